@@ -180,7 +180,7 @@ class DyingStorage(Storage):
 
 
 def main() -> None:
-    if importlib.util.find_spec("rowmerge.table.commit") is not None:
+    if importlib.util.find_spec("rowmerge.table.commits") is not None:
         raise SystemExit(f"{rowmerge.__file__} is newer than 0.1.0. Put a checkout of 7d3484c first in PYTHONPATH.")
     shutil.rmtree(FOLDER, ignore_errors=True)
     session = rowmerge.connect(WAREHOUSE, spark_config=SPARK)

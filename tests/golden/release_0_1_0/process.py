@@ -16,23 +16,25 @@ from typing import Any, ClassVar
 from rowmerge.catalog import DirectoryCatalog
 from rowmerge.errors import RowmergeError
 from rowmerge.storage.store import Put, Storage, StoredObject
-from rowmerge.table.snapshots.files import FileChanges
-from rowmerge.table.snapshots.snapshot import Snapshot
-from tests.support.delta_tables import ID_NAME, live_rows
-from tests.support.table_operations import written
 
 try:  # The names in release 0.1.0 come first: an editable installation adds modules of the present code to the package of a checkout.
     from rowmerge.changes.commit import Attempt, commit_with_retry
     from rowmerge.changes.result import RowChanges as RowCounts
     from rowmerge.changes.result import Timings
-
-    from rowmerge.table.snapshots.snapshot import Change, Conflicted, Outcome, Reads, Table, TableDefinition
+    from rowmerge.table.files import FileChanges
+    from rowmerge.table.snapshot import Change, Conflicted, Outcome, Reads, Snapshot, Table, TableDefinition
+    from tests.unit.changes.operations import written
+    from tests.unit.delta.small_tables import ID_NAME, live_rows
 except ModuleNotFoundError:
     from rowmerge.execution.commit import Attempt, commit_with_retry
     from rowmerge.execution.result import RowCounts, Timings
     from rowmerge.table.commits.request import Change, Conflicted, Outcome, Reads
     from rowmerge.table.metadata.shape import TableDefinition
+    from rowmerge.table.snapshots.files import FileChanges
+    from rowmerge.table.snapshots.snapshot import Snapshot
     from rowmerge.table.table import Table
+    from tests.support.delta_tables import ID_NAME, live_rows
+    from tests.support.table_operations import written
 
 COMMIT = "7d3484c"
 """The commit of release 0.1.0."""
@@ -67,7 +69,8 @@ class Commands:
         """Delete all rows that the table has now, with their files."""
 
         def change(base: Snapshot) -> Change:
-            paths = tuple(base.files()["path"].to_pylist())
+            files: Any = base.files()
+            paths = tuple(files.paths if hasattr(files, "paths") else files["path"].to_pylist())  # 0.1.0 returns an Arrow table
             return Change("DELETE", files=FileChanges((), paths), reads=Reads(frozenset(paths)))
 
         return self._attempt(name, change)
