@@ -86,13 +86,13 @@ class Rowmerge(DeltaEngine):
         return len(files.filter(mask(files)))
 
     def commit(self, number: int) -> None:
-        from rowmerge.table.commits.request import Change, Committed
+        from rowmerge.table.commits.request import CommitRequest, Committed
         from rowmerge.table.snapshots.files import AddedFile, FileChanges
 
         low = number * KEYS_OF_A_FILE
         path = f"{self._storage.location}/{file_name(number)}"
         file = AddedFile(path, 12_000_000, ROWS_OF_A_FILE, {}, {"l_orderkey": low}, {"l_orderkey": low + KEYS_OF_A_FILE - 1})
-        outcome = self._table.commit(self._snapshot, Change("WRITE", files=FileChanges(added=(file,))))
+        outcome = self._table.commit(self._snapshot, CommitRequest("WRITE", files=FileChanges(added=(file,))))
         assert isinstance(outcome, Committed), outcome
 
     def checkpoint(self) -> None:

@@ -17,7 +17,7 @@ from rowmerge.iceberg import DirectoryOperations, IcebergTable
 from rowmerge.plan.expressions.conditions import Side
 from rowmerge.plan.pruning.file_pruning import file_mask
 from rowmerge.storage.store import Storage
-from rowmerge.table.commits.request import Change, Committed
+from rowmerge.table.commits.request import CommitRequest, Committed
 from rowmerge.table.snapshots.files import AddedFile, FileChanges
 
 
@@ -30,7 +30,7 @@ def append(table: IcebergTable, number: int) -> None:
     low = number * KEYS_OF_A_FILE
     path = f"{table.location}/data/{file_name(number)}"
     file = AddedFile(path, 12_000_000, ROWS_OF_A_FILE, {}, {"l_orderkey": low}, {"l_orderkey": low + KEYS_OF_A_FILE - 1})
-    outcome = table.commit(table.snapshot(), Change("WRITE", files=FileChanges(added=(file,))))
+    outcome = table.commit(table.snapshot(), CommitRequest("WRITE", files=FileChanges(added=(file,))))
     assert isinstance(outcome, Committed), outcome
 
 

@@ -28,7 +28,7 @@ from rowmerge.errors import CommitConflict, MetadataChanged, TableNotFound
 from rowmerge.storage.store import Storage
 from rowmerge.table.commits.creation import FIRST_VERSION, CreationVersion, conflict_with_other, creation_version
 from rowmerge.table.commits.drop_markers import delete_markers
-from rowmerge.table.commits.request import Change, Committed, Conflicted, Outcome
+from rowmerge.table.commits.request import CommitRequest, Committed, Conflicted, Outcome
 from rowmerge.table.maintenance import Vacuumed, VacuumOptions
 from rowmerge.table.metadata.shape import TableDefinition, TableShape
 from rowmerge.table.snapshots.snapshot import Snapshot
@@ -91,7 +91,7 @@ class DeltaTable:
             protocol, metadata = change_table(self._name, delta_base.protocol, delta_base.metadata, definition)
         return table_shape(self._name, self._storage, protocol, metadata)
 
-    def create(self, definition: TableDefinition, change: Change, version: CreationVersion | None = None) -> Outcome:
+    def create(self, definition: TableDefinition, change: CommitRequest, version: CreationVersion | None = None) -> Outcome:
         """Commit version 0, or the version after that of the table which was dropped in the folder. See `Table.create`.
 
         Raises PlanError, ConfigurationError, UnsupportedTableFeature, AlreadyExists, StorageError.
@@ -110,7 +110,7 @@ class DeltaTable:
             delete_markers(self._storage, FORMAT, outcome.version)
         return outcome
 
-    def commit(self, base: Snapshot, change: Change) -> Outcome:
+    def commit(self, base: Snapshot, change: CommitRequest) -> Outcome:
         """Commit a change. See `Table.commit`. Raises PlanError, ConfigurationError, UnsupportedTableFeature, TableError, StorageError."""
         return self._run(next_commit(self._storage, self._name, own_snapshot(base), change))
 

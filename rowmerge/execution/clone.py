@@ -11,7 +11,7 @@ from rowmerge.errors import AlreadyExists, CommitStateUnknown
 from rowmerge.execution.commit import Attempt, CommitOptions, commit_with_retry
 from rowmerge.execution.metrics import history_metrics
 from rowmerge.execution.result import ChangeResult, RowCounts, Timings
-from rowmerge.table.commits.request import Change, Committed, Conflicted, Unknown
+from rowmerge.table.commits.request import CommitRequest, Committed, Conflicted, Unknown
 from rowmerge.table.metadata.shape import TableDefinition
 from rowmerge.table.snapshots.snapshot import Snapshot
 from rowmerge.table.table import Table
@@ -62,7 +62,7 @@ class Clone:
         snapshot = self.table.snapshot()
         return Attempt(snapshot, *self._change(snapshot))
 
-    def _change(self, replaced: Snapshot | None) -> tuple[Change, RowCounts]:
+    def _change(self, replaced: Snapshot | None) -> tuple[CommitRequest, RowCounts]:
         sizes = _sizes(self.source)
         replaced_sizes = {} if replaced is None else _sizes(replaced)
         removed_sizes = [size for path, size in replaced_sizes.items() if path not in sizes]
@@ -75,7 +75,7 @@ class Clone:
             "removed_files_size": sum(removed_sizes),
             "copied_files_size": 0,
         }
-        change = Change(
+        change = CommitRequest(
             "CLONE",
             parameters={"source": self.source_name, "sourceVersion": self.source.version},
             metrics=history_metrics(self.counts),

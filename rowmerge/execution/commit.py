@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from rowmerge.errors import CommitConflict, CommitStateUnknown, RowmergeError
 from rowmerge.execution.result import ChangeResult, RowCounts, Timings
 from rowmerge.spark.writing.written import discard
-from rowmerge.table.commits.request import Change, Committed, Conflicted, Unknown
+from rowmerge.table.commits.request import CommitRequest, Committed, Conflicted, Unknown
 from rowmerge.table.snapshots.files import AddedFile
 from rowmerge.table.snapshots.snapshot import Snapshot
 from rowmerge.table.table import Table
@@ -20,7 +20,7 @@ class Attempt:
     """One planned and written change, to be committed on the snapshot `base`. `change` is None if the statement changes nothing."""
 
     base: Snapshot
-    change: Change | None
+    change: CommitRequest | None
     counts: RowCounts
     written: tuple[AddedFile, ...] = ()
 

@@ -22,7 +22,7 @@ from rowmerge.spark.reading.scan import deleted_rows, files_where
 from rowmerge.spark.types import empty_frame, schema_of
 from rowmerge.spark.writing.distribution import Parts
 from rowmerge.spark.writing.write import Rewrite, rewrite_files, rewrite_in_order
-from rowmerge.table.commits.request import Change, Reads
+from rowmerge.table.commits.request import CommitRequest, Reads
 from rowmerge.table.snapshots.files import AddedFile, FileChanges, FileListing, Positions
 from rowmerge.table.snapshots.snapshot import Snapshot
 from rowmerge.table.table import Table
@@ -119,7 +119,7 @@ class Compaction:
         with self.timings.measure("spark"):
             added, self.statistics = self._rewrite(snapshot, files, bins, target_size)
         paths = tuple(path for chosen in bins for path in chosen.paths)
-        change = Change(
+        change = CommitRequest(
             self.operation,
             parameters=self._parameters(),
             metrics=self.statistics.metrics,

@@ -38,7 +38,7 @@ from rowmerge.spark.values.outcomes import new_rows
 from rowmerge.spark.writing.distribution import Gather
 from rowmerge.spark.writing.write import WriteRequest, write_outcomes
 from rowmerge.spark.writing.written import Written
-from rowmerge.table.commits.request import Change, Reads
+from rowmerge.table.commits.request import CommitRequest, Reads
 from rowmerge.table.metadata.partitioning import identity_columns, partition_by
 from rowmerge.table.metadata.rules import Check
 from rowmerge.table.metadata.schema import DataType, Struct, arrow_schema, backquote, sql_name
@@ -209,7 +209,7 @@ def insert(table: Table, rows_for: RowsFor, overwrite: Overwrite | None, options
             written = rows.written(plan, table_after)
         mask = None if overwrite is None else overwrite.removed_files(snapshot, rows, written)
         removed, reads = _removed(snapshot, mask)
-        change = Change(
+        change = CommitRequest(
             "WRITE",
             parameters={"mode": "Append" if overwrite is None else "Overwrite", "partitionBy": partition_by(snapshot.shape.partitioning)},
             metrics=insert_metrics(written),

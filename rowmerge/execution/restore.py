@@ -10,7 +10,7 @@ from rowmerge.execution.commit import AS_THE_TABLE_SAYS, Attempt, CommitOptions,
 from rowmerge.execution.metrics import history_metrics
 from rowmerge.execution.result import ChangeResult, RowCounts, Timings
 from rowmerge.plan.pruning.file_pruning import everything
-from rowmerge.table.commits.request import Change, Reads
+from rowmerge.table.commits.request import CommitRequest, Reads
 from rowmerge.table.table import Table
 
 
@@ -45,7 +45,7 @@ class Restoration:
             "removed_files_size": sum(difference.mine),
             "restored_files_size": sum(difference.theirs),
         }
-        change = Change(
+        change = CommitRequest(
             "RESTORE",
             parameters=self.parameters,
             metrics=history_metrics(self.counts),

@@ -15,7 +15,7 @@ from rowmerge.execution.ways.request import Planned, Request
 from rowmerge.execution.ways.way import WayResult
 from rowmerge.plan.pruning.file_pruning import everything
 from rowmerge.spark.writing.written import discard_on_error
-from rowmerge.table.commits.request import Change, Reads
+from rowmerge.table.commits.request import CommitRequest, Reads
 from rowmerge.table.metadata.shape import TableDefinition
 from rowmerge.table.snapshots.snapshot import Snapshot
 from rowmerge.table.table import Table
@@ -52,7 +52,7 @@ def _attempt(request: Request, result: WayResult, timings: Timings) -> Attempt:
         files, copied = file_changes(request.spark, request.snapshot, plan, result.written, result.files)
     counts = row_counts(result.written, files, result.files.whole)
     source_rows = 0 if source is None else source.rows
-    change = Change(
+    change = CommitRequest(
         plan.operation,
         parameters=plan.parameters,
         metrics=row_metrics(plan, counts, files, copied=copied, source_rows=source_rows, timings=timings),

@@ -15,7 +15,7 @@ from rowmerge.plan.planner import static_partition
 from rowmerge.plan.pruning.file_pruning import everything
 from rowmerge.spark.writing.written import Written, discard
 from rowmerge.table.commits.creation import CreationVersion
-from rowmerge.table.commits.request import Change, Committed, Conflicted, Reads, Unknown
+from rowmerge.table.commits.request import CommitRequest, Committed, Conflicted, Reads, Unknown
 from rowmerge.table.metadata.partitioning import identity_columns, partition_by
 from rowmerge.table.metadata.shape import TableDefinition
 from rowmerge.table.snapshots.files import FileChanges
@@ -58,7 +58,7 @@ def _create(
     definition = replace(definition, schema=shape.schema)
     with timings.measure("spark"):
         written = rows.write(shape) if rows is not None else Written()
-    change = Change(
+    change = CommitRequest(
         "CREATE TABLE" if rows is None else "CREATE TABLE AS SELECT",
         parameters=_parameters(definition),
         metrics={} if rows is None else insert_metrics(written),
@@ -96,7 +96,7 @@ def truncate(
 ) -> ChangeResult:
     """Remove all files, or those of a partition (pairs of a column and its value as SQL text), by metadata alone."""
 
-    def change_for(snapshot: Snapshot) -> tuple[Change, RowCounts]:
+    def change_for(snapshot: Snapshot) -> tuple[CommitRequest, RowCounts]:
         snapshot.check_writable()
         if snapshot.shape.rules.append_only:
             raise AppendOnly(snapshot.name, "TRUNCATE")
@@ -104,7 +104,7 @@ def truncate(
         mask = partition_mask(spark, snapshot, values)
         listing = snapshot.files()
         removed = listing.filter(mask(listing))
-        change = Change(
+        change = CommitRequest(
             "TRUNCATE",
             parameters={"predicate": [f"{name} <=> {text}" for name, text in values.items()]} if values else {},
             metrics={"numRemovedFiles": len(removed), "numDeletedRows": removed.live_rows},
@@ -130,17 +130,19 @@ def change_definition(
     `reads_rows`: whether the definition was verified against every row. Then new rows of a concurrent commit are a conflict.
     """
 
-    def change_for(snapshot: Snapshot) -> tuple[Change, RowCounts] | None:
+    def change_for(snapshot: Snapshot) -> tuple[CommitRequest, RowCounts] | None:
         definition = definition_for(snapshot)
         if definition is None:
             return None
         reads = Reads(frozenset(snapshot.files().paths), everything) if reads_rows else Reads()
-        return Change(operation, parameters=parameters, definition=definition, reads=reads), RowCounts()
+        return CommitRequest(operation, parameters=parameters, definition=definition, reads=reads), RowCounts()
 
     return _by_metadata(table, change_for, options)
 
 
-def _by_metadata(table: Table, change_for: Callable[[Snapshot], tuple[Change, RowCounts] | None], options: CommitOptions) -> ChangeResult:
+def _by_metadata(
+    table: Table, change_for: Callable[[Snapshot], tuple[CommitRequest, RowCounts] | None], options: CommitOptions
+) -> ChangeResult:
     timings = Timings()
 
     def attempt() -> Attempt:
@@ -166,7 +168,7 @@ def _replace(
         with timings.measure("spark"):
             written = rows.write(shape) if rows is not None else Written()
         listing = snapshot.files()
-        change = Change(
+        change = CommitRequest(
             "CREATE OR REPLACE TABLE" if rows is None else "CREATE OR REPLACE TABLE AS SELECT",
             parameters=_parameters(definition),
             metrics={} if rows is None else insert_metrics(written),

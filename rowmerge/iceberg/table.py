@@ -30,7 +30,7 @@ from rowmerge.iceberg.snapshots.clone import cloned_metadata
 from rowmerge.iceberg.snapshots.snapshot import IcebergSnapshot, own_snapshot
 from rowmerge.storage.store import absolute_location
 from rowmerge.table.commits.creation import CreationVersion
-from rowmerge.table.commits.request import Change, Outcome
+from rowmerge.table.commits.request import CommitRequest, Outcome
 from rowmerge.table.maintenance import Vacuumed, VacuumOptions
 from rowmerge.table.metadata.json_objects import decode_json
 from rowmerge.table.metadata.shape import TableDefinition, TableShape
@@ -100,7 +100,7 @@ class IcebergTable:
             check_format_version(self.name, metadata.format_version, self._operations.newest_format)
         return table_shape(self.name, self._operations.storage, metadata, metadata.schema())
 
-    def create(self, definition: TableDefinition, change: Change, version: CreationVersion | None = None) -> Outcome:
+    def create(self, definition: TableDefinition, change: CommitRequest, version: CreationVersion | None = None) -> Outcome:
         """Commit the first snapshot. See `Table.create`. Raises PlanError, ConfigurationError, UnsupportedTableFeature, StorageError."""
         if change.cloned is None:
             metadata = self._new_metadata(definition)
@@ -108,7 +108,7 @@ class IcebergTable:
             metadata = self._cloned_metadata(own_snapshot(change.cloned), definition)
         return create_table(self._operations, self.name, metadata, change, version)
 
-    def commit(self, base: Snapshot, change: Change) -> Outcome:
+    def commit(self, base: Snapshot, change: CommitRequest) -> Outcome:
         """Commit a change that was planned on `base`, one of this table's snapshots. Raises as `Table.commit` says."""
         snapshot = own_snapshot(base)
         if change.cloned is not None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from rowmerge.table.commits.creation import CreationVersion
-from rowmerge.table.commits.request import Change, Outcome
+from rowmerge.table.commits.request import CommitRequest, Outcome
 from rowmerge.table.maintenance import TableMaintenance, Vacuumed, VacuumOptions
 from rowmerge.table.metadata.shape import TableDefinition, TableShape
 from rowmerge.table.snapshots.change_feed import ChangeFeed
@@ -120,14 +120,14 @@ class Table(Protocol):
         Raises AlreadyExists if the folder has a table of another format or a view, CorruptLog, StorageError.
         """
 
-    def create(self, definition: TableDefinition, change: Change, version: CreationVersion | None = None) -> Outcome:
+    def create(self, definition: TableDefinition, change: CommitRequest, version: CreationVersion | None = None) -> Outcome:
         """Commit the first version of a table that does not exist. Return Conflicted if others created the table first.
 
         `version`: what `creation_version` returned before the data files of `change` were written. If others have created and dropped a
         table since, their DROP may delete these files by their age. Then the outcome is Conflicted, too. None: there are no data files.
         """
 
-    def commit(self, base: Snapshot, change: Change) -> Outcome:
+    def commit(self, base: Snapshot, change: CommitRequest) -> Outcome:
         """Commit a change that was planned on `base`, a version of this table, after concurrent commits that do not conflict with it.
 
         `commit` and `create` raise RowmergeError only if nothing was committed. Then the caller deletes the files of the change.

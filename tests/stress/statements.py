@@ -27,7 +27,7 @@ from rowmerge.iceberg.catalogs.operations import DirectoryOperations
 from rowmerge.iceberg.commits import drop as iceberg_drop
 from rowmerge.iceberg.snapshots.snapshot import IcebergSnapshot
 from rowmerge.storage.store import Put, Storage, StoredObject
-from rowmerge.table.commits.request import Change, Committed, Outcome, Reads, Unknown
+from rowmerge.table.commits.request import CommitRequest, Committed, Outcome, Reads, Unknown
 from rowmerge.table.maintenance import VacuumOptions
 from rowmerge.table.metadata.schema import Field, Primitive, Struct
 from rowmerge.table.metadata.shape import TableDefinition
@@ -211,14 +211,14 @@ class _Worker:
         table = self.catalog.table_at(SCHEMA, NAME, self.task.format)
         if table.exists():
             raise AlreadyExists("others created it")
-        return table.create(TableDefinition(ID_NAME, (), properties, None), Change("CREATE TABLE"))
+        return table.create(TableDefinition(ID_NAME, (), properties, None), CommitRequest("CREATE TABLE"))
 
     def append(self) -> Outcome:
         table, snapshot = self.open()
         ids = range(self.next_id, self.next_id + self.random.randint(1, 3))
         self.next_id = ids.stop
         files = FileChanges(self.written(snapshot, ids, "0."))
-        return self.commit(table, snapshot, Change("WRITE", files=files, reads=Reads()), dict.fromkeys(ids, 0))
+        return self.commit(table, snapshot, CommitRequest("WRITE", files=files, reads=Reads()), dict.fromkeys(ids, 0))
 
     def change_row(self, operation: str) -> Outcome:
         table, snapshot = self.open()
@@ -232,7 +232,7 @@ class _Worker:
         files = FileChanges(added, (), {path: known | Positions([position])})
         reads = Reads(frozenset([path]), rows={path: Positions([position])})
         return self.commit(
-            table, snapshot, Change(operation, files=files, reads=reads), {id_: value + 1 if operation == "UPDATE" else None}
+            table, snapshot, CommitRequest(operation, files=files, reads=reads), {id_: value + 1 if operation == "UPDATE" else None}
         )
 
     def optimize(self) -> None:
@@ -249,7 +249,7 @@ class _Worker:
         definition = TableDefinition(properties={"x": str(self.random.random())})
         if len(fields) < _MOST_COLUMNS:
             definition = TableDefinition(Struct((*fields, Field(f"c{self.random.random()}"[:8].replace(".", "_"), Primitive("string")))))
-        return self.commit(table, snapshot, Change("ALTER TABLE", definition=definition), {})
+        return self.commit(table, snapshot, CommitRequest("ALTER TABLE", definition=definition), {})
 
     def drop(self) -> None:
         self.send(Begin("DROP"))
@@ -284,7 +284,7 @@ class _Worker:
             self.table_id, self.rows = id_of(snapshot), {}
         return table, snapshot
 
-    def commit(self, table: Table, snapshot: Snapshot, change: Change, rows: Mapping[int, int | None]) -> Outcome:
+    def commit(self, table: Table, snapshot: Snapshot, change: CommitRequest, rows: Mapping[int, int | None]) -> Outcome:
         self.send(Begin(change.operation, self.table_id, rows))
         outcome = table.commit(snapshot, change)
         for id_, value in rows.items():

@@ -17,7 +17,7 @@ from rowmerge.delta import DeltaTable
 from rowmerge.delta.snapshots.snapshot import DeltaSnapshot
 from rowmerge.parquet.fitting import from_file
 from rowmerge.storage.store import Storage
-from rowmerge.table.commits.request import Change, Committed, Outcome, Reads
+from rowmerge.table.commits.request import CommitRequest, Committed, Outcome, Reads
 from rowmerge.table.metadata.partitioning import identities
 from rowmerge.table.metadata.schema import FIELD_ID, Field, Primitive, Struct, arrow_schema, bare
 from rowmerge.table.metadata.shape import TableDefinition
@@ -36,7 +36,7 @@ class Lake:
 
     def create(self, *files: AddedFile, properties: Mapping[str, str] | None = None) -> Outcome:
         definition = TableDefinition(self.schema, identities(self.partition), properties or {}, None)
-        return self.table.create(definition, Change("CREATE TABLE AS SELECT", files=FileChanges(added=files)))
+        return self.table.create(definition, CommitRequest("CREATE TABLE AS SELECT", files=FileChanges(added=files)))
 
     def file(self, ids: Sequence[int], folder: str = "", partition: Mapping[str, Any] | None = None) -> AddedFile:
         """A data file of `id` and `name` rows."""
@@ -66,7 +66,7 @@ class Lake:
         base: DeltaSnapshot | None = None,
         **more: Any,
     ) -> Outcome:
-        change = Change(operation, files=FileChanges(added, removed, deleted or {}), reads=reads or Reads(), **more)
+        change = CommitRequest(operation, files=FileChanges(added, removed, deleted or {}), reads=reads or Reads(), **more)
         return self.table.commit(base or self.table.snapshot(), change)
 
     def ids(self) -> list[int]:

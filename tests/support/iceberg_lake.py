@@ -21,7 +21,7 @@ from rowmerge.iceberg.manifests.content import Content, ContentFile, Entry
 from rowmerge.iceberg.manifests.manifest_files import read_manifest_list
 from rowmerge.iceberg.metadata.refs import MAIN, point_branch_at
 from rowmerge.storage.store import Put, Storage
-from rowmerge.table.commits.request import Change, Reads
+from rowmerge.table.commits.request import CommitRequest, Reads
 from rowmerge.table.metadata.shape import TableDefinition
 from rowmerge.table.snapshots.files import AddedFile, FileChanges, Positions
 from tests.support.delta_tables import ID_NAME, committed, live_rows
@@ -46,7 +46,7 @@ class Lake:
         self.table = IcebergTable(self.operations, "s.t")
 
     def create(self, properties: Mapping[str, str] | None = None) -> None:
-        committed(self.table.create(TableDefinition(ID_NAME, (), properties or {}, None), Change("CREATE TABLE")))
+        committed(self.table.create(TableDefinition(ID_NAME, (), properties or {}, None), CommitRequest("CREATE TABLE")))
 
     def append(self, ids: Sequence[int]) -> int:
         """The snapshot that brings one file of these ids."""
@@ -68,7 +68,7 @@ class Lake:
         self, added: tuple[AddedFile, ...] = (), removed: tuple[str, ...] = (), deleted: Mapping[str, Positions] | None = None
     ) -> int:
         files = FileChanges(added, removed, deleted or {})
-        return committed(self.table.commit(self.table.snapshot(), Change("WRITE", files=files, reads=Reads())))
+        return committed(self.table.commit(self.table.snapshot(), CommitRequest("WRITE", files=files, reads=Reads())))
 
     def add_deletes(self, *files: ContentFile) -> int:
         """The snapshot that brings delete files as another engine wrote them."""
@@ -80,7 +80,7 @@ class Lake:
         entries = [Entry.added(file, snapshot_id) for file in files]
         before = read_manifest_list(self.storage, parent.manifest_list)
         produced = made.write_list([*manifests, *before], entries, Place.after(metadata, parent))
-        snapshot = new_snapshot(metadata, Change("DELETE"), produced, parent, snapshot_id, metadata.current_schema_id)
+        snapshot = new_snapshot(metadata, CommitRequest("DELETE"), produced, parent, snapshot_id, metadata.current_schema_id)
         self.update(AddSnapshotUpdate(snapshot=snapshot), point_branch_at(metadata, MAIN, snapshot_id))
         return snapshot_id
 

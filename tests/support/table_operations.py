@@ -24,7 +24,7 @@ from rowmerge.spark.writing.write import write_spec
 from rowmerge.spark.writing.written import discard_paths
 from rowmerge.storage.cache import Cache
 from rowmerge.storage.store import Storage
-from rowmerge.table.commits.request import Change, Committed, Reads
+from rowmerge.table.commits.request import CommitRequest, Committed, Reads
 from rowmerge.table.maintenance import VacuumOptions
 from rowmerge.table.metadata.schema import Field, Primitive, Struct
 from rowmerge.table.metadata.shape import TableDefinition, TableShape
@@ -67,13 +67,13 @@ def built(folder: str, format_: str = "delta") -> None:
     """Twenty rows in two files less one deleted row, a removed file, an old deletion vector and a file of nobody."""
     table: Table = opened(folder) if format_ == "delta" else opened_iceberg(folder)
     definition = TableDefinition(ID_NAME, (), {"delta.enableDeletionVectors": "true"} if format_ == "delta" else {}, None)
-    assert isinstance(table.create(definition, Change("CREATE TABLE")), Committed)
+    assert isinstance(table.create(definition, CommitRequest("CREATE TABLE")), Committed)
     for ids in (range(10), range(10, 20), range(20, 25)):
-        _committed(table, lambda snapshot, ids=ids: Change("WRITE", files=FileChanges(written(snapshot, ids))))  # type: ignore[misc]
+        _committed(table, lambda snapshot, ids=ids: CommitRequest("WRITE", files=FileChanges(written(snapshot, ids))))  # type: ignore[misc]
     marked, _, gone = sorted(_paths(table.snapshot()), key=lambda path: _ids(path)[0])
     for positions in (Positions([0]), Positions([0, 1])):
         files = FileChanges(removed=(gone,) if len(positions) == 1 else (), deleted={marked: positions})
-        _committed(table, lambda snapshot, files=files: Change("DELETE", files=files, reads=Reads(frozenset({marked}))))  # type: ignore[misc]
+        _committed(table, lambda snapshot, files=files: CommitRequest("DELETE", files=files, reads=Reads(frozenset({marked}))))  # type: ignore[misc]
     Path(folder, "part-of-nobody.parquet").write_bytes(b"PAR1")
 
 
@@ -96,11 +96,11 @@ def written_for(shape: TableShape, ids: Sequence[int], name: str = "n") -> tuple
 def merge_on_read(table: Table) -> None:
     """Rows 5 and 15 are updated, row 100 is inserted: two vectors and a file."""
 
-    def change(snapshot: Snapshot) -> Change:
+    def change(snapshot: Snapshot) -> CommitRequest:
         paths = _paths(snapshot, records=10)
         known = snapshot.deleted_positions(paths)
         deleted = {path: Positions([*known.get(path, ()), 5]) for path in paths}
-        return Change("MERGE", files=FileChanges(written(snapshot, (5, 15, 100), "new"), (), deleted), reads=Reads(frozenset(paths)))
+        return CommitRequest("MERGE", files=FileChanges(written(snapshot, (5, 15, 100), "new"), (), deleted), reads=Reads(frozenset(paths)))
 
     _committed(table, change)
 
@@ -108,20 +108,23 @@ def merge_on_read(table: Table) -> None:
 def copy_on_write(table: Table) -> None:
     """The same, both files written again."""
 
-    def change(snapshot: Snapshot) -> Change:
+    def change(snapshot: Snapshot) -> CommitRequest:
         paths = _paths(snapshot, records=10)
         known = snapshot.deleted_positions(paths)
         spec = write_spec(snapshot.shape)
         again = [write_live_rows(spec, {path: Positions([*known.get(path, ()), 5])}, {}, discard_paths) for path in paths]
         added = (*written(snapshot, (5, 15, 100), "new"), *(_added(file) for files in again for file in files))
-        return Change("MERGE", files=FileChanges(added, tuple(paths)), reads=Reads(frozenset(paths)))
+        return CommitRequest("MERGE", files=FileChanges(added, tuple(paths)), reads=Reads(frozenset(paths)))
 
     _committed(table, change)
 
 
 def overwrite(table: Table) -> None:
     _committed(
-        table, lambda snapshot: Change("WRITE", files=FileChanges(written(snapshot, range(50, 55)), tuple(_paths(snapshot))), reads=Reads())
+        table,
+        lambda snapshot: CommitRequest(
+            "WRITE", files=FileChanges(written(snapshot, range(50, 55)), tuple(_paths(snapshot))), reads=Reads()
+        ),
     )
 
 
@@ -129,17 +132,17 @@ def replace(table: Table) -> None:
     """CREATE OR REPLACE TABLE … AS, with one more column."""
     definition = TableDefinition(Struct((*ID_NAME.fields, Field("more", Primitive("string")))), (), {}, None)
 
-    def change(snapshot: Snapshot) -> Change:
+    def change(snapshot: Snapshot) -> CommitRequest:
         files = FileChanges(written(snapshot, (1, 2)), tuple(_paths(snapshot)))
-        return Change("CREATE OR REPLACE TABLE AS SELECT", files=files, definition=definition, replace=True)
+        return CommitRequest("CREATE OR REPLACE TABLE AS SELECT", files=files, definition=definition, replace=True)
 
     _committed(table, change)
 
 
 def add_column(table: Table) -> None:
-    def change(snapshot: Snapshot) -> Change:
+    def change(snapshot: Snapshot) -> CommitRequest:
         schema = Struct((*snapshot.schema.fields, Field("more", Primitive("string"))))
-        return Change("ADD COLUMNS", definition=TableDefinition(schema=schema))
+        return CommitRequest("ADD COLUMNS", definition=TableDefinition(schema=schema))
 
     _committed(table, change)
 
@@ -148,12 +151,12 @@ def append_with_checkpoint(table: Table) -> None:
     """An append after which a checkpoint is due, or manifests are to be put together."""
     delta = isinstance(table, DeltaTable)
     properties = {"delta.checkpointInterval": "1"} if delta else {"commit.manifest.min-count-to-merge": "2"}
-    _committed(table, lambda snapshot: Change("SET TBLPROPERTIES", definition=TableDefinition(properties=properties)))
-    _committed(table, lambda snapshot: Change("WRITE", files=FileChanges(written(snapshot, (200, 201)))))
+    _committed(table, lambda snapshot: CommitRequest("SET TBLPROPERTIES", definition=TableDefinition(properties=properties)))
+    _committed(table, lambda snapshot: CommitRequest("WRITE", files=FileChanges(written(snapshot, (200, 201)))))
 
 
 def append(table: Table) -> None:
-    _committed(table, lambda snapshot: Change("WRITE", files=FileChanges(written(snapshot, (200, 201)))))
+    _committed(table, lambda snapshot: CommitRequest("WRITE", files=FileChanges(written(snapshot, (200, 201)))))
 
 
 def optimize(table: Table) -> None:
@@ -206,7 +209,7 @@ def run(operation: str, folder: str, fault: Fault) -> None:
 # ------------------------------------------------------------------ inside
 
 
-def _committed(table: Table, change_for: Callable[[Snapshot], Change]) -> None:
+def _committed(table: Table, change_for: Callable[[Snapshot], CommitRequest]) -> None:
     def attempt() -> Attempt:
         snapshot = table.snapshot()
         change = change_for(snapshot)

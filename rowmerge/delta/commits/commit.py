@@ -33,7 +33,7 @@ from rowmerge.storage.deletion import Origin, clean_up
 from rowmerge.storage.store import Put, Storage
 from rowmerge.table.commits.commit import Existing, commit, put_settled
 from rowmerge.table.commits.creation import FIRST_VERSION, CreationVersion, conflict_after_put
-from rowmerge.table.commits.request import Change, Outcome, Unknown
+from rowmerge.table.commits.request import CommitRequest, Outcome, Unknown
 from rowmerge.table.metadata.shape import TableDefinition
 from rowmerge.table.snapshots.files import Positions
 from rowmerge.version import __version__
@@ -51,7 +51,7 @@ class Commit:
     storage: Storage
     table: str
     base: DeltaSnapshot | None
-    change: Change
+    change: CommitRequest
     protocol: Protocol
     metadata: Metadata
     now: int
@@ -246,7 +246,7 @@ class Commit:
         return max(self.now, (in_commit_timestamp(self.storage, previous_version, info) or -1) + 1)
 
 
-def creation(storage: Storage, table: str, definition: TableDefinition, change: Change, version: CreationVersion) -> Commit:
+def creation(storage: Storage, table: str, definition: TableDefinition, change: CommitRequest, version: CreationVersion) -> Commit:
     """Return the first commit of a table, as `version`. Raises PlanError, ConfigurationError, UnsupportedTableFeature."""
     now = _now()
     if change.cloned is None:
@@ -260,7 +260,7 @@ def creation(storage: Storage, table: str, definition: TableDefinition, change: 
     return Commit(storage, table, None, change, protocol, metadata, now, version)
 
 
-def next_commit(storage: Storage, table: str, base: DeltaSnapshot, change: Change) -> Commit:
+def next_commit(storage: Storage, table: str, base: DeltaSnapshot, change: CommitRequest) -> Commit:
     """Return the commit of a change on `base`. Raises PlanError, ConfigurationError, UnsupportedTableFeature, AppendOnly."""
     now = _now()
     protocol, metadata = _change_definition(table, base, change, now)
@@ -273,7 +273,7 @@ def next_commit(storage: Storage, table: str, base: DeltaSnapshot, change: Chang
     return Commit(storage, table, base, change, protocol, metadata, now)
 
 
-def _change_definition(table: str, base: DeltaSnapshot, change: Change, now: int) -> tuple[Protocol, Metadata]:
+def _change_definition(table: str, base: DeltaSnapshot, change: CommitRequest, now: int) -> tuple[Protocol, Metadata]:
     """Return the protocol and metadata of the table after a change. Raise UnsupportedTableFeature if its files must not be written."""
     protocol, metadata = base.protocol, base.metadata
     definition = change.definition or TableDefinition()
@@ -296,12 +296,12 @@ def _change_definition(table: str, base: DeltaSnapshot, change: Change, now: int
     return changed_table(table, protocol, metadata, definition, tuple(clustering_columns(base.state.domains)))
 
 
-def _sets_all_files(change: Change) -> bool:
+def _sets_all_files(change: CommitRequest) -> bool:
     """Return whether the change decides on its own which files the table has afterwards."""
     return change.replace or change.restored is not None
 
 
-def _removes_rows(change: Change) -> bool:
+def _removes_rows(change: CommitRequest) -> bool:
     return bool(_sets_all_files(change) or change.files.removed or change.files.deleted)
 
 

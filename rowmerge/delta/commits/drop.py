@@ -17,7 +17,7 @@ from rowmerge.storage.deletion import Origin, clean_up
 from rowmerge.storage.store import Put, Storage
 from rowmerge.table.commits.commit import Existing, commit, put_settled
 from rowmerge.table.commits.drop_markers import delete_marker, put_marker
-from rowmerge.table.commits.request import Change, Unknown
+from rowmerge.table.commits.request import CommitRequest, Unknown
 from rowmerge.table.snapshots.files import FileChanges
 from rowmerge.version import __version__
 
@@ -132,5 +132,5 @@ class Drop:
             return actions
         domains = self._state.domains.items()
         actions += [{"domainMetadata": {"domain": name, "configuration": text, "removed": True}} for name, text in domains]
-        builder = FileActionBuilder(self.storage, None, metadata, {}, Change(DROP, replace=True), now)
+        builder = FileActionBuilder(self.storage, None, metadata, {}, CommitRequest(DROP, replace=True), now)
         return [*actions, *builder.replace_files(self._state)]

@@ -23,7 +23,7 @@ from rowmerge.delta.snapshots.snapshot import DeltaSnapshot, own_snapshot
 from rowmerge.errors import MissingDataFile, TypeMismatch
 from rowmerge.storage.deletion import Origin, clean_up
 from rowmerge.storage.store import Storage
-from rowmerge.table.commits.request import Change
+from rowmerge.table.commits.request import CommitRequest
 from rowmerge.table.snapshots.files import AddedFile, Positions
 
 _BATCH = 10_000
@@ -33,7 +33,7 @@ class FileActionBuilder:
     """Builds the file actions of one change on `base` (None for a new table). `metadata` is the table's after the change."""
 
     def __init__(
-        self, storage: Storage, base: DeltaSnapshot | None, metadata: Metadata, domains: Mapping[str, str], change: Change, now: int
+        self, storage: Storage, base: DeltaSnapshot | None, metadata: Metadata, domains: Mapping[str, str], change: CommitRequest, now: int
     ) -> None:
         """`now`: milliseconds since the epoch."""
         self._storage, self._base, self._metadata, self._change, self._now = storage, base, metadata, change, now

@@ -23,7 +23,7 @@ from rowmerge.delta.metadata.properties import tombstone_retention, transaction_
 from rowmerge.delta.snapshots.snapshot import DeltaSnapshot
 from rowmerge.errors import CorruptLog
 from rowmerge.storage.store import Put, Storage
-from rowmerge.table.commits.request import Change, Unknown
+from rowmerge.table.commits.request import CommitRequest, Unknown
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class PutCommit:
     storage: Storage
     base: DeltaSnapshot | None
     version: int
-    change: Change
+    change: CommitRequest
     metadata: Metadata
     file_actions: Sequence[Action]
     now: int

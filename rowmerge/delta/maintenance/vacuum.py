@@ -32,7 +32,7 @@ from rowmerge.storage.disk import is_temporary
 from rowmerge.storage.store import Storage, StoredObject, local_path
 from rowmerge.table.commits.drop_markers import has_markers
 from rowmerge.table.commits.inner_tables import inner_tables
-from rowmerge.table.commits.request import Change, Committed, Conflicted, Outcome, Unknown
+from rowmerge.table.commits.request import CommitRequest, Committed, Conflicted, Outcome, Unknown
 from rowmerge.table.maintenance import Vacuumed, VacuumOptions
 
 _DATA_FOLDERS = ("_change_data", "_delta_index")
@@ -49,7 +49,7 @@ class Vacuum:
     storage: Storage
     table: str
     newest: Callable[[], DeltaSnapshot]
-    commit: Callable[[DeltaSnapshot, Change], Outcome]
+    commit: Callable[[DeltaSnapshot, CommitRequest], Outcome]
     options: VacuumOptions
     now: int
 
@@ -144,7 +144,7 @@ class Vacuum:
         """Commit a version without file actions for the history, if the options ask for it. Return the newest version."""
         if not self.options.record:
             return self.newest().version
-        change = Change(operation, parameters, metrics, data_change=False)
+        change = CommitRequest(operation, parameters, metrics, data_change=False)
         outcome = self.commit(self.newest(), change)
         for _ in range(_ATTEMPTS - 1):
             if not isinstance(outcome, Conflicted):

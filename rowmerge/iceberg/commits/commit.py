@@ -35,7 +35,7 @@ from rowmerge.iceberg.snapshots.snapshot import IcebergSnapshot
 from rowmerge.storage.store import Put
 from rowmerge.table.commits.commit import commit
 from rowmerge.table.commits.creation import CreationVersion
-from rowmerge.table.commits.request import Change, Outcome, Unknown
+from rowmerge.table.commits.request import CommitRequest, Outcome, Unknown
 from rowmerge.table.metadata.shape import TableDefinition
 from rowmerge.table.snapshots.files import FileListing, Positions
 
@@ -49,7 +49,7 @@ class Commit:
     operations: TableOperations
     table: str
     base: IcebergSnapshot
-    change: Change
+    change: CommitRequest
 
     def __post_init__(self) -> None:
         self.snapshot_id = uuid.uuid4().int >> 65
@@ -253,20 +253,20 @@ class Creation(Commit):
 
 
 def create_table(
-    operations: TableOperations, table: str, metadata: TableMetadata, change: Change, version: CreationVersion | None = None
+    operations: TableOperations, table: str, metadata: TableMetadata, change: CommitRequest, version: CreationVersion | None = None
 ) -> Outcome:
     """Create a table, with its rows if there are any, as `TableOperations.create` does. Raises StorageError if it is certainly absent."""
     base = IcebergSnapshot(operations.storage, table, CurrentMetadata(metadata, "", None), None, metadata.schema())
     return Creation(operations, table, base, change, version_before_writing=version).run()
 
 
-def _is_serializable(base: IcebergSnapshot, change: Change) -> bool:
+def _is_serializable(base: IcebergSnapshot, change: CommitRequest) -> bool:
     if change.replace or change.restored is not None or (change.definition is not None and change.files.empty):
         return True
     return base.settings.isolation_level(change.operation) == "serializable"
 
 
-def _moves_within_partitions(base: IcebergSnapshot, change: Change) -> bool:
+def _moves_within_partitions(base: IcebergSnapshot, change: CommitRequest) -> bool:
     """Return whether the change only moves rows, out of files of the current partition spec."""
     if change.data_change:
         return False

@@ -15,7 +15,7 @@ from pyiceberg.table.snapshots import Snapshot as IcebergVersion
 from rowmerge.iceberg.commits.snapshot_files import WrittenSnapshot
 from rowmerge.iceberg.manifests.content import Content, Entry, Status
 from rowmerge.iceberg.metadata.properties import APPLICATION, APPLICATION_VERSION
-from rowmerge.table.commits.request import Change
+from rowmerge.table.commits.request import CommitRequest
 from rowmerge.version import __version__
 
 OPERATION, PARAMETERS, METRICS = "rowmerge.operation", "rowmerge.parameters", "rowmerge.metrics"
@@ -32,7 +32,7 @@ _TOTALS = (
 
 
 def new_snapshot(
-    head: TableMetadata, change: Change, written: WrittenSnapshot, parent: IcebergVersion | None, snapshot_id: int, schema_id: int
+    head: TableMetadata, change: CommitRequest, written: WrittenSnapshot, parent: IcebergVersion | None, snapshot_id: int, schema_id: int
 ) -> IcebergVersion:
     """Return the snapshot of a change, as an addition to the metadata `head`."""
     # Clocks of several writers differ, and readers order snapshots by their timestamps.
@@ -51,7 +51,7 @@ def new_snapshot(
     )
 
 
-def _summary(change: Change, entries: Sequence[Entry], parent: IcebergVersion | None) -> Summary:
+def _summary(change: CommitRequest, entries: Sequence[Entry], parent: IcebergVersion | None) -> Summary:
     """Return the operation, the counts of changes, the table's totals, and the statement for the history."""
     counts: Counter[str] = Counter()
     for entry in entries:
@@ -74,7 +74,7 @@ def _totals(counts: Counter[str], parent: IcebergVersion | None) -> dict[str, st
     return totals
 
 
-def _statement_properties(change: Change) -> dict[str, str]:
+def _statement_properties(change: CommitRequest) -> dict[str, str]:
     properties = {"engine-name": "rowmerge", "engine-version": __version__, OPERATION: change.operation}
     if change.parameters:
         properties[PARAMETERS] = json.dumps(dict(change.parameters), ensure_ascii=False, default=str)
@@ -86,7 +86,7 @@ def _statement_properties(change: Change) -> dict[str, str]:
     return properties
 
 
-def _operation(change: Change, counts: Counter[str]) -> str:
+def _operation(change: CommitRequest, counts: Counter[str]) -> str:
     if not change.data_change:
         return "replace"
     adds = counts["added-data-files"]

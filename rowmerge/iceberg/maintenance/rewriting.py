@@ -27,7 +27,7 @@ from rowmerge.iceberg.metadata.locations import plain_path
 from rowmerge.iceberg.metadata.partition_values import unpartitioned_spec_ids
 from rowmerge.iceberg.metadata.refs import MAIN, point_branch_at
 from rowmerge.iceberg.snapshots.live_files import LiveFiles, key_of_delete, live_files, scope_of
-from rowmerge.table.commits.request import Change
+from rowmerge.table.commits.request import CommitRequest
 from rowmerge.table.maintenance import RewrittenDeletes, RewrittenManifests
 from rowmerge.table.snapshots.files import Positions
 
@@ -71,7 +71,7 @@ class Rewriting(ABC):
         if written is None:
             return ()
         metrics = dict(zip(self.metrics, (self.done.rewritten, self.done.added), strict=True))
-        change = Change(self.operation, metrics=metrics, data_change=False)
+        change = CommitRequest(self.operation, metrics=metrics, data_change=False)
         snapshot = new_snapshot(metadata, change, written, parent, snapshot_id, metadata.current_schema_id)
         return AddSnapshotUpdate(snapshot=snapshot), point_branch_at(metadata, MAIN, snapshot_id)
 

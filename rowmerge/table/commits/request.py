@@ -38,7 +38,7 @@ class Reads:
 
 
 @dataclass(frozen=True)
-class Change:
+class CommitRequest:
     """One commit: what was done, what was read to do it, and what the table becomes."""
 
     operation: str

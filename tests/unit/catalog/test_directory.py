@@ -23,7 +23,7 @@ from rowmerge.errors import (
     UnsupportedTableFeature,
 )
 from rowmerge.storage.store import Put, Storage, StoredObject
-from rowmerge.table.commits.request import Change, Committed
+from rowmerge.table.commits.request import CommitRequest, Committed
 from rowmerge.table.metadata.schema import Field, Primitive, Struct
 from rowmerge.table.metadata.shape import TableDefinition
 
@@ -454,7 +454,7 @@ def test_an_old_drop_that_another_session_finishes_first_leaves_the_new_table(wa
 
     def finish_and_create() -> None:
         table = DirectoryCatalog(Storage(str(warehouse))).table_at("default", "t", "delta")
-        assert isinstance(table.create(TableDefinition(COLUMNS, (), {}, None), Change("CREATE TABLE")), Committed)
+        assert isinstance(table.create(TableDefinition(COLUMNS, (), {}, None), CommitRequest("CREATE TABLE")), Committed)
 
     acts: list[Callable[[], None]] = [finish_and_create, *[lambda: None] * earlier]
 

@@ -23,7 +23,7 @@ from rowmerge.execution.table_change import create_table
 from rowmerge.iceberg.maintenance import dropping as iceberg_dropping
 from rowmerge.spark.writing.written import Written
 from rowmerge.storage.store import Durability, Put, Storage, StoredObject
-from rowmerge.table.commits.request import Change, Committed, Conflicted, Outcome, Reads, Unknown
+from rowmerge.table.commits.request import CommitRequest, Committed, Conflicted, Outcome, Reads, Unknown
 from rowmerge.table.metadata.partitioning import identities
 from rowmerge.table.metadata.schema import Field, Primitive, Struct
 from rowmerge.table.metadata.shape import TableDefinition, TableShape
@@ -57,14 +57,14 @@ class Warehouse:
 
     def create(self, ids: Sequence[int], storage: type[Storage] = Storage, properties: dict[str, str] | None = None) -> Outcome:
         table = self.catalog(storage).table_at("default", "t", self.format)
-        outcome = table.create(TableDefinition(ID_NAME, (), properties or {}, None), Change("CREATE TABLE"))
+        outcome = table.create(TableDefinition(ID_NAME, (), properties or {}, None), CommitRequest("CREATE TABLE"))
         if isinstance(outcome, Committed):
             committed(self.append(ids, table))
         return outcome
 
     def create_empty(self, storage: type[Storage]) -> None:
         table = self.catalog(storage).table_at("default", "t", self.format)
-        committed(table.create(TableDefinition(ID_NAME, (), {}, None), Change("CREATE TABLE")))
+        committed(table.create(TableDefinition(ID_NAME, (), {}, None), CommitRequest("CREATE TABLE")))
 
     def drop(self, storage: type[Storage] = Storage) -> None:
         self.catalog(storage).drop_table("default", "t")
@@ -75,7 +75,7 @@ class Warehouse:
     def append(self, ids: Sequence[int], table: Table | None = None) -> Outcome:
         table = table or self.open()
         snapshot = table.snapshot()
-        return table.commit(snapshot, Change("WRITE", files=FileChanges(written(snapshot, ids)), reads=Reads()))
+        return table.commit(snapshot, CommitRequest("WRITE", files=FileChanges(written(snapshot, ids)), reads=Reads()))
 
     def ids(self) -> list[int] | None:
         """The ids of the table, None when there is no table."""
@@ -170,7 +170,7 @@ def late_commit(warehouse: Warehouse, storage: type[Storage], versions: int = 1)
     snapshot = table.snapshot()
     for id_ in range(versions - 1):
         warehouse.append([50 + id_])
-    change = Change("WRITE", files=FileChanges(written(snapshot, [99])), reads=Reads())
+    change = CommitRequest("WRITE", files=FileChanges(written(snapshot, [99])), reads=Reads())
     return table.commit(snapshot, change)
 
 
@@ -250,7 +250,7 @@ def test_a_name_changes_its_format_and_kind(tmp_path: Path, order: tuple[str, st
 def test_a_schema_with_dropped_tables_is_empty(warehouse: Warehouse) -> None:
     warehouse.catalog().create_schema("raw")
     table = warehouse.catalog().table_at("raw", "t", warehouse.format)
-    committed_or_created = table.create(TableDefinition(ID_NAME, (), {}, None), Change("CREATE TABLE"))
+    committed_or_created = table.create(TableDefinition(ID_NAME, (), {}, None), CommitRequest("CREATE TABLE"))
     assert isinstance(committed_or_created, Committed)
     warehouse.catalog().drop_table("raw", "t")
     warehouse.catalog().drop_schema("raw")
@@ -335,7 +335,7 @@ def test_transactions_clustering_and_timestamps_begin_anew(tmp_path: Path) -> No
     properties = {"delta.enableInCommitTimestamps": "true", "delta.enableRowTracking": "true"}
     warehouse.create([1], properties=properties)
     table = warehouse.open()
-    change = Change("WRITE", reads=Reads(), transaction=("app", 5))
+    change = CommitRequest("WRITE", reads=Reads(), transaction=("app", 5))
     committed(table.commit(table.snapshot(), change))
     warehouse.drop()
     warehouse.create([7], properties=properties)
@@ -355,7 +355,7 @@ def test_partitions_of_a_new_table_are_its_own(tmp_path: Path) -> None:
     warehouse.drop()
     table = warehouse.catalog().table_at("default", "t", "delta")
     definition = TableDefinition(ID_NAME, identities(("name",)), {}, None)
-    assert isinstance(table.create(definition, Change("CREATE TABLE")), Committed)
+    assert isinstance(table.create(definition, CommitRequest("CREATE TABLE")), Committed)
     committed(warehouse.append([7, 8]))
     warehouse.assert_ids([7, 8])
 
@@ -490,7 +490,7 @@ def test_a_table_is_not_created_with_files_that_a_paused_drop_deletes(warehouse:
     outcomes: list[Outcome] = []
 
     def create() -> None:
-        outcomes.append(table.create(definition, Change("CREATE TABLE AS SELECT", files=FileChanges(files)), version))
+        outcomes.append(table.create(definition, CommitRequest("CREATE TABLE AS SELECT", files=FileChanges(files)), version))
 
     warehouse.drop(pausing(create, "delete", has_begun=lambda: warehouse.ids() is None))
     assert [type(outcome) for outcome in outcomes] == [Conflicted]

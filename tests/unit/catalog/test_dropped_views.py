@@ -13,7 +13,7 @@ from rowmerge.catalog import DirectoryCatalog, Relation, View
 from rowmerge.catalog.views import KEPT_VERSIONS
 from rowmerge.errors import AlreadyExists, TableError, TableNotFound
 from rowmerge.storage.store import Put, Storage, StoredObject
-from rowmerge.table.commits.request import Change
+from rowmerge.table.commits.request import CommitRequest
 from rowmerge.table.metadata.shape import TableDefinition
 from rowmerge.table.snapshots.files import FileChanges
 from tests.support.delta_tables import ID_NAME, committed, live_rows
@@ -69,7 +69,7 @@ def replace_by_table(location: str, format_: str) -> None:
     table = catalog.table_at("default", "v", format_)
     definition = TableDefinition(ID_NAME, (), {})
     files = FileChanges(written_for(table.shape(definition), [1, 2, 3]))
-    committed(table.create(definition, Change("CREATE TABLE", files=files, definition=definition)))
+    committed(table.create(definition, CommitRequest("CREATE TABLE", files=files, definition=definition)))
 
 
 def rows_of(location: str) -> list[int]:

@@ -24,7 +24,7 @@ from rowmerge.errors import (
     TableError,
     TableNotFound,
 )
-from rowmerge.table.commits.request import Change, Committed, Conflicted
+from rowmerge.table.commits.request import CommitRequest, Committed, Conflicted
 from rowmerge.table.metadata.schema import Array, Field, Primitive, Struct
 from rowmerge.table.metadata.shape import TableDefinition
 from tests.support.glue import needs_moto, serving_glue
@@ -62,7 +62,7 @@ def catalog(configuration: dict[str, Any], tmp_path: Path) -> IcebergCatalog:
 
 def made(catalog: IcebergCatalog, name: str = "t", location: str | None = None) -> Any:
     table = catalog.table_at("raw", name, "iceberg", location)
-    assert isinstance(table.create(DEFINITION, Change("CREATE TABLE", definition=DEFINITION)), Committed)
+    assert isinstance(table.create(DEFINITION, CommitRequest("CREATE TABLE", definition=DEFINITION)), Committed)
     return table
 
 
@@ -91,8 +91,8 @@ def test_functions_are_refused_by_name(catalog: IcebergCatalog) -> None:
 def test_a_table_is_made_once_and_found(catalog: IcebergCatalog, tmp_path: Path) -> None:
     table = catalog.table_at("raw", "t", "iceberg")
     assert not table.exists() and catalog.relation("raw", "t") is None
-    assert isinstance(table.create(DEFINITION, Change("CREATE TABLE", definition=DEFINITION)), Committed)
-    assert isinstance(table.create(DEFINITION, Change("CREATE TABLE", definition=DEFINITION)), Conflicted)
+    assert isinstance(table.create(DEFINITION, CommitRequest("CREATE TABLE", definition=DEFINITION)), Committed)
+    assert isinstance(table.create(DEFINITION, CommitRequest("CREATE TABLE", definition=DEFINITION)), Conflicted)
     assert catalog.relations("raw") == [Relation("raw", "t", "table", "iceberg")] == [catalog.relation("RAW", "T")]
     assert catalog.open("raw", "t") is table
     assert catalog.location_of("raw", "t") == table.location == f"file://{tmp_path}/w/raw/t"
@@ -106,7 +106,7 @@ def test_commits_of_others_are_seen_and_stop_ours(catalog: IcebergCatalog, confi
     theirs = load_catalog("default", **configuration).load_table("raw.t")
     with theirs.update_schema() as change:
         change.add_column("n", LongType())
-    rename = Change("ALTER TABLE", definition=TableDefinition(properties={**base.settings.properties, "x": "1"}))
+    rename = CommitRequest("ALTER TABLE", definition=TableDefinition(properties={**base.settings.properties, "x": "1"}))
     outcome = table.commit(base, rename)
     assert isinstance(outcome, Conflicted)
     assert isinstance(outcome.conflict, MetadataChanged)
@@ -127,7 +127,9 @@ def test_a_commit_of_others_at_the_same_instant_stops_ours(
         return commit_table(*arguments)
 
     monkeypatch.setattr(catalog._client.catalog, "commit_table", later)
-    outcome = table.commit(base, Change("ALTER TABLE", definition=TableDefinition(properties={**base.settings.properties, "x": "1"})))
+    outcome = table.commit(
+        base, CommitRequest("ALTER TABLE", definition=TableDefinition(properties={**base.settings.properties, "x": "1"}))
+    )
     assert isinstance(outcome, Conflicted) and isinstance(outcome.conflict, MetadataChanged)
     assert "x" not in table.snapshot().settings.properties and table.snapshot().schema.names == ("id", "v", "n")
 

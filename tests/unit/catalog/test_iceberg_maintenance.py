@@ -16,7 +16,7 @@ from rowmerge.execution.compaction import optimize
 from rowmerge.execution.restore import restore
 from rowmerge.iceberg.maintenance.reachable import file_key, needed_files
 from rowmerge.storage.store import Storage
-from rowmerge.table.commits.request import Change, Reads
+from rowmerge.table.commits.request import CommitRequest, Reads
 from rowmerge.table.maintenance import ExpiryOptions, VacuumOptions
 from rowmerge.table.metadata.shape import TableDefinition
 from rowmerge.table.snapshots.files import FileChanges, Positions
@@ -39,7 +39,7 @@ def test_a_table_in_a_catalog_is_kept_in_shape(configuration: dict[str, Any], tm
     catalog = IcebergCatalog(configuration, str(tmp_path / "w"))
     catalog.create_schema("raw")
     table = catalog.table_at("raw", "t", "iceberg")
-    committed(table.create(TableDefinition(ID_NAME, (), {}, None), Change("CREATE TABLE")))
+    committed(table.create(TableDefinition(ID_NAME, (), {}, None), CommitRequest("CREATE TABLE")))
 
     def theirs() -> Theirs:
         return load_catalog("default", **configuration).load_table("raw.t")
@@ -49,7 +49,7 @@ def test_a_table_in_a_catalog_is_kept_in_shape(configuration: dict[str, Any], tm
         return ids
 
     def change(**files: Any) -> int:
-        return committed(table.commit(table.snapshot(), Change("WRITE", files=FileChanges(**files), reads=Reads())))
+        return committed(table.commit(table.snapshot(), CommitRequest("WRITE", files=FileChanges(**files), reads=Reads())))
 
     for first in (0, 10, 20):
         change(added=written(table.snapshot(), range(first, first + 3)))

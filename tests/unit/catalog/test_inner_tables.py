@@ -11,7 +11,7 @@ from rowmerge.catalog.removal import LOG, METADATA, drop_table
 from rowmerge.delta import DeltaTable
 from rowmerge.iceberg import DirectoryOperations, IcebergTable
 from rowmerge.storage.store import Storage
-from rowmerge.table.commits.request import Change
+from rowmerge.table.commits.request import CommitRequest
 from rowmerge.table.metadata.shape import TableDefinition
 from rowmerge.table.snapshots.files import FileChanges
 from rowmerge.table.table import Table
@@ -29,9 +29,9 @@ def table_at(folder: Path, format_: str) -> Table:
 
 def create(folder: Path, format_: str) -> Table:
     table = table_at(folder, format_)
-    committed(table.create(TableDefinition(ID_NAME, (), {}), Change("CREATE TABLE")))
+    committed(table.create(TableDefinition(ID_NAME, (), {}), CommitRequest("CREATE TABLE")))
     snapshot = table.snapshot()
-    committed(table.commit(snapshot, Change("WRITE", files=FileChanges(written(snapshot, [1, 2, 3])))))
+    committed(table.commit(snapshot, CommitRequest("WRITE", files=FileChanges(written(snapshot, [1, 2, 3])))))
     return table
 
 

@@ -13,7 +13,7 @@ from rowmerge.errors import StorageError
 from rowmerge.execution.commit import Attempt, commit_with_retry
 from rowmerge.execution.result import RowCounts, Timings
 from rowmerge.storage.store import Put, Storage
-from rowmerge.table.commits.request import Change
+from rowmerge.table.commits.request import CommitRequest
 from rowmerge.table.metadata.schema import Field, Primitive, Struct
 from rowmerge.table.metadata.shape import TableDefinition
 from rowmerge.table.snapshots.files import AddedFile, FileChanges
@@ -35,14 +35,14 @@ class Breaking(Storage):
 def append_to(folder: Path, failure: BaseException, *, put_first: bool) -> Path:
     """Append one file over a storage that fails; the file's path."""
     schema = Struct((Field("id", Primitive("long")),))
-    DeltaTable(Storage(str(folder)), "t").create(TableDefinition(schema=schema), Change("CREATE TABLE"))
+    DeltaTable(Storage(str(folder)), "t").create(TableDefinition(schema=schema), CommitRequest("CREATE TABLE"))
     path = folder / "part-0.parquet"
     pq.write_table(pa.table({"id": pa.array([1], pa.int64())}), path)
     table = DeltaTable(Breaking(str(folder), failure, put_first=put_first), "t")
     added = AddedFile(path.as_uri(), path.stat().st_size, 1)
 
     def attempt() -> Attempt:
-        return Attempt(table.snapshot(), Change("WRITE", files=FileChanges((added,))), RowCounts(inserted=1), (added,))
+        return Attempt(table.snapshot(), CommitRequest("WRITE", files=FileChanges((added,))), RowCounts(inserted=1), (added,))
 
     with pytest.raises(type(failure)):
         commit_with_retry(table, attempt, Timings())

@@ -13,7 +13,7 @@ from rowmerge.delta.log.log_files import commit_path
 from rowmerge.errors import UnsupportedTableFeature
 from rowmerge.execution.compaction import optimize, purge
 from rowmerge.storage.store import Storage
-from rowmerge.table.commits.request import Change, Outcome
+from rowmerge.table.commits.request import CommitRequest, Outcome
 from rowmerge.table.snapshots.snapshot import Snapshot
 from tests.support import table_operations as operations
 from tests.support.delta_tables import delete_checksums
@@ -40,7 +40,7 @@ class Overtaken(DeltaTable):
         super().__init__(Storage(table.location), "s.t")
         self.operation, self.commits = operation, 0
 
-    def commit(self, base: Snapshot, change: Change) -> Outcome:
+    def commit(self, base: Snapshot, change: CommitRequest) -> Outcome:
         self.commits += 1
         if self.commits == 1:
             operations.OPERATIONS[self.operation](opened(self.location))

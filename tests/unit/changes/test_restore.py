@@ -11,7 +11,7 @@ from rowmerge.delta import DeltaTable
 from rowmerge.errors import AppendOnly, MissingDataFile, PlanError, VersionNotFound
 from rowmerge.execution.compaction import optimize
 from rowmerge.execution.restore import restore
-from rowmerge.table.commits.request import Change
+from rowmerge.table.commits.request import CommitRequest
 from rowmerge.table.metadata.shape import TableDefinition
 from tests.support import table_operations as operations
 from tests.support.delta_tables import live_rows
@@ -69,7 +69,7 @@ def test_counts_and_history_tell_of_it(table: DeltaTable) -> None:
 
 def test_schema_and_properties_come_back(table: DeltaTable) -> None:
     operations.replace(table)
-    table.commit(table.snapshot(), Change("SET TBLPROPERTIES", definition=TableDefinition(properties={"mine": "1"})))
+    table.commit(table.snapshot(), CommitRequest("SET TBLPROPERTIES", definition=TableDefinition(properties={"mine": "1"})))
     assert table.snapshot().schema.names == ("id", "name", "more")
     to(table, 5)
     assert table.snapshot().schema.names == ("id", "name")
@@ -114,7 +114,7 @@ def test_what_happens_meanwhile_is_undone_too(table: DeltaTable, operation: str)
 
 def test_an_append_only_table_stays_so(table: DeltaTable) -> None:
     properties = {"delta.appendOnly": "true", "delta.enableDeletionVectors": "true"}
-    table.commit(table.snapshot(), Change("SET TBLPROPERTIES", definition=TableDefinition(properties=properties)))
+    table.commit(table.snapshot(), CommitRequest("SET TBLPROPERTIES", definition=TableDefinition(properties=properties)))
     with pytest.raises(AppendOnly):
         to(table, 3)
 

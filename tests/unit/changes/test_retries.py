@@ -11,7 +11,7 @@ import pytest
 from rowmerge.errors import ConcurrentDeleteRead, ConfigurationError, MetadataChanged
 from rowmerge.execution.commit import Attempt, CommitOptions, commit_with_retry
 from rowmerge.execution.result import ChangeResult, RowCounts, Timings
-from rowmerge.table.commits.request import Change, Reads
+from rowmerge.table.commits.request import CommitRequest, Reads
 from rowmerge.table.metadata.settings import RetryPolicy
 from rowmerge.table.metadata.shape import TableDefinition
 from rowmerge.table.snapshots.files import FileChanges, Positions
@@ -39,7 +39,7 @@ def delete_first(lake: Lake, overtaken: int, options: CommitOptions, winner: Cal
         if turns[0] < overtaken:
             turns[0] += 1
             committed(lake.commit("UPDATE", deleted={path: known | Positions([row])}, reads=Reads()))
-        change = Change("DELETE", files=FileChanges(deleted={path: known | Positions([row])}), reads=Reads(frozenset({path})))
+        change = CommitRequest("DELETE", files=FileChanges(deleted={path: known | Positions([row])}), reads=Reads(frozenset({path})))
         return Attempt(snapshot, change, RowCounts(deleted=1))
 
     return commit_with_retry(lake.table, attempt, Timings(), options)
@@ -80,17 +80,17 @@ def test_a_caller_may_ask_for_more_than_the_table_says(tmp_path: Path) -> None:
 
 def test_a_changed_definition_is_planned_for_again(tmp_path: Path) -> None:
     lake = lake_of(tmp_path)
-    others = [Change("SET TBLPROPERTIES", definition=TableDefinition(properties={**QUICK, "owner": "me"}))]
+    others = [CommitRequest("SET TBLPROPERTIES", definition=TableDefinition(properties={**QUICK, "owner": "me"}))]
 
     def attempt() -> Attempt:
         snapshot = lake.table.snapshot()
         if others:
             committed(lake.table.commit(snapshot, others.pop()))
-        return Attempt(snapshot, Change("WRITE", files=FileChanges((lake.file([50]),))), RowCounts(inserted=1))
+        return Attempt(snapshot, CommitRequest("WRITE", files=FileChanges((lake.file([50]),))), RowCounts(inserted=1))
 
     result = commit_with_retry(lake.table, attempt, Timings())
     assert (result.attempts, result.version) == (2, 2)
-    others.append(Change("COMMENT ON", definition=TableDefinition(description="new")))
+    others.append(CommitRequest("COMMENT ON", definition=TableDefinition(description="new")))
     with pytest.raises(MetadataChanged):
         commit_with_retry(lake.table, attempt, Timings(), CommitOptions(retries=0))
 

@@ -25,7 +25,7 @@ from rowmerge.spark.writing.few_rows import write_on_driver
 from rowmerge.spark.writing.write import write_spec
 from rowmerge.storage.store import Storage, StoredObject
 from rowmerge.table.commits.drop_markers import MARKERS
-from rowmerge.table.commits.request import Change, Committed, Conflicted, Outcome, Reads
+from rowmerge.table.commits.request import CommitRequest, Committed, Conflicted, Outcome, Reads
 from rowmerge.table.maintenance import VacuumOptions
 from rowmerge.table.metadata.schema import Field, Primitive, Struct
 from rowmerge.table.metadata.shape import TableDefinition
@@ -78,14 +78,14 @@ def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Table
 
 def create(table: Table, ids: Sequence[int], **properties: str) -> None:
     definition = TableDefinition(ID_NAME, (), properties)
-    committed(table.create(definition, Change("CREATE TABLE", definition=definition)))
+    committed(table.create(definition, CommitRequest("CREATE TABLE", definition=definition)))
     if ids:
         append(table, ids)
 
 
 def append(table: Table, ids: Sequence[int]) -> int:
     snapshot = table.snapshot()
-    return committed(table.commit(snapshot, Change("WRITE", files=FileChanges(written(snapshot, ids)))))
+    return committed(table.commit(snapshot, CommitRequest("WRITE", files=FileChanges(written(snapshot, ids)))))
 
 
 def mark(table: Table, at: int, base: Any = None) -> Outcome:
@@ -93,7 +93,7 @@ def mark(table: Table, at: int, base: Any = None) -> Outcome:
     snapshot = base or table.snapshot()
     (path,) = snapshot.files().paths
     rows = snapshot.deleted_positions([path]).get(path, Positions()) | Positions([at])
-    return table.commit(snapshot, Change("DELETE", files=FileChanges(deleted={path: rows}), reads=Reads()))
+    return table.commit(snapshot, CommitRequest("DELETE", files=FileChanges(deleted={path: rows}), reads=Reads()))
 
 
 def ids(table: Table) -> list[int]:
@@ -115,9 +115,9 @@ def test_a_lost_race_is_retried_and_reported_once(opened: Callable[[], Table], t
         if len(made) < 4:
             # Somebody else rewrites the same file first.
             other = opened()
-            change = Change("UPDATE", files=FileChanges(written(snapshot, [1, 2]), old), reads=Reads(frozenset(old)))
+            change = CommitRequest("UPDATE", files=FileChanges(written(snapshot, [1, 2]), old), reads=Reads(frozenset(old)))
             committed(other.commit(other.snapshot(), change))
-        change = Change("MERGE", files=FileChanges(made[-1], old), reads=Reads(frozenset(old)))
+        change = CommitRequest("MERGE", files=FileChanges(made[-1], old), reads=Reads(frozenset(old)))
         return Attempt(snapshot, change, RowCounts(), made[-1])
 
     with caplog.at_level(logging.WARNING):

@@ -31,7 +31,7 @@ from rowmerge.errors import (
 )
 from rowmerge.storage.store import Storage
 from rowmerge.table.commits.commit import commit
-from rowmerge.table.commits.request import Change, Committed, Reads, Unknown
+from rowmerge.table.commits.request import CommitRequest, Committed, Reads, Unknown
 from rowmerge.table.metadata.partitioning import identities
 from rowmerge.table.metadata.schema import Field, Primitive, Struct
 from rowmerge.table.metadata.shape import TableDefinition
@@ -63,7 +63,7 @@ class Command:
 
     name: str
     rows: Callable[[Rows, int, str], Rows]
-    change: Callable[[Race, DeltaSnapshot, int, str, bool], Change]
+    change: Callable[[Race, DeltaSnapshot, int, str, bool], CommitRequest]
     rewrites: bool = False
 
 
@@ -119,24 +119,24 @@ class Race:
         rows = pa.table({"id": pa.array(ids, pa.int64()), "who": pa.array([who] * len(ids), pa.string())})
         return self.lake.write(rows, f"p={partition}", {"p": partition})
 
-    def append(self, base: DeltaSnapshot, r: int, who: str, rewrites: bool) -> Change:
-        return Change("WRITE", files=FileChanges((self.file(r, who, r + 100),)))
+    def append(self, base: DeltaSnapshot, r: int, who: str, rewrites: bool) -> CommitRequest:
+        return CommitRequest("WRITE", files=FileChanges((self.file(r, who, r + 100),)))
 
-    def insert_only(self, base: DeltaSnapshot, r: int, who: str, rewrites: bool) -> Change:
+    def insert_only(self, base: DeltaSnapshot, r: int, who: str, rewrites: bool) -> CommitRequest:
         """The row of r keeps its source row from being inserted."""
         reads = replace(self.looked_for(r), rows={self.paths[file_of(r)]: Positions([r - file_of(r)])})
-        return Change("MERGE", files=FileChanges((self.file(r, who, r + 100),)), reads=reads)
+        return CommitRequest("MERGE", files=FileChanges((self.file(r, who, r + 100),)), reads=reads)
 
-    def merge(self, base: DeltaSnapshot, r: int, who: str, rewrites: bool) -> Change:
+    def merge(self, base: DeltaSnapshot, r: int, who: str, rewrites: bool) -> CommitRequest:
         return self.by_row("MERGE", r, who, rewrites, [r, r + 100])
 
-    def update(self, base: DeltaSnapshot, r: int, who: str, rewrites: bool) -> Change:
+    def update(self, base: DeltaSnapshot, r: int, who: str, rewrites: bool) -> CommitRequest:
         return self.by_row("UPDATE", r, who, rewrites, [r])
 
-    def delete(self, base: DeltaSnapshot, r: int, who: str, rewrites: bool) -> Change:
+    def delete(self, base: DeltaSnapshot, r: int, who: str, rewrites: bool) -> CommitRequest:
         return self.by_row("DELETE", r, who, rewrites, [])
 
-    def by_row(self, operation: str, r: int, who: str, rewrites: bool, written: list[int]) -> Change:
+    def by_row(self, operation: str, r: int, who: str, rewrites: bool, written: list[int]) -> CommitRequest:
         first = file_of(r)
         added = (self.file(r, who, *written),) if written else ()
         if rewrites:
@@ -144,7 +144,7 @@ class Race:
             files = FileChanges((*added, rest), (self.paths[first],))
         else:
             files = FileChanges(added, deleted={self.paths[first]: Positions([r - first])})
-        return Change(operation, files=files, reads=self.looked_for(r))
+        return CommitRequest(operation, files=files, reads=self.looked_for(r))
 
     def looked_for(self, r: int) -> Reads:
         """What a command that looks for the keys of r has read: files by their bounds, and of added files the rows themselves."""
@@ -161,7 +161,7 @@ class Race:
 
         return Reads(frozenset({self.paths[file_of(r)]}), may_match, ("id",), {}, matching)
 
-    def overwrite(self, base: DeltaSnapshot, r: int, who: str, rewrites: bool) -> Change:
+    def overwrite(self, base: DeltaSnapshot, r: int, who: str, rewrites: bool) -> CommitRequest:
         partition = FILES[file_of(r)]
         leaving = [path for first, path in self.paths.items() if FILES[first] == partition]
 
@@ -169,24 +169,24 @@ class Race:
             return pc.equal(pc.struct_field(listing.partitions, ["p"]), partition)
 
         files = FileChanges((self.file(r, who, r + 100),), tuple(leaving))
-        return Change("WRITE", files=files, reads=Reads(frozenset(leaving), same_partition))
+        return CommitRequest("WRITE", files=files, reads=Reads(frozenset(leaving), same_partition))
 
-    def replace(self, base: DeltaSnapshot, r: int, who: str, rewrites: bool) -> Change:
+    def replace(self, base: DeltaSnapshot, r: int, who: str, rewrites: bool) -> CommitRequest:
         definition = TableDefinition(SCHEMA, identities(("p",)), self.properties)
         files = FileChanges((self.file(r, who, r + 100),), tuple(self.paths.values()))
-        return Change("CREATE OR REPLACE TABLE AS SELECT", files=files, definition=definition, replace=True)
+        return CommitRequest("CREATE OR REPLACE TABLE AS SELECT", files=files, definition=definition, replace=True)
 
-    def compact(self, base: DeltaSnapshot, r: int, who: str, rewrites: bool) -> Change:
+    def compact(self, base: DeltaSnapshot, r: int, who: str, rewrites: bool) -> CommitRequest:
         first = file_of(r)
         files = FileChanges((self.file(r, "base", *range(first, first + 4)),), (self.paths[first],))
-        return Change("OPTIMIZE", files=files, reads=Reads(frozenset({self.paths[first]})), data_change=False)
+        return CommitRequest("OPTIMIZE", files=files, reads=Reads(frozenset({self.paths[first]})), data_change=False)
 
-    def set_property(self, base: DeltaSnapshot, r: int, who: str, rewrites: bool) -> Change:
-        return Change("SET TBLPROPERTIES", definition=TableDefinition(properties={**base.settings.properties, "owner": who}))
+    def set_property(self, base: DeltaSnapshot, r: int, who: str, rewrites: bool) -> CommitRequest:
+        return CommitRequest("SET TBLPROPERTIES", definition=TableDefinition(properties={**base.settings.properties, "owner": who}))
 
-    def upgrade(self, base: DeltaSnapshot, r: int, who: str, rewrites: bool) -> Change:
+    def upgrade(self, base: DeltaSnapshot, r: int, who: str, rewrites: bool) -> CommitRequest:
         feature = {"winner": {"delta.checkpointPolicy": "v2"}, "loser": {"delta.feature.vacuumProtocolCheck": "supported"}}[who]
-        return Change("SET TBLPROPERTIES", definition=TableDefinition(properties={**base.settings.properties, **feature}))
+        return CommitRequest("SET TBLPROPERTIES", definition=TableDefinition(properties={**base.settings.properties, **feature}))
 
 
 SCHEMA = Struct((Field("id", Primitive("long")), Field("who", Primitive("string")), Field("p", Primitive("string"))))
@@ -216,7 +216,7 @@ def _drop_and_create(race: Race) -> None:
 def clean_log(race: Race) -> None:
     """Clean the log as delta-rs does, after two commits that change no row."""
     for value in ("1", "2"):
-        change = Change("SET TBLPROPERTIES", definition=TableDefinition(properties={**race.properties, "owner": value}))
+        change = CommitRequest("SET TBLPROPERTIES", definition=TableDefinition(properties={**race.properties, "owner": value}))
         committed(race.lake.table.commit(race.lake.table.snapshot(), change))
     # The retention of a second is over.
     for file in race.lake.log.iterdir():

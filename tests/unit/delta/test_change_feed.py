@@ -13,7 +13,7 @@ from rowmerge.delta import DeltaTable
 from rowmerge.delta.metadata.read_compatibility import why_not_readable
 from rowmerge.errors import ChangesNotRecorded, IncompatibleSchemaChange, PlanError, VersionNotFound
 from rowmerge.storage.store import Storage
-from rowmerge.table.commits.request import Change
+from rowmerge.table.commits.request import CommitRequest
 from rowmerge.table.metadata.schema import Array, DataType, Field, Map, Primitive, Struct
 from rowmerge.table.metadata.shape import TableDefinition
 from rowmerge.table.snapshots.change_feed import Bound, ChangedFile
@@ -78,7 +78,7 @@ def test_a_deletion_vector_that_shrinks_inserts_rows_again(lake: Lake) -> None:
 def test_recorded_change_rows_are_all_there_is_of_a_version(lake: Lake) -> None:
     path, rows = only_path(lake), lake.file([1], folder="_change_data")
     files = FileChanges((lake.file([7]),), (path,), {}, (rows,))
-    committed(lake.table.commit(lake.table.snapshot(), Change("UPDATE", files=files)))
+    committed(lake.table.commit(lake.table.snapshot(), CommitRequest("UPDATE", files=files)))
     (found,) = changes(lake, 1)
     assert (found.path, found.change, found.partition) == (rows.path, None, {})
 
@@ -107,7 +107,7 @@ def test_versions_before_the_feed_and_after_it_were_not_recorded(tmp_path: Path)
     lake = Lake(tmp_path / "t")
     committed(lake.create(lake.file([1])))
     for properties in (FEED, {}):
-        committed(lake.table.commit(lake.table.snapshot(), Change("ALTER", definition=TableDefinition(properties=properties))))
+        committed(lake.table.commit(lake.table.snapshot(), CommitRequest("ALTER", definition=TableDefinition(properties=properties))))
     for first, last, version in ((0, 0, 0), (0, 1, 0), (1, 2, 2), (2, None, 2)):
         with pytest.raises(ChangesNotRecorded) as caught:
             changes(lake, first, last)
@@ -117,7 +117,7 @@ def test_versions_before_the_feed_and_after_it_were_not_recorded(tmp_path: Path)
 
 def test_a_log_that_was_cleaned_up_tells_where_it_begins(lake: Lake) -> None:
     definition = TableDefinition(properties={**FEED, "delta.checkpointInterval": "2"})
-    committed(lake.table.commit(lake.table.snapshot(), Change("ALTER", definition=definition)))
+    committed(lake.table.commit(lake.table.snapshot(), CommitRequest("ALTER", definition=definition)))
     committed(lake.append([5]))
     committed(lake.append([6]))
     for version in (0, 1):
@@ -129,7 +129,7 @@ def test_a_log_that_was_cleaned_up_tells_where_it_begins(lake: Lake) -> None:
 
 def test_a_log_without_commits_has_no_changes(lake: Lake) -> None:
     definition = TableDefinition(properties={**FEED, "delta.checkpointInterval": "1"})
-    committed(lake.table.commit(lake.table.snapshot(), Change("ALTER", definition=definition)))
+    committed(lake.table.commit(lake.table.snapshot(), CommitRequest("ALTER", definition=definition)))
     for path in lake.log.glob("*.json"):
         path.unlink()
     newest = DeltaTable(Storage(str(lake.folder)), "s.t").snapshot()

@@ -29,7 +29,7 @@ from rowmerge.delta.log.log_files import checksum_path, commit_path, list_log
 from rowmerge.delta.log.versions import read_state
 from rowmerge.errors import ChecksumMismatch, CorruptLog, StorageError
 from rowmerge.storage.store import Put, Storage
-from rowmerge.table.commits.request import Change, Committed
+from rowmerge.table.commits.request import CommitRequest, Committed
 from rowmerge.table.metadata.shape import TableDefinition
 from rowmerge.table.snapshots.files import Positions
 from tests.support import table_operations as operations
@@ -127,7 +127,7 @@ def test_a_commit_behind_others_counts_their_files_too(lake: Lake) -> None:
 
 def test_a_shallow_clone_has_the_totals_of_its_files(lake: Lake, tmp_path: Path) -> None:
     source, clone = lake.table.snapshot(), Lake(tmp_path / "clone")
-    committed(clone.table.create(TableDefinition(ID_NAME), Change("CLONE", cloned=source)))
+    committed(clone.table.create(TableDefinition(ID_NAME), CommitRequest("CLONE", cloned=source)))
     assert recorded(clone, 0)["numFiles"] == len(cloned_files(source)) == 2
     assert recorded(clone, 0)["numDeletedRecordsOpt"] == 1
     assert Lake(clone.folder).ids() == Lake(lake.folder).ids()
@@ -193,7 +193,7 @@ class Checksumless(Storage):
 def test_a_checksum_that_cannot_be_put_does_no_harm(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     table = DeltaTable(Checksumless(str(tmp_path / "t")), "s.t")
     with caplog.at_level(logging.WARNING):
-        assert isinstance(table.create(TableDefinition(ID_NAME), Change("CREATE TABLE")), Committed)
+        assert isinstance(table.create(TableDefinition(ID_NAME), CommitRequest("CREATE TABLE")), Committed)
     assert not warnings(caplog)
     assert not list((tmp_path / "t").rglob("*.crc"))
     assert len(Lake(tmp_path / "t").table.snapshot().files()) == 0

@@ -20,7 +20,7 @@ from rowmerge.delta.maintenance import log_cleanup as cleanup
 from rowmerge.delta.maintenance.log_cleanup import clean_log
 from rowmerge.errors import ConfigurationError, StorageError, VersionNotFound
 from rowmerge.storage.store import Storage, StoredObject
-from rowmerge.table.commits.request import Change, Committed, Conflicted, Reads
+from rowmerge.table.commits.request import CommitRequest, Committed, Conflicted, Reads
 from rowmerge.table.maintenance import VacuumOptions
 from rowmerge.table.metadata.shape import TableDefinition
 from rowmerge.table.snapshots.change_feed import Bound
@@ -70,7 +70,7 @@ def versions(lake: Lake, kind: str = "json") -> list[int]:
 
 def set_properties(lake: Lake, **properties: str) -> None:
     definition = TableDefinition(properties={**lake.table.snapshot().settings.properties, **properties})
-    committed(lake.table.commit(lake.table.snapshot(), Change("SET TBLPROPERTIES", definition=definition)))
+    committed(lake.table.commit(lake.table.snapshot(), CommitRequest("SET TBLPROPERTIES", definition=definition)))
 
 
 # ------------------------------------------------------------------ what goes and what stays
@@ -332,24 +332,24 @@ def test_what_is_protected_is_the_logs_own(tmp_path: Path) -> None:
     table = Lake(lake.folder).table
     kept = dict(table.snapshot().settings.properties)
     for properties in ({**kept, PROTECTED: "5"}, {name: value for name, value in kept.items() if name != PROTECTED}):
-        change = Change("SET TBLPROPERTIES", definition=TableDefinition(properties=properties))
+        change = CommitRequest("SET TBLPROPERTIES", definition=TableDefinition(properties=properties))
         with pytest.raises(ConfigurationError, match=f"{PROTECTED} of s.t is kept by the log itself"):
             table.commit(table.snapshot(), change)
     definition = TableDefinition(lake.schema, (), {"delta.checkpointInterval": "100"}, None)
     untimed = TableDefinition(lake.schema, (), {"delta.checkpointInterval": "100", "delta.enableInCommitTimestamps": "false"}, None)
     other = made(tmp_path / "other", 1)
     changes = [
-        Change("SET TBLPROPERTIES", definition=TableDefinition(properties={**kept, "delta.checkpointInterval": "100"})),
-        Change("CREATE OR REPLACE TABLE", definition=definition, replace=True),
-        Change("CREATE OR REPLACE TABLE", definition=untimed, replace=True),
-        Change("RESTORE", restored=table.snapshot_at(version=3)),
-        Change("CLONE", cloned=other.table.snapshot(), replace=True, definition=TableDefinition()),
+        CommitRequest("SET TBLPROPERTIES", definition=TableDefinition(properties={**kept, "delta.checkpointInterval": "100"})),
+        CommitRequest("CREATE OR REPLACE TABLE", definition=definition, replace=True),
+        CommitRequest("CREATE OR REPLACE TABLE", definition=untimed, replace=True),
+        CommitRequest("RESTORE", restored=table.snapshot_at(version=3)),
+        CommitRequest("CLONE", cloned=other.table.snapshot(), replace=True, definition=TableDefinition()),
     ]
     for change in changes:
         committed(table.commit(table.snapshot(), change))
         assert table.snapshot().settings.properties[PROTECTED] == "13", change.operation
     clone = Lake(tmp_path / "clone")
-    committed(clone.table.create(TableDefinition(lake.schema), Change("CLONE", cloned=table.snapshot())))
+    committed(clone.table.create(TableDefinition(lake.schema), CommitRequest("CLONE", cloned=table.snapshot())))
     assert PROTECTED not in clone.table.snapshot().settings.properties
     for value in ("1", "-1", "x"):
         with pytest.raises(ConfigurationError, match=PROTECTED):
@@ -394,7 +394,7 @@ def test_wherever_a_cleanup_stops_the_log_is_readable(tmp_path: Path) -> None:
         shutil.copytree(tmp_path / "original", lake.folder)
         storage = Stopping(str(lake.folder), deletions)
         table = DeltaTable(storage, "s.t")
-        change = Change("WRITE", files=FileChanges((lake.file([15]),)), reads=Reads())
+        change = CommitRequest("WRITE", files=FileChanges((lake.file([15]),)), reads=Reads())
         assert isinstance(table.commit(table.snapshot(), change), Committed)
         assert len(storage.order) == min(deletions, 21)
         numbers = [int(path.rpartition("/")[2][:20]) for path in storage.order]
@@ -542,7 +542,7 @@ def overtake(lake: Lake, first: int) -> Act:
 def test_a_commit_on_a_version_whose_successor_was_cleaned_is_a_conflict(tmp_path: Path) -> None:
     lake = seconds_old(tmp_path)
     table = DeltaTable(Paused(str(lake.folder), put=overtake(lake, 5)), "s.t")
-    change = Change("WRITE", files=FileChanges((lake.file([999]),)), reads=Reads())
+    change = CommitRequest("WRITE", files=FileChanges((lake.file([999]),)), reads=Reads())
     outcome = table.commit(Lake(lake.folder).table.snapshot(), change)
     assert isinstance(outcome, Conflicted)
     assert 5 not in versions(lake)
@@ -555,7 +555,7 @@ def test_a_commit_that_others_followed_and_cleaned_stands(tmp_path: Path) -> Non
     """Its file is gone by the time it is verified, but a checkpoint contains it."""
     lake = seconds_old(tmp_path)
     table = DeltaTable(Paused(str(lake.folder), listing=overtake(lake, 6)), "s.t")
-    change = Change("WRITE", files=FileChanges((lake.file([5]),)), reads=Reads())
+    change = CommitRequest("WRITE", files=FileChanges((lake.file([5]),)), reads=Reads())
     assert table.commit(Lake(lake.folder).table.snapshot(), change) == Committed(5)
     assert 5 not in versions(lake)
     ids = Lake(lake.folder).ids()
@@ -640,7 +640,7 @@ def test_a_transaction_of_a_cleaned_version_is_known_without_its_version(tmp_pat
 def test_a_replaced_table_keeps_its_history_until_it_expires(tmp_path: Path) -> None:
     lake = made(tmp_path, 13)
     definition = TableDefinition(lake.schema, (), EVERY_FIFTH, None)
-    change = Change("CREATE OR REPLACE TABLE AS SELECT", definition=definition, replace=True, files=FileChanges((lake.file([100]),)))
+    change = CommitRequest("CREATE OR REPLACE TABLE AS SELECT", definition=definition, replace=True, files=FileChanges((lake.file([100]),)))
     committed(lake.table.commit(lake.table.snapshot(), change))
     age(lake, range(13))
     committed(lake.append([101]))

@@ -14,7 +14,7 @@ from rowmerge.errors import ConfigurationError
 from rowmerge.execution.clone import Clone
 from rowmerge.execution.commit import AS_THE_TABLE_SAYS
 from rowmerge.execution.result import ChangeResult
-from rowmerge.table.commits.request import Change
+from rowmerge.table.commits.request import CommitRequest
 from rowmerge.table.maintenance import VacuumOptions
 from rowmerge.table.metadata.schema import Field, Primitive, Struct
 from rowmerge.table.metadata.shape import TableDefinition
@@ -175,7 +175,7 @@ def test_columns_that_are_stored_under_other_names_are_found_in_a_clone_and_ids_
     wide.create(properties={"delta.columnMapping.mode": "name"})
     schema = wide.table.snapshot().schema
     added = Struct((*schema, Field("more", Primitive("long"))))
-    wide.table.commit(wide.table.snapshot(), Change("ADD COLUMNS", definition=TableDefinition(schema=added)))
+    wide.table.commit(wide.table.snapshot(), CommitRequest("ADD COLUMNS", definition=TableDefinition(schema=added)))
     clone(mapped, wide, or_replace=True)
     metadata = wide.table.snapshot().metadata
     assert metadata.stored_schema.names == mapped.table.snapshot().metadata.stored_schema.names

@@ -14,7 +14,7 @@ from rowmerge.delta.metadata.column_mapping import ID, MAX_ID, MODE, PHYSICAL_NA
 from rowmerge.delta.snapshots.snapshot import DeltaSnapshot
 from rowmerge.errors import ConfigurationError, PlanError
 from rowmerge.storage.store import Storage
-from rowmerge.table.commits.request import Change
+from rowmerge.table.commits.request import CommitRequest
 from rowmerge.table.metadata.partitioning import identities
 from rowmerge.table.metadata.schema import FIELD_ID, Array, Decimal, Field, Map, Primitive, Struct, to_json
 from rowmerge.table.metadata.shape import TableDefinition
@@ -31,7 +31,7 @@ def table(tmp_path: Path) -> DeltaTable:
 
 
 def create(table: DeltaTable, properties: dict[str, str], schema: Struct = NESTED, *partition: str) -> DeltaSnapshot:
-    committed(table.create(TableDefinition(schema, identities(partition), properties, None), Change("CREATE TABLE")))
+    committed(table.create(TableDefinition(schema, identities(partition), properties, None), CommitRequest("CREATE TABLE")))
     return table.snapshot()
 
 
@@ -39,7 +39,7 @@ def alter(table: DeltaTable, **definition: Any) -> DeltaSnapshot:
     base = table.snapshot()
     if "properties" in definition:
         definition["properties"] = {**base.settings.properties, **definition["properties"]}
-    committed(table.commit(base, Change("ALTER TABLE", definition=TableDefinition(**definition))))
+    committed(table.commit(base, CommitRequest("ALTER TABLE", definition=TableDefinition(**definition))))
     return table.snapshot()
 
 
@@ -95,7 +95,7 @@ def test_an_id_is_not_given_again_after_its_column_was_dropped_or_the_table_repl
     again = alter(table, schema=Struct((*without.schema, Field("m", LONG))))
     assert again.schema.fields[-1].metadata[ID] == 11
     definition = TableDefinition(NESTED, (), {MODE: "id"}, None)
-    committed(table.commit(table.snapshot(), Change("REPLACE TABLE", definition=definition, replace=True)))
+    committed(table.commit(table.snapshot(), CommitRequest("REPLACE TABLE", definition=definition, replace=True)))
     assert min(f.metadata[ID] for f in fields(table.snapshot().schema)) == 12
 
 

@@ -13,7 +13,7 @@ from rowmerge.delta import DeltaTable, table
 from rowmerge.delta.log.log_files import commit_path
 from rowmerge.errors import MetadataChanged, StorageError, TableError, UnsupportedTableFeature
 from rowmerge.storage.store import Put, Storage
-from rowmerge.table.commits.request import Change, Committed, Conflicted, Reads, Unknown
+from rowmerge.table.commits.request import CommitRequest, Committed, Conflicted, Reads, Unknown
 from rowmerge.table.metadata.shape import TableDefinition
 from rowmerge.table.snapshots.files import FileChanges, Positions
 from tests.support.delta_tables import ID_NAME, Lake, committed, delete_checksums
@@ -183,8 +183,8 @@ def test_a_time_ahead_of_the_clock_is_still_followed_by_a_later_one(tmp_path: Pa
 def test_of_two_who_create_a_table_one_wins(tmp_path: Path) -> None:
     definition = TableDefinition(ID_NAME)
     one, two = (DeltaTable(Storage(str(tmp_path)), "s.t") for _ in range(2))
-    assert one.create(definition, Change("CREATE TABLE")) == Committed(0)
-    outcome = two.create(definition, Change("CREATE TABLE"))
+    assert one.create(definition, CommitRequest("CREATE TABLE")) == Committed(0)
+    outcome = two.create(definition, CommitRequest("CREATE TABLE"))
     assert isinstance(outcome, Conflicted)
     assert isinstance(outcome.conflict, MetadataChanged)
 
@@ -196,7 +196,7 @@ def test_of_racing_creators_exactly_one_wins(tmp_path: Path) -> None:
     def create() -> None:
         table = DeltaTable(Storage(str(tmp_path)), "s.t")
         start.wait()
-        outcomes.append(table.create(TableDefinition(ID_NAME), Change("CREATE TABLE")))
+        outcomes.append(table.create(TableDefinition(ID_NAME), CommitRequest("CREATE TABLE")))
 
     run([threading.Thread(target=create) for _ in range(8)])
     assert sum(isinstance(outcome, Committed) for outcome in outcomes) == 1
@@ -343,7 +343,7 @@ def test_whose_commit_it_is_is_looked_for_until_the_store_answers(lake: Lake, ar
             raise
 
     vars(storage)["put_if_absent"] = others
-    assert table.commit(base, Change("WRITE", files=FileChanges((lake.file([9]),)))) == Committed(version)
+    assert table.commit(base, CommitRequest("WRITE", files=FileChanges((lake.file([9]),)))) == Committed(version)
     assert lake.ids() == [1, 2, 3, 9, 50]
 
 
@@ -354,7 +354,7 @@ def test_a_put_that_a_store_repeated_by_itself_is_recognised(lake: Lake) -> None
             return super().put_if_absent(path, data)
 
     table = DeltaTable(Twice(str(lake.folder)), "s.t")
-    change = Change("WRITE", files=FileChanges((lake.file([9]),)))
+    change = CommitRequest("WRITE", files=FileChanges((lake.file([9]),)))
     assert table.commit(table.snapshot(), change) == Committed(1)
     assert lake.ids() == [1, 2, 3, 9]
 

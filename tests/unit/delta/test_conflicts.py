@@ -20,7 +20,7 @@ from rowmerge.errors import (
     MetadataChanged,
     ProtocolChanged,
 )
-from rowmerge.table.commits.request import Change, Conflicted, Outcome, Reads
+from rowmerge.table.commits.request import CommitRequest, Conflicted, Outcome, Reads
 from rowmerge.table.metadata.shape import TableDefinition
 from rowmerge.table.snapshots.files import FileChanges, FileListing, FileMask, Positions
 from tests.support.delta_tables import ID_NAME, Lake, committed
@@ -61,7 +61,7 @@ def conflict(outcome: Outcome) -> CommitConflict:
 
 def serializable(lake: Lake) -> None:
     definition = TableDefinition(properties={**lake.table.snapshot().settings.properties, "delta.isolationLevel": "Serializable"})
-    committed(lake.table.commit(lake.table.snapshot(), Change("SET TBLPROPERTIES", definition=definition)))
+    committed(lake.table.commit(lake.table.snapshot(), CommitRequest("SET TBLPROPERTIES", definition=definition)))
 
 
 def no_blind_append(lake: Lake, *ids: int, mask: FileMask = everything) -> Outcome:
@@ -197,7 +197,7 @@ def test_the_vectors_of_a_conflicted_commit_are_removed(lake: Lake) -> None:
 
 def commit_definition(lake: Lake, **properties: str) -> int:
     definition = TableDefinition(properties={**lake.table.snapshot().settings.properties, **properties})
-    return committed(lake.table.commit(lake.table.snapshot(), Change("SET TBLPROPERTIES", definition=definition)))
+    return committed(lake.table.commit(lake.table.snapshot(), CommitRequest("SET TBLPROPERTIES", definition=definition)))
 
 
 def test_a_changed_definition_is_a_conflict_even_for_an_append(lake: Lake) -> None:
@@ -217,7 +217,7 @@ def test_a_changed_protocol_is_a_conflict(lake: Lake) -> None:
 def test_a_definition_changes_beside_appends(lake: Lake) -> None:
     base = lake.table.snapshot()
     committed(lake.append([3]))
-    change = Change("COMMENT ON", definition=TableDefinition(description="new"))
+    change = CommitRequest("COMMENT ON", definition=TableDefinition(description="new"))
     assert committed(lake.table.commit(base, change)) == 2
     assert lake.table.snapshot().description == "new"
     assert lake.ids() == [1, 2, 3, 11, 12]
@@ -227,7 +227,7 @@ def test_a_metadata_domain_is_not_changed_twice(lake: Lake) -> None:
     base = lake.table.snapshot()
     domain = {"domainMetadata": {"domain": "delta.clustering", "configuration": '{"clusteringColumns":[["id"]]}', "removed": False}}
     (lake.folder / commit_path(1)).write_text(json.dumps(domain) + "\n")
-    replacement = Change("CREATE OR REPLACE TABLE", definition=TableDefinition(ID_NAME), replace=True)
+    replacement = CommitRequest("CREATE OR REPLACE TABLE", definition=TableDefinition(ID_NAME), replace=True)
     found = conflict(lake.table.commit(base, replacement))
     assert isinstance(found, MetadataChanged)
     assert "delta.clustering" in found.message
@@ -265,7 +265,9 @@ def test_one_application_does_not_write_twice_at_once(lake: Lake) -> None:
 def test_a_replacement_takes_away_what_was_appended_meanwhile(lake: Lake) -> None:
     base = lake.table.snapshot()
     committed(lake.append([3]))
-    change = Change("CREATE OR REPLACE TABLE", files=FileChanges((lake.file([9]),)), definition=TableDefinition(ID_NAME), replace=True)
+    change = CommitRequest(
+        "CREATE OR REPLACE TABLE", files=FileChanges((lake.file([9]),)), definition=TableDefinition(ID_NAME), replace=True
+    )
     assert committed(lake.table.commit(base, change)) == 2
     assert lake.ids() == [9]
 
@@ -274,7 +276,7 @@ def test_a_replacement_that_read_the_table_minds_what_was_appended(lake: Lake) -
     base = lake.table.snapshot()
     committed(no_blind_append(lake, 3))
     reads = Reads(may_match=everything)
-    change = Change("CREATE OR REPLACE TABLE", reads=reads, definition=TableDefinition(ID_NAME), replace=True)
+    change = CommitRequest("CREATE OR REPLACE TABLE", reads=reads, definition=TableDefinition(ID_NAME), replace=True)
     assert isinstance(conflict(lake.table.commit(base, change)), ConcurrentAppend)
 
 

@@ -130,11 +130,11 @@ def test_unreadable_statistics_of_a_commit_are_absent(copied_table: Path, case: 
 def test_unreadable_texts_do_not_go_into_the_next_checkpoint(copied_table: Path, parsed: bool) -> None:
     lake = Lake(copied_table)
     add_line(copied_table, 13, "{{{")
-    from rowmerge.table.commits.request import Change
+    from rowmerge.table.commits.request import CommitRequest
     from rowmerge.table.metadata.shape import TableDefinition
 
     properties = {"delta.checkpoint.writeStatsAsStruct": str(parsed).lower()}
-    committed(lake.table.commit(lake.table.snapshot(), Change("SET", definition=TableDefinition(properties=properties))))
+    committed(lake.table.commit(lake.table.snapshot(), CommitRequest("SET", definition=TableDefinition(properties=properties))))
     for number in range(12, 18):
         committed(lake.append([100 + number]))
     adds = [add for add in pq.read_table(copied_table / checkpoint_path(20))["add"].to_pylist() if add is not None]

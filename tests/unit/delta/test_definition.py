@@ -13,7 +13,7 @@ from rowmerge.delta.metadata.properties import milliseconds
 from rowmerge.delta.snapshots.snapshot import DeltaSnapshot
 from rowmerge.errors import ConfigurationError, PlanError, UnknownColumn, UnsupportedTableFeature
 from rowmerge.storage.store import Storage
-from rowmerge.table.commits.request import Change
+from rowmerge.table.commits.request import CommitRequest
 from rowmerge.table.metadata.partitioning import PartitionField, SortField, Transform, identities
 from rowmerge.table.metadata.schema import Array, Decimal, Field, Map, Primitive, Struct
 from rowmerge.table.metadata.settings import WriteMode
@@ -29,12 +29,12 @@ def table(tmp_path: Path) -> DeltaTable:
 
 
 def create(table: DeltaTable, properties: dict[str, str] | None = None, schema: Struct = ID_NAME, *partition: str) -> DeltaSnapshot:
-    committed(table.create(TableDefinition(schema, identities(partition), properties or {}, None), Change("CREATE TABLE")))
+    committed(table.create(TableDefinition(schema, identities(partition), properties or {}, None), CommitRequest("CREATE TABLE")))
     return table.snapshot()
 
 
 def alter(table: DeltaTable, **definition: Any) -> DeltaSnapshot:
-    committed(table.commit(table.snapshot(), Change("ALTER TABLE", definition=TableDefinition(**definition))))
+    committed(table.commit(table.snapshot(), CommitRequest("ALTER TABLE", definition=TableDefinition(**definition))))
     return table.snapshot()
 
 
@@ -324,7 +324,7 @@ def test_types_inside_types_stay_too(table: DeltaTable) -> None:
 )
 def test_partitions_are_columns_as_they_are(table: DeltaTable, field: PartitionField, told: str) -> None:
     with pytest.raises(PlanError, match=f"s.t cannot be PARTITIONED BY {told}"):
-        table.create(TableDefinition(ID_NAME, (field,)), Change("CREATE TABLE"))
+        table.create(TableDefinition(ID_NAME, (field,)), CommitRequest("CREATE TABLE"))
     assert not table.exists()
 
 
@@ -347,7 +347,7 @@ def test_a_description_is_set_and_cleared_and_otherwise_kept(table: DeltaTable) 
 def test_a_replacement_keeps_the_protocol_and_forgets_the_properties(table: DeltaTable) -> None:
     before = create(table, {"owner": "me"})
     definition = TableDefinition(ID_NAME, (), {"rowmerge.write.mode": "copy-on-write"}, None)
-    committed(table.commit(before, Change("CREATE OR REPLACE TABLE", definition=definition, replace=True)))
+    committed(table.commit(before, CommitRequest("CREATE OR REPLACE TABLE", definition=definition, replace=True)))
     after = table.snapshot()
     assert after.settings.properties == {"rowmerge.write.mode": "copy-on-write"}
     assert after.protocol == before.protocol

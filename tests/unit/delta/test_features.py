@@ -12,7 +12,7 @@ from rowmerge.delta.log.log_files import commit_path
 from rowmerge.delta.metadata.actions import Metadata, Protocol
 from rowmerge.delta.metadata.features import check_readable, check_writable
 from rowmerge.errors import UnsupportedTableFeature
-from rowmerge.table.commits.request import Change
+from rowmerge.table.commits.request import CommitRequest
 from rowmerge.table.metadata.shape import TableDefinition
 from tests.support.delta_tables import Lake, committed
 
@@ -156,6 +156,6 @@ def test_what_stands_in_the_way_can_be_unset(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedTableFeature, match="icebergCompatV2"):
         lake.table.snapshot().check_writable()
     off = TableDefinition(properties={**on.configuration, "delta.enableIcebergCompatV2": "false"})
-    committed(lake.table.commit(lake.table.snapshot(), Change("SET TBLPROPERTIES", definition=off)))
+    committed(lake.table.commit(lake.table.snapshot(), CommitRequest("SET TBLPROPERTIES", definition=off)))
     committed(lake.append([2]))
     assert lake.ids() == [1, 2]

@@ -14,7 +14,7 @@ from rowmerge.delta import DeltaTable
 from rowmerge.delta.snapshots.snapshot import DeltaSnapshot
 from rowmerge.errors import MetadataChanged, StorageError
 from rowmerge.storage.store import Put, Storage, StoredObject
-from rowmerge.table.commits.request import Change, Committed, Conflicted, Outcome, Reads, Unknown
+from rowmerge.table.commits.request import CommitRequest, Committed, Conflicted, Outcome, Reads, Unknown
 from rowmerge.table.metadata.shape import TableDefinition
 from rowmerge.table.snapshots.files import FileChanges
 from tests.support.delta_tables import ID_NAME, Lake, committed
@@ -65,17 +65,17 @@ def appending_and_cleaning(lake: Lake, *ids: int) -> Act:
     return act
 
 
-def changing(lake: Lake, base: DeltaSnapshot, kind: str) -> Change:
+def changing(lake: Lake, base: DeltaSnapshot, kind: str) -> CommitRequest:
     """A change on `base` that adds a file, removes one, changes the definition, or records a transaction."""
     path = base.files().paths[0]
     match kind:
         case "append":
-            return Change("WRITE", files=FileChanges((lake.file([99]),)), reads=Reads())
+            return CommitRequest("WRITE", files=FileChanges((lake.file([99]),)), reads=Reads())
         case "delete":
-            return Change("DELETE", files=FileChanges((), (path,)), reads=Reads(frozenset([path])))
+            return CommitRequest("DELETE", files=FileChanges((), (path,)), reads=Reads(frozenset([path])))
         case "definition":
-            return Change("SET TBLPROPERTIES", definition=TableDefinition(ID_NAME, (), {"a": "b"}, None))
-    return Change("WRITE", reads=Reads(), transaction=("app", 1))
+            return CommitRequest("SET TBLPROPERTIES", definition=TableDefinition(ID_NAME, (), {"a": "b"}, None))
+    return CommitRequest("WRITE", reads=Reads(), transaction=("app", 1))
 
 
 def paused_commit(lake: Lake, kind: str = "append", **acts: Act) -> Outcome:
@@ -137,7 +137,7 @@ def test_a_transaction_of_another_process_does_not_acknowledge_a_commit_below_a_
 
     late = Lake(lake.folder)
     table = DeltaTable(Paused(f"file://{lake.folder}", put=commit_the_transaction_and_clean), "t")
-    change = Change("WRITE", files=FileChanges((late.file([99]),)), reads=Reads(), transaction=("app", 1))
+    change = CommitRequest("WRITE", files=FileChanges((late.file([99]),)), reads=Reads(), transaction=("app", 1))
     outcome = table.commit(table.snapshot(), change)
     assert isinstance(outcome, Conflicted)
     assert not (lake.log / f"{1:020d}.json").exists()
@@ -200,7 +200,7 @@ def test_a_second_creation_is_withdrawn_when_the_first_was_cleaned(tmp_path: Pat
 
     late = DeltaTable(Paused(str(lake.folder), put=create_first), "s.t")
     files = FileChanges((lake.file([99]),))
-    outcome = late.create(TableDefinition(ID_NAME, (), {}, None), Change("CREATE TABLE AS SELECT", files=files))
+    outcome = late.create(TableDefinition(ID_NAME, (), {}, None), CommitRequest("CREATE TABLE AS SELECT", files=files))
     assert isinstance(outcome, Conflicted)
     assert_rows(lake, [1, *range(10, 20)])
 

@@ -14,7 +14,7 @@ import pytest
 from rowmerge.delta import DeltaTable
 from rowmerge.delta.snapshots.snapshot import DeltaSnapshot
 from rowmerge.storage.store import Storage
-from rowmerge.table.commits.request import Change
+from rowmerge.table.commits.request import CommitRequest
 from rowmerge.table.metadata.partitioning import identities
 from rowmerge.table.metadata.schema import Array, Decimal, Field, Map, Primitive, Struct
 from rowmerge.table.metadata.shape import TableDefinition
@@ -151,7 +151,7 @@ def test_statistics_of_ours_prune_for_others(tmp_path: Path) -> None:
 def test_comments_and_properties_are_seen_by_others(tmp_path: Path) -> None:
     table = DeltaTable(Storage(str(tmp_path)), "t")
     definition = TableDefinition(ALL_TYPES, (), {"owner": "me", "delta.appendOnly": "false"}, "what it is")
-    committed(table.create(definition, Change("CREATE TABLE")))
+    committed(table.create(definition, CommitRequest("CREATE TABLE")))
     other = deltalake.DeltaTable(str(tmp_path))
     assert other.metadata().description == "what it is"
     assert other.metadata().configuration["owner"] == "me"
@@ -167,7 +167,7 @@ def test_a_replaced_table_is_read_by_others(tmp_path: Path) -> None:
     table_id = lake.table.snapshot().metadata.id
     schema = Struct((Field("id", Primitive("long")), Field("name", Primitive("string")), Field("part", Primitive("string"))))
     again = Lake(tmp_path, schema, ("part",))
-    change = Change(
+    change = CommitRequest(
         "CREATE OR REPLACE TABLE AS SELECT",
         files=FileChanges(added=(again.file([7], "part=x", {"part": "x"}),)),
         definition=TableDefinition(schema, identities(("part",)), {}, "new"),
@@ -261,7 +261,7 @@ def test_we_go_on_writing_to_a_table_of_delta_rs(tmp_path: Path) -> None:
 def test_a_foreign_table_gets_deletion_vectors_when_it_is_asked_for_merge_on_read(tmp_path: Path) -> None:
     deltalake.write_deltalake(str(tmp_path), rows(1, 2, 3))
     lake = Lake(tmp_path)
-    change = Change("SET TBLPROPERTIES", definition=TableDefinition(properties={"rowmerge.write.mode": "merge-on-read"}))
+    change = CommitRequest("SET TBLPROPERTIES", definition=TableDefinition(properties={"rowmerge.write.mode": "merge-on-read"}))
     committed(lake.table.commit(lake.table.snapshot(), change))
     snapshot = lake.table.snapshot()
     assert snapshot.shape.supports_merge_on_read

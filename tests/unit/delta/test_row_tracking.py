@@ -13,7 +13,7 @@ from rowmerge.delta.metadata.row_tracking import DOMAIN, high_water_mark
 from rowmerge.delta.snapshots.snapshot import DeltaSnapshot
 from rowmerge.errors import ConfigurationError, CorruptLog, UnsupportedTableFeature
 from rowmerge.storage.store import Storage
-from rowmerge.table.commits.request import Change
+from rowmerge.table.commits.request import CommitRequest
 from rowmerge.table.metadata.shape import TableDefinition
 from rowmerge.table.snapshots.files import Positions
 from tests.support.delta_tables import Lake, committed
@@ -93,7 +93,9 @@ def test_a_replaced_table_goes_on_counting(lake: Lake) -> None:
 def test_files_from_before_get_ids_when_they_are_committed_again(lake: Lake) -> None:
     committed(lake.create(lake.file([1, 2])))
     kept = lake.table.snapshot().settings.properties
-    committed(lake.table.commit(lake.table.snapshot(), Change("ALTER", definition=TableDefinition(properties={**kept, **SUPPORTED}))))
+    committed(
+        lake.table.commit(lake.table.snapshot(), CommitRequest("ALTER", definition=TableDefinition(properties={**kept, **SUPPORTED})))
+    )
     committed(lake.append([3]))
     assert ranges(lake.table.snapshot()) == [(0, 2), (None, None)]
     (path,) = (file["path"] for file in lake.table.snapshot().files().rows.to_pylist() if file["records"] == 2)
@@ -121,7 +123,7 @@ def test_tracking_is_not_enabled_for_rows_that_have_no_ids(lake: Lake) -> None:
     committed(lake.create(lake.file([1])))
     on = TableDefinition(properties={"delta.enableRowTracking": "true"})
     with pytest.raises(UnsupportedTableFeature, match="rowTracking"):
-        lake.table.commit(lake.table.snapshot(), Change("SET TBLPROPERTIES", definition=on))
+        lake.table.commit(lake.table.snapshot(), CommitRequest("SET TBLPROPERTIES", definition=on))
 
 
 def test_tracking_cannot_be_enabled_and_suspended(lake: Lake) -> None:

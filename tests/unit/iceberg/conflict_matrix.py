@@ -31,7 +31,7 @@ from rowmerge.parquet.data_files import PartitionedWriter
 from rowmerge.spark.writing.write import write_spec
 from rowmerge.storage.store import Put, Storage
 from rowmerge.table.commits.commit import commit
-from rowmerge.table.commits.request import Change, Committed, Conflicted, Reads
+from rowmerge.table.commits.request import CommitRequest, Committed, Conflicted, Reads
 from rowmerge.table.metadata.partitioning import identities
 from rowmerge.table.metadata.shape import TableDefinition
 from rowmerge.table.snapshots.files import AddedFile, FileChanges, Positions
@@ -56,7 +56,7 @@ class Race(delta.Race):
     def file(self, r: int, who: str, *ids: int) -> AddedFile:
         return written(self.lake.table.snapshot(), FILES[file_of(r)], who, ids)
 
-    def by_row(self, operation: str, r: int, who: str, rewrites: bool, into: list[int]) -> Change:
+    def by_row(self, operation: str, r: int, who: str, rewrites: bool, into: list[int]) -> CommitRequest:
         first = file_of(r)
         added = (self.file(r, who, *into),) if into else ()
         gone = Positions(id_ - first for id_ in GONE if first <= id_ < first + 4)
@@ -65,23 +65,23 @@ class Race(delta.Race):
             files = FileChanges((*added, rest), (self.paths[first],))
         else:
             files = FileChanges(added, deleted={self.paths[first]: gone | Positions([r - first])})
-        return Change(operation, files=files, reads=self.looked_for(r))
+        return CommitRequest(operation, files=files, reads=self.looked_for(r))
 
-    def compact(self, base: Snapshot, r: int, who: str, rewrites: bool) -> Change:  # type: ignore[override]
+    def compact(self, base: Snapshot, r: int, who: str, rewrites: bool) -> CommitRequest:  # type: ignore[override]
         first = file_of(r)
         files = FileChanges((self.file(r, "base", *(id_ for id_ in range(first, first + 4) if id_ not in GONE)),), (self.paths[first],))
-        return Change("OPTIMIZE", files=files, reads=Reads(frozenset({self.paths[first]})), data_change=False)
+        return CommitRequest("OPTIMIZE", files=files, reads=Reads(frozenset({self.paths[first]})), data_change=False)
 
-    def replace(self, base: Snapshot, r: int, who: str, rewrites: bool) -> Change:  # type: ignore[override]
+    def replace(self, base: Snapshot, r: int, who: str, rewrites: bool) -> CommitRequest:  # type: ignore[override]
         definition = TableDefinition(SCHEMA, identities(("p",)), self.properties)
         paths = base.files().paths
         files = FileChanges((self.file(r, who, r + 100),), tuple(paths))
-        return Change("CREATE OR REPLACE TABLE AS SELECT", files=files, definition=definition, replace=True)
+        return CommitRequest("CREATE OR REPLACE TABLE AS SELECT", files=files, definition=definition, replace=True)
 
-    def restore(self, base: Snapshot, r: int, who: str, rewrites: bool) -> Change:
+    def restore(self, base: Snapshot, r: int, who: str, rewrites: bool) -> CommitRequest:
         wanted = self.lake.table.snapshot_at(version=self.older)
         every = frozenset(base.files().paths)
-        return Change("RESTORE", reads=Reads(every, lambda listing: pa.array([True] * len(listing))), restored=wanted)  # type: ignore[arg-type]
+        return CommitRequest("RESTORE", reads=Reads(every, lambda listing: pa.array([True] * len(listing))), restored=wanted)  # type: ignore[arg-type]
 
 
 def written(snapshot: Snapshot, partition: str, who: str, ids: tuple[int, ...]) -> AddedFile:
@@ -146,7 +146,7 @@ def _drop_and_create(race: Race) -> None:
     table = race.lake.table
     drop_table(table._operations.storage, "s.t")  # type: ignore[attr-defined]
     definition = TableDefinition(SCHEMA, identities(("p",)), race.properties, None)
-    committed(opened(Path(table.location.removeprefix("file://"))).create(definition, Change("CREATE TABLE")))
+    committed(opened(Path(table.location.removeprefix("file://"))).create(definition, CommitRequest("CREATE TABLE")))
 
 
 def clean_metadata(race: Race) -> None:
@@ -189,15 +189,15 @@ def begun(folder: Path, level: str, format_version: int = 2) -> Race:
     """A new table, raised to a format version when it has its delete file."""
     table = opened(folder)
     properties = {f"write.{operation}.isolation-level": level for operation in ("merge", "update", "delete")}
-    committed(table.create(TableDefinition(SCHEMA, identities(("p",)), properties, None), Change("CREATE TABLE")))
+    committed(table.create(TableDefinition(SCHEMA, identities(("p",)), properties, None), CommitRequest("CREATE TABLE")))
     race = Race(Place(table), {}, properties)  # type: ignore[arg-type]
     files = {first: race.file(first, "base", *range(first, first + 4)) for first in FILES}
-    committed(table.commit(table.snapshot(), Change("WRITE", files=FileChanges(tuple(files.values())))))
+    committed(table.commit(table.snapshot(), CommitRequest("WRITE", files=FileChanges(tuple(files.values())))))
     race = replace(race, paths={first: file.path for first, file in files.items()})
     shared = deletes_of_many(table._operations.storage, {race.paths[first]: [3] for first in (1, 11)}, *_partition(race))
     older = commit_files(table._operations, Operation.DELETE, [shared])
     extra = written(table.snapshot(), "c", "base", (31,))
-    committed(table.commit(table.snapshot(), Change("WRITE", files=FileChanges((extra,)))))
+    committed(table.commit(table.snapshot(), CommitRequest("WRITE", files=FileChanges((extra,)))))
     if format_version > 2:
         _update(race, UpgradeFormatVersionUpdate(format_version=format_version))
     return replace(race, older=older)

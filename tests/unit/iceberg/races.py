@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from rowmerge.errors import CommitConflict
-from rowmerge.table.commits.request import Change, Conflicted, Outcome, Reads
+from rowmerge.table.commits.request import CommitRequest, Conflicted, Outcome, Reads
 from rowmerge.table.snapshots.files import FileChanges, FileListing, FileMask, Positions
 from rowmerge.table.snapshots.snapshot import Snapshot
 from tests.support.iceberg_lake import Lake
@@ -20,19 +20,19 @@ def path_of(lake: Lake, snapshot: Snapshot, id_: int) -> str:
     return next(path for path in snapshot.files().paths if id_ in lake.ids_in(path))
 
 
-def deleting(lake: Lake, base: Snapshot, *ids: int) -> Change:
+def deleting(lake: Lake, base: Snapshot, *ids: int) -> CommitRequest:
     """A merge-on-read DELETE of rows of one file."""
     path = path_of(lake, base, ids[0])
     known = base.deleted_positions([path]).get(path, Positions())
     rows = Positions(lake.ids_in(path).index(id_) for id_ in ids)
-    return Change("DELETE", files=FileChanges(deleted={path: known | rows}), reads=Reads(frozenset({path}), rows={}))
+    return CommitRequest("DELETE", files=FileChanges(deleted={path: known | rows}), reads=Reads(frozenset({path}), rows={}))
 
 
-def keeping_out(lake: Lake, base: Snapshot, id_: int, may_match: FileMask = _none) -> Change:
+def keeping_out(lake: Lake, base: Snapshot, id_: int, may_match: FileMask = _none) -> CommitRequest:
     """An insert-only MERGE: the row of this id keeps a source row from being inserted, another source row comes in."""
     path = path_of(lake, base, id_)
     rows = {path: Positions([lake.ids_in(path).index(id_)])}
-    return Change("MERGE", files=FileChanges(written(base, [100])), reads=Reads(frozenset({path}), may_match, rows=rows))
+    return CommitRequest("MERGE", files=FileChanges(written(base, [100])), reads=Reads(frozenset({path}), may_match, rows=rows))
 
 
 def conflict(outcome: Outcome) -> type[CommitConflict]:

@@ -8,7 +8,7 @@ import pytest
 
 from rowmerge.errors import ConcurrentAppend, ConcurrentDeleteDelete, MetadataChanged, PlanError, VersionNotFound
 from rowmerge.plan.pruning.file_pruning import everything
-from rowmerge.table.commits.request import Change, Committed
+from rowmerge.table.commits.request import CommitRequest, Committed
 from rowmerge.table.snapshots.files import FileChanges
 from rowmerge.table.table import SnapshotReference
 from tests.support.delta_tables import live_rows
@@ -37,7 +37,7 @@ def test_commits_to_a_branch_and_to_the_table_do_not_meet(lake: Lake) -> None:
     base, main = side.snapshot(), lake.table.snapshot()
     assert isinstance(lake.table.commit(main, deleting(lake, main, 1)), Committed)
     assert isinstance(side.commit(base, deleting(lake, base, 1, 2)), Committed)
-    assert isinstance(lake.table.commit(main, Change("WRITE", files=FileChanges(written(main, [30])))), Committed)
+    assert isinstance(lake.table.commit(main, CommitRequest("WRITE", files=FileChanges(written(main, [30])))), Committed)
     assert (lake.ids(), ids(lake)) == ([0, *range(2, 10), 30], [0, *range(3, 10)])
     assert lake.current.metadata.refs["side"].min_snapshots_to_keep == 3
 
@@ -45,7 +45,7 @@ def test_commits_to_a_branch_and_to_the_table_do_not_meet(lake: Lake) -> None:
 def test_commits_to_one_branch_are_judged_by_its_snapshots(lake: Lake) -> None:
     side = lake.table.branches.table("side")
     base = side.snapshot()
-    assert isinstance(side.commit(base, Change("WRITE", files=FileChanges(written(base, [20])))), Committed)
+    assert isinstance(side.commit(base, CommitRequest("WRITE", files=FileChanges(written(base, [20])))), Committed)
     assert isinstance(side.commit(base, deleting(lake, base, 4)), Committed)
     assert conflict(side.commit(base, keeping_out(lake, base, 7, everything))) is ConcurrentAppend
     assert conflict(side.commit(base, deleting(lake, base, 4))) is ConcurrentDeleteDelete
@@ -57,10 +57,10 @@ def test_a_branch_that_was_dropped_or_made_anew_meanwhile_is_a_conflict(lake: La
     base = side.snapshot()
     lake.append([50])
     lake.table.branches.set(SnapshotReference("side", False, lake.append([60])), create=False, replace=True, if_not_exists=False)
-    assert isinstance(side.commit(base, Change("WRITE", files=FileChanges(written(base, [20])))), Committed)
+    assert isinstance(side.commit(base, CommitRequest("WRITE", files=FileChanges(written(base, [20])))), Committed)
     assert ids(lake) == [*range(10), 20, 50, 60]
     lake.table.branches.drop("side", tag=False, if_exists=False)
-    assert conflict(side.commit(base, Change("WRITE", files=FileChanges(written(base, [21]))))) is MetadataChanged
+    assert conflict(side.commit(base, CommitRequest("WRITE", files=FileChanges(written(base, [21]))))) is MetadataChanged
     with pytest.raises(VersionNotFound, match="has no branch or tag side"):
         side.snapshot()
 

@@ -9,7 +9,7 @@ import pytest
 from rowmerge.errors import AlreadyExists, ConfigurationError, PlanError
 from rowmerge.execution.clone import Clone
 from rowmerge.execution.commit import AS_THE_TABLE_SAYS
-from rowmerge.table.commits.request import Change
+from rowmerge.table.commits.request import CommitRequest
 from rowmerge.table.maintenance import VacuumOptions
 from rowmerge.table.metadata.partitioning import PartitionField
 from rowmerge.table.metadata.schema import Field, Primitive, Struct
@@ -76,7 +76,7 @@ def test_a_version_is_cloned_with_the_columns_that_it_had(source, target, tmp_pa
     old = source.current.metadata.current_snapshot_id
     snapshot = source.table.snapshot()
     wider = Struct((*snapshot.schema, Field("day", Primitive("date"))))
-    source.table.commit(snapshot, Change("ADD COLUMNS", definition=TableDefinition(schema=wider)))
+    source.table.commit(snapshot, CommitRequest("ADD COLUMNS", definition=TableDefinition(schema=wider)))
     clone(source, target, version=old)
     assert target.table.snapshot().schema.names == ("id", "name")
     now = Lake(tmp_path / "now")
@@ -84,7 +84,7 @@ def test_a_version_is_cloned_with_the_columns_that_it_had(source, target, tmp_pa
     assert now.table.snapshot().schema.names == ("id", "name", "day")
 
     partitioned = TableDefinition(partitioning=(PartitionField(("day",)),))
-    source.table.commit(source.table.snapshot(), Change("ADD PARTITION FIELD", definition=partitioned))
+    source.table.commit(source.table.snapshot(), CommitRequest("ADD PARTITION FIELD", definition=partitioned))
     with pytest.raises(PlanError, match="before a column that partitions or orders"):
         clone(source, Lake(tmp_path / "late"), version=old)
 

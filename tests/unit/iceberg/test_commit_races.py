@@ -23,7 +23,7 @@ from rowmerge.iceberg.maintenance.dropping import drop_table
 from rowmerge.iceberg.metadata.refs import MAIN, point_branch_at
 from rowmerge.plan.pruning.file_pruning import everything
 from rowmerge.storage.store import Put, Storage
-from rowmerge.table.commits.request import Change, Committed, Reads
+from rowmerge.table.commits.request import CommitRequest, Committed, Reads
 from rowmerge.table.metadata.partitioning import identities
 from rowmerge.table.metadata.shape import TableDefinition
 from rowmerge.table.snapshots.files import FileChanges
@@ -50,7 +50,7 @@ def compact(lake: Lake, *ids: int) -> None:
     known = base.deleted_positions(paths)
     rows = [id_ for path in paths for at, id_ in enumerate(lake.ids_in(path)) if at not in known.get(path, ())]
     files = FileChanges(written(base, rows), tuple(paths))
-    outcome = lake.table.commit(base, Change("OPTIMIZE", files=files, reads=Reads(frozenset(paths)), data_change=False))
+    outcome = lake.table.commit(base, CommitRequest("OPTIMIZE", files=files, reads=Reads(frozenset(paths)), data_change=False))
     assert isinstance(outcome, Committed)
 
 
@@ -86,7 +86,7 @@ def test_a_version_that_another_writer_compressed_is_a_commit_before_ours(lake: 
         storage.theirs = gzip.compress(theirs.read_bytes())
     theirs.unlink()
     table = IcebergTable(DirectoryOperations(storage, "s.t"), "s.t")
-    outcome = table.commit(base, Change("WRITE", files=FileChanges(written(base, range(30, 40)))))
+    outcome = table.commit(base, CommitRequest("WRITE", files=FileChanges(written(base, range(30, 40)))))
     assert isinstance(outcome, Committed)
     assert {path.name for path in (lake.folder / "metadata").glob("v[45].*")} == {"v4.gz.metadata.json", "v5.metadata.json"}
     assert sorted(id_ for path in table.snapshot().files().paths for id_ in lake.ids_in(path)) == list(range(40))
@@ -125,7 +125,7 @@ def test_a_compaction_and_a_delete_of_its_rows_never_both_stand(lake: Lake) -> N
     path = path_of(lake, base, 3)
     files = FileChanges(written(base, range(20)), (path,))
     lake.delete(3)
-    change = Change("OPTIMIZE", files=files, reads=Reads(frozenset({path})), data_change=False)
+    change = CommitRequest("OPTIMIZE", files=files, reads=Reads(frozenset({path})), data_change=False)
     assert conflict(lake.table.commit(base, change)) is ConcurrentDeleteRead
     assert lake.ids() == [0, 1, 2, *range(4, 20)]
 
@@ -177,11 +177,11 @@ def test_equality_deletes_stop_whoever_read_rows_to_change_any(lake: Lake) -> No
     changes = [
         deleting(lake, base, 4),
         keeping_out(lake, base, 3),
-        Change("MERGE", files=FileChanges(written(base, range(10)), (path,)), reads=Reads(frozenset({path}))),
+        CommitRequest("MERGE", files=FileChanges(written(base, range(10)), (path,)), reads=Reads(frozenset({path}))),
     ]
     commit_files(lake.operations, Operation.DELETE, [equality_deletes(lake.storage, [3])])
     assert [conflict(lake.table.commit(base, change)) for change in changes] == [ConcurrentDeleteRead] * 3
-    assert isinstance(lake.table.commit(base, Change("WRITE", files=FileChanges(written(base, [3])))), Committed)
+    assert isinstance(lake.table.commit(base, CommitRequest("WRITE", files=FileChanges(written(base, [3])))), Committed)
     deletes = lake.table.snapshot().equality_deletes(lake.table.snapshot().files().paths)
     assert sorted(min(lake.ids_in(path)) for path in deletes[0].applies_to) == [0, 10], "the row that came later stays"
 
@@ -190,11 +190,11 @@ def test_equality_deletes_stop_whoever_read_rows_to_change_any(lake: Lake) -> No
 def test_equality_deletes_go_along_with_rows_that_move_unless_they_change_their_partition(lake: Lake, divided: bool) -> None:
     if divided:
         definition = TableDefinition(partitioning=identities(("name",)))
-        assert isinstance(lake.table.commit(lake.table.snapshot(), Change("ADD PARTITION FIELD", definition=definition)), Committed)
+        assert isinstance(lake.table.commit(lake.table.snapshot(), CommitRequest("ADD PARTITION FIELD", definition=definition)), Committed)
     base = lake.table.snapshot()
     path = path_of(lake, base, 3)
     files = FileChanges(written(base, range(10)), (path,))
-    change = Change("OPTIMIZE", files=files, reads=Reads(frozenset({path})), data_change=False)
+    change = CommitRequest("OPTIMIZE", files=files, reads=Reads(frozenset({path})), data_change=False)
     commit_files(lake.operations, Operation.DELETE, [equality_deletes(lake.storage, [3])])
     outcome = lake.table.commit(base, change)
     if divided:
@@ -231,7 +231,7 @@ def test_winners_that_merge_manifests_are_understood(tmp_path: Path) -> None:
 def test_an_application_writes_its_transaction_once(lake: Lake) -> None:
     base = lake.table.snapshot()
     mine, same, other = (
-        Change("WRITE", files=FileChanges(written(base, [id_])), transaction=(application, 1))
+        CommitRequest("WRITE", files=FileChanges(written(base, [id_])), transaction=(application, 1))
         for id_, application in ((30, "load"), (31, "load"), (32, "other"))
     )
     assert isinstance(lake.table.commit(base, mine), Committed)
@@ -281,20 +281,20 @@ def test_the_first_snapshots_of_a_table_that_expired_are_missed(tmp_path: Path) 
     first = lake.append([1])
     lake.append([2])
     lake.update(RemoveSnapshotsUpdate(snapshot_ids=[first]))
-    change = Change("MERGE", files=FileChanges(written(base, [1])), reads=Reads(frozenset(), everything))
+    change = CommitRequest("MERGE", files=FileChanges(written(base, [1])), reads=Reads(frozenset(), everything))
     assert conflict(lake.table.commit(base, change)) is MetadataChanged
     other = Lake(tmp_path / "other")
     other.create()
     base = other.table.snapshot()
     other.append([1])
-    assert isinstance(other.table.commit(base, Change("WRITE", files=FileChanges(written(base, [2])))), Committed)
+    assert isinstance(other.table.commit(base, CommitRequest("WRITE", files=FileChanges(written(base, [2])))), Committed)
 
 
 def test_a_snapshot_that_expired_meanwhile_is_not_restored(lake: Lake) -> None:
     base, wanted = lake.table.snapshot(), lake.table.snapshot_at(version=lake.snapshots[0])
     lake.update(RemoveSnapshotsUpdate(snapshot_ids=[wanted.version]))
     with pytest.raises(VersionNotFound, match="expired meanwhile"):
-        lake.table.commit(base, Change("RESTORE", restored=wanted))
+        lake.table.commit(base, CommitRequest("RESTORE", restored=wanted))
 
 
 def test_a_table_of_the_same_name_and_as_many_commits_is_another_one(lake: Lake) -> None:

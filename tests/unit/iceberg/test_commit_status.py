@@ -9,7 +9,7 @@ import pytest
 
 from rowmerge.errors import CatalogFailed
 from rowmerge.iceberg.catalogs import catalog_operations
-from rowmerge.table.commits.request import Change, Committed, Conflicted, Outcome, Unknown
+from rowmerge.table.commits.request import CommitRequest, Committed, Conflicted, Outcome, Unknown
 from rowmerge.table.metadata.shape import TableDefinition
 from rowmerge.table.snapshots.files import FileChanges
 from rowmerge.table.table import SnapshotReference
@@ -57,13 +57,13 @@ def lake(server: Server) -> Lake:
 
 def append_40(lake: Lake) -> Outcome:
     base = lake.table.snapshot()
-    return lake.table.commit(base, Change("WRITE", files=FileChanges(written(base, [40]))))
+    return lake.table.commit(base, CommitRequest("WRITE", files=FileChanges(written(base, [40]))))
 
 
 def create_with_rows(lake: Lake) -> Outcome:
     definition = TableDefinition(ID_NAME, (), {}, None)
     files = FileChanges(written_for(lake.table.shape(definition), [1, 2]))
-    return lake.table.create(definition, Change("CREATE TABLE", files=files))
+    return lake.table.create(definition, CommitRequest("CREATE TABLE", files=files))
 
 
 def append_and_expire_before(server: Server) -> None:

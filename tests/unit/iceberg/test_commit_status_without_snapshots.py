@@ -12,7 +12,7 @@ from pyiceberg.table.update import SetSnapshotRefUpdate
 
 from rowmerge.errors import CommitStateUnknown
 from rowmerge.iceberg.catalogs import catalog_operations
-from rowmerge.table.commits.request import Change, Committed, Conflicted, Outcome, Reads, Unknown
+from rowmerge.table.commits.request import CommitRequest, Committed, Conflicted, Outcome, Reads, Unknown
 from rowmerge.table.maintenance import ExpiryOptions
 from rowmerge.table.metadata.schema import Field, Primitive, Struct
 from rowmerge.table.metadata.shape import TableDefinition
@@ -45,7 +45,7 @@ def lake(server: Server) -> Lake:
 def restore_of(lake: Lake, snapshot_id: int) -> Callable[[], Outcome]:
     base, wanted = lake.table.snapshot(), lake.table.snapshot_at(version=snapshot_id)
     reads = Reads(frozenset(lake.paths), lambda listing: pa.array([True] * len(listing)))
-    return lambda: lake.table.commit(base, Change("RESTORE", reads=reads, restored=wanted))
+    return lambda: lake.table.commit(base, CommitRequest("RESTORE", reads=reads, restored=wanted))
 
 
 def set_main(server: Server, snapshot_id: int) -> None:
@@ -119,7 +119,7 @@ def test_a_branch_that_others_set_elsewhere_is_unknown(server: Server, lake: Lak
 
 def replace_without_rows(lake: Lake) -> Outcome:
     definition = TableDefinition(ID_NAME, (), {}, None)
-    return lake.table.commit(lake.table.snapshot(), Change("CREATE OR REPLACE TABLE", definition=definition, replace=True))
+    return lake.table.commit(lake.table.snapshot(), CommitRequest("CREATE OR REPLACE TABLE", definition=definition, replace=True))
 
 
 @FAULTS
@@ -142,11 +142,13 @@ def test_a_replacement_without_rows_that_lost_to_appends_comes_after_them(server
 def with_column(lake: Lake) -> Outcome:
     base = lake.table.snapshot()
     columns = Struct((*base.schema.fields, Field("n", Primitive("long"))))
-    return lake.table.commit(base, Change("ADD COLUMNS", definition=TableDefinition(schema=columns)))
+    return lake.table.commit(base, CommitRequest("ADD COLUMNS", definition=TableDefinition(schema=columns)))
 
 
 def with_property(lake: Lake) -> Outcome:
-    return lake.table.commit(lake.table.snapshot(), Change("SET TBLPROPERTIES", definition=TableDefinition(properties={"ours": "1"})))
+    return lake.table.commit(
+        lake.table.snapshot(), CommitRequest("SET TBLPROPERTIES", definition=TableDefinition(properties={"ours": "1"}))
+    )
 
 
 def with_fewer_snapshots(lake: Lake) -> Outcome:

@@ -13,7 +13,7 @@ from rowmerge.errors import UnsupportedTableFeature
 from rowmerge.iceberg.manifests.content import Content
 from rowmerge.iceberg.manifests.manifest_files import read_manifest_list
 from rowmerge.iceberg.metadata.parsing import parse_metadata
-from rowmerge.table.commits.request import Change, Committed, Reads
+from rowmerge.table.commits.request import CommitRequest, Committed, Reads
 from rowmerge.table.metadata.shape import TableDefinition
 from rowmerge.table.snapshots.files import FileChanges, Positions
 from tests.support.iceberg_lake import Lake
@@ -62,7 +62,7 @@ def test_commits_that_delete_rows_of_one_file_at_a_time_leave_one_vector_of_both
     base = lake.table.snapshot()
     path = lake.paths[0]
     for position in (0, 2):
-        change = Change("DELETE", files=FileChanges(deleted={path: Positions([position])}), reads=Reads())
+        change = CommitRequest("DELETE", files=FileChanges(deleted={path: Positions([position])}), reads=Reads())
         outcome = lake.table.commit(base, change)
         assert isinstance(outcome, Committed) and outcome.rebases == (1 if position else 0)
     assert deletes(lake) == [("PUFFIN", 2)]
@@ -98,7 +98,7 @@ def test_ids_stay_where_manifests_are_written_anew(lake: Lake, merge: bool) -> N
     before = row_ids(lake)
     if merge:
         lake.table.commit(
-            lake.table.snapshot(), Change("SET", definition=TableDefinition(properties={"commit.manifest.min-count-to-merge": "2"}))
+            lake.table.snapshot(), CommitRequest("SET", definition=TableDefinition(properties={"commit.manifest.min-count-to-merge": "2"}))
         )
         lake.append([20])
         lake.remove(10)
@@ -116,7 +116,7 @@ def test_ids_stay_where_manifests_are_written_anew(lake: Lake, merge: bool) -> N
 def test_two_appends_at_a_time_give_no_id_twice(lake: Lake) -> None:
     base = lake.table.snapshot()
     for ids in ([20, 21], [30, 31]):
-        assert isinstance(lake.table.commit(base, Change("WRITE", files=FileChanges(written(base, ids)), reads=Reads())), Committed)
+        assert isinstance(lake.table.commit(base, CommitRequest("WRITE", files=FileChanges(written(base, ids)), reads=Reads())), Committed)
     assert sorted(row_ids(lake).values()) == list(range(10))
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from rowmerge.iceberg import DirectoryOperations, IcebergTable
 from rowmerge.storage.store import Put, Storage, StoredObject
-from rowmerge.table.commits.request import Change, Committed, Conflicted, Outcome, Reads, Unknown
+from rowmerge.table.commits.request import CommitRequest, Committed, Conflicted, Outcome, Reads, Unknown
 from rowmerge.table.snapshots.files import FileChanges
 from rowmerge.table.snapshots.snapshot import Snapshot
 from tests.support.iceberg_lake import Lake
@@ -54,8 +54,8 @@ def made(folder: Path, previous: int = 1) -> Lake:
     return lake
 
 
-def appending(base: Snapshot, id_: int) -> Change:
-    return Change("WRITE", files=FileChanges(written(base, [id_])), reads=Reads())
+def appending(base: Snapshot, id_: int) -> CommitRequest:
+    return CommitRequest("WRITE", files=FileChanges(written(base, [id_])), reads=Reads())
 
 
 def paused_append(lake: Lake, id_: int, **acts: tuple[str, Act]) -> Outcome:

@@ -21,7 +21,7 @@ from rowmerge.iceberg.manifests import manifest_files as manifests
 from rowmerge.iceberg.snapshots.snapshot import IcebergSnapshot
 from rowmerge.storage.cache import Cache
 from rowmerge.storage.store import Storage
-from rowmerge.table.commits.request import Change
+from rowmerge.table.commits.request import CommitRequest
 from rowmerge.table.metadata.shape import TableDefinition
 from tests.golden.iceberg.tables import NAMES, copied
 from tests.support.delta_tables import committed, live_rows
@@ -391,6 +391,8 @@ def test_a_length_of_the_log_that_is_no_number_is_an_error_that_names_the_proper
     with pytest.raises(ConfigurationError, match=f"{name} is 'ten'"):
         lake.append([6])
     properties = {**lake.table.snapshot().settings.properties, name: "10"}
-    committed(lake.table.commit(lake.table.snapshot(), Change("SET TBLPROPERTIES", definition=TableDefinition(properties=properties))))
+    committed(
+        lake.table.commit(lake.table.snapshot(), CommitRequest("SET TBLPROPERTIES", definition=TableDefinition(properties=properties)))
+    )
     lake.append([6])
     assert lake.ids() == [*IDS, 6]

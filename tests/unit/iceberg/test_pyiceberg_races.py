@@ -20,7 +20,7 @@ from pyiceberg.table import Table as TheirTable
 from rowmerge.errors import CommitConflict, ConcurrentAppend, ConcurrentDeleteRead, MetadataChanged
 from rowmerge.iceberg import CatalogClient, CatalogOperations, IcebergTable
 from rowmerge.plan.pruning.file_pruning import everything
-from rowmerge.table.commits.request import Change, Committed
+from rowmerge.table.commits.request import CommitRequest, Committed
 from rowmerge.table.snapshots.files import FileChanges
 from rowmerge.table.snapshots.snapshot import Snapshot
 from tests.support.iceberg_lake import Lake
@@ -101,24 +101,24 @@ def _property(table: TheirTable) -> None:
         transaction.set_properties({"write.delete.isolation-level": "snapshot"})
 
 
-def delete_3(lake: Lake, base: Snapshot) -> Change:
+def delete_3(lake: Lake, base: Snapshot) -> CommitRequest:
     return deleting(lake, base, 3)
 
 
-def delete_13(lake: Lake, base: Snapshot) -> Change:
+def delete_13(lake: Lake, base: Snapshot) -> CommitRequest:
     return deleting(lake, base, 13)
 
 
-def upsert(lake: Lake, base: Snapshot) -> Change:
+def upsert(lake: Lake, base: Snapshot) -> CommitRequest:
     return keeping_out(lake, base, 13, everything)
 
 
-def append(lake: Lake, base: Snapshot) -> Change:
-    return Change("WRITE", files=FileChanges(written(base, [40])))
+def append(lake: Lake, base: Snapshot) -> CommitRequest:
+    return CommitRequest("WRITE", files=FileChanges(written(base, [40])))
 
 
 OLD = set(range(20))
-RACES: list[tuple[Callable[[TheirTable], None], Callable[[Lake, Snapshot], Change], type[CommitConflict] | None, set[int]]] = [
+RACES: list[tuple[Callable[[TheirTable], None], Callable[[Lake, Snapshot], CommitRequest], type[CommitConflict] | None, set[int]]] = [
     (_append, delete_3, None, {*OLD, 30} - {3}),
     (_append, append, None, {*OLD, 30, 40}),
     (_append, upsert, ConcurrentAppend, {*OLD, 30}),
@@ -141,7 +141,7 @@ RACES: list[tuple[Callable[[TheirTable], None], Callable[[Lake, Snapshot], Chang
 def test_what_pyiceberg_commits_between_is_honoured(
     lake: Lake,
     winner: Callable[[TheirTable], None],
-    loser: Callable[[Lake, Snapshot], Change],
+    loser: Callable[[Lake, Snapshot], CommitRequest],
     ending: type[CommitConflict] | None,
     ids: set[int],
 ) -> None:

@@ -11,7 +11,7 @@ from pyiceberg.transforms import IdentityTransform
 
 from rowmerge.errors import CatalogFailed, CommitStateUnknown, ConcurrentDeleteRead, MetadataChanged
 from rowmerge.iceberg.catalogs import catalog_operations
-from rowmerge.table.commits.request import Change, Committed, Unknown
+from rowmerge.table.commits.request import CommitRequest, Committed, Unknown
 from rowmerge.table.metadata.schema import Field, Primitive, Struct
 from rowmerge.table.metadata.shape import TableDefinition
 from rowmerge.table.snapshots.files import FileChanges
@@ -248,7 +248,7 @@ def test_definitions_and_creations_whose_answer_is_lost_happen_once(server: Serv
     base = lake.table.snapshot()
     columns = Struct((*base.schema.fields, Field("n", Primitive("long"))))
     server.acts = [failing(status, happened=True)]
-    outcome = lake.table.commit(base, Change("ADD COLUMNS", definition=TableDefinition(schema=columns)))
+    outcome = lake.table.commit(base, CommitRequest("ADD COLUMNS", definition=TableDefinition(schema=columns)))
     assert isinstance(outcome, Committed) and lake.table.snapshot().schema.names == ("id", "name", "n")
     server.theirs.drop_table("s.t")
     server.acts = [failing(status, happened=True)]
@@ -264,6 +264,6 @@ def test_appends_after_lost_answers_are_not_doubled(server: Server, lake: Lake) 
         server.acts = [failing(CUT, happened=bool(id_ % 2)), failing(502, happened=bool(id_ % 2 == 0))]
         if id_ % 2:
             server.acts.pop()
-        change = Change("WRITE", files=FileChanges(written(base, [id_])))
+        change = CommitRequest("WRITE", files=FileChanges(written(base, [id_])))
         assert isinstance(lake.table.commit(base, change), Committed)
     assert lake.ids() == [*OLD, *range(20, 26)]

@@ -11,7 +11,7 @@ from rowmerge.errors import CommitConflict
 from rowmerge.execution.compaction import optimize
 from rowmerge.iceberg.manifests.content import Content, Entry
 from rowmerge.iceberg.snapshots.live_files import LiveFiles
-from rowmerge.table.commits.request import Change, Conflicted, Reads
+from rowmerge.table.commits.request import CommitRequest, Conflicted, Reads
 from rowmerge.table.maintenance import RewrittenManifests
 from rowmerge.table.snapshots.files import FileChanges
 from tests.support.delta_tables import committed
@@ -148,11 +148,11 @@ def test_compaction_takes_delete_files_along_that_nothing_is_left_for(lake: Lake
     assert everybody_reads(lake) == [0, 2, 10, 12, 20, 22]
 
 
-def moved(lake: Lake) -> Change:
+def moved(lake: Lake) -> CommitRequest:
     """All files written again as one, as a compaction does it; nothing is deleted of them."""
     snapshot = lake.table.snapshot()
     files = FileChanges(written(snapshot, lake.ids()), tuple(lake.paths))
-    return Change("OPTIMIZE", files=files, reads=Reads(frozenset(lake.paths)), data_change=False)
+    return CommitRequest("OPTIMIZE", files=files, reads=Reads(frozenset(lake.paths)), data_change=False)
 
 
 def test_equality_deletes_that_come_meanwhile_apply_to_moved_rows_and_older_ones_do_not(lake: Lake) -> None:
@@ -174,13 +174,13 @@ def test_older_equality_deletes_stay_while_a_file_needs_them(lake: Lake) -> None
     snapshot = lake.table.snapshot()
     committed(
         lake.table.commit(
-            snapshot, Change("OPTIMIZE", files=FileChanges(written(snapshot, [0, 2]), (first,)), reads=Reads(), data_change=False)
+            snapshot, CommitRequest("OPTIMIZE", files=FileChanges(written(snapshot, [0, 2]), (first,)), reads=Reads(), data_change=False)
         )
     )
     assert len(deletes(lake)) == 1
     assert {len(live(lake).equality_deletes_of(entry)) for entry in live(lake).data} == {0, 1}
     snapshot = lake.table.snapshot()
-    change = Change("OPTIMIZE", files=FileChanges(written(snapshot, [10, 12]), (second, third)), reads=Reads(), data_change=False)
+    change = CommitRequest("OPTIMIZE", files=FileChanges(written(snapshot, [10, 12]), (second, third)), reads=Reads(), data_change=False)
     committed(lake.table.commit(snapshot, change))
     assert deletes(lake) == []
 

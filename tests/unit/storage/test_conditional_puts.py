@@ -12,7 +12,7 @@ from rowmerge.delta import DeltaTable
 from rowmerge.errors import ConditionalPutsUnsupported, StorageError
 from rowmerge.iceberg import DirectoryOperations, IcebergTable
 from rowmerge.storage.store import Storage
-from rowmerge.table.commits.request import Change, Committed, Outcome, Unknown
+from rowmerge.table.commits.request import CommitRequest, Committed, Outcome, Unknown
 from rowmerge.table.metadata.shape import TableDefinition
 from rowmerge.table.snapshots.files import AddedFile, FileChanges
 from rowmerge.table.snapshots.snapshot import Snapshot
@@ -49,11 +49,11 @@ def file_of(table: Table) -> AddedFile:
 
 
 def create(table: Table) -> Outcome:
-    return table.create(TableDefinition(ID_NAME, (), {}), Change("CREATE TABLE", files=FileChanges((file_of(table),))))
+    return table.create(TableDefinition(ID_NAME, (), {}), CommitRequest("CREATE TABLE", files=FileChanges((file_of(table),))))
 
 
 def append(table: Table, base: Snapshot) -> Outcome:
-    return table.commit(base, Change("WRITE", files=FileChanges((file_of(table),))))
+    return table.commit(base, CommitRequest("WRITE", files=FileChanges((file_of(table),))))
 
 
 def objects(s3: FaultyS3, location: str) -> list[str]:

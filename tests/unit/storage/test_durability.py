@@ -24,7 +24,7 @@ from rowmerge.iceberg import DirectoryOperations, IcebergTable
 from rowmerge.storage import disk
 from rowmerge.storage.disk import is_temporary
 from rowmerge.storage.store import Durability, Put, Storage
-from rowmerge.table.commits.request import Change, Unknown
+from rowmerge.table.commits.request import CommitRequest, Unknown
 from rowmerge.table.maintenance import VacuumOptions
 from rowmerge.table.metadata.partitioning import identities
 from rowmerge.table.metadata.shape import TableDefinition
@@ -56,12 +56,12 @@ def opened(folder: Path, format_: str) -> Table:
 
 
 def create(table: Table, partition: tuple[str, ...] = (), **properties: str) -> None:
-    committed(table.create(TableDefinition(ID_NAME, identities(partition), properties), Change("CREATE TABLE")))
+    committed(table.create(TableDefinition(ID_NAME, identities(partition), properties), CommitRequest("CREATE TABLE")))
 
 
 def add(table: Table, ids: range) -> int:
     snapshot = table.snapshot()
-    return committed(table.commit(snapshot, Change("WRITE", files=FileChanges(written(snapshot, ids)))))
+    return committed(table.commit(snapshot, CommitRequest("WRITE", files=FileChanges(written(snapshot, ids)))))
 
 
 # ------------------------------------------------------------------ commits
@@ -194,7 +194,7 @@ def test_a_data_file_that_cannot_be_synced_is_not_committed(calls: DiskCalls, ta
     files = written(table.snapshot(), range(3))
     calls.failing[Path(files[0].path.removeprefix("file://")).stat().st_ino] = errno.EIO
     with pytest.raises(StorageError, match=f"{files[0].path}: Input/output error"):
-        table.commit(table.snapshot(), Change("WRITE", files=FileChanges(files)))
+        table.commit(table.snapshot(), CommitRequest("WRITE", files=FileChanges(files)))
     assert table.snapshot().version == 0
 
 
@@ -202,7 +202,7 @@ def test_a_data_file_that_is_missing_is_not_committed(table: DeltaTable) -> None
     files = written(table.snapshot(), range(3))
     Path(files[0].path.removeprefix("file://")).unlink()
     with pytest.raises(StorageError, match=rf"{files[0].path}: No such file"):
-        table.commit(table.snapshot(), Change("WRITE", files=FileChanges(files)))
+        table.commit(table.snapshot(), CommitRequest("WRITE", files=FileChanges(files)))
     assert table.snapshot().version == 0
 
 
@@ -218,7 +218,7 @@ def test_a_commit_that_cannot_be_synced_gets_no_name(table: DeltaTable, tmp_path
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", full_disk)
         with pytest.raises(StorageError, match="No space left"):
-            table.commit(snapshot, Change("WRITE", files=FileChanges(files)))
+            table.commit(snapshot, CommitRequest("WRITE", files=FileChanges(files)))
     names = {path.name for path in (tmp_path / "t/_delta_log").iterdir()}
     assert names == {"00000000000000000000.json", "00000000000000000000.crc"}, "no temporary file stays"
     add(table, range(3))
@@ -228,7 +228,7 @@ def test_a_commit_whose_folder_cannot_be_synced_is_unknown(calls: DiskCalls, tab
     snapshot = table.snapshot()
     files = written(snapshot, range(3))
     calls.failing[(tmp_path / "t/_delta_log").stat().st_ino] = errno.EIO
-    outcome = table.commit(snapshot, Change("WRITE", files=FileChanges(files)))
+    outcome = table.commit(snapshot, CommitRequest("WRITE", files=FileChanges(files)))
     assert isinstance(outcome, Unknown) and "cannot be synced (Input/output error)" in outcome.reason
     assert DeltaTable(Storage(str(tmp_path / "t")), "s.t").snapshot().version == 1, "a power cut may still take it away"
 
@@ -249,7 +249,7 @@ def test_a_link_that_a_file_server_made_and_reports_as_failed_is_durable_too(
     assert_durable(calls, tmp_path / "t")
     snapshot = table.snapshot()
     calls.failing[(tmp_path / "t/_delta_log").stat().st_ino] = errno.EIO
-    outcome = table.commit(snapshot, Change("WRITE", files=FileChanges(written(snapshot, range(3)))))
+    outcome = table.commit(snapshot, CommitRequest("WRITE", files=FileChanges(written(snapshot, range(3)))))
     assert isinstance(outcome, Unknown) and "Input/output error" in outcome.reason
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from rowmerge.catalog import DirectoryCatalog
 from rowmerge.storage.store import Storage
-from rowmerge.table.commits.request import Change
+from rowmerge.table.commits.request import CommitRequest
 from rowmerge.table.metadata.shape import TableDefinition
 from tests.support.delta_tables import ID_NAME, committed
 from tests.support.faulty_s3 import FaultyS3, needs_moto
@@ -35,7 +35,7 @@ def test_a_drop_in_a_warehouse_with_a_number_sign_deletes_nothing_of_another_fol
     others.put("wh/keep", b"precious")
     catalog = DirectoryCatalog(Storage(f"{root}/wh#1", s3.options()))
     for name in ("t", "u"):
-        committed(catalog.table_at("default", name, format_).create(TableDefinition(ID_NAME, (), {}), Change("CREATE TABLE")))
+        committed(catalog.table_at("default", name, format_).create(TableDefinition(ID_NAME, (), {}), CommitRequest("CREATE TABLE")))
     catalog.drop_table("default", "t")
     assert [relation.name for relation in catalog.relations("default")] == ["u"]
     assert [found.path for found in others.list("wh")] == ["wh/keep"]

@@ -27,7 +27,7 @@ from rowmerge.spark.writing.sink import outcome_sink
 from rowmerge.spark.writing.write import write_spec
 from rowmerge.spark.writing.written import added_file, discard, discard_attempt, discard_paths
 from rowmerge.storage.store import Storage
-from rowmerge.table.commits.request import Change, Committed
+from rowmerge.table.commits.request import CommitRequest, Committed
 from rowmerge.table.maintenance import VacuumOptions
 from rowmerge.table.metadata.schema import Struct
 from rowmerge.table.metadata.shape import TableDefinition
@@ -80,13 +80,13 @@ def data_files(snapshot: Snapshot, ids: Sequence[int]) -> tuple[AddedFile, ...]:
 
 
 def commit(table: Table, files: FileChanges) -> None:
-    assert isinstance(table.commit(table.snapshot(), Change("WRITE", files=files)), Committed)
+    assert isinstance(table.commit(table.snapshot(), CommitRequest("WRITE", files=files)), Committed)
 
 
 def created(s3: FaultyS3, format_: str) -> Table:
     """A table of two files with the ids 0 to 4 and 5 to 9."""
     table = table_at(s3, format_)
-    assert isinstance(table.create(TableDefinition(ID_NAME, (), {}), Change("CREATE TABLE")), Committed)
+    assert isinstance(table.create(TableDefinition(ID_NAME, (), {}), CommitRequest("CREATE TABLE")), Committed)
     for ids in (range(5), range(5, 10)):
         commit(table, FileChanges(data_files(table.snapshot(), ids)))
     return table

@@ -10,7 +10,7 @@ from rowmerge.catalog import DirectoryCatalog
 from rowmerge.errors import ChangesNotRecorded, PlanError, RowmergeError
 from rowmerge.session.names.format_features import branch_of, branches_of, change_feed_of
 from rowmerge.storage.store import Storage
-from rowmerge.table.commits.request import Change, Committed
+from rowmerge.table.commits.request import CommitRequest, Committed
 from rowmerge.table.metadata.partitioning import identities
 from rowmerge.table.metadata.schema import Field, Primitive, Struct
 from rowmerge.table.metadata.shape import TableDefinition
@@ -33,7 +33,7 @@ def definition(schema: Struct = COLUMNS) -> TableDefinition:
 
 
 def create(table: Table) -> Snapshot:
-    assert isinstance(table.create(definition(), Change("CREATE TABLE")), Committed)
+    assert isinstance(table.create(definition(), CommitRequest("CREATE TABLE")), Committed)
     return table.snapshot()
 
 
@@ -50,7 +50,7 @@ def test_a_committed_schema_gives_the_shape_that_evolved_announced(table: Table)
     base = create(table)
     columns = Struct((*base.schema.fields, WIDER.fields[-1]))
     evolved = base.evolved(columns)
-    outcome = table.commit(base, Change("ADD COLUMNS", definition=TableDefinition(schema=columns)))
+    outcome = table.commit(base, CommitRequest("ADD COLUMNS", definition=TableDefinition(schema=columns)))
     assert isinstance(outcome, Committed)
     assert evolved == table.snapshot().shape
     assert evolved.schema.names == ("id", "day", "note")
@@ -60,7 +60,7 @@ def test_a_committed_schema_gives_the_shape_that_evolved_announced(table: Table)
 def test_a_replaced_table_has_the_shape_that_its_definition_announced(table: Table) -> None:
     base = create(table)
     announced = table.shape(definition(WIDER), base, replace=True)
-    change = Change("CREATE OR REPLACE TABLE AS SELECT", definition=definition(announced.schema), replace=True)
+    change = CommitRequest("CREATE OR REPLACE TABLE AS SELECT", definition=definition(announced.schema), replace=True)
     assert isinstance(table.commit(base, change), Committed)
     assert announced == table.snapshot().shape
 
@@ -69,7 +69,11 @@ def test_a_snapshot_of_another_format_is_refused(table: Table, tmp_path: Path) -
     base = create(table)
     other_format = "iceberg" if table.branches is None else "delta"
     other = create(DirectoryCatalog(Storage(str(tmp_path))).table_at("s", "other", other_format))
-    for use in (lambda: table.commit(other, Change("WRITE")), lambda: table.shape(definition(), other), lambda: base.difference(other)):
+    for use in (
+        lambda: table.commit(other, CommitRequest("WRITE")),
+        lambda: table.shape(definition(), other),
+        lambda: base.difference(other),
+    ):
         with pytest.raises(TypeError, match="is no snapshot of an? "):
             use()
 
