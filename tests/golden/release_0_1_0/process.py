@@ -28,7 +28,8 @@ try:  # The names in release 0.1.0 come first: an editable installation adds mod
 except ModuleNotFoundError:
     from rowmerge.execution.commit import Attempt, commit_with_retry
     from rowmerge.execution.result import RowCounts, Timings
-    from rowmerge.table.commits.request import Change, Conflicted, Outcome, Reads
+    from rowmerge.table.commits.request import CommitRequest as Change
+    from rowmerge.table.commits.request import Conflicted, Outcome, Reads
     from rowmerge.table.metadata.shape import TableDefinition
     from rowmerge.table.snapshots.files import FileChanges
     from rowmerge.table.snapshots.snapshot import Snapshot

@@ -253,7 +253,7 @@ import sys, time
 from pathlib import Path
 from rowmerge.delta import DeltaTable
 from rowmerge.storage.store import Storage
-from rowmerge.table.commits.request import Change
+from rowmerge.table.commits.request import CommitRequest
 from rowmerge.table.metadata.shape import TableDefinition
 from tests.support.delta_tables import ID_NAME
 
@@ -265,7 +265,7 @@ class Distant(Storage):
             time.sleep(float(sys.argv[2]))
         return Storage.put_if_absent(self, path, data)
 
-DeltaTable(Distant(sys.argv[1]), "s.t").create(TableDefinition(ID_NAME), Change("CREATE TABLE"))
+DeltaTable(Distant(sys.argv[1]), "s.t").create(TableDefinition(ID_NAME), CommitRequest("CREATE TABLE"))
 """
 
 
