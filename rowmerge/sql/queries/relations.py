@@ -111,7 +111,7 @@ class _ReadFinder:
         verb = cursor.key()
         if verb == "INSERT":
             self._skip_insert_header(scope)
-        elif verb in ("DESCRIBE", "DESC") and not self._accept_describe_query():
+        elif verb in ("DESCRIBE", "DESC") and not _accept_describe_query(cursor):
             self._find_described_table(scope)
             return
         elif verb in ("MERGE", "UPDATE", "DELETE") and cursor.key(1) != "(":
@@ -125,18 +125,12 @@ class _ReadFinder:
         cursor.index += 1
         cursor.accept_any("INTO", "OVERWRITE")
         cursor.accept_before_name("TABLE")
-        self._skip_name()
+        _skip_name(cursor)
         at_query = begins_query
         while not cursor.at_end and not at_query(cursor):
             if cursor.accept("REPLACE", "WHERE"):
                 at_query = begins_separate_query
             self._skip(scope.names)
-
-    def _accept_describe_query(self) -> bool:
-        """Step over DESCRIBE [QUERY], and return whether a query follows."""
-        cursor = self.cursor
-        cursor.index += 1
-        return (not cursor.next_is("TABLE") and begins_query(cursor)) or cursor.accept("QUERY")
 
     def _find_described_table(self, scope: _Scope) -> None:
         cursor = self.cursor
@@ -154,7 +148,7 @@ class _ReadFinder:
         cursor.index += 1
         while cursor.accept_any("WITH", "SCHEMA", "EVOLUTION", "INTO", "FROM"):
             pass
-        self._skip_name()
+        _skip_name(cursor)
         if is_merge:
             while not cursor.at_end and not cursor.next_is("USING"):
                 cursor.index += 1
@@ -175,12 +169,12 @@ class _ReadFinder:
             if key == "TABLE" and (at_start or cursor.key(-1) in _BEFORE_QUERY) and cursor.token(1).is_name:
                 cursor.index += 1
                 self._find_table(scope, aliasable=False)
-            elif self._opens_from(key) or key == "JOIN" or (key == "," and in_from):
+            elif _opens_from(cursor, key) or key == "JOIN" or (key == "," and in_from):
                 in_from = True
                 cursor.index += 1
                 self._find_in_relation(scope)
             else:
-                in_from = in_from and not self._ends_from(key)
+                in_from = in_from and not _ends_from(cursor, key)
                 self._skip(scope.names)
             at_start = False
         cursor.index = end
@@ -190,20 +184,6 @@ class _ReadFinder:
         self.depth += 1
         if self.depth > DEEPEST:
             raise self.cursor.unsupported(f"Queries are nested more than {DEEPEST} levels deep. Name some of them in a WITH list")
-
-    def _opens_from(self, key: str) -> bool:
-        """Return whether FROM begins a clause, rather than being part of DELETE FROM or IS [NOT] DISTINCT FROM."""
-        if key != "FROM" or self.cursor.key(-1) == "DELETE":
-            return False
-        return not (self.cursor.key(-1) == "DISTINCT" and self.cursor.key(-2) in ("IS", "NOT", "!"))
-
-    def _ends_from(self, key: str) -> bool:
-        """Return whether a keyword ends a FROM clause, rather than being an alias."""
-        if self.cursor.index and self.cursor.key(-1) == "AS":
-            return False
-        if key in BEFORE_BY or key == "LATERAL":
-            return self.cursor.key(1) in ("BY", "VIEW")
-        return key in _ENDS_FROM
 
     def extend_with_names(self, names: Set[str]) -> Set[str]:
         """If the cursor is at a WITH list, search its queries and return `names` with the names of the list. Otherwise return `names`."""
@@ -257,7 +237,7 @@ class _ReadFinder:
     def _find_table(self, scope: _Scope, aliasable: bool) -> None:
         """Add the table or the table function that comes next to the reads, unless its name is one of a WITH list."""
         cursor, first = self.cursor, self.cursor.index
-        last = self._skip_name()
+        last = _skip_name(cursor)
         if cursor.next_is("("):
             self._find_in_table_function(first, last, scope, aliasable)
             return
@@ -269,14 +249,14 @@ class _ReadFinder:
         skip_sample(cursor)
         is_with_name = last - first == 1 and cursor.tokens[first].name.lower() in scope.names
         if not is_with_name:
-            self.reads.append(Read(first, last, end, cursor.index, travel, self._alias_follows(), aliasable, scope.block))
+            self.reads.append(Read(first, last, end, cursor.index, travel, _alias_follows(cursor), aliasable, scope.block))
 
     def _find_in_table_function(self, first: int, last: int, scope: _Scope, aliasable: bool) -> None:
         """Add TABLE_CHANGES(…) or READ_FILES(…) to the reads, or search the arguments of another table function."""
         has_one_part = last - first == 1
         name = self.cursor.tokens[first].name.upper() if has_one_part and aliasable else ""
         if name == TABLE_CHANGES:
-            self._add_function_read(first, scope, arguments=self._parse_changes_arguments())
+            self._add_function_read(first, scope, arguments=_parse_changes_arguments(self.cursor))
         elif name == READ_FILES:
             self._add_function_read(first, scope, files=parse_file_source(self.cursor))
         elif aliasable or not has_one_part:
@@ -287,31 +267,8 @@ class _ReadFinder:
     ) -> None:
         end = self.cursor.index
         skip_sample(self.cursor)
-        alias_follows = self._alias_follows()
+        alias_follows = _alias_follows(self.cursor)
         self.reads.append(Read(first, first + 1, end, self.cursor.index, None, alias_follows, True, scope.block, arguments, files))
-
-    def _alias_follows(self) -> bool:
-        return self.cursor.next_is("AS") or (self.cursor.token().is_name and not ends_relation(self.cursor))
-
-    def _parse_changes_arguments(self) -> tuple[SqlText, ...]:
-        """Parse `(name, start [, end])`, whose arguments are constants."""
-        cursor = self.cursor
-        cursor.expect("(")
-        arguments = []
-        while not cursor.at_end and not cursor.next_is(")"):
-            arguments.append(parse_expression(cursor, "an argument of table_changes", at_comma))
-            cursor.accept(",")
-        cursor.expect(")")
-        return tuple(arguments)
-
-    def _skip_name(self) -> int:
-        """Step over a dotted name, and return the index after it."""
-        cursor = self.cursor
-        if cursor.token().is_name:
-            cursor.index += 1
-        while cursor.next_is(".") and cursor.token(1).is_name:
-            cursor.index += 2
-        return cursor.index
 
     def _find_in_arguments(self, scope: _Scope) -> None:
         """Search the arguments of a table function: their queries, and the tables in `TABLE(name)` and `TABLE name`."""
@@ -319,24 +276,12 @@ class _ReadFinder:
         cursor.index += 1
         scope = replace(scope, block=(cursor.index, end))
         while cursor.index < end:
-            if self._at_table_argument():
+            if _at_table_argument(cursor):
                 cursor.index += 1 if cursor.token(1).is_name else 2
                 self._find_table(scope, aliasable=False)
             else:
                 self._skip(scope.names)
         cursor.index = min(end + 1, self.size)
-
-    def _at_table_argument(self) -> bool:
-        """Return whether `TABLE name` or `TABLE(name)` comes next as an argument, rather than `TABLE(select …)`."""
-        cursor = self.cursor
-        if not cursor.next_is("TABLE") or cursor.key(-1) not in ("(", ",", "=>"):
-            return False
-        if not cursor.next_is("TABLE", "("):
-            return cursor.token(1).is_name
-        cursor.index += 1
-        is_query = begins_query(cursor)
-        cursor.index -= 1
-        return cursor.token(2).is_name and not is_query
 
     def find_in_expression(self, end: int, names: Set[str]) -> None:
         """Search anything that holds tables only in the subqueries inside its brackets."""
@@ -380,3 +325,61 @@ class _ReadFinder:
         after = min(self.closing[cursor.index] + 1, end)
         key = cursor.tokens.keys[after]
         return after in (end, self.size) or key in _ENDS_FROM or key in BEFORE_BY
+
+
+def _accept_describe_query(cursor: Cursor) -> bool:
+    """Step over DESCRIBE [QUERY], and return whether a query follows."""
+    cursor.index += 1
+    return (not cursor.next_is("TABLE") and begins_query(cursor)) or cursor.accept("QUERY")
+
+
+def _opens_from(cursor: Cursor, key: str) -> bool:
+    """Return whether FROM begins a clause, rather than being part of DELETE FROM or IS [NOT] DISTINCT FROM."""
+    if key != "FROM" or cursor.key(-1) == "DELETE":
+        return False
+    return not (cursor.key(-1) == "DISTINCT" and cursor.key(-2) in ("IS", "NOT", "!"))
+
+
+def _ends_from(cursor: Cursor, key: str) -> bool:
+    """Return whether a keyword ends a FROM clause, rather than being an alias."""
+    if cursor.index and cursor.key(-1) == "AS":
+        return False
+    if key in BEFORE_BY or key == "LATERAL":
+        return cursor.key(1) in ("BY", "VIEW")
+    return key in _ENDS_FROM
+
+
+def _alias_follows(cursor: Cursor) -> bool:
+    return cursor.next_is("AS") or (cursor.token().is_name and not ends_relation(cursor))
+
+
+def _parse_changes_arguments(cursor: Cursor) -> tuple[SqlText, ...]:
+    """Parse `(name, start [, end])`, whose arguments are constants."""
+    cursor.expect("(")
+    arguments = []
+    while not cursor.at_end and not cursor.next_is(")"):
+        arguments.append(parse_expression(cursor, "an argument of table_changes", at_comma))
+        cursor.accept(",")
+    cursor.expect(")")
+    return tuple(arguments)
+
+
+def _skip_name(cursor: Cursor) -> int:
+    """Step over a dotted name, and return the index after it."""
+    if cursor.token().is_name:
+        cursor.index += 1
+    while cursor.next_is(".") and cursor.token(1).is_name:
+        cursor.index += 2
+    return cursor.index
+
+
+def _at_table_argument(cursor: Cursor) -> bool:
+    """Return whether `TABLE name` or `TABLE(name)` comes next as an argument, rather than `TABLE(select …)`."""
+    if not cursor.next_is("TABLE") or cursor.key(-1) not in ("(", ",", "=>"):
+        return False
+    if not cursor.next_is("TABLE", "("):
+        return cursor.token(1).is_name
+    cursor.index += 1
+    is_query = begins_query(cursor)
+    cursor.index -= 1
+    return cursor.token(2).is_name and not is_query
