@@ -96,7 +96,7 @@ class MetadataFolder:
         put = put_settled(self._storage, metadata_path(version), serialize_metadata(metadata))
         return Put.EXISTED if isinstance(put, Existing) else put
 
-    def delete(self, paths: Sequence[str], live: Sequence[str] = ()) -> None:
+    def clean_up(self, paths: Sequence[str], live: Sequence[str] = ()) -> None:
         """Delete metadata files in this order. A failure leaves orphans. `live`: absolute paths of files that must stay."""
         clean_up(self._storage, [[self.absolute(path)] for path in paths], Origin.NAMED, live=live)
 

@@ -169,7 +169,7 @@ class DirectoryOperations:
         old_paths = [self.folder.relative(old_path) for old_path in metadata_files_to_delete(base.metadata, metadata)]
         live_paths = [path, *(entry.metadata_file for entry in metadata.metadata_log)]
         self._hint.advance(version)
-        self.folder.delete(old_paths, live_paths)
+        self.folder.clean_up(old_paths, live_paths)
 
     # ------------------------------------------------------------------ reading
 
@@ -236,11 +236,11 @@ class DirectoryOperations:
         try:
             has_drop_marker, has_other_form, *ghost_signs = run_concurrently(checks)
             if has_drop_marker and not is_dropped(metadata):
-                self.folder.delete([metadata_path(version)])
-                self.folder.delete([HINT])
+                self.folder.clean_up([metadata_path(version)])
+                self.folder.clean_up([HINT])
                 raise TableNotFound(self._table)
             if has_other_form:
-                self.folder.delete([metadata_path(version)])
+                self.folder.clean_up([metadata_path(version)])
                 return Put.EXISTED
             return self._verify_by_newest(base, version, metadata) if any(ghost_signs) else Put.CREATED
         except (StorageError, CorruptLog) as failure:
@@ -257,7 +257,7 @@ class DirectoryOperations:
             if not self.folder.has_older_successor(version, newest.version):
                 return Unknown(f"others have committed since, and no metadata tells whether they follow {metadata_path(version)}")
         if self.folder.contains(version, metadata):
-            self.folder.delete([metadata_path(version)])
+            self.folder.clean_up([metadata_path(version)])
         return Put.EXISTED
 
 

@@ -16,7 +16,6 @@ EXCEPTIONS = {
     "catalog/directory.py _drop": "the pointer to an external table, and the metadata of a view",
     "catalog/functions.py drop": "the file of a function",
     "session/startup/class_archive.py make_archive": "archives of compiled classes in the cache folder of this machine",
-    "sql/parser.py ": "a function that parses DELETE",
     "parquet/data_files.py delete_written": "runs on executors, which have no rowmerge, and deletes the files that the same task wrote",
     "storage/conditional_puts.py _overwrites": "the probe object that the same call made",
     "storage/disk.py write_file": "the temporary file that the same call made",
