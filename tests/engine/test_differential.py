@@ -20,7 +20,6 @@ from pyspark.sql import SparkSession
 import rowmerge
 from rowmerge.errors import MultipleSourceRowsMatch
 from rowmerge.execution.ways import write_first
-from rowmerge.spark.matching import key_lookup
 from rowmerge.spark.source import source as source_module
 from tests.engine.conftest import assert_independent_readers_agree
 from tests.support.readers import read_with_delta_rs, read_with_duckdb_iceberg
@@ -200,7 +199,8 @@ statements = st.one_of(merges(), merges(), merges(), merges_by_keys(), merges_by
 modes = st.sampled_from(["copy-on-write", "merge-on-read", "auto"])
 made_rows = st.sampled_from([100_000, 0])
 """How many rows are made before it is known which are wanted."""
-readers = st.sampled_from([{}, {"FOUND_ROWS": -1}, {"FEW_KEYS": 0}, {"FEW_KEYS": 0}])
+FOUND_ROWS, FEW_KEYS = "rowmerge.parquet.key_lookup.FOUND_ROWS", "rowmerge.spark.matching.key_lookup.FEW_KEYS"
+readers = st.sampled_from([{}, {FOUND_ROWS: -1}, {FEW_KEYS: 0}, {FEW_KEYS: 0}])
 """Who finds the rows that a source meets: as the engine chooses, Spark always, a lookup wherever it can."""
 
 
@@ -257,7 +257,7 @@ def test_statements_one_after_another_leave_the_rows_that_duckdb_leaves(
             oracle.execute(_for_duckdb(change.text))
             with pytest.MonkeyPatch.context() as patch:
                 for name, value in reader.items():
-                    patch.setattr(key_lookup, name, value)
+                    patch.setattr(name, value)
                 patch.setattr(source_module, "MAX_PREPARED_ROWS", made)
                 patch.setattr(write_first, "is_made_of_few_bytes", lambda _: made > 0)
                 session.sql(ours)
