@@ -25,10 +25,13 @@ class Waiting(Storage):
 
     is_distant = True
     events: list[threading.Event]
+    has_begun_to_wait: threading.Event
 
     def put(self, path: str, data: bytes) -> None:
         if path == HINT and self.events:
-            assert self.events.pop(0).wait(60)
+            event = self.events.pop(0)
+            self.has_begun_to_wait.set()
+            assert event.wait(60)
         Storage.put(self, path, data)
 
     def at(self, location: str) -> Storage:
@@ -43,6 +46,7 @@ class OnDisk(Waiting):
 def event(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
     event = threading.Event()
     monkeypatch.setattr(Waiting, "events", [], raising=False)
+    monkeypatch.setattr(Waiting, "has_begun_to_wait", threading.Event(), raising=False)
     yield event
     event.set()
     wait_for_background(60)
@@ -96,8 +100,7 @@ def test_a_hint_of_a_version_that_others_deleted_is_corrected(tmp_path: Path, ev
     Waiting.events = [event]
 
     def append_others() -> None:
-        while not Waiting.events and not (tmp_path / "t/metadata/v2.metadata.json").exists():
-            pass
+        assert Waiting.has_begun_to_wait.wait(60)
         for id_ in range(10, 15):
             Lake(tmp_path / "t").append([id_])
         event.set()
