@@ -23,7 +23,7 @@ from rowmerge.delta.log.versions import has_dropped_table
 from rowmerge.errors import ConfigurationError, CorruptLog
 from rowmerge.storage.cache import Cache
 from rowmerge.storage.store import Storage, StoredObject, absolute_location
-from rowmerge.table.commits.creation import DROPPED_TABLE
+from rowmerge.table.commits.creation import is_iceberg_drop
 from rowmerge.table.commits.drop_markers import MARKERS
 from rowmerge.table.metadata.json_objects import parse_object
 
@@ -127,7 +127,7 @@ def _read_metadata(folder: Storage, version: int) -> FolderContent | None:
         return None
     if "view-uuid" in content:
         return ViewFolder(version, content)
-    return None if (content.get("properties") or {}).get(DROPPED_TABLE) == "true" else IcebergFolder()
+    return None if is_iceberg_drop(content) else IcebergFolder()
 
 
 def read_pointer(folder: Storage) -> ExternalTable | None:

@@ -262,8 +262,8 @@ class DirectoryOperations:
 
 
 def is_dropped(metadata: TableMetadata) -> bool:
-    """Return whether this is the metadata of a dropped table."""
-    return metadata.properties.get(DROPPED_TABLE) == "true"
+    """Return whether this is the metadata that a drop put, as `is_iceberg_drop` does for JSON."""
+    return metadata.properties.get(DROPPED_TABLE) == "true" and not metadata.metadata_log and not metadata.snapshots
 
 
 def _first_version_after(newest: CurrentMetadata | None) -> int | None:

@@ -18,7 +18,7 @@ of it deletes no file of the Iceberg table, which the catalog opens afterwards.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -109,6 +109,14 @@ def has_other_table(storage: Storage, objects: Iterable[StoredObject], format_: 
     return newest is not None and not _is_dropped(storage, _OTHER[format_], newest)
 
 
+def is_iceberg_drop(metadata: Mapping[str, Any]) -> bool:
+    """Return whether the JSON of Iceberg metadata is that of a drop.
+
+    Another engine that commits to a dropped table makes it a table again, and keeps its properties. It adds a metadata log or a snapshot.
+    """
+    return _has_property(metadata.get("properties")) and not metadata.get("metadata-log") and not metadata.get("snapshots")
+
+
 def _newest_of_other(storage: Storage, format_: str) -> int | None:
     other = _OTHER[format_]
     return _newest(storage.list(other.folder, after=other.before), other)
@@ -128,10 +136,10 @@ def _is_dropped(storage: Storage, format_: _Format, version: int) -> bool:
     if f'"{DROPPED_TABLE}"'.encode() not in data:
         return False
     if format_ is _ICEBERG:
-        return _has_property(parse_object(data, path).get("properties"))
+        return is_iceberg_drop(parse_object(data, path))
     actions = [parse_object(line, path) for line in data.splitlines() if b'"metaData"' in line or b'"commitInfo"' in line]
     is_marked = any(_has_property((action.get("metaData") or {}).get("configuration")) for action in actions)
-    # Another engine that writes to a dropped table makes it a table again, and may keep its properties.
+    # As in `is_iceberg_drop`.
     return is_marked and any((action.get("commitInfo") or {}).get("operation") == "DROP TABLE" for action in actions)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -13,6 +14,7 @@ import deltalake
 import pyarrow as pa
 import pytest
 from deltalake.exceptions import TableNotFoundError
+from pyiceberg.catalog.sql import SqlCatalog
 
 from rowmerge.catalog import DirectoryCatalog, Relation, View
 from rowmerge.concurrency import wait_for_background
@@ -269,11 +271,32 @@ def test_a_table_whose_log_is_unreadable_is_dropped(warehouse: Warehouse) -> Non
     warehouse.assert_ids([7])
 
 
-def test_a_dropped_table_that_another_engine_wrote_to_is_dropped_again(tmp_path: Path) -> None:
-    warehouse = Warehouse(tmp_path, "delta")
+def write_with_other_engine(warehouse: Warehouse, rows: pa.Table, mode: Literal["overwrite", "append"] = "append") -> None:
+    """Write to a dropped table as an engine does that knows nothing of drops and keeps the properties of the table."""
+    if warehouse.format == "delta":
+        schema_mode = "overwrite" if mode == "overwrite" else "merge"
+        deltalake.write_deltalake(str(warehouse.table_folder), rows, mode=mode, schema_mode=schema_mode)
+        return
+    metadata = warehouse.table_folder / "metadata"
+    newest = max(int(path.name[1:].split(".")[0]) for path in metadata.glob("v*.metadata.json"))
+    catalog = SqlCatalog("other", uri="sqlite:///:memory:", warehouse=str(warehouse.table_folder))
+    catalog.create_namespace("s")
+    table = catalog.register_table("s.t", str(metadata / f"v{newest}.metadata.json"))
+    with table.transaction() as transaction:
+        with transaction.update_schema() as update:
+            update.union_by_name(rows.schema)
+        if mode == "overwrite":
+            transaction.overwrite(rows)
+        else:
+            transaction.append(rows)
+    committed_file = catalog.load_table("s.t").metadata_location.removeprefix("file://")
+    shutil.copy(committed_file, metadata / f"v{newest + 1}.metadata.json")
+
+
+def test_a_dropped_table_that_another_engine_wrote_to_is_dropped_again(warehouse: Warehouse) -> None:
     warehouse.create([1])
     warehouse.drop()
-    deltalake.write_deltalake(str(warehouse.table_folder), pa.table({"dropped": [True]}), mode="append")
+    write_with_other_engine(warehouse, pa.table({"dropped": [True]}))
     warehouse.drop()
     assert warehouse.ids() is None
     warehouse.create([7])
@@ -281,14 +304,10 @@ def test_a_dropped_table_that_another_engine_wrote_to_is_dropped_again(tmp_path:
 
 
 @pytest.mark.parametrize("mode", ["overwrite", "append"])
-def test_a_dropped_table_that_another_engine_wrote_to_is_a_table_again(tmp_path: Path, mode: Literal["overwrite", "append"]) -> None:
-    """Engines that know nothing of drops keep the properties of the table."""
-    warehouse = Warehouse(tmp_path, "delta")
+def test_a_dropped_table_that_another_engine_wrote_to_is_a_table_again(warehouse: Warehouse, mode: Literal["overwrite", "append"]) -> None:
     warehouse.create([1])
     warehouse.drop()
-    theirs = pa.table({"id": [7, 8], "name": ["a", "b"]})
-    schema_mode = "overwrite" if mode == "overwrite" else "merge"
-    deltalake.write_deltalake(str(warehouse.table_folder), theirs, mode=mode, schema_mode=schema_mode)
+    write_with_other_engine(warehouse, pa.table({"id": [7, 8], "name": ["a", "b"]}), mode)
     warehouse.assert_ids([7, 8])
     assert isinstance(warehouse.create([9]), Conflicted)
     warehouse.drop()
