@@ -9,7 +9,8 @@ import pyarrow.compute as pc
 
 from rowmerge.parquet.transforms import transformed
 from rowmerge.parquet.uuids import CANONICAL, uuid_bytes
-from rowmerge.plan.pruning.literals import Point, comparison_type
+from rowmerge.plan.pruning.comparison_types import comparison_type, in_comparison_type
+from rowmerge.plan.pruning.literals import Point
 from rowmerge.table.metadata.schema import CHAR_VARCHAR, Field
 from rowmerge.table.snapshots.files import OF_UUIDS, SOURCE, TRANSFORM, FileListing
 
@@ -19,15 +20,30 @@ COLLATIONS = "__COLLATIONS"
 
 @dataclass(frozen=True)
 class Extent:
-    """One column in every file: bounds (null = unknown), and whether there may be values and nulls; the buckets that all its values are in
-    (null = unknown), by the transform's text and whether it is of UUIDs.
+    """The bounds of one column in every file (null = unknown), and whether a file may have values and nulls of it.
+
+    `buckets` holds the bucket of all values of each file (null = unknown), for every bucket transform of the column.
     """
 
     lower: pa.Array
     upper: pa.Array
     has_values: pa.Array
     has_nulls: pa.Array
-    buckets: tuple[tuple[str, bool, pa.Array], ...] = ()
+    buckets: tuple[Buckets, ...] = ()
+
+    @property
+    def no_file(self) -> pa.Array:
+        """False for every file."""
+        return pc.and_(self.has_values, False)
+
+
+@dataclass(frozen=True)
+class Buckets:
+    """The bucket of each file by one transform, and whether the transform hashes texts as UUIDs."""
+
+    transform: str
+    of_uuids: bool
+    file_buckets: pa.Array
 
 
 @dataclass(frozen=True)
@@ -58,47 +74,48 @@ class Listing:
         """The same for every file."""
         return pa.repeat(pa.scalar(value), self._files.num_rows)
 
-    def extent(self, field: Field, partition: bool) -> Extent:
-        """What the listing tells of a column: all of it for a partition column, bounds and null counts for others."""
+    def extent(self, field: Field, is_partition: bool) -> Extent:
+        """Return what the listing says about a column: its value for a partition column, bounds and null counts for others."""
         if field.name not in self._extents:
-            extent = self._partition(field) if partition else self._bounded(field)
+            extent = self._partition_extent(field) if is_partition else self._statistics_extent(field)
             self._extents[field.name] = replace(extent, buckets=self._buckets(field.name))
         return self._extents[field.name]
 
-    def _buckets(self, name: str) -> tuple[tuple[str, bool, pa.Array], ...]:
+    def _buckets(self, column: str) -> tuple[Buckets, ...]:
+        """Return the buckets of the partition fields whose source is the column."""
         if "partition" not in self._files.column_names:
             return ()
-        fields = [field for field in self._files["partition"].type if (field.metadata or {}).get(SOURCE) == name.encode()]
-        children = ((field.metadata, self._child("partition", field.name)) for field in fields)
-        return tuple((told[TRANSFORM].decode(), OF_UUIDS in told, found) for told, found in children if found is not None)
+        buckets = []
+        for field in self._files["partition"].type:
+            metadata = field.metadata or {}
+            file_buckets = self._child("partition", field.name)
+            if metadata.get(SOURCE) == column.encode() and file_buckets is not None:
+                buckets.append(Buckets(metadata[TRANSFORM].decode(), OF_UUIDS in metadata, file_buckets))
+        return tuple(buckets)
 
-    def _partition(self, field: Field) -> Extent:
+    def _partition_extent(self, field: Field) -> Extent:
         value = self._child("partition", field.name)
         if value is None:
-            return self._extent_of_nothing(field)
-        typed = _typed(value, field)
-        return Extent(typed, typed, pc.is_valid(value), pc.is_null(value))
+            unknown = _unknown_bounds(self._files.num_rows, field)
+            return Extent(unknown, unknown, self.constantly(True), self.constantly(True))
+        bound = _comparison_bounds(value, field)
+        return Extent(bound, bound, pc.is_valid(value), pc.is_null(value))
 
-    def _bounded(self, field: Field) -> Extent:
-        unknown = self._extent_of_nothing(field)
-        lower, upper, nulls = (self._child(which, field.name) for which in ("lower", "upper", "nulls"))
-        has_values, has_nulls = unknown.has_values, unknown.has_nulls
-        if nulls is not None and pa.types.is_integer(nulls.type):
-            has_values = pc.invert(pc.fill_null(pc.greater_equal(nulls, whole(self._files["records"])), False))
-            has_nulls = pc.fill_null(pc.greater(nulls, 0), True)
-        return Extent(
-            unknown.lower if lower is None else _typed(lower, field),
-            unknown.upper if upper is None else _typed(upper, field),
-            has_values,
-            has_nulls,
-        )
+    def _statistics_extent(self, field: Field) -> Extent:
+        """Return a column's bounds, and whether its null counts allow values and nulls. Missing statistics exclude neither."""
+        lower, upper = self._bound("lower", field), self._bound("upper", field)
+        null_counts = self._child("nulls", field.name)
+        if null_counts is None or not pa.types.is_integer(null_counts.type):
+            return Extent(lower, upper, self.constantly(True), self.constantly(True))
+        only_nulls = pc.fill_null(pc.greater_equal(null_counts, whole(self._files["records"])), False)
+        return Extent(lower, upper, pc.invert(only_nulls), pc.fill_null(pc.greater(null_counts, 0), True))
 
-    def _extent_of_nothing(self, field: Field) -> Extent:
-        bound = pa.nulls(self._files.num_rows, comparison_type(field.type) or pa.null())
-        return Extent(bound, bound, self.constantly(True), self.constantly(True))
+    def _bound(self, statistic: str, field: Field) -> pa.Array:
+        bound = self._child(statistic, field.name)
+        return _unknown_bounds(self._files.num_rows, field) if bound is None else _comparison_bounds(bound, field)
 
     def _child(self, struct: str, name: str) -> pa.Array | None:
-        """One field of one of the listing's struct columns; None when the listing does not have it."""
+        """Return one field of a struct column of the listing, or None if the listing does not have it."""
         column = self._files[struct]
         index = column.type.get_field_index(name)
         return None if index < 0 else whole(pc.struct_field(column, [index]))
@@ -130,28 +147,33 @@ def less_or_equal(column: Extent, point: Point) -> Verdict:
 def equal(column: Extent, point: Point) -> Verdict:
     """`column = point`."""
     if point.between:
-        return Verdict(pc.and_(column.has_values, False), column.has_values)
-    inside = pc.and_kleene(pc.less_equal(column.lower, point.below), pc.greater_equal(column.upper, point.above))
-    if point.exact and column.buckets:
-        inside = pc.and_kleene(inside, _in_buckets(column, pa.array([point.below])))
-    differs = pc.invert(pc.and_kleene(pc.equal(column.lower, point.below), pc.equal(column.upper, point.above))) if point.exact else None
-    return _verdict(column, inside, differs)
+        return Verdict(column.no_file, column.has_values)
+    is_inside = pc.and_kleene(pc.less_equal(column.lower, point.below), pc.greater_equal(column.upper, point.above))
+    if point.vague:
+        return _verdict(column, is_inside, None)
+    if column.buckets:
+        is_inside = pc.and_kleene(is_inside, _in_buckets(column, pa.array([point.below])))
+    is_constant = pc.and_kleene(pc.equal(column.lower, point.below), pc.equal(column.upper, point.above))
+    return _verdict(column, is_inside, pc.invert(is_constant))
 
 
-def among(column: Extent, values: pa.Array) -> Verdict:
-    """`column IN (values)`."""
-    single = pc.and_(pc.equal(column.lower, column.upper), pc.is_in(column.lower, value_set=values))
-    return _verdict(column, holds_one_of(column, values), pc.invert(single))
+def among(column: Extent, values: pa.Array, *, has_null: bool) -> Verdict:
+    """`column IN (values)`, with NULL among them if `has_null`."""
+    if has_null:
+        # A value that is not in the list is then NULL instead of false.
+        return Verdict(may_hold(column, holds_one_of(column, values)), column.no_file)
+    is_single_member = pc.and_(pc.equal(column.lower, column.upper), pc.is_in(column.lower, value_set=values))
+    return _verdict(column, holds_one_of(column, values), pc.invert(is_single_member))
 
 
 def starts_with(column: Extent, prefix: str) -> Verdict:
     """`column LIKE 'prefix%'`; UTF-8 bytes and code points have the same order."""
     low, high = pa.scalar(prefix), _successor(prefix)
-    may, certainly = pc.greater_equal(column.upper, low), pc.greater_equal(column.lower, low)
+    may_start, must_start = pc.greater_equal(column.upper, low), pc.greater_equal(column.lower, low)
     if high is not None:
-        may = pc.and_kleene(may, pc.less(column.lower, high))
-        certainly = pc.and_kleene(certainly, pc.less(column.upper, high))
-    return _verdict(column, may, pc.invert(certainly))
+        may_start = pc.and_kleene(may_start, pc.less(column.lower, high))
+        must_start = pc.and_kleene(must_start, pc.less(column.upper, high))
+    return _verdict(column, may_start, pc.invert(must_start))
 
 
 def is_null(column: Extent) -> Verdict:
@@ -170,13 +192,14 @@ def holds_one_of(column: Extent, values: pa.Array) -> pa.Array:
 
 
 def _in_buckets(column: Extent, values: pa.Array) -> pa.Array:
-    """Whether one of the values, which are in the comparison type, is hashed into the buckets of a file; true where these are not known."""
+    """Return whether one of the values, in the comparison type, is hashed into the buckets of a file; true where these are unknown."""
     result = pa.scalar(True)
-    for transform, of_uuids, found in column.buckets:
+    for buckets in column.buckets:
         # A text that is no UUID is in no row.
-        hashed = uuid_bytes(values.filter(pc.match_substring_regex(values, CANONICAL))) if of_uuids else values
-        wanted = pc.unique(transformed(hashed, transform))
-        result = pc.and_(result, pc.or_(pc.is_null(found), pc.is_in(found, value_set=wanted)))
+        hashed = uuid_bytes(values.filter(pc.match_substring_regex(values, CANONICAL))) if buckets.of_uuids else values
+        value_buckets = pc.unique(transformed(hashed, buckets.transform))
+        in_bucket = pc.is_in(buckets.file_buckets, value_set=value_buckets)
+        result = pc.and_(result, pc.or_(pc.is_null(buckets.file_buckets), in_bucket))
     return result
 
 
@@ -215,18 +238,16 @@ def whole(column: pa.ChunkedArray | pa.Array) -> pa.Array:
     return column
 
 
-def _typed(bound: pa.Array, field: Field) -> pa.Array:
-    """Bounds in the type that they are compared in; those of no use (NaN, or another type than the column's) become null."""
-    domain = comparison_type(field.type)
-    if domain is None:
-        return pa.nulls(len(bound))
-    try:
-        typed = bound.cast(domain)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        return pa.nulls(len(bound), domain)
-    if pa.types.is_floating(domain):
-        return pc.add(pc.if_else(pc.is_nan(typed), pa.scalar(None, domain), typed), 0.0)  # no -0.0, which sorts below 0.0
-    return typed
+def _unknown_bounds(files: int, field: Field) -> pa.Array:
+    return pa.nulls(files, comparison_type(field.type) or pa.null())
+
+
+def _comparison_bounds(bounds: pa.Array, field: Field) -> pa.Array:
+    """Return bounds in the column's comparison type. NaN and bounds of another type than the column's become null."""
+    cast = None if comparison_type(field.type) is None else in_comparison_type(bounds, field)
+    if cast is None:
+        return _unknown_bounds(len(bounds), field)
+    return pc.if_else(pc.is_nan(cast), pa.scalar(None, cast.type), cast) if pa.types.is_floating(cast.type) else cast
 
 
 def _successor(prefix: str) -> pa.Scalar | None:

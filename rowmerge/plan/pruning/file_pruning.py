@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from rowmerge.plan.expressions.conditions import Side
 from rowmerge.plan.pruning import bounds
 from rowmerge.plan.pruning.bounds import Extent, Listing, comparable, may_hold, whole
-from rowmerge.plan.pruning.literals import comparison_type
+from rowmerge.plan.pruning.comparison_types import in_comparison_type
 from rowmerge.plan.pruning.predicates import Predicate, conjunction, understand
 from rowmerge.table.metadata.schema import Field, Struct
 from rowmerge.table.snapshots.files import FileListing, FileMask
@@ -23,21 +23,21 @@ from rowmerge.table.snapshots.files import FileListing, FileMask
 def file_mask(
     conjuncts: Sequence[str], side: Side, schema: Struct, partition_columns: Collection[str], *, case_sensitive: bool = False
 ) -> tuple[FileMask, tuple[str, ...]]:
-    """The files that may hold a row for which all conjuncts are true, and the columns whose bounds the mask needs in its listing.
+    """Return the mask of the files that may hold a row for which all conjuncts are true, and the columns whose bounds the mask needs.
 
     A conjunct is SQL over the columns of `side`, whose types `schema` has.
     """
     predicate = _all(conjuncts, side, schema, partition_columns, case_sensitive)
-    needs = tuple(name for name in schema.names if name in predicate.columns and name not in partition_columns)
-    return lambda files: predicate.judge(Listing(files)).true, needs
+    bound_columns = tuple(name for name in schema.names if name in predicate.columns and name not in partition_columns)
+    return lambda files: predicate.judge(Listing(files)).true, bound_columns
 
 
 def exact_partition_mask(
     conjuncts: Sequence[str], side: Side, schema: Struct, partition_columns: Collection[str], *, case_sensitive: bool = False
 ) -> FileMask | None:
-    """The files all of whose rows make all conjuncts true, when the conjuncts are about partition columns only and fully understood.
+    """Return the mask of the files in which every row makes all conjuncts true. Without conjuncts these are all files.
 
-    None when they are not: then some files may be partly in. No conjuncts at all are true everywhere.
+    Returns None if a conjunct is not fully understood or uses other than partition columns: files may then match in part.
     """
     predicate = _all(conjuncts, side, schema, partition_columns, case_sensitive)
     if not predicate.exact:
@@ -53,22 +53,27 @@ def exact_partition_mask(
 def key_mask(
     column: str, op: str, values: pa.Array, has_null: bool, schema: Struct, partition_columns: Collection[str]
 ) -> tuple[FileMask, tuple[str, ...]]:
-    """The files that may hold a row with `column op v` for one of the values v (or for NULL, with <=> and `has_null`).
+    """Return the mask of the files that may hold a row with `column op v` for a value v (or NULL, with <=> and `has_null`).
 
-    `values`: non-null, of the column's type. `op`: one of = <=> < <= > >=. For equality a file counts only when a value lies within
-    its bounds, not merely within the range of all values.
+    `values` are non-null and of the column's type; `op` is one of = <=> < <= > >=. For equality a file counts only if a value lies
+    within its bounds, not merely within the range of all values. The second result is the columns whose bounds the mask needs.
     """
-    field = _comparable(column, schema)
-    known = None if field is None else _in_comparison_type(values, field)
-    if field is None or known is None:
+    field = _comparable_field(column, schema)
+    keys = None if field is None else _comparison_keys(values, field)
+    if field is None or keys is None:
         return everything, ()
-    floating = pa.types.is_floating(known.type)
-    numbers = known.filter(pc.invert(pc.is_nan(known))) if floating else known
-    if op not in ("=", "<=>") or not len(numbers):
-        ends = pc.min_max(numbers)
-        greatest = pa.scalar(math.nan, known.type) if len(numbers) < len(known) else ends["max"]
-        return range_mask(column, op, ends["min"] if len(numbers) else greatest, greatest, has_null, schema, partition_columns)
-    return _column_mask(field, partition_columns, op == "<=>" and has_null, lambda extent: bounds.holds_one_of(extent, numbers))
+    numbers = keys.filter(pc.invert(pc.is_nan(keys))) if pa.types.is_floating(keys.type) else keys
+    if op in ("=", "<=>") and len(numbers):
+        return _column_mask(field, partition_columns, op == "<=>" and has_null, lambda extent: bounds.holds_one_of(extent, numbers))
+    least, greatest = _least_and_greatest(numbers, has_nan=len(numbers) < len(keys))
+    return range_mask(column, op, least, greatest, has_null, schema, partition_columns)
+
+
+def _least_and_greatest(numbers: pa.Array, *, has_nan: bool) -> tuple[pa.Scalar, pa.Scalar]:
+    """Return the least and the greatest key, null if there is none. NaN is above all numbers, as in Spark."""
+    ends = pc.min_max(numbers)
+    greatest = pa.scalar(math.nan, numbers.type) if has_nan else ends["max"]
+    return ends["min"] if len(numbers) else greatest, greatest
 
 
 def range_mask(
@@ -80,17 +85,17 @@ def range_mask(
     schema: Struct,
     partition_columns: Collection[str],
 ) -> tuple[FileMask, tuple[str, ...]]:
-    """As `key_mask`, when only the least and the greatest value are known; None or null scalars when there is no value but NULL."""
-    field = _comparable(column, schema)
+    """Return what `key_mask` does, from the least and the greatest value only. These are None or null if NULL is the only value."""
+    field = _comparable_field(column, schema)
     if field is None:
         return everything, ()
     nulls_match = op == "<=>" and has_null
     if low is None or high is None or not (low.is_valid and high.is_valid):
-        return _column_mask(field, partition_columns, nulls_match, lambda extent: pc.and_(extent.has_values, False))
-    ends = _in_comparison_type(pa.array([low, high], low.type), field)
+        return _column_mask(field, partition_columns, nulls_match, lambda extent: extent.no_file)
+    ends = _comparison_keys(pa.array([low, high], low.type), field)
     if ends is None:
         return everything, ()
-    return _column_mask(field, partition_columns, nulls_match, _range_test(op, ends[0], ends[1]))
+    return _column_mask(field, partition_columns, nulls_match, lambda extent: _bounds_allow(extent, op, ends[0], ends[1]))
 
 
 def everything(files: FileListing) -> pa.Array:
@@ -119,47 +124,43 @@ def _all(conjuncts: Sequence[str], side: Side, schema: Struct, partition_columns
     return conjunction(understand(text, side, schema, partition_columns, case_sensitive=case_sensitive) for text in conjuncts)
 
 
-def _comparable(column: str, schema: Struct) -> Field | None:
+def _comparable_field(column: str, schema: Struct) -> Field | None:
     field = schema.find(column, case_sensitive=True)
     return field if field is not None and comparable(field) else None
 
 
-def _in_comparison_type(values: pa.Array | pa.ChunkedArray, field: Field) -> pa.Array | None:
-    try:
-        cast = pc.drop_null(values).cast(comparison_type(field.type))
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        return None
-    return pc.add(whole(cast), 0.0) if pa.types.is_floating(cast.type) else whole(cast)  # no -0.0, which sorts below 0.0
+def _comparison_keys(values: pa.Array | pa.ChunkedArray, field: Field) -> pa.Array | None:
+    keys = in_comparison_type(pc.drop_null(values), field)
+    return None if keys is None else whole(keys)
 
 
 def _column_mask(
     field: Field, partition_columns: Collection[str], nulls_match: bool, test: Callable[[Extent], pa.Array | None]
 ) -> tuple[FileMask, tuple[str, ...]]:
-    partition = field.name in partition_columns
+    is_partition = field.name in partition_columns
 
     def mask(files: FileListing) -> pa.Array:
-        column = Listing(files).extent(field, partition)
-        held = may_hold(column, test(column))
-        return pc.or_(held, column.has_nulls) if nulls_match else held
+        column = Listing(files).extent(field, is_partition)
+        may_match = may_hold(column, test(column))
+        return pc.or_(may_match, column.has_nulls) if nulls_match else may_match
 
-    return mask, () if partition else (field.name,)
+    return mask, () if is_partition else (field.name,)
 
 
-def _range_test(op: str, low: pa.Scalar, high: pa.Scalar) -> Callable[[Extent], pa.Array | None]:
-    """Whether the bounds allow `column op v` for a v from low to high. NaN is above all numbers, as in Spark."""
-    unbounded = pa.types.is_floating(high.type) and math.isnan(high.as_py())
+def _bounds_allow(column: Extent, op: str, low: pa.Scalar, high: pa.Scalar) -> pa.Array | None:
+    """Return for each file whether its bounds allow `column op v` for a v from low to high; None if they cannot exclude a file."""
+    is_unbounded = pa.types.is_floating(high.type) and math.isnan(high.as_py())  # NaN is above all numbers, as in Spark
     match op:
-        case "<" | "<=" if unbounded:
-            return lambda column: None
-        case "<":
-            return lambda column: pc.less(column.lower, high)
-        case "<=":
-            return lambda column: pc.less_equal(column.lower, high)
         case ">":
-            return lambda column: pc.greater(column.upper, low)
+            return pc.greater(column.upper, low)
         case ">=":
-            return lambda column: pc.greater_equal(column.upper, low)
+            return pc.greater_equal(column.upper, low)
+        case "<" | "<=" if is_unbounded:
+            return None
+        case "<":
+            return pc.less(column.lower, high)
+        case "<=":
+            return pc.less_equal(column.lower, high)
+    reaches_low = pc.greater_equal(column.upper, low)
     # A file with bounds has no NaN, so the numbers are compared with low alone.
-    if unbounded:
-        return lambda column: pc.greater_equal(column.upper, low)
-    return lambda column: pc.and_kleene(pc.less_equal(column.lower, high), pc.greater_equal(column.upper, low))
+    return reaches_low if is_unbounded else pc.and_kleene(pc.less_equal(column.lower, high), reaches_low)

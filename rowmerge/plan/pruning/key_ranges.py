@@ -20,24 +20,24 @@ _ORDINAL = ("byte", "short", "integer", "long", "date", "timestamp", "timestamp_
 
 
 def key_condition(field: Field, op: str, values: pa.Array, has_null: bool, *, only_ends: bool = False) -> str | None:
-    """SQL that is true for every row of the target that `field op v` can be true for, v one of the values (or NULL, with `has_null`).
+    """Return SQL that is true for every target row that may match `field op v` for a key v (or NULL, with `has_null`).
 
-    `values`: sorted, non-null, of the field's type; with `only_ends` the least and the greatest alone are known. None where no such
-    condition would let a reader skip anything: for an inequality, no values, and types whose bounds Parquet readers do not trust.
+    `values` are sorted, non-null and of the field's type; with `only_ends` they are the least and the greatest key. The result is None
+    if no reader could skip rows by it: for inequalities, without values, and for types whose bounds Parquet readers do not trust.
     """
     if op not in ("=", "<=>") or not len(values) or not comparable(field) or not _has_literals(field):
         return None
-    column = backquote(field.name)
     try:
-        ends = [(_literal(low, field), _literal(high, field)) for low, high in _ranges(values, field, only_ends)]
+        ranges = [(_literal(low, field), _literal(high, field)) for low, high in _ranges(values, field, only_ends)]
     except (OverflowError, ValueError):
-        return None  # a moment that Python has no value for
-    if any(len(text) > _LONGEST for pair in ends for text in pair):
+        return None  # Python's datetime cannot hold the value
+    if any(len(literal) > _LONGEST for low_and_high in ranges for literal in low_and_high):
         return None
-    parts = [f"{column} = {low}" if low == high else f"({column} >= {low} and {column} <= {high})" for low, high in ends]
+    column = backquote(field.name)
+    alternatives = [f"{column} = {low}" if low == high else f"({column} >= {low} and {column} <= {high})" for low, high in ranges]
     if op == "<=>" and has_null:
-        parts.append(f"{column} is null")
-    return " or ".join(parts)
+        alternatives.append(f"{column} is null")
+    return " or ".join(alternatives)
 
 
 def _has_literals(field: Field) -> bool:
@@ -45,38 +45,44 @@ def _has_literals(field: Field) -> bool:
 
 
 def _ranges(values: pa.Array, field: Field, only_ends: bool) -> list[tuple[pa.Scalar, pa.Scalar]]:
-    """The values in up to RANGES ranges, parted at the widest gaps, if they leave out half of what lies between the first and the last."""
-    whole = [(values[0], values[-1])]
+    """Return at most RANGES ranges that cover the sorted values."""
+    full_range = [(values[0], values[-1])]
     if only_ends or len(values) == 1:
-        return whole
-    if not (isinstance(field.type, Primitive) and field.type.name in _ORDINAL):
-        return [(value, value) for value in values] if len(values) <= RANGES else whole
+        return full_range
+    if isinstance(field.type, Primitive) and field.type.name in _ORDINAL:
+        return _ranges_between_gaps(values) or full_range
+    return [(value, value) for value in values] if len(values) <= RANGES else full_range
+
+
+def _ranges_between_gaps(values: pa.Array) -> list[tuple[pa.Scalar, pa.Scalar]] | None:
+    """Return the ranges between the widest gaps, or None if the gaps are less than half of the span from the first to the last value."""
     numbers = np.asarray(_as_integers(values), dtype=np.float64)
     gaps = np.diff(numbers)
     widest = np.sort(np.argpartition(gaps, -(RANGES - 1))[-(RANGES - 1) :]) if len(gaps) >= RANGES else np.arange(len(gaps))
-    parted = widest[gaps[widest] > 1]
-    if gaps[parted].sum() * 2 < numbers[-1] - numbers[0]:
-        return whole
-    firsts, lasts = [0, *(parted + 1).tolist()], [*parted.tolist(), len(values) - 1]
-    return [(values[first], values[last]) for first, last in zip(firsts, lasts, strict=True)]
+    cuts = widest[gaps[widest] > 1]
+    if gaps[cuts].sum() * 2 < numbers[-1] - numbers[0]:
+        return None
+    first_indices = [0, *(cuts + 1).tolist()]
+    last_indices = [*cuts.tolist(), len(values) - 1]
+    return [(values[first], values[last]) for first, last in zip(first_indices, last_indices, strict=True)]
 
 
 def _as_integers(values: pa.Array) -> pa.Array:
     return values.cast(pa.int32()).cast(pa.int64()) if pa.types.is_date(values.type) else values.cast(pa.int64())
 
 
-def _literal(value: pa.Scalar, field: Field) -> str:
-    """Raises OverflowError, ValueError for what Python has no value for."""
-    known: Any = value.as_py()
-    match known:
+def _literal(scalar: pa.Scalar, field: Field) -> str:
+    """Return a value as a SQL literal. Raises OverflowError or ValueError if Python's datetime cannot hold it."""
+    value: Any = scalar.as_py()
+    match value:
         case str():
-            return string_literal(known)
-        case datetime() if known.tzinfo is not None:
-            return f"timestamp'{known.replace(tzinfo=None).isoformat()}Z'"
+            return string_literal(value)
+        case datetime() if value.tzinfo is not None:
+            return f"timestamp'{value.replace(tzinfo=None).isoformat()}Z'"
         case datetime():
-            return f"timestamp_ntz'{known.isoformat()}'"
+            return f"timestamp_ntz'{value.isoformat()}'"
         case date():
-            return f"date'{known.isoformat()}'"
+            return f"date'{value.isoformat()}'"
         case Decimal():
-            return f"cast({known:f} as {sql_name(field.type)})"
-    return f"cast({known} as {sql_name(field.type)})"
+            return f"cast({value:f} as {sql_name(field.type)})"
+    return f"cast({value} as {sql_name(field.type)})"

@@ -10,13 +10,13 @@ from functools import reduce
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from sqlglot import TokenType, exp
+from sqlglot import Token, TokenType, exp
 
-from rowmerge.plan.expressions.column_refs import parse, references, tokens_of, unread_names
+from rowmerge.plan.expressions.column_refs import may_hide_column, parse, references, tokens_of
 from rowmerge.plan.expressions.conditions import MIRRORED, Side, resolve
 from rowmerge.plan.pruning import bounds
 from rowmerge.plan.pruning.bounds import Extent, Listing, Verdict, comparable
-from rowmerge.plan.pruning.literals import Constant, Exact, Null, Point, constant, place, place_all
+from rowmerge.plan.pruning.literals import Constant, Exact, Null, Point, constant, locate, locate_all
 from rowmerge.table.metadata.schema import Field, Primitive, Struct
 
 Judge = Callable[[Listing], Verdict]
@@ -61,10 +61,12 @@ class _Table:
     case_sensitive: bool
 
     def field(self, node: exp.Expr) -> Field | None:
-        """The top-level column that an operand is, when it is nothing else."""
+        """Return the top-level column of which an operand consists, or None for any other operand."""
         node = node.unnest()
-        found = references(node, self.text) if isinstance(node, exp.Column) else None
-        resolved = resolve(found[0].parts, (self.side,), case_sensitive=self.case_sensitive) if found else None
+        column_references = references(node, self.text) if isinstance(node, exp.Column) else None
+        if not column_references:
+            return None
+        resolved = resolve(column_references[0].parts, (self.side,), case_sensitive=self.case_sensitive)
         if resolved is None or resolved.fields:
             return None
         return self.schema.find(resolved.column, case_sensitive=True)
@@ -74,22 +76,23 @@ UNKNOWN = Predicate(lambda listing: Verdict(listing.constantly(True), listing.co
 
 
 def understand(text: str, side: Side, schema: Struct, partition_columns: Collection[str], *, case_sensitive: bool = False) -> Predicate:
-    """What a condition says about files; text that is not understood may be true or false anywhere."""
+    """Return the predicate of a condition. A condition that is not understood may be true or false in every file."""
     tree, tokens = parse(text), tokens_of(text)
-    if tree is None or tokens is None:
+    if tree is None or tokens is None or any(_is_ambiguous(token, text) for token in tokens):
         return UNKNOWN
-    for token in tokens:
-        written = text[token.start : token.end + 1]
-        if token.token_type is TokenType.STRING:
-            # Escapes and doubled quotes mean different things under different settings and versions of Spark.
-            if written[1:-1] != token.text or "\\" in written:
-                return UNKNOWN
-        elif written.upper() in ("CHAR", "CHARACTER", "VARCHAR"):
-            return UNKNOWN  # sqlglot forgets the length in CAST('a' AS CHAR(3))
-    hidden = {name.lower() for name in unread_names(text, tokens, references(tree, text) or ())}
-    if any(column.lower() in hidden for column in side.columns):
+    if may_hide_column(text, tokens, references(tree, text) or (), side.columns):
         return UNKNOWN
     return _predicate(tree, _Table(text, side, schema, frozenset(partition_columns), case_sensitive))
+
+
+def _is_ambiguous(token: Token, text: str) -> bool:
+    """Return whether Spark may read a token otherwise than sqlglot does."""
+    written = text[token.start : token.end + 1]
+    if token.token_type is TokenType.STRING:
+        # Escapes and doubled quotes mean different things under different settings and versions of Spark.
+        return written[1:-1] != token.text or "\\" in written
+    # sqlglot forgets the length in CAST('a' AS CHAR(3)).
+    return written.upper() in ("CHAR", "CHARACTER", "VARCHAR")
 
 
 def conjunction(predicates: Iterable[Predicate]) -> Predicate:
@@ -101,17 +104,18 @@ def _predicate(node: exp.Expr, table: _Table, depth: int = 0) -> Predicate:
     node = node.unnest()
     if depth > _DEEPEST or any(value for name, value in node.args.items() if name not in _UNDERSTOOD):
         return UNKNOWN
+    predicate = _predicate_without_negation(node, table, depth)
     # sqlglot parses `x NOT LIKE 'a%'` as a LIKE with the argument `negate`.
-    if node.args.get("negate"):
-        return _negated(_predicate_of(node, table, depth))
-    return _predicate_of(node, table, depth)
+    return _negated(predicate) if node.args.get("negate") else predicate
 
 
-def _predicate_of(node: exp.Expr, table: _Table, depth: int) -> Predicate:
+def _predicate_without_negation(node: exp.Expr, table: _Table, depth: int) -> Predicate:
+    """Return the predicate of a condition as if its argument `negate` were not set."""
     match node:
-        case exp.And() | exp.Or():
-            parts = [_predicate(part, table, depth + 1) for part in node.flatten()]
-            return _combined(parts, Verdict.both if isinstance(node, exp.And) else Verdict.either)
+        case exp.And():
+            return _combined([_predicate(operand, table, depth + 1) for operand in node.flatten()], Verdict.both)
+        case exp.Or():
+            return _combined([_predicate(operand, table, depth + 1) for operand in node.flatten()], Verdict.either)
         case exp.Not():
             return _negated(_predicate(node.this, table, depth + 1))
         case exp.Boolean():
@@ -123,8 +127,7 @@ def _predicate_of(node: exp.Expr, table: _Table, depth: int) -> Predicate:
         case exp.Is():
             return _is(node, table)
         case exp.Between():
-            low, high = _comparison(">=", node.this, node.args["low"], table), _comparison("<=", node.this, node.args["high"], table)
-            return _combined([low, high], Verdict.both)
+            return _between(node, table)
         case exp.In():
             return _in(node, table)
         case exp.Like():
@@ -138,13 +141,14 @@ def _constantly(value: bool | None) -> Predicate:
     return Predicate(lambda listing: Verdict(listing.constantly(value is True), listing.constantly(value is False)), exact=True)
 
 
-def _combined(parts: Sequence[Predicate], how: Callable[[Verdict, Verdict], Verdict]) -> Predicate:
-    columns = frozenset[str]().union(*(part.columns for part in parts))
-    return Predicate(lambda listing: reduce(how, (part.judge(listing) for part in parts)), columns, all(part.exact for part in parts))
+def _combined(predicates: Sequence[Predicate], combine: Callable[[Verdict, Verdict], Verdict]) -> Predicate:
+    columns = frozenset[str]().union(*(predicate.columns for predicate in predicates))
+    is_exact = all(predicate.exact for predicate in predicates)
+    return Predicate(lambda listing: reduce(combine, (predicate.judge(listing) for predicate in predicates)), columns, is_exact)
 
 
-def _negated(part: Predicate) -> Predicate:
-    return Predicate(lambda listing: part.judge(listing).negated(), part.columns, part.exact)
+def _negated(predicate: Predicate) -> Predicate:
+    return replace(predicate, judge=lambda listing: predicate.judge(listing).negated())
 
 
 def _about(field: Field, table: _Table, judge: Callable[[Extent], Verdict], *, certain: bool = True) -> Predicate:
@@ -155,46 +159,53 @@ def _about(field: Field, table: _Table, judge: Callable[[Extent], Verdict], *, c
 
 
 def _comparison(op: str, left: exp.Expr, right: exp.Expr, table: _Table) -> Predicate:
-    field, value = table.field(left), constant(right)
-    if field is None and value is None:
-        op, field, value = _MIRRORED[op], table.field(right), constant(left)
-    if field is None:
-        return _between_literals(op, constant(left), constant(right))
-    if value is None:
-        return UNKNOWN
+    """Return the predicate of a comparison between a column and a literal, in either order, or between two numbers."""
+    left_field, right_field = table.field(left), table.field(right)
+    left_literal, right_literal = constant(left), constant(right)
+    if left_field is not None and right_literal is not None:
+        return _column_comparison(left_field, op, right_literal, table)
+    if right_field is not None and left_literal is not None:
+        return _column_comparison(right_field, _MIRRORED[op], left_literal, table)
+    if isinstance(left_literal, Exact) and isinstance(right_literal, Exact) and op in _ORDER:
+        return _constantly(_ORDER[op](left_literal.value, right_literal.value))  # generated SQL has `1 = 1` and its like
+    return UNKNOWN
+
+
+def _column_comparison(field: Field, op: str, literal: Constant, table: _Table) -> Predicate:
     match op:
         case "<>":
-            return _negated(_comparison("=", left, right, table))
+            return _negated(_column_comparison(field, "=", literal, table))
         case "not <=>":
-            return _negated(_comparison("<=>", left, right, table))
-        case "<=>" if isinstance(value, Null):
+            return _negated(_column_comparison(field, "<=>", literal, table))
+        case "<=>" if isinstance(literal, Null):
             return _about(field, table, bounds.is_null)
-    if isinstance(value, Null):
+    if isinstance(literal, Null):
         return _constantly(None)
-    point = place(value, field.type) if comparable(field) else None
-    return UNKNOWN if point is None else _about(field, table, _test(op, point), certain=not point.vague)
+    point = locate(literal, field.type) if comparable(field) else None
+    if point is None:
+        return UNKNOWN
+    return _about(field, table, lambda column: _compare(column, op, point), certain=not point.vague)
 
 
-def _test(op: str, point: Point) -> Callable[[Extent], Verdict]:
+def _compare(column: Extent, op: str, point: Point) -> Verdict:
     match op:
         case "=":
-            return lambda column: bounds.equal(column, point)
+            return bounds.equal(column, point)
         case "<=>":
-            return lambda column: bounds.null_safe(bounds.equal(column, point), column)
+            return bounds.null_safe(bounds.equal(column, point), column)
         case "<":
-            return lambda column: bounds.less(column, point)
+            return bounds.less(column, point)
         case "<=":
-            return lambda column: bounds.less_or_equal(column, point)
+            return bounds.less_or_equal(column, point)
         case ">":
-            return lambda column: bounds.less_or_equal(column, point).negated()
-    return lambda column: bounds.less(column, point).negated()
+            return bounds.less_or_equal(column, point).negated()
+    return bounds.less(column, point).negated()
 
 
-def _between_literals(op: str, left: Constant | None, right: Constant | None) -> Predicate:
-    """`1 = 1` and its like, as generated SQL has them."""
-    if isinstance(left, Exact) and isinstance(right, Exact) and op in _ORDER:
-        return _constantly(_ORDER[op](left.value, right.value))
-    return UNKNOWN
+def _between(node: exp.Between, table: _Table) -> Predicate:
+    at_least_low = _comparison(">=", node.this, node.args["low"], table)
+    at_most_high = _comparison("<=", node.this, node.args["high"], table)
+    return _combined([at_least_low, at_most_high], Verdict.both)
 
 
 def _is(node: exp.Is, table: _Table) -> Predicate:
@@ -207,20 +218,19 @@ def _is(node: exp.Is, table: _Table) -> Predicate:
 
 
 def _in(node: exp.In, table: _Table) -> Predicate:
-    field, values = table.field(node.this), [constant(member) for member in node.expressions]
-    if field is None or not comparable(field) or None in values:
+    """Return the predicate of `column IN (literals)`; it is UNKNOWN if a member is no literal."""
+    field, literals = table.field(node.this), [constant(member) for member in node.expressions]
+    if field is None or not comparable(field) or None in literals:
         return UNKNOWN
-    given = [value for value in values if value is not None and not isinstance(value, Null)]
-    if not given:
+    values = [literal for literal in literals if literal is not None and not isinstance(literal, Null)]
+    if not values:
         return _constantly(None)
-    points = place_all(given, field.type)
+    points = locate_all(values, field.type)
     if points is None:
         return UNKNOWN
     members = pc.unique(pa.array([point.below for point in points if point.exact], points[0].below.type))
-    if len(given) == len(values):
-        return _about(field, table, lambda column: bounds.among(column, members))
-    # With a NULL in the list, what is not found is NULL.
-    return _about(field, table, lambda column: replace(bounds.among(column, members), false=pc.and_(column.has_values, False)))
+    has_null = len(values) < len(literals)
+    return _about(field, table, lambda column: bounds.among(column, members, has_null=has_null))
 
 
 def _like(node: exp.Like, table: _Table) -> Predicate:
@@ -229,7 +239,7 @@ def _like(node: exp.Like, table: _Table) -> Predicate:
         return UNKNOWN
     prefix = re.split("[%_]", pattern, maxsplit=1)[0]
     if prefix == pattern:
-        return _comparison("=", node.this, node.expression, table)
+        return _column_comparison(field, "=", pattern, table)
     if pattern[len(prefix) :].strip("%") == "":
         return _about(field, table, lambda column: bounds.starts_with(column, prefix))
     return _about(field, table, lambda column: replace(bounds.starts_with(column, prefix), false=column.has_values), certain=False)
