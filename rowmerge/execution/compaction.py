@@ -15,7 +15,7 @@ from rowmerge.errors import PlanError, RowsMustStay, UnknownColumn, UnsupportedT
 from rowmerge.execution.commit import AS_THE_TABLE_SAYS, Attempt, CommitOptions, commit_with_retry
 from rowmerge.execution.result import ChangeResult, RowCounts, Timings
 from rowmerge.parquet.data_files import WriteSpec
-from rowmerge.plan.bins import Bin, Wishes, bins_to_compact, bins_to_purge
+from rowmerge.plan.bins import Bin, CompactionOptions, bins_to_compact, bins_to_purge
 from rowmerge.plan.planner import plan_delete
 from rowmerge.spark.failures import translated
 from rowmerge.spark.reading.scan import deleted_rows, files_where
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 Choose = Callable[[FileListing, int], list[Bin]]
 """The bins to write, of a file listing, for a size that files should have."""
-_NO_WISHES = Wishes()
+_DEFAULT_OPTIONS = CompactionOptions()
 
 
 @dataclass(frozen=True)
@@ -193,7 +193,7 @@ def optimize(
     table: Table,
     condition: str | None,
     options: CommitOptions = AS_THE_TABLE_SAYS,
-    wishes: Wishes = _NO_WISHES,
+    wishes: CompactionOptions = _DEFAULT_OPTIONS,
     *,
     by_bounds: bool = False,
 ) -> tuple[ChangeResult, CompactionStatistics]:
@@ -203,8 +203,8 @@ def optimize(
         columns = ", ".join(snapshot.clustering_columns)
         advice = f"Its files are clustered by {columns}: optimize it in an engine that clusters, or use REORG TABLE … APPLY (PURGE)."
         raise UnsupportedTableFeature(snapshot.name, "clustering", action="optimize", advice=advice)
-    choose = partial(bins_to_compact, wishes=wishes)
-    return Compaction(spark, table, "OPTIMIZE", choose, condition, options, wishes.target, by_bounds).run()
+    choose = partial(bins_to_compact, options=wishes)
+    return Compaction(spark, table, "OPTIMIZE", choose, condition, options, wishes.target_size, by_bounds).run()
 
 
 def purge(

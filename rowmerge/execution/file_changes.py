@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rowmerge.errors import RowsMustStay
 from rowmerge.execution.ways.target_files import TargetFiles
 from rowmerge.plan.bins import bins_to_rewrite
-from rowmerge.plan.file_strategy import Strategy, strategy
+from rowmerge.plan.file_strategy import Strategy, choose_strategy
 from rowmerge.plan.row_plan import RowPlan
 from rowmerge.spark.reading.scan import deleted_rows, spark_path
 from rowmerge.spark.writing.write import Rewrite, rewrite_files
@@ -47,7 +47,7 @@ def file_changes(spark: SparkSession, snapshot: Snapshot, plan: RowPlan, written
 def _strategy(snapshot: Snapshot, plan: RowPlan, file: ListedFile, deleted: int, newly_deleted: int) -> Strategy:
     """Return what becomes of a file that loses rows. Raises RowsMustStay if the table forbids to rewrite it."""
     blocker = snapshot.shape.rewrite_blocker
-    chosen = strategy(
+    chosen = choose_strategy(
         snapshot.settings.write_mode(plan.operation) if blocker is None else WriteMode.MERGE_ON_READ,
         can_mark=snapshot.shape.supports_merge_on_read,
         records=file.records,

@@ -31,7 +31,7 @@ from rowmerge.plan.planner import (
 from rowmerge.plan.pruning.file_pruning import everything
 from rowmerge.plan.row_plan import RowPlan, SourceRows
 from rowmerge.plan.schema_evolution import after_insert
-from rowmerge.plan.store_assignment import by_position
+from rowmerge.plan.store_assignment import match_names_by_position
 from rowmerge.spark.source.source import SourceRowsOnce
 from rowmerge.spark.types import schema_of
 from rowmerge.spark.values.outcomes import new_rows
@@ -116,7 +116,7 @@ class NewRows:
     def _assigned(self, text: str, source: DataType, target: DataType) -> str:
         """Return the SQL text of a value in the type that its fields have in the target."""
         # Statements that may add nested fields match them by name. Others match them by position.
-        type_ = source if self.by_name or self.evolves else by_position(source, target)
+        type_ = source if self.by_name or self.evolves else match_names_by_position(source, target)
         return text if type_ == source else f"cast({text} as {sql_name(type_)})"
 
     def write(self, table: TableShape) -> Written:

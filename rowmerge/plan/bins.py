@@ -30,70 +30,81 @@ class Bin:
 
 
 @dataclass(frozen=True)
-class Wishes:
-    """What a user may want of a compaction. `target`: bytes of a file, None for what the table says; `everything`: all files are written
-    again; `least`: how many small files of a partition it takes; `smallest`, `largest`: files of fewer or more bytes are written again,
-    None for fewer than the target; `worn`: so are those with a greater share of deleted rows; `most`: so many files at most."""
+class CompactionOptions:
+    """What a user may set for a compaction.
 
-    target: int | None = None
-    everything: bool = False
-    least: int = 2
-    smallest: int | None = None
-    largest: int | None = None
-    worn: float = DELETED_RATIO
-    most: int | None = None
-
-
-def bins_to_compact(files: FileListing, target: int, wishes: Wishes) -> list[Bin]:
-    """Files below `target` bytes and those with many deleted rows, packed into files of `target` bytes.
-
-    Files that were divided otherwise than the table is now are written again whatever their size. Else a file that would be alone is only
-    written again for its deleted rows.
+    `target_size`: bytes of a new file, None for the table's setting; `rewrites_all`: all files are rewritten; `min_files`: how many small
+    files of a partition it takes; `max_files`: how many files are rewritten at most. Files of fewer bytes than `min_size` (None: than the
+    target) or more than `max_size` are rewritten, and files with a greater share of deleted rows than `max_deleted_ratio`.
     """
 
-    def must(file: ListedFile) -> bool:
-        large = wishes.largest is not None and file.size > wishes.largest
-        return wishes.everything or large or _worn(file, wishes.worn) or file.partition is None
+    target_size: int | None = None
+    rewrites_all: bool = False
+    min_files: int = 2
+    min_size: int | None = None
+    max_size: int | None = None
+    max_deleted_ratio: float = DELETED_RATIO
+    max_files: int | None = None
 
-    small = target if wishes.smallest is None else wishes.smallest
-    chosen = [file for file in files.files() if file.size < small or must(file)][: wishes.most]
-    return [_bin(packed) for packed in _packed(chosen, target) if len(packed) >= wishes.least or any(map(must, packed))]
+    def requires_rewrite(self, file: ListedFile) -> bool:
+        """Return whether a file is rewritten even if it stays a file of its own."""
+        is_large = self.max_size is not None and file.size > self.max_size
+        has_old_partitioning = file.partition is None
+        return self.rewrites_all or is_large or has_old_partitioning or _has_many_deleted_rows(file, self.max_deleted_ratio)
+
+
+def bins_to_compact(files: FileListing, target: int, options: CompactionOptions) -> list[Bin]:
+    """Return the bins of small files and of files that must be rewritten, each of about `target` bytes of live rows.
+
+    A bin of too few small files is left out, unless one of its files must be rewritten.
+    """
+    min_size = target if options.min_size is None else options.min_size
+    candidates = [file for file in files.files() if file.size < min_size or options.requires_rewrite(file)]
+    bins = []
+    for group in _groups_by_partition(candidates[: options.max_files], target):
+        if len(group) >= options.min_files or any(map(options.requires_rewrite, group)):
+            bins.append(_bin(group))
+    return bins
 
 
 def bins_to_purge(files: FileListing, target: int) -> list[Bin]:
-    """Every file with deleted rows, packed into files of `target` bytes."""
-    return [_bin(packed) for packed in _packed([file for file in files.files() if file.deleted], target)]
+    """Return all files with deleted rows in bins of `target` bytes."""
+    return [_bin(group) for group in _groups_by_partition([file for file in files.files() if file.deleted], target)]
 
 
 def bins_to_rewrite(files: Sequence[ListedFile], target: int | None) -> list[Bin]:
-    """The files that a command writes again: small ones packed into files of up to `TOGETHER` bytes, others by themselves.
+    """Return the bins of the files that a command rewrites: small files in bins of up to `TOGETHER` bytes, each other file by itself.
 
-    `target`: bytes of a file, if the table says so.
+    `target`: bytes of a file, if the table sets them.
     """
-    small = [file for file in files if file.size <= SMALL_FILE]
-    alone = [[file] for file in files if file.size > SMALL_FILE]
-    return [_bin(packed) for packed in (*alone, *_packed(small, min(TOGETHER, target or TOGETHER)))]
+    small_files = [file for file in files if file.size <= SMALL_FILE]
+    single_files = [[file] for file in files if file.size > SMALL_FILE]
+    return [_bin(group) for group in (*single_files, *_groups_by_partition(small_files, min(TOGETHER, target or TOGETHER)))]
 
 
-def _worn(file: ListedFile, share: float) -> bool:
-    return file.deleted > 0 and (file.records is None or file.deleted > file.records * share)
+def _has_many_deleted_rows(file: ListedFile, max_ratio: float) -> bool:
+    return file.deleted > 0 and (file.records is None or file.deleted > file.records * max_ratio)
 
 
-def _packed(files: Sequence[ListedFile], target: int) -> Iterator[list[ListedFile]]:
-    """The files of each partition, small ones first, in groups whose live rows take up to `target` bytes."""
+def _groups_by_partition(files: Sequence[ListedFile], target: int) -> Iterator[list[ListedFile]]:
+    """Yield the files of each partition, small ones first, in groups whose live rows have up to `target` bytes."""
     partitions: dict[tuple[Any, ...], list[ListedFile]] = {}
     for file in files:
         partitions.setdefault(tuple((file.partition or {}).values()), []).append(file)
-    for members in partitions.values():
-        group: list[ListedFile] = []
-        filled = 0.0
-        for file in sorted(members, key=lambda file: (file.live_size, file.path)):
-            if group and filled + file.live_size > target:
-                yield group
-                group, filled = [], 0.0
-            group.append(file)
-            filled += file.live_size
-        yield group
+    for partition_files in partitions.values():
+        yield from _groups_by_size(sorted(partition_files, key=lambda file: (file.live_size, file.path)), target)
+
+
+def _groups_by_size(files: Sequence[ListedFile], target: int) -> Iterator[list[ListedFile]]:
+    group: list[ListedFile] = []
+    group_size = 0.0
+    for file in files:
+        if group and group_size + file.live_size > target:
+            yield group
+            group, group_size = [], 0.0
+        group.append(file)
+        group_size += file.live_size
+    yield group
 
 
 def _bin(files: Sequence[ListedFile]) -> Bin:

@@ -69,18 +69,18 @@ def clause_of(when: When, statement: ClauseScope) -> Clause:
         case DeleteAction():
             return Clause(when.match, Effect.DELETE, condition)
         case UpdateAction(tuple(assignments)):
-            return Clause(when.match, Effect.UPDATE, condition, assigned(assignments, scope))
+            return Clause(when.match, Effect.UPDATE, condition, update_values(assignments, scope))
         case UpdateAction():
-            values = _star(statement, f"{when.match.value} THEN UPDATE SET *")
+            values = _star_values(statement, f"{when.match.value} THEN UPDATE SET *")
             return Clause(when.match, Effect.UPDATE, condition, values, keeps_fields=scope.evolves)
         case InsertAction(tuple(assignments)):
-            return Clause(when.match, Effect.INSERT, condition, _inserted(assignments, scope))
+            return Clause(when.match, Effect.INSERT, condition, _insert_values(assignments, scope))
         case InsertAction():
-            values = _star(statement, f"{when.match.value} THEN INSERT *")
+            values = _star_values(statement, f"{when.match.value} THEN INSERT *")
             return Clause(when.match, Effect.INSERT, condition, {**scope.rules.defaults, **values})
 
 
-def _star(scope: ClauseScope, clause: str) -> dict[str, str]:
+def _star_values(scope: ClauseScope, clause: str) -> dict[str, str]:
     """Return the source's columns by the table's names. If the schema may evolve, columns that the source lacks are left out."""
     assert scope.source is not None
     values = {}
@@ -112,7 +112,7 @@ def _check_may_lack(source: Side, field: Field, clause: str, *, evolves: bool) -
             )
 
 
-def _inserted(assignments: Iterable[Assignment], scope: ClauseScope) -> dict[str, str]:
+def _insert_values(assignments: Iterable[Assignment], scope: ClauseScope) -> dict[str, str]:
     """Return the values of INSERT (columns) VALUES (…) by column."""
     values: dict[str, str] = {}
     for assignment in assignments:
@@ -130,22 +130,24 @@ Assignments = dict[str, "str | Assignments"]
 """SQL text by column, or for a struct by the fields that are assigned."""
 
 
-def assigned(assignments: Iterable[Assignment], scope: ClauseScope) -> dict[str, str]:
+def update_values(assignments: Iterable[Assignment], scope: ClauseScope) -> dict[str, str]:
     """Return the values of UPDATE SET by column. Assignments to fields of a struct become the value of the whole struct."""
+    alias = backquote(scope.target.alias)
+    values = {}
+    for name, value in _assignments_by_column(assignments, scope).items():
+        old_column = scope.before.find(name, case_sensitive=True)
+        values[name] = _render(value, scope.column(name, "the SET list"), old_column, f"{alias}.{backquote(name)}")
+    return _without_computed(values)
+
+
+def _assignments_by_column(assignments: Iterable[Assignment], scope: ClauseScope) -> Assignments:
     by_column: Assignments = {}
-    columns: dict[str, Field] = {}
     for assignment in assignments:
         path = without_qualifier(assignment.column, scope.target, scope.after)
         column = scope.column(path[0], "the SET list")
-        columns[column.name] = column
         value = _value(assignment, column.name if len(path) == 1 else None, scope)
         _add_assignment(by_column, column, path, value, case_sensitive=scope.case_sensitive)
-    alias = backquote(scope.target.alias)
-    values = {}
-    for name, assigned_value in by_column.items():
-        old_column = scope.before.find(name, case_sensitive=True)
-        values[name] = _render(assigned_value, columns[name], old_column, f"{alias}.{backquote(name)}")
-    return _without_computed(values)
+    return by_column
 
 
 def _add_assignment(assignments: Assignments, field: Field, path: tuple[str, ...], value: str, *, case_sensitive: bool) -> None:
@@ -154,10 +156,11 @@ def _add_assignment(assignments: Assignments, field: Field, path: tuple[str, ...
     for name in path[1:]:
         if not isinstance(field.type, Struct):
             raise PlanError(f"`{text}` is no field: `{field.name}` is {field.sql_type}, not a struct. Assign the whole column.")
-        fields = assignments.setdefault(field.name, {})
-        if isinstance(fields, str):
+        field_assignments = assignments.setdefault(field.name, {})
+        if isinstance(field_assignments, str):
             raise _assigned_twice(text)
-        assignments, field = fields, column_of(field.type, name, case_sensitive, f"the struct `{field.name}`")
+        assignments = field_assignments
+        field = column_of(field.type, name, case_sensitive, f"the struct `{field.name}`")
     if field.name in assignments:
         raise _assigned_twice(text)
     assignments[field.name] = value
@@ -173,13 +176,14 @@ def _render(value: str | Assignments, field: Field, old_field: Field | None, cur
         return value
     assert isinstance(field.type, Struct)
     old_type = old_field.type if old_field is not None and isinstance(old_field.type, Struct) else Struct()
-    parts = []
+    arguments = []
     for inner in field.type:
-        old_inner, current_inner = old_type.find(inner.name), f"{current}.{backquote(inner.name)}"
-        unassigned = "NULL" if old_inner is None else current_inner
-        text = _render(value[inner.name], inner, old_inner, current_inner) if inner.name in value else unassigned
-        parts.append(f"{string_literal(inner.name)}, {text}")
-    return f"named_struct({', '.join(parts)})"
+        old_inner = old_type.find(inner.name)
+        inner_text = "NULL" if old_inner is None else f"{current}.{backquote(inner.name)}"
+        if inner.name in value:
+            inner_text = _render(value[inner.name], inner, old_inner, f"{current}.{backquote(inner.name)}")
+        arguments.append(f"{string_literal(inner.name)}, {inner_text}")
+    return f"named_struct({', '.join(arguments)})"
 
 
 def _value(assignment: Assignment, column: str | None, scope: ClauseScope) -> str:

@@ -21,16 +21,17 @@ class Strategy(Enum):
     REWRITE = "rewrite"
 
 
-def strategy(mode: WriteMode, *, can_mark: bool, records: int | None, deleted: int, newly_deleted: int, size: int) -> Strategy:
-    """The choice for one file of `records` rows (None: unknown) and `size` bytes, of which `deleted` rows are gone after the command,
-    `newly_deleted` of them by it.
+def choose_strategy(mode: WriteMode, *, can_mark: bool, records: int | None, deleted: int, newly_deleted: int, size: int) -> Strategy:
+    """Return what happens to one file of `records` rows (None: unknown) and `size` bytes.
+
+    `deleted` counts its deleted rows after the command, `newly_deleted` those of them that the command deletes.
     """
     if newly_deleted == 0:
         return Strategy.KEEP
     if records is not None and deleted >= records:
         return Strategy.DROP
+    # Delta requires the number of rows of a file that has a deletion vector.
     if mode is WriteMode.COPY_ON_WRITE or not can_mark or records is None:
-        # Delta wants to know the number of rows of a file that has a deletion vector.
         return Strategy.REWRITE
     if mode is WriteMode.MERGE_ON_READ:
         return Strategy.MARK

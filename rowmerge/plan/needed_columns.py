@@ -11,35 +11,40 @@ from rowmerge.plan.row_plan import Clause, Effect, RowPlan, SourceRows
 
 
 def needed_columns(plan: RowPlan) -> frozenset[str] | None:
-    """The exact names of the target's columns that the ON condition and the MATCHED clauses look at or keep.
+    """Return the exact names of the target's columns that the ON condition and the MATCHED clauses use or keep.
 
-    None where that cannot be told for sure: a subquery, a function that may look at anything, a name that more than one column answers to,
-    text that is not understood.
+    The result is None if that is uncertain: for a subquery, a nondeterministic function, an ambiguous name, or text that is not understood.
     """
     assert plan.on is not None and plan.source is not None
-    columns = (plan.evolved_from or plan.schema).names
-    needed: set[str] = set()
-    for text in (plan.on.text, *_texts(plan)):
-        found = _target_columns(plan, text)
-        if found is None:
-            return None
-        needed |= found
-    for clause in plan.of(Match.MATCHED):
-        if clause.effect is Effect.UPDATE:
-            needed |= {name for name in columns if clause.keeps_fields or name not in clause.values}
-    return frozenset(needed)
+    matched_clauses = plan.of(Match.MATCHED)
+    texts = [plan.on.text, *(text for clause in matched_clauses for text in _texts_of(clause))]
+    text_columns = [_target_columns(plan, text) for text in texts]
+    kept_columns = [_kept_columns(plan, clause) for clause in matched_clauses]
+    if None in text_columns:
+        return None
+    return frozenset[str]().union(*(columns for columns in text_columns if columns is not None), *kept_columns)
+
+
+def _kept_columns(plan: RowPlan, clause: Clause) -> set[str]:
+    """Return the target's columns that keep their value, in whole or in part, if the clause applies."""
+    if clause.effect is not Effect.UPDATE:
+        return set()
+    return {name for name in (plan.evolved_from or plan.schema).names if clause.keeps_fields or name not in clause.values}
 
 
 def is_upsert(plan: RowPlan) -> bool:
-    """Whether each source row becomes the same new row, whatever it meets: the one update and the one insert have no conditions, and give
-    every column the same value, made of the source alone."""
-    clauses = plan.of(Match.MATCHED), plan.of(Match.NOT_MATCHED)
-    if any(len(found) != 1 or found[0].condition is not None for found in clauses) or len(plan.clauses) != 2:
+    """Return whether each source row becomes the same new row, whether or not it matches a target row.
+
+    The only update and the only insert then have no conditions, and they give every column the same value, made of the source alone.
+    """
+    updates, inserts = plan.of(Match.MATCHED), plan.of(Match.NOT_MATCHED)
+    if len(updates) != 1 or len(inserts) != 1 or len(plan.clauses) != 2:
         return False
-    (update,), (insert,) = clauses
-    if update.effect is not Effect.UPDATE or update.keeps_fields or dict(update.values) != dict(insert.values):
+    update, insert = updates[0], inserts[0]
+    if update.condition is not None or insert.condition is not None or update.effect is not Effect.UPDATE or update.keeps_fields:
         return False
-    return {*insert.values, *plan.rules.generated} >= set(plan.schema.names) and _is_of_source_alone(plan, insert)
+    has_all_columns = {*insert.values, *plan.rules.generated} >= set(plan.schema.names)
+    return dict(update.values) == dict(insert.values) and has_all_columns and _is_of_source_alone(plan, insert)
 
 
 def keys_decide(plan: RowPlan) -> bool:
@@ -52,8 +57,10 @@ def keys_decide(plan: RowPlan) -> bool:
 
 
 def source_decides(plan: RowPlan) -> bool:
-    """Whether of the target's rows nothing must be known but which of them a source row meets: all that the clauses look at is the
-    source's, and an update gives every column a new value."""
+    """Return whether the plan needs to know of target rows only which source row matches them.
+
+    All that the clauses read is then the source's, and an update gives every column a new value.
+    """
     if plan.of(Match.NOT_MATCHED_BY_SOURCE) or not all(_is_of_source_alone(plan, clause) for clause in plan.clauses):
         return False
     updates = [clause for clause in plan.clauses if clause.effect is Effect.UPDATE]
@@ -65,13 +72,9 @@ def _is_of_source_alone(plan: RowPlan, clause: Clause) -> bool:
 
 
 def values_of_all(plan: RowPlan) -> Mapping[str, str] | None:
-    """The values of every row that the command writes, whichever clause says so; None where clauses differ, or none of them writes."""
-    found = [dict(clause.values) for clause in plan.clauses if clause.effect is not Effect.DELETE]
-    return found[0] if found and all(values == found[0] for values in found) else None
-
-
-def _texts(plan: RowPlan) -> list[str]:
-    return [text for clause in plan.of(Match.MATCHED) for text in _texts_of(clause)]
+    """Return the values of every row that the command writes, or None if clauses differ or none of them writes."""
+    clause_values = [dict(clause.values) for clause in plan.clauses if clause.effect is not Effect.DELETE]
+    return clause_values[0] if clause_values and all(values == clause_values[0] for values in clause_values) else None
 
 
 def _texts_of(clause: Clause) -> list[str]:
@@ -79,14 +82,15 @@ def _texts_of(clause: Clause) -> list[str]:
 
 
 def _target_columns(plan: RowPlan, text: str) -> set[str] | None:
+    """Return the target's columns that an expression uses, or None if they are uncertain."""
     tree = parse(text)
     if tree is None or has_query(tree) or nondeterministic(text):
         return None
-    found = references(tree, text)
-    if found is None:
+    column_references = references(tree, text)
+    if column_references is None:
         return None
     sides = [side for side in (plan.target, plan.source) if side is not None]
-    resolved = [resolve(reference.parts, sides) for reference in found]
-    if any(column is None for column in resolved):
+    columns = [resolve(reference.parts, sides) for reference in column_references]
+    if None in columns:
         return None
-    return {column.column for column in resolved if column is not None and column.side is plan.target}
+    return {column.column for column in columns if column is not None and column.side is plan.target}

@@ -10,7 +10,7 @@ from dataclasses import replace
 from rowmerge.commands.names import SqlText
 from rowmerge.commands.rows import Delete, Match, Merge, Update
 from rowmerge.errors import AppendOnly, PlanError, UnknownColumn
-from rowmerge.plan.clauses import ClauseScope, assigned, clause_of, column_of
+from rowmerge.plan.clauses import ClauseScope, clause_of, column_of, update_values
 from rowmerge.plan.expressions.conditions import Condition, Side, analyse
 from rowmerge.plan.expressions.moment import rules_at
 from rowmerge.plan.expressions.qualification import qualify, replace_qualifiers
@@ -84,7 +84,7 @@ def plan_update(update: Update, snapshot: Snapshot, *, case_sensitive: bool = Fa
     target = side_of(update.target.parts, update.alias, snapshot.schema.names)
     schema, rules = snapshot.schema, _rules_now(snapshot.shape.rules, snapshot.schema)
     scope = ClauseScope(target, None, schema, schema, rules, case_sensitive=case_sensitive, visible=target)
-    values = assigned(update.assignments, scope)
+    values = update_values(update.assignments, scope)
     plan = _target_plan(snapshot, target, Effect.UPDATE, update.condition, case_sensitive=case_sensitive)
     (clause,) = plan.clauses
     return replace(plan, clauses=(replace(clause, values=values),), rules=rules)
@@ -124,14 +124,14 @@ def plan_replace_using(insert: RowPlan, snapshot: Snapshot, keys: Sequence[str],
     """
     _check_append_only(snapshot, "INSERT … REPLACE USING", {Effect.DELETE})
     values = insert.clauses[0].values
-    conditions = []
+    key_conditions = []
     for key in keys:
         field = column_of(snapshot.schema, key, case_sensitive, "REPLACE USING")
         if field.name not in values:
             raise UnknownColumn(field.name, tuple(values), where="the query of INSERT … REPLACE USING")
-        conditions.append(f"{TARGET}.{backquote(field.name)} = cast({values[field.name]} as {sql_name(field.type)})")
+        key_conditions.append(f"{TARGET}.{backquote(field.name)} = cast({values[field.name]} as {sql_name(field.type)})")
     assert insert.source is not None
-    on = analyse(" AND ".join(conditions), insert.target, insert.source)
+    on = analyse(" AND ".join(key_conditions), insert.target, insert.source)
     return _replacing(insert, snapshot, on, {"replaceUsing": list(keys)})
 
 
@@ -190,13 +190,16 @@ def insert_columns(
         if name in partition or count > 1:
             raise PlanError(f"The column `{name}` is given twice. Name it once.")
     if len(names) != len(query_columns):
-        may_evolve = columns is None and len(query_columns) > len(names)
-        raise PlanError(
-            f"INSERT INTO {table}: the query has {len(query_columns)} column(s) ({', '.join(query_columns)}), but {len(names)} are wanted "
-            f"({', '.join(names)}). Select exactly these, name the columns after the table, or use INSERT INTO … BY NAME."
-            f"{f' {_EVOLVE_INSERT}' if may_evolve else ''}"
-        )
+        raise _wrong_column_count(table, names, query_columns, may_evolve=columns is None and len(query_columns) > len(names))
     return names
+
+
+def _wrong_column_count(table: str, names: Sequence[str], query_columns: Sequence[str], *, may_evolve: bool) -> PlanError:
+    return PlanError(
+        f"INSERT INTO {table}: the query has {len(query_columns)} column(s) ({', '.join(query_columns)}), but {len(names)} are wanted "
+        f"({', '.join(names)}). Select exactly these, name the columns after the table, or use INSERT INTO … BY NAME."
+        f"{f' {_EVOLVE_INSERT}' if may_evolve else ''}"
+    )
 
 
 def static_partition(
@@ -211,16 +214,19 @@ def static_partition(
 
     Raises UnknownColumn, and PlanError for a column that is no partition column or occurs twice.
     """
-    texts: dict[str, str | None] = {}
+    names: set[str] = set()
+    values: dict[str, str] = {}
     for name, text in partition:
         field = column_of(schema, name, case_sensitive, "PARTITION")
         if field.name not in partition_columns:
             by = f"It is by {', '.join(f'`{column}`' for column in partition_columns)}." if partition_columns else "Leave PARTITION out."
             raise PlanError(f"PARTITION ({name}): {table} is not partitioned by `{field.name}`. {by}")
-        if field.name in texts:
+        if field.name in names:
             raise PlanError(f"PARTITION names `{field.name}` twice. Name it once.")
-        texts[field.name] = None if text is None else f"cast({text} as {sql_name(field.type)})"
-    return {name: text for name, text in texts.items() if text is not None}
+        names.add(field.name)
+        if text is not None:
+            values[field.name] = f"cast({text} as {sql_name(field.type)})"
+    return values
 
 
 def _target_plan(snapshot: Snapshot, target: Side, effect: Effect, condition: SqlText | None, *, case_sensitive: bool) -> RowPlan:
@@ -263,14 +269,19 @@ def _check_append_only(snapshot: Snapshot, operation: str, effects: set[Effect])
 
 
 def _merge_parameters(merge: Merge, clauses: tuple[Clause, ...]) -> dict[str, object]:
-    def predicates(match: Match) -> list[dict[str, str]]:
-        matching = [clause for clause in clauses if clause.match is match]
-        conditions = [{"predicate": clause.condition} if clause.condition else {} for clause in matching]
-        return [{**condition, "actionType": clause.effect.name.lower()} for condition, clause in zip(conditions, matching, strict=True)]
-
     return {
         "predicate": [merge.on.text],
-        "matchedPredicates": predicates(Match.MATCHED),
-        "notMatchedPredicates": predicates(Match.NOT_MATCHED),
-        "notMatchedBySourcePredicates": predicates(Match.NOT_MATCHED_BY_SOURCE),
+        "matchedPredicates": _clause_parameters(clauses, Match.MATCHED),
+        "notMatchedPredicates": _clause_parameters(clauses, Match.NOT_MATCHED),
+        "notMatchedBySourcePredicates": _clause_parameters(clauses, Match.NOT_MATCHED_BY_SOURCE),
     }
+
+
+def _clause_parameters(clauses: tuple[Clause, ...], match: Match) -> list[dict[str, str]]:
+    """Return condition and action of the WHEN clauses of one kind, as Delta's commitInfo has them."""
+    parameters = []
+    for clause in clauses:
+        if clause.match is match:
+            condition = {"predicate": clause.condition} if clause.condition else {}
+            parameters.append({**condition, "actionType": clause.effect.name.lower()})
+    return parameters

@@ -10,6 +10,7 @@ A RowPlan of a statement that adds columns has two schemas. The target is read w
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -29,141 +30,151 @@ def never(_old: DataType, _new: DataType) -> bool:
 
 
 def after_merge(table: Struct, source: Struct, clauses: Sequence[When], can_widen: CanWiden = never) -> Struct:
-    """The schema after a MERGE whose source has these columns.
+    """Return the schema after a MERGE whose source has these columns. Raises what `merge_schemas` raises.
 
-    `UPDATE SET *` and `INSERT *` bring every column of the source; without them, an assignment brings the source's column (or field of a
-    struct) of the assigned name, whatever its value is. WHEN NOT MATCHED BY SOURCE sees no source and brings nothing.
-    Raises what `merged` raises.
+    `UPDATE SET *` and `INSERT *` add every column of the source. Without them, an assignment adds the source's column (or field of a
+    struct) of the assigned name, whatever its value is. WHEN NOT MATCHED BY SOURCE sees no source and adds nothing.
     """
     actions = [when.action for when in clauses if when.match is not Match.NOT_MATCHED_BY_SOURCE]
-    lists = [action.assignments for action in actions if not isinstance(action, DeleteAction)]
-    if any(assignments is None for assignments in lists):
-        return merged(table, source, can_widen)
-    paths = [assignment.column for assignments in lists for assignment in assignments or ()]
-    return merged(table, _named(source, paths), can_widen)
+    assignment_lists = [action.assignments for action in actions if not isinstance(action, DeleteAction)]
+    if None in assignment_lists:
+        return merge_schemas(table, source, can_widen)
+    paths = [assignment.column for assignments in assignment_lists for assignment in assignments or ()]
+    return merge_schemas(table, _select_paths(source, paths), can_widen)
 
 
 def after_insert(
     table: Struct, query: Struct, columns: Sequence[str] | None, static: Sequence[str], *, by_name: bool, can_widen: CanWiden = never
 ) -> Struct:
-    """The schema after an INSERT of a query with these columns.
+    """Return the schema after an INSERT of a query with these columns.
 
-    BY NAME, names that the table lacks are new columns; by position, columns beyond the table's last one are, under the names that the
-    query gives them. `columns` is a column list, which names columns of the table alone; `static` are those of PARTITION (p = value).
-    Raises what `merged` raises, and PlanError for a new column by position that has the name of an old one.
+    BY NAME, query columns that the table lacks are new. By position, query columns beyond the table's last one are new. `columns` is the
+    column list, which names columns of the table alone; `static` has the columns of PARTITION (p = value).
+    Raises what `merge_schemas` raises, and PlanError for a new column by position that has the name of an old one.
     """
     if by_name:
-        return merged(table, query, can_widen)
-    taken = {name.lower() for name in static}
-    wanted = list(columns) if columns is not None else [name for name in table.names if name.lower() not in taken]
-    if len(query) < len(wanted) or (columns is not None and len(query) > len(wanted)):
+        return merge_schemas(table, query, can_widen)
+    static_names = {name.lower() for name in static}
+    target_names = list(columns) if columns is not None else [name for name in table.names if name.lower() not in static_names]
+    if len(query) < len(target_names) or (columns is not None and len(query) > len(target_names)):
         return table
-    beyond = query.fields[len(wanted) :]
-    for field in beyond:
+    new_fields = query.fields[len(target_names) :]
+    _check_new_names(table, new_fields)
+    old_fields = [
+        replace(field, name=name) for field, name in zip(query.fields, target_names, strict=False) if table.find(name) is not None
+    ]
+    return merge_schemas(table, Struct((*old_fields, *new_fields)), can_widen)
+
+
+def _check_new_names(table: Struct, new_fields: Sequence[Field]) -> None:
+    for field in new_fields:
         if table.find(field.name) is not None:
             raise PlanError(
                 f"The query's column {backquote(field.name)} lies beyond the table's last column, so it would be a new one, and the "
                 f"table has a column of that name. Give it another name with AS, or insert BY NAME."
             )
-    known = [replace(field, name=name) for field, name in zip(query.fields, wanted, strict=False) if table.find(name) is not None]
-    return merged(table, Struct((*known, *beyond)), can_widen)
 
 
-def merged(table: Struct, new: Struct, can_widen: CanWiden = never, above: Path = ()) -> Struct:
-    """`table` with the columns of `new` that it lacks, at any depth of structs, arrays and maps; new ones may be NULL, whatever `new` says.
+def merge_schemas(table: Struct, new: Struct, can_widen: CanWiden = never, parent_path: Path = ()) -> Struct:
+    """Return `table` with the columns of `new` that it lacks, at any depth. New columns may be NULL, whatever `new` says.
 
     Raises PlanError when `new` has a name twice, TypeMismatch for a new column of a type that no table holds.
     """
-    lower = [field.name.lower() for field in new]
-    for field in new:
-        if lower.count(field.name.lower()) > 1:
-            raise PlanError(
-                f"The source has the column {_shown((*above, field.name))} {lower.count(field.name.lower())} times. "
-                f"Select it once, or under another name."
-            )
+    _check_names_differ(new, parent_path)
     fields = []
     for field in table:
-        given = new.find(field.name)
-        kept = field if given is None else replace(field, type=_merged_type(field.type, given.type, can_widen, (*above, field.name)))
-        fields.append(kept)
-    fields += [_new_field(field, above) for field in new if table.find(field.name) is None]
+        new_field = new.find(field.name)
+        if new_field is not None:
+            field = replace(field, type=_merge_types(field.type, new_field.type, can_widen, (*parent_path, field.name)))
+        fields.append(field)
+    fields += [_new_field(field, parent_path) for field in new if table.find(field.name) is None]
     return Struct(tuple(fields))
 
 
-def completed(given: DataType, wanted: DataType) -> DataType:
-    """The type of a value once the struct fields that it lacks are there, as NULL."""
-    match given, wanted:
+def _check_names_differ(struct: Struct, parent_path: Path) -> None:
+    counts = Counter(field.name.lower() for field in struct)
+    for field in struct:
+        count = counts[field.name.lower()]
+        if count > 1:
+            path = _quoted_path((*parent_path, field.name))
+            raise PlanError(f"The source has the column {path} {count} times. Select it once, or under another name.")
+
+
+def with_missing_fields(type_: DataType, target: DataType) -> DataType:
+    """Return a type with the struct fields that it lacks and `target` has, at any depth. These fields are nullable."""
+    match type_, target:
         case Struct(), Struct():
-            fields = []
-            for field in given:
-                known = wanted.find(field.name)
-                fields.append(field if known is None else replace(field, type=completed(field.type, known.type)))
-            fields += [replace(field, nullable=True) for field in wanted if given.find(field.name) is None]
-            return Struct(tuple(fields))
+            return _struct_with_missing_fields(type_, target)
         case Array(), Array():
-            return replace(given, element=completed(given.element, wanted.element))
+            return replace(type_, element=with_missing_fields(type_.element, target.element))
         case Map(), Map():
-            return replace(given, key=completed(given.key, wanted.key), value=completed(given.value, wanted.value))
-    return given
+            return replace(type_, key=with_missing_fields(type_.key, target.key), value=with_missing_fields(type_.value, target.value))
+    return type_
 
 
-def new_columns(before: Struct, after: Struct, above: Path = ()) -> list[str]:
-    """`name type` of every column and field that `after` has and `before` lacks, and of every one whose type is another."""
-    found = []
+def _struct_with_missing_fields(struct: Struct, target: Struct) -> Struct:
+    fields = []
+    for field in struct:
+        target_field = target.find(field.name)
+        fields.append(field if target_field is None else replace(field, type=with_missing_fields(field.type, target_field.type)))
+    fields += [replace(field, nullable=True) for field in target if struct.find(field.name) is None]
+    return Struct(tuple(fields))
+
+
+def new_columns(before: Struct, after: Struct, parent_path: Path = ()) -> list[str]:
+    """Return `name type` of every column and field that is new in `after` or has another type than in `before`."""
+    columns = []
     for field in after:
-        path = (*above, field.name)
-        old = before.find(field.name)
-        if old is None:
-            found.append(f"{_shown(path)} {sql_name(field.type)}")
-        elif isinstance(old.type, Struct) and isinstance(field.type, Struct):
-            found += new_columns(old.type, field.type, path)
-        elif old.type != field.type:
-            found.append(f"{_shown(path)} {sql_name(field.type)}")
-    return found
+        path = (*parent_path, field.name)
+        old_field = before.find(field.name)
+        if old_field is not None and isinstance(old_field.type, Struct) and isinstance(field.type, Struct):
+            columns += new_columns(old_field.type, field.type, path)
+        elif old_field is None or old_field.type != field.type:
+            columns.append(f"{_quoted_path(path)} {sql_name(field.type)}")
+    return columns
 
 
-def _named(source: Struct, paths: Sequence[Path]) -> Struct:
-    """The source's columns that one of these paths names, as a whole or field by field."""
+def _select_paths(source: Struct, paths: Sequence[Path]) -> Struct:
+    """Return the source with only those columns and struct fields that one of the paths names."""
     fields = []
     for field in source:
-        inside = [path[1:] for path in paths if path[0].lower() == field.name.lower()]
-        if any(not path for path in inside):
+        field_paths = [path[1:] for path in paths if path[0].lower() == field.name.lower()]
+        if () in field_paths:
             fields.append(field)
-        elif inside and isinstance(field.type, Struct):
-            fields.append(replace(field, type=_named(field.type, inside)))
+        elif field_paths and isinstance(field.type, Struct):
+            fields.append(replace(field, type=_select_paths(field.type, field_paths)))
     return Struct(tuple(fields))
 
 
 def evolved_type(current: DataType, new: DataType) -> DataType:
-    """A column's type with the fields that values of type `new` would add to it."""
-    return _merged_type(current, new, never, ())
+    """Return a column's type with the fields that values of type `new` would add to it."""
+    return _merge_types(current, new, never, ())
 
 
-def _merged_type(current: DataType, new: DataType, can_widen: CanWiden, path: Path) -> DataType:
+def _merge_types(current: DataType, new: DataType, can_widen: CanWiden, path: Path) -> DataType:
     match current, new:
         case Struct(), Struct():
-            return merged(current, new, can_widen, path)
+            return merge_schemas(current, new, can_widen, path)
         case Array(), Array():
-            return replace(current, element=_merged_type(current.element, new.element, can_widen, (*path, "element")))
+            return replace(current, element=_merge_types(current.element, new.element, can_widen, (*path, "element")))
         case Map(), Map():
-            key = _merged_type(current.key, new.key, can_widen, (*path, "key"))
-            return replace(current, key=key, value=_merged_type(current.value, new.value, can_widen, (*path, "value")))
-    # What does not go together is told when the value is stored: it may have been cast in the statement.
-    leaves = not isinstance(current, Struct | Array | Map) and not isinstance(new, Struct | Array | Map)
-    return new if leaves and can_widen(current, new) else current
+            key = _merge_types(current.key, new.key, can_widen, (*path, "key"))
+            return replace(current, key=key, value=_merge_types(current.value, new.value, can_widen, (*path, "value")))
+        case ((Struct() | Array() | Map()), _) | (_, (Struct() | Array() | Map())):
+            return current  # an error only when the value is stored: the statement may cast it
+    return new if can_widen(current, new) else current
 
 
-def _new_field(field: Field, above: Path) -> Field:
+def _new_field(field: Field, parent_path: Path) -> Field:
     type_ = nullable(field.type)
     try:
         arrow_type(type_)
     except ValueError as error:
+        path = _quoted_path((*parent_path, field.name))
         advice = "Cast NULL to the type that is meant" if "void" in str(error) else "Cast it to a type that can be stored"
-        raise TypeMismatch(
-            f"The new column {_shown((*above, field.name))} has the type {sql_name(type_)}, which no table can hold ({error}). {advice}."
-        ) from error
+        raise TypeMismatch(f"The new column {path} has the type {sql_name(type_)}, which no table can hold ({error}). {advice}.") from error
     return Field(field.name, type_)
 
 
-def _shown(path: Path) -> str:
+def _quoted_path(path: Path) -> str:
     return ".".join(backquote(part) for part in path)

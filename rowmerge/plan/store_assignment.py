@@ -7,9 +7,10 @@ writes without asking that first (`DeltaInsertCastSupport`, `UpdateExpressionsSu
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
-from rowmerge.table.metadata.schema import Array, DataType, Decimal, Field, Map, Primitive, Struct, sql_name
+from rowmerge.table.metadata.schema import Array, DataType, Decimal, Map, Primitive, Struct, sql_name
 
 _INTEGERS = ("byte", "short", "integer", "long")
 _DIGITS = {"byte": 3, "short": 5, "integer": 10, "long": 20}
@@ -21,10 +22,10 @@ _EXACT_IN = {"float": ("byte", "short"), "double": ("byte", "short", "integer", 
 
 
 def why_not_assignable(source: DataType, target: DataType, *, texts: bool = False) -> str | None:
-    """Why a value of type `source` cannot be stored in a column of type `target`, as half a sentence; None when it can.
+    """Return why a column of type `target` cannot store values of type `source`, as half a sentence, or None if it can.
 
-    With `texts`, a string goes wherever it can be read as a plain value.
-    That it can does not mean that every value fits: overflow, and text that is no such value, show when the statement runs.
+    With `texts`, a string is assignable to every type that can be read from a plain text.
+    An assignable value may still not fit: overflow, and text that is no such value, show when the statement runs.
     """
     if source == target or source == Primitive("void"):
         return None
@@ -32,31 +33,28 @@ def why_not_assignable(source: DataType, target: DataType, *, texts: bool = Fals
         case Array(), Array():
             if source.contains_null and not target.contains_null:
                 return "its elements may be NULL"
-            return _inside("its elements", source.element, target.element, texts)
+            return _why_not_inside("its elements", source.element, target.element, texts)
         case Map(), Map():
             if source.value_contains_null and not target.value_contains_null:
                 return "its values may be NULL"
-            return _inside("its keys", source.key, target.key, texts) or _inside("its values", source.value, target.value, texts)
+            key_reason = _why_not_inside("its keys", source.key, target.key, texts)
+            return key_reason or _why_not_inside("its values", source.value, target.value, texts)
         case Struct(), Struct():
-            return _struct(source, target, texts)
-        case ((Primitive() | Decimal()), (Primitive() | Decimal())):
-            return _atomic(source, target, texts)
-    return f"{_told(source)} is no {_told(target)}"
+            return _why_not_struct(source, target, texts)
+        case ((Primitive() | Decimal()), (Primitive() | Decimal())) if _is_assignable(source, target, texts):
+            return None
+    return f"{sql_name(source)} is no {sql_name(target)}"
 
 
 def is_lossless(source: DataType, target: DataType) -> bool:
-    """Whether a cast from `source` to `target` can neither fail nor change a value."""
+    """Return whether a cast from `source` to `target` can neither fail nor change a value."""
+    if source == target or source == Primitive("void"):
+        return True
     match source, target:
-        case _ if source == target or source == Primitive("void"):
-            return True
-        case Primitive(given), Primitive(wanted):
-            if given in _INTEGERS and wanted in _INTEGERS:
-                return _INTEGERS.index(given) <= _INTEGERS.index(wanted)
-            if wanted == "string":
-                return given not in ("binary", "variant")
-            return given in _EXACT_IN.get(wanted, ()) or (given == "date" and wanted in ("timestamp", "timestamp_ntz"))
-        case Primitive(given), Decimal(precision, scale):
-            return given in _INTEGERS and precision - scale >= _DIGITS[given]
+        case Primitive(source_name), Primitive(target_name):
+            return _is_lossless_primitive(source_name, target_name)
+        case Primitive(source_name), Decimal(precision, scale):
+            return source_name in _INTEGERS and precision - scale >= _DIGITS[source_name]
         case Decimal(), Decimal():
             return source.scale <= target.scale and source.precision - source.scale <= target.precision - target.scale
         case Decimal(), Primitive("string"):
@@ -64,76 +62,89 @@ def is_lossless(source: DataType, target: DataType) -> bool:
         case Array(), Array():
             return (target.contains_null or not source.contains_null) and is_lossless(source.element, target.element)
         case Map(), Map():
-            nulls = target.value_contains_null or not source.value_contains_null
-            return nulls and is_lossless(source.key, target.key) and is_lossless(source.value, target.value)
+            allows_nulls = target.value_contains_null or not source.value_contains_null
+            return allows_nulls and is_lossless(source.key, target.key) and is_lossless(source.value, target.value)
         case Struct(), Struct():
-            return _struct(source, target, False) is None and all(
-                is_lossless(given.type, wanted.type) for wanted in target for given in source if given.name.lower() == wanted.name.lower()
-            )
+            return _is_lossless_struct(source, target)
     return False
 
 
-def by_position(source: DataType, target: DataType) -> DataType:
-    """`source` with the fields of its structs called as in `target`, one after the other, where they are called otherwise altogether.
+def _is_lossless_primitive(source: str, target: str) -> bool:
+    if source in _INTEGERS and target in _INTEGERS:
+        return _INTEGERS.index(source) <= _INTEGERS.index(target)
+    if target == "string":
+        return source not in ("binary", "variant")
+    return source in _EXACT_IN.get(target, ()) or (source == "date" and target in ("timestamp", "timestamp_ntz"))
 
-    So Spark stores structs in an INSERT by position. Structs that have the same names as the target's, in whatever order, keep them.
+
+def _is_lossless_struct(source: Struct, target: Struct) -> bool:
+    if _why_not_struct(source, target, texts=False) is not None:
+        return False
+    source_types = {field.name.lower(): field.type for field in source}
+    return all(is_lossless(source_types[field.name.lower()], field.type) for field in target)
+
+
+def match_names_by_position(source: DataType, target: DataType) -> DataType:
+    """Return `source` with the struct fields renamed to those of `target` at the same position, as Spark's INSERT stores them.
+
+    A struct that has the same names as the target's, in any order, keeps its names.
     """
     match source, target:
         case Array(), Array():
-            return replace(source, element=by_position(source.element, target.element))
+            return replace(source, element=match_names_by_position(source.element, target.element))
         case Map(), Map():
-            return replace(source, key=by_position(source.key, target.key), value=by_position(source.value, target.value))
+            key = match_names_by_position(source.key, target.key)
+            return replace(source, key=key, value=match_names_by_position(source.value, target.value))
         case Struct(), Struct():
-            pairs = _pairs(source, target)
-            return source if pairs is None else Struct(tuple(replace(f, name=name, type=by_position(f.type, t)) for f, name, t in pairs))
+            return _match_struct_names(source, target)
     return source
 
 
-def _pairs(source: Struct, target: Struct) -> list[tuple[Field, str, DataType]] | None:
-    """Each field of `source`, what it is called, and the type that it goes into; None where the two do not go together."""
-    wanted = {field.name.lower(): field for field in target}
-    if {field.name.lower() for field in source} == set(wanted):
-        return [(field, field.name, wanted[field.name.lower()].type) for field in source]
-    if len(source) != len(target):
-        return None
-    return [(given, field.name, field.type) for given, field in zip(source, target, strict=True)]
+def _match_struct_names(source: Struct, target: Struct) -> Struct:
+    """Rename the fields of a struct, unless it has the target's names already or another number of fields."""
+    target_types = {field.name.lower(): field.type for field in target}
+    if {field.name.lower() for field in source} == set(target_types):
+        fields = [replace(field, type=match_names_by_position(field.type, target_types[field.name.lower()])) for field in source]
+    elif len(source) == len(target):
+        pairs = zip(source, target, strict=True)
+        fields = [replace(field, name=named.name, type=match_names_by_position(field.type, named.type)) for field, named in pairs]
+    else:
+        return source
+    return Struct(tuple(fields))
 
 
-def _atomic(source: Primitive | Decimal, target: Primitive | Decimal, texts: bool) -> str | None:
-    allowed = (
-        target == Primitive("string")
-        or (texts and source == Primitive("string") and (isinstance(target, Decimal) or target.name in _READ_FROM_TEXT))
-        or (_numeric(source) and _numeric(target))
-        or (isinstance(source, Primitive) and isinstance(target, Primitive) and {source.name, target.name} <= _DATETIME)
-    )
-    return None if allowed else f"{_told(source)} is no {_told(target)}"
+def _is_assignable(source: Primitive | Decimal, target: Primitive | Decimal, texts: bool) -> bool:
+    if target == Primitive("string") or (_is_numeric(source) and _is_numeric(target)):
+        return True
+    if texts and source == Primitive("string"):
+        return isinstance(target, Decimal) or target.name in _READ_FROM_TEXT
+    return isinstance(source, Primitive) and isinstance(target, Primitive) and {source.name, target.name} <= _DATETIME
 
 
-def _struct(source: Struct, target: Struct, texts: bool) -> str | None:
-    given = {field.name.lower(): field for field in source}
-    wanted = {field.name.lower() for field in target}
-    if missing := [field.name for field in target if field.name.lower() not in given]:
-        fewer = f"it has {len(source)} field(s) instead of {len(target)}: " if len(source) != len(target) else ""
-        return f"{fewer}it lacks the field {', '.join(f'`{name}`' for name in missing)}"
-    if extra := [field.name for field in source if field.name.lower() not in wanted]:
-        return f"it has the field {', '.join(f'`{name}`' for name in extra)} too much"
-    if len(given) < len(source) or len(wanted) < len(target):
+def _why_not_struct(source: Struct, target: Struct, texts: bool) -> str | None:
+    source_types = {field.name.lower(): field.type for field in source}
+    target_names = {field.name.lower() for field in target}
+    if missing := [field.name for field in target if field.name.lower() not in source_types]:
+        field_counts = f"it has {len(source)} field(s) instead of {len(target)}: " if len(source) != len(target) else ""
+        return f"{field_counts}it lacks the field {_quoted_names(missing)}"
+    if extra := [field.name for field in source if field.name.lower() not in target_names]:
+        return f"it has the field {_quoted_names(extra)} too much"
+    if len(source_types) < len(source) or len(target_names) < len(target):
         return "it has two fields of one name"
     for field in target:
-        found = given[field.name.lower()]
-        if reason := _inside(f"its field `{field.name}`", found.type, field.type, texts):
+        if reason := _why_not_inside(f"its field `{field.name}`", source_types[field.name.lower()], field.type, texts):
             return reason
     return None
 
 
-def _inside(where: str, source: DataType, target: DataType, texts: bool) -> str | None:
+def _quoted_names(names: Sequence[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
+def _why_not_inside(where: str, source: DataType, target: DataType, texts: bool) -> str | None:
     reason = why_not_assignable(source, target, texts=texts)
     return f"in {where}, {reason}" if reason else None
 
 
-def _numeric(type_: Primitive | Decimal) -> bool:
+def _is_numeric(type_: Primitive | Decimal) -> bool:
     return isinstance(type_, Decimal) or type_.name in _NUMERIC
-
-
-def _told(type_: DataType) -> str:
-    return sql_name(type_)

@@ -35,7 +35,7 @@ class Reference:
 
 
 def tokens_of(text: str) -> list[Token] | None:
-    """The tokens of a text, or None when it has none that make sense (an open quote, an open comment)."""
+    """Return the tokens of a text, or None if it cannot be divided into tokens (an open quote, an open comment)."""
     try:
         with _quietly():
             return sqlglot.tokenize(text, dialect=DIALECT)
@@ -44,7 +44,7 @@ def tokens_of(text: str) -> list[Token] | None:
 
 
 def parse(text: str) -> exp.Expr | None:
-    """An expression's tree, or None when sqlglot cannot parse all of the text as one expression."""
+    """Return an expression's tree, or None if sqlglot cannot parse the whole text as one expression."""
     if any(token.token_type is TokenType.SEMICOLON for token in tokens_of(text) or ()):
         return None
     try:
@@ -55,11 +55,21 @@ def parse(text: str) -> exp.Expr | None:
 
 
 def references(tree: exp.Expr, text: str) -> list[Reference] | None:
-    """All column references of a tree parsed from `text`, in no order; None when one of them has no provable place in the text.
+    """Return the column references of a tree parsed from `text`, in no order, or None if the position of one in the text is uncertain.
 
     Lambda variables and the names in `* EXCEPT (…)` are left out.
     """
-    found = []
+    column_references = []
+    for column, in_query in _columns(tree):
+        reference = _reference(column, text, in_query)
+        if reference is None:
+            return None
+        column_references.append(reference)
+    return column_references
+
+
+def _columns(tree: exp.Expr) -> Iterator[tuple[exp.Column, bool]]:
+    """Yield the columns of a tree, and whether each is in a subquery."""
     nodes: list[tuple[exp.Expr, bool, frozenset[str]]] = [(tree, False, frozenset())]
     while nodes:
         node, in_query, variables = nodes.pop()
@@ -67,24 +77,20 @@ def references(tree: exp.Expr, text: str) -> list[Reference] | None:
             continue
         # sqlglot tells the variables of a lambda from columns only in the same case.
         if isinstance(node, exp.Column) and node.parts[0].name.lower() not in variables:
-            reference = _reference(node, text, in_query)
-            if reference is None:
-                return None
-            found.append(reference)
+            yield node, in_query
         in_query = in_query or isinstance(node, _QUERIES)
         if isinstance(node, exp.Lambda):
             variables |= {parameter.name.lower() for parameter in node.expressions}
         nodes += [(child, in_query, variables) for child in node.iter_expressions()]
-    return found
 
 
 def mentions(text: str, path: Sequence[str]) -> bool:
-    """Whether an expression uses a column or field, one above it, or one inside it; where that cannot be told, whether its name occurs."""
+    """Return whether an expression uses a column or field, one above it, or one inside it. If uncertain: whether its name occurs."""
     tree = parse(text)
-    found = None if tree is None else references(tree, text)
-    if found is None:
+    column_references = None if tree is None else references(tree, text)
+    if column_references is None:
         return any(token.text.lower() == path[0].lower() for token in tokens_of(text) or ())
-    return any(all(a.lower() == b.lower() for a, b in zip(reference.parts, path, strict=False)) for reference in found)
+    return any(all(a.lower() == b.lower() for a, b in zip(reference.parts, path, strict=False)) for reference in column_references)
 
 
 def rewrite(text: str, edits: Iterable[tuple[int, int, str]]) -> str:
@@ -99,24 +105,29 @@ def has_query(tree: exp.Expr) -> bool:
     return tree.find(*_QUERIES) is not None
 
 
-def unread_names(text: str, tokens: Iterable[Token], read: Iterable[Reference]) -> Iterator[str]:
-    """Names among the tokens that the tree does not hold as columns, function names apart.
+def may_hide_column(text: str, tokens: Sequence[Token], tree_references: Iterable[Reference], columns: Iterable[str]) -> bool:
+    """Return whether a token that is no column in the tree may still name one of these columns.
 
     sqlglot turns some arguments into keywords (`trunc(d, unit)`), and double quotes are names under
     spark.sql.ansi.doubleQuotedIdentifiers, so a column may hide in either.
     """
-    known = {start for reference in read for start in reference.starts}
-    listed: list[Token | None] = [None, None, *tokens, None]
-    for before, previous, token, following in zip(listed, listed[1:], listed[2:], listed[3:], strict=False):
-        if token is None or token.start in known:
-            continue
-        if token.token_type is TokenType.STRING:
-            if text[token.start] == '"':
-                yield token.text
-        elif token.token_type in (TokenType.VAR, TokenType.IDENTIFIER):
-            called = following is not None and following.token_type is TokenType.L_PAREN
-            if not called and not _unit(before, previous):
-                yield token.text
+    reference_starts = {start for reference in tree_references for start in reference.starts}
+    lower_columns = {column.lower() for column in columns}
+    for index, token in enumerate(tokens):
+        is_candidate = token.start not in reference_starts and token.text.lower() in lower_columns
+        if is_candidate and _may_be_name(text, tokens, index):
+            return True
+    return False
+
+
+def _may_be_name(text: str, tokens: Sequence[Token], index: int) -> bool:
+    token = tokens[index]
+    if token.token_type is TokenType.STRING:
+        return text[token.start] == '"'
+    if token.token_type not in (TokenType.VAR, TokenType.IDENTIFIER):
+        return False
+    is_function = index + 1 < len(tokens) and tokens[index + 1].token_type is TokenType.L_PAREN
+    return not is_function and not _is_time_unit(tokens, index)
 
 
 @contextmanager
@@ -129,37 +140,50 @@ def _quietly() -> Iterator[None]:
         _quiet.reset(before)
 
 
-def _unit(before: Token | None, previous: Token | None) -> bool:
-    """Whether a name after these two tokens is a unit of time: `INTERVAL 1 day`, `datediff(day, …)`, `extract(day FROM …)`."""
-    if previous is None or before is None:
+def _is_time_unit(tokens: Sequence[Token], index: int) -> bool:
+    """Return whether a name is a unit of time: `INTERVAL 1 day`, `datediff(day, …)`, `extract(day FROM …)`."""
+    if index < 2:
         return False
+    before, previous = tokens[index - 2], tokens[index - 1]
     if previous.token_type in (TokenType.NUMBER, TokenType.STRING):
         return before.token_type is TokenType.INTERVAL
     return previous.token_type is TokenType.L_PAREN and before.text.lower() in _TAKES_UNIT
 
 
 def _reference(column: exp.Column, text: str, in_query: bool) -> Reference | None:
+    """Return the reference of a column and of the fields taken from it, or None if its position in the text is uncertain."""
+    identifiers = _identifiers(column)
+    spans: list[tuple[int, int]] = []
+    for identifier in identifiers:
+        span = _span(identifier, text, spans[-1][1] if spans else None)
+        if span is None:
+            return None
+        spans.append(span)
+    starts, ends = zip(*spans, strict=True)
+    return Reference(tuple(_name(identifier) for identifier in identifiers), starts, ends, in_query)
+
+
+def _identifiers(column: exp.Column) -> list[exp.Expr]:
     identifiers: list[exp.Expr] = list(column.parts)
     node: exp.Expr = column
     while isinstance(node.parent, exp.Dot) and node.parent.this is node and isinstance(node.parent.expression, exp.Identifier):
         node = node.parent
         identifiers.append(node.expression)
-    parts: list[str] = []
-    starts: list[int] = []
-    ends: list[int] = []
-    for part in identifiers:
-        start, end = part.meta.get("start"), part.meta.get("end")
-        if isinstance(part, exp.Star) and ends:
-            start = end = text.find("*", ends[-1])
-        if not isinstance(part, exp.Identifier | exp.Star) or start is None or end is None:
-            return None
-        name = "*" if isinstance(part, exp.Star) else part.name
-        if _unquoted(text[start : end + 1]) != name:
-            return None
-        parts.append(name)
-        starts.append(start)
-        ends.append(end + 1)
-    return Reference(tuple(parts), tuple(starts), tuple(ends), in_query)
+    return identifiers
+
+
+def _span(identifier: exp.Expr, text: str, previous_end: int | None) -> tuple[int, int] | None:
+    """Return the offsets of a name in the text, half open, or None if another name is there."""
+    start, last = identifier.meta.get("start"), identifier.meta.get("end")
+    if isinstance(identifier, exp.Star) and previous_end is not None:
+        start = last = text.find("*", previous_end)
+    if not isinstance(identifier, exp.Identifier | exp.Star) or start is None or last is None:
+        return None
+    return (start, last + 1) if _unquoted(text[start : last + 1]) == _name(identifier) else None
+
+
+def _name(identifier: exp.Expr) -> str:
+    return "*" if isinstance(identifier, exp.Star) else identifier.name
 
 
 def _unquoted(written: str) -> str:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from sqlglot import Token, TokenType, exp
 
-from rowmerge.plan.expressions.column_refs import Reference, has_query, parse, references, rewrite, tokens_of, unread_names
+from rowmerge.plan.expressions.column_refs import Reference, has_query, may_hide_column, parse, references, rewrite, tokens_of
 from rowmerge.table.metadata.schema import backquote
 
 NONDETERMINISTIC = frozenset(
@@ -91,24 +91,24 @@ def resolve(parts: Sequence[str], sides: Sequence[Side], *, case_sensitive: bool
     The result is None if no side has the column, or if several columns match. `*` after a qualifier is no column.
     """
     for length in range(len(parts) - 1, -1, -1):
-        name, fields = parts[length], len(parts) - length - 1
+        qualifier, name = parts[:length], parts[length]
+        qualified_sides = [side for side in sides if not qualifier or _is_qualifier(qualifier, side, case_sensitive)]
         matches = [
-            Resolved(side, column, length, fields)
-            for side in sides
-            if length == 0 or _is_qualifier(parts[:length], side, case_sensitive)
-            for column in side.columns
-            if _is_same((column,), (name,), case_sensitive)
+            (side, column) for side in qualified_sides for column in side.columns if is_same_name((column,), (name,), case_sensitive)
         ]
+        if len(matches) == 1:
+            side, column = matches[0]
+            return Resolved(side, column, qualifiers=length, fields=len(parts) - length - 1)
         if matches:
-            return matches[0] if len(matches) == 1 else None
+            return None
     return None
 
 
 def _is_qualifier(parts: Sequence[str], side: Side, case_sensitive: bool) -> bool:
-    return any(_is_same(name, parts, case_sensitive) for name in {(side.alias,), *side.names})
+    return any(is_same_name(name, parts, case_sensitive) for name in {(side.alias,), *side.names})
 
 
-def _is_same(left: Sequence[str], right: Sequence[str], case_sensitive: bool) -> bool:
+def is_same_name(left: Sequence[str], right: Sequence[str], case_sensitive: bool) -> bool:
     if case_sensitive:
         return tuple(left) == tuple(right)
     return [part.lower() for part in left] == [part.lower() for part in right]
@@ -131,7 +131,7 @@ def analyse(text: str, target: Side, source: Side | None, *, case_sensitive: boo
             target_only.append(scope.conjunct_text(conjunct))
         elif sides == {source}:
             source_only.append(scope.conjunct_text(conjunct))
-        elif sides is not None and (key := scope.key_of(conjunct)):
+        elif sides == {target, source} and (key := scope.key_of(conjunct)) is not None:
             keys.append(key)
         else:
             other.append(scope.conjunct_text(conjunct))
@@ -203,10 +203,9 @@ class _Scope:
         operand_references = references(operand.tree, self.text)
         if operand_references is None or nondeterministic(self.text_of(operand)):
             return None
-        columns = [resolve(reference.parts, self.sides, case_sensitive=self.case_sensitive) for reference in operand_references]
-        hidden = {name.lower() for name in unread_names(self.text, operand.tokens, operand_references)}
-        if any(column.lower() in hidden for side in self.sides for column in side.columns):
+        if any(may_hide_column(self.text, operand.tokens, operand_references, side.columns) for side in self.sides):
             return None
+        columns = [resolve(reference.parts, self.sides, case_sensitive=self.case_sensitive) for reference in operand_references]
         return None if None in columns else {column.side for column in columns if column is not None}
 
     def key_of(self, conjunct: _Operand) -> KeyPair | None:
@@ -242,11 +241,10 @@ class _Scope:
         edits = []
         for reference in operand_references:
             resolved = resolve(reference.parts, (self.source,), case_sensitive=self.case_sensitive)
-            if resolved is None or not resolved.qualifiers:
-                continue
-            if not _is_same(reference.parts[: resolved.qualifiers], (self.source.alias,), self.case_sensitive):
-                start, end = reference.starts[0] - operand.start, reference.ends[resolved.qualifiers - 1] - operand.start
-                edits.append((start, end, backquote(self.source.alias)))
+            qualifier = reference.parts[: resolved.qualifiers] if resolved is not None else ()
+            if qualifier and not is_same_name(qualifier, (self.source.alias,), self.case_sensitive):
+                start, end = reference.starts[0], reference.ends[len(qualifier) - 1]
+                edits.append((start - operand.start, end - operand.start, backquote(self.source.alias)))
         return rewrite(self.text_of(operand), edits)
 
 
@@ -260,11 +258,19 @@ def _conjuncts(condition: _Operand) -> list[_Operand] | None:
         return inner if inner is None or len(inner) > 1 else [condition]
     if not isinstance(tree, exp.And):
         return [condition]
-    trees, token_lists = _operands_of_and(tree), _split_at_and(tokens)
+    return _conjuncts_of_and(_operands_of_and(tree), _split_at_and(tokens))
+
+
+def _conjuncts_of_and(trees: list[exp.Expr], token_lists: list[list[Token]] | None) -> list[_Operand] | None:
     if token_lists is None or len(token_lists) != len(trees):
         return None
-    nested = [_conjuncts(_Operand(*operand)) for operand in zip(trees, token_lists, strict=True)]
-    return None if None in nested else [conjunct for operands in nested for conjunct in operands or ()]
+    conjuncts: list[_Operand] = []
+    for tree, tokens in zip(trees, token_lists, strict=True):
+        operand_conjuncts = _conjuncts(_Operand(tree, tokens))
+        if operand_conjuncts is None:
+            return None
+        conjuncts += operand_conjuncts
+    return conjuncts
 
 
 def _operands_of_and(tree: exp.Expr) -> list[exp.Expr]:
@@ -303,13 +309,13 @@ def _split_at_and(tokens: list[Token]) -> list[list[Token]] | None:
     operands: list[list[Token]] = [[]]
     open_betweens = 0
     for index, (token, depth) in enumerate(zip(tokens, depths, strict=True)):
-        is_keyword = depth == 0 and not _is_member(tokens, index)
-        if is_keyword and token.token_type is TokenType.AND and not open_betweens:
+        keyword = token.token_type if depth == 0 and not _is_member(tokens, index) else None
+        if keyword is TokenType.AND and not open_betweens:
             operands.append([])
             continue
-        if is_keyword and token.token_type is TokenType.BETWEEN:
+        if keyword is TokenType.BETWEEN:
             open_betweens += 1
-        elif is_keyword and token.token_type is TokenType.AND:
+        elif keyword is TokenType.AND:
             open_betweens -= 1
         operands[-1].append(token)
     return operands if all(operands) else None

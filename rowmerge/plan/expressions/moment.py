@@ -25,28 +25,32 @@ def rules_at(rules: Rules, microseconds: int, columns: Collection[str]) -> Rules
 
 
 def at_moment(text: str, microseconds: int, columns: Collection[str] = ()) -> str:
-    """An expression with `current_timestamp()` and its kin replaced by what they are at a moment; days are those of the session's zone.
+    """Return an expression with each call of `current_timestamp()` or a similar function replaced by its value at a moment.
 
-    Without brackets such a word may be one of these columns.
+    Days are those of the session's zone. A function name without brackets may instead be one of these columns.
     """
     if not any(name in text.lower() for name in _FUNCTIONS):
         return text
-    named = {column.lower() for column in columns}
-    listed = [None, *(tokens_of(text) or []), None, None]
+    column_names = {column.lower() for column in columns}
+    tokens = tokens_of(text) or []
     edits = []
-    for before, token, opening, closing in zip(listed, listed[1:], listed[2:], listed[3:], strict=False):
-        if token is None or not _is_word(token, text) or (before is not None and before.token_type is TokenType.DOT):
-            continue
-        word, end = token.text.lower(), token.end
-        if opening is not None and opening.token_type is TokenType.L_PAREN:
-            if closing is None or closing.token_type is not TokenType.R_PAREN:
-                continue
-            end = closing.end
-        elif word not in _WITHOUT_BRACKETS or word in named:
-            continue
-        edits.append((token.start, end + 1, _FUNCTIONS[word].format(microseconds)))
+    for index, token in enumerate(tokens):
+        end = _call_end(tokens, index, column_names) if _is_function_name(token, text) else None
+        if end is not None:
+            edits.append((token.start, end + 1, _FUNCTIONS[token.text.lower()].format(microseconds)))
     return rewrite(text, edits)
 
 
-def _is_word(token: Token, text: str) -> bool:
+def _call_end(tokens: list[Token], index: int, column_names: Collection[str]) -> int | None:
+    """Return the offset of the last character of a call without arguments, or None if the name is no such call."""
+    if index > 0 and tokens[index - 1].token_type is TokenType.DOT:
+        return None
+    name = tokens[index].text.lower()
+    next_types = [token.token_type for token in tokens[index + 1 : index + 3]]
+    if next_types[:1] == [TokenType.L_PAREN]:
+        return tokens[index + 2].end if next_types[1:] == [TokenType.R_PAREN] else None
+    return tokens[index].end if name in _WITHOUT_BRACKETS and name not in column_names else None
+
+
+def _is_function_name(token: Token, text: str) -> bool:
     return token.token_type is not TokenType.STRING and text[token.start] != "`" and token.text.lower() in _FUNCTIONS

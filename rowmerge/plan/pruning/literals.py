@@ -108,8 +108,10 @@ def constant(node: exp.Expr) -> Constant | None:
 def _converted(operand: Constant, node: exp.Neg | exp.TsOrDsToDate | exp.Cast) -> Constant | None:
     """Return the value of a minus sign, a date literal or a CAST over a literal."""
     match node:
+        case exp.Neg() if isinstance(operand, Exact):
+            return replace(operand, value=-operand.value)
         case exp.Neg():
-            return replace(operand, value=-operand.value) if isinstance(operand, Exact | Floating) else None
+            return replace(operand, value=-operand.value) if isinstance(operand, Floating) else None
         case exp.TsOrDsToDate():
             return _date(operand) if isinstance(operand, str) else None
     # A typed literal (TIMESTAMP '…') is a Cast; CAST and :: are TryCast in this dialect.

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from rowmerge.errors import PlanError
-from rowmerge.plan.bins import Wishes
+from rowmerge.plan.bins import CompactionOptions
 
 _RATIO = "delete-ratio-threshold"
 _IGNORED = (
@@ -20,7 +20,7 @@ _IGNORED = (
 replace, and delete files that apply to no file leave with it."""
 
 
-def parse_rewrite_options(options: Mapping[str, str]) -> Wishes:
+def parse_rewrite_options(options: Mapping[str, str]) -> CompactionOptions:
     """Return the options of a compaction. Raises PlanError for an unknown option or a wrong value."""
     values: dict[str, Any] = {}
     for name, text in options.items():
@@ -30,7 +30,7 @@ def parse_rewrite_options(options: Mapping[str, str]) -> Wishes:
             raise _unknown_option(name)
         field, parse = _OPTIONS[name]
         values[field] = parse(name, text)
-    return Wishes(**values)
+    return CompactionOptions(**values)
 
 
 def _parse_number(name: str, text: str) -> int:
@@ -70,13 +70,13 @@ def _unknown_option(name: str) -> PlanError:
 
 
 _OPTIONS: dict[str, tuple[str, Callable[[str, str], Any]]] = {
-    "target-file-size-bytes": ("target", _parse_number),
-    "min-file-size-bytes": ("smallest", _parse_number),
-    "max-file-size-bytes": ("largest", _parse_number),
-    "min-input-files": ("least", _parse_number),
-    "max-files-to-rewrite": ("most", _parse_number),
-    "rewrite-all": ("everything", _parse_boolean),
-    _RATIO: ("worn", _parse_ratio),
-    "delete-file-threshold": ("worn", _parse_delete_threshold),
+    "target-file-size-bytes": ("target_size", _parse_number),
+    "min-file-size-bytes": ("min_size", _parse_number),
+    "max-file-size-bytes": ("max_size", _parse_number),
+    "min-input-files": ("min_files", _parse_number),
+    "max-files-to-rewrite": ("max_files", _parse_number),
+    "rewrite-all": ("rewrites_all", _parse_boolean),
+    _RATIO: ("max_deleted_ratio", _parse_ratio),
+    "delete-file-threshold": ("max_deleted_ratio", _parse_delete_threshold),
 }
-"""The field of `Wishes` that an option sets, and the parser of its value."""
+"""The field of `CompactionOptions` that an option sets, and the parser of its value."""

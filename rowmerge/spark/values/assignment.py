@@ -7,7 +7,7 @@ from functools import partial
 
 from rowmerge.errors import TypeMismatch
 from rowmerge.plan.lengths import Inside, Length, Lengths, lengths
-from rowmerge.plan.schema_evolution import completed, evolved_type
+from rowmerge.plan.schema_evolution import evolved_type, with_missing_fields
 from rowmerge.plan.store_assignment import is_lossless, why_not_assignable
 from rowmerge.spark.failures import STOP, Stop
 from rowmerge.spark.values.nested import SqlValue, reshaped, with_parts
@@ -28,7 +28,7 @@ def stored(
         return text
     value = text
     if type_ != field.type or old_value is not None:
-        if reason := why_not_assignable(completed(type_, field.type) if evolves else type_, field.type, texts=texts):
+        if reason := why_not_assignable(with_missing_fields(type_, field.type) if evolves else type_, field.type, texts=texts):
             raise TypeMismatch(
                 f"Cannot store a value of type {sql_name(type_)} in the column `{field.name}` of {table}, which is {field.sql_type}: "
                 f"{reason}. {_advice(type_, field, evolves=evolves)}."
@@ -56,7 +56,7 @@ def stop(why: Stop, table: str, subject: str, shown: str) -> str:
 
 def _advice(type_: DataType, field: Field, *, evolves: bool) -> str:
     cast = f"Cast it to {field.sql_type} in the statement"
-    if evolves or why_not_assignable(completed(type_, field.type), evolved_type(field.type, type_)):
+    if evolves or why_not_assignable(with_missing_fields(type_, field.type), evolved_type(field.type, type_)):
         return cast
     return f"{cast}, or let its fields go by name and new ones be added: write MERGE or INSERT WITH SCHEMA EVOLUTION"
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from rowmerge.plan.bins import Bin, Wishes, bins_to_compact, bins_to_purge, bins_to_rewrite
+from rowmerge.plan.bins import Bin, CompactionOptions, bins_to_compact, bins_to_purge, bins_to_rewrite
 from rowmerge.table.snapshots.files import FileListing
 
 MB = 1024 * 1024
@@ -33,7 +33,7 @@ def paths(bins: list[Bin]) -> list[tuple[str, ...]]:
 
 
 def compacted(files: FileListing, target: int = 100) -> list[tuple[str, ...]]:
-    return paths(bins_to_compact(files, target * MB, Wishes()))
+    return paths(bins_to_compact(files, target * MB, CompactionOptions()))
 
 
 def test_small_files_of_a_partition_are_put_together_up_to_the_target() -> None:
@@ -44,7 +44,7 @@ def test_small_files_of_a_partition_are_put_together_up_to_the_target() -> None:
 
 def test_partitions_are_not_mixed() -> None:
     files = listing(("a", 1, 10, 0, "x"), ("b", 1, 10, 0, "y"), ("c", 1, 10, 0, None), ("d", 1, 10, 0, None))
-    (chosen,) = bins_to_compact(files, MB * 100, Wishes())
+    (chosen,) = bins_to_compact(files, MB * 100, CompactionOptions())
     assert (chosen.paths, dict(chosen.partition), chosen.size) == (("c", "d"), {"p": None}, 2 * MB)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rowmerge.plan.file_strategy import SMALL_FILE, Strategy, strategy
+from rowmerge.plan.file_strategy import SMALL_FILE, Strategy, choose_strategy
 from rowmerge.table.metadata.settings import WriteMode
 
 LARGE = 10 * SMALL_FILE
@@ -13,7 +13,9 @@ LARGE = 10 * SMALL_FILE
 def choose(
     mode: WriteMode, *, deleted: int, newly: int | None = None, records: int | None = 1000, size: int = LARGE, can_mark: bool = True
 ) -> Strategy:
-    return strategy(mode, can_mark=can_mark, records=records, deleted=deleted, newly_deleted=deleted if newly is None else newly, size=size)
+    return choose_strategy(
+        mode, can_mark=can_mark, records=records, deleted=deleted, newly_deleted=deleted if newly is None else newly, size=size
+    )
 
 
 @pytest.mark.parametrize("mode", list(WriteMode))

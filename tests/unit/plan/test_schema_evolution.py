@@ -7,7 +7,7 @@ import pytest
 from rowmerge.commands.names import SqlText
 from rowmerge.commands.rows import Assignment, DeleteAction, InsertAction, Match, UpdateAction, When
 from rowmerge.errors import PlanError, TypeMismatch
-from rowmerge.plan.schema_evolution import after_insert, after_merge, completed, merged, new_columns
+from rowmerge.plan.schema_evolution import after_insert, after_merge, merge_schemas, new_columns, with_missing_fields
 from rowmerge.table.metadata.schema import Array, DataType, Field, Map, Primitive, Struct
 
 INT, LONG, STRING, VOID = Primitive("integer"), Primitive("long"), Primitive("string"), Primitive("void")
@@ -84,7 +84,7 @@ def test_an_assigned_struct_takes_all_fields_of_the_source() -> None:
     ],
 )
 def test_nested_types_become_one(old: DataType, new: DataType, after: DataType) -> None:
-    assert merged(struct(x=old), struct(x=new)) == struct(x=after)
+    assert merge_schemas(struct(x=old), struct(x=new)) == struct(x=after)
 
 
 def test_new_columns_may_be_null_at_every_depth_and_bring_no_metadata() -> None:
@@ -92,33 +92,35 @@ def test_new_columns_may_be_null_at_every_depth_and_bring_no_metadata() -> None:
     new = Field(
         "x", Struct((Field("list", Array(inner, False), False), Field("map", Map(STRING, inner, False), False))), False, {"comment": "c"}
     )
-    (field,) = merged(Struct(), Struct((new,)))
+    (field,) = merge_schemas(Struct(), Struct((new,)))
     assert field == Field("x", struct(list=Array(struct(a=INT)), map=Map(STRING, struct(a=INT))))
     assert field.metadata == {}
 
 
 def test_old_columns_keep_what_they_say_of_null_and_their_metadata() -> None:
     old = Field("x", Array(Struct((Field("a", INT, False),)), False), False, {"comment": "c"})
-    (field,) = merged(Struct((old,)), struct(x=Array(struct(a=INT, b=INT))))
+    (field,) = merge_schemas(Struct((old,)), struct(x=Array(struct(a=INT, b=INT))))
     assert field == Field("x", Array(Struct((Field("a", INT, False), Field("b", INT))), False), False, {"comment": "c"})
 
 
 def test_names_that_differ_in_case_are_one_in_the_tables_spelling() -> None:
-    assert merged(struct(Key=INT, s=struct(Aa=INT)), struct(KEY=INT, S=struct(aA=INT, B=INT))) == struct(Key=INT, s=struct(Aa=INT, B=INT))
+    assert merge_schemas(struct(Key=INT, s=struct(Aa=INT)), struct(KEY=INT, S=struct(aA=INT, B=INT))) == struct(
+        Key=INT, s=struct(Aa=INT, B=INT)
+    )
 
 
 def test_a_name_that_the_source_has_twice_is_told() -> None:
     with pytest.raises(PlanError, match="`e` 2 times"):
-        merged(TABLE, struct(e=INT, E=INT))
+        merge_schemas(TABLE, struct(e=INT, E=INT))
     with pytest.raises(PlanError, match=r"`s`\.`a` 2 times"):
-        merged(struct(s=struct(b=INT)), struct(s=struct(a=INT, A=INT)))
+        merge_schemas(struct(s=struct(b=INT)), struct(s=struct(a=INT, A=INT)))
 
 
 @pytest.mark.parametrize("type_", [VOID, Primitive("variant"), struct(a=VOID), Array(VOID), Map(STRING, struct(a=VOID))])
 def test_a_new_column_of_a_type_that_no_table_holds_is_refused_by_name(type_: DataType) -> None:
     with pytest.raises(TypeMismatch, match=r"`s`.`x`.*Cast"):
-        merged(struct(s=struct(a=INT)), struct(s=struct(x=type_)))
-    assert merged(struct(x=INT), struct(x=VOID)) == struct(x=INT)
+        merge_schemas(struct(s=struct(a=INT)), struct(s=struct(x=type_)))
+    assert merge_schemas(struct(x=INT), struct(x=VOID)) == struct(x=INT)
 
 
 def test_a_type_is_widened_where_that_is_allowed() -> None:
@@ -126,7 +128,7 @@ def test_a_type_is_widened_where_that_is_allowed() -> None:
         return (old, new) == (INT, LONG)
 
     table, source = struct(a=INT, b=Array(struct(c=INT)), d=STRING), struct(a=LONG, b=Array(struct(c=LONG)), d=LONG)
-    assert merged(table, source, can_widen) == struct(a=LONG, b=Array(struct(c=LONG)), d=STRING)
+    assert merge_schemas(table, source, can_widen) == struct(a=LONG, b=Array(struct(c=LONG)), d=STRING)
 
 
 def test_an_insert_by_name_adds_the_names_that_the_table_lacks() -> None:
@@ -154,9 +156,9 @@ def test_queries_of_another_width_and_unknown_columns_of_a_list_are_left_to_the_
 
 def test_a_value_is_completed_by_the_fields_that_it_lacks() -> None:
     wanted = Array(Struct((Field("a", INT), Field("b", struct(c=INT, d=INT), nullable=False))))
-    assert completed(Array(struct(b=struct(d=LONG))), wanted) == Array(struct(b=struct(d=LONG, c=INT), a=INT))
-    assert completed(Map(struct(a=INT), INT), Map(struct(b=INT), LONG)) == Map(struct(a=INT, b=INT), INT)
-    assert completed(INT, wanted) == INT
+    assert with_missing_fields(Array(struct(b=struct(d=LONG))), wanted) == Array(struct(b=struct(d=LONG, c=INT), a=INT))
+    assert with_missing_fields(Map(struct(a=INT), INT), Map(struct(b=INT), LONG)) == Map(struct(a=INT, b=INT), INT)
+    assert with_missing_fields(INT, wanted) == INT
 
 
 def test_what_is_new_is_told_with_its_path_and_type() -> None:
