@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from uuid import uuid4
 
 from rowmerge.catalog.by_path import foreign_metadata, open_table
@@ -117,9 +117,8 @@ class DirectoryCatalog:
                 return
             raise SchemaNotFound(schema, self.schemas())
         relations, functions = self.relations(schema), self.functions.names(schema)
-        content = [*(relation.name for relation in relations), *(f"{function}()" for function in functions)]
-        if content and not cascade:
-            raise schema_not_empty(schema, ", ".join(content[:5]) + (", …" if len(content) > 5 else ""))
+        if not cascade:
+            _check_is_empty(schema, relations, functions)
         for relation in relations:
             _check_is_versioned(self._inspect(relation.schema, relation.name), relation)
         for relation in relations:
@@ -212,14 +211,14 @@ class DirectoryCatalog:
             previous = (content.version, content.content) if isinstance(content, ViewFolder) else None
             version, metadata = version_after(folder, previous, view, _now())
             data = json.dumps(metadata, ensure_ascii=False, indent=2).encode()
-            was_put = put_once(folder, file_of(version), data, f"the view {label}")
-            if was_put and not _is_hidden(folder, label):
+            if not put_once(folder, file_of(version), data, f"the view {label}"):
+                if not or_replace:
+                    raise already_exists(schema, name)
+                continue
+            if not _is_hidden(folder, label):
                 forget_versions(folder, version - KEPT_VERSIONS)
                 return view_of(Relation.of_view(schema, name), metadata, version, f"{folder.location}/{file_of(version)}")
-            if was_put:
-                clean_up(folder, [[f"{folder.location}/{file_of(version)}"]], Origin.WRITTEN)
-            elif not or_replace:
-                raise already_exists(schema, name)
+            clean_up(folder, [[f"{folder.location}/{file_of(version)}"]], Origin.WRITTEN)
         raise AlreadyExists(f"Others replaced the view {label} {_ATTEMPTS} times meanwhile. Run the statement again.")
 
     def drop_view(self, schema: str, name: str) -> None:
@@ -300,6 +299,13 @@ def _drop_view(folder: Storage, name: str, view: ViewFolder) -> None:
         content = inspect_folder(folder)
     with after_drop(name):
         finish_drops(folder, name)
+
+
+def _check_is_empty(schema: str, relations: Sequence[Relation], functions: Sequence[str]) -> None:
+    """Raise TableError for a schema with relations or functions."""
+    names = [*(relation.name for relation in relations), *(f"{function}()" for function in functions)]
+    if names:
+        raise schema_not_empty(schema, ", ".join(names[:5]) + (", …" if len(names) > 5 else ""))
 
 
 def _check_is_versioned(content: FolderContent | None, relation: Relation) -> None:

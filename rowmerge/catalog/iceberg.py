@@ -151,11 +151,7 @@ class IcebergCatalog:
         if not self.schema_exists(schema):
             raise SchemaNotFound(fold(schema), self.schemas())
         namespace, existing = self._namespace(schema), self.relation(schema, name)
-        if not self._client.has_views:
-            raise TableError(
-                f"The view {quoted_name(schema, name)} cannot be made: the catalog {self._client.name} ({self._client.kind}) keeps no "
-                f"views. Make a table, or use a REST catalog that has views, or a warehouse folder without a catalog."
-            )
+        _check_has_views(self._client, quoted_name(schema, name))
         if existing is not None and not (or_replace and existing.kind == "view"):
             raise already_exists(schema, name)
         metadata = first_metadata("", view, time.time_ns() // 1_000_000)
@@ -225,6 +221,15 @@ class IcebergCatalog:
         if self._warehouse is None:
             return self._client.default_location(self._namespace(schema), fold(name))
         return f"{self._warehouse}/{fold(schema)}/{fold(name)}"
+
+
+def _check_has_views(client: CatalogClient, view: str) -> None:
+    """Raise TableError for a catalog without views."""
+    if not client.has_views:
+        raise TableError(
+            f"The view {view} cannot be made: the catalog {client.name} ({client.kind}) keeps no "
+            f"views. Make a table, or use a REST catalog that has views, or a warehouse folder without a catalog."
+        )
 
 
 def _with_warehouse(configuration: Mapping[str, Any], warehouse: str | None) -> dict[str, Any]:

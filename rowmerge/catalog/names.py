@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from urllib.parse import unquote, unquote_to_bytes
+from urllib.parse import unquote_to_bytes
 
 from rowmerge.errors import TableError
+from rowmerge.storage.deletion import percent_decodings
 from rowmerge.table.metadata.schema import quote
 
 LONGEST = 200
@@ -53,10 +54,7 @@ def check_segment(kind: str, name: str) -> None:
 
     Iceberg catalogs use names unchanged, in locations and in the URLs of requests. `kind`: what has the name, for the message.
     """
-    decoded_names = [name]
-    while (decoded := unquote(decoded_names[-1])) != decoded_names[-1]:
-        decoded_names.append(decoded)
-    for decoded in decoded_names:
+    for decoded in percent_decodings(name):
         if decoded.strip() in ("", ".", "..") or re.search(r"[/\\\x00-\x1f\x7f]", decoded):
             raise TableError(
                 f"The {kind} name {name!r} cannot be used in an Iceberg catalog: a name must be one segment of a path. "

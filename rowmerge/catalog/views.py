@@ -74,19 +74,8 @@ def next_metadata(previous: Mapping[str, Any], version: int, view: View, now: in
     new_schema = iceberg_schema(view.columns, max((schema["schema-id"] for schema in schemas), default=-1) + 1)
     # If the columns are those of an older version, its schema is used, and the new one is left out.
     schema = next((schema for schema in schemas if schema["fields"] == new_schema["fields"]), new_schema)
-    new_version = {
-        "version-id": version,
-        "timestamp-ms": now,
-        "schema-id": schema["schema-id"],
-        "summary": {"engine-name": "rowmerge", "writer": str(uuid4())},
-        "representations": [{"type": "sql", "sql": view.sql, "dialect": "spark"}],
-        "default-namespace": [view.default_schema],
-    }
-    versions = [*previous["versions"], new_version][-KEPT_VERSIONS:]
+    versions = [*previous["versions"], _new_version(version, schema["schema-id"], view, now)][-KEPT_VERSIONS:]
     used_schema_ids = {entry["schema-id"] for entry in versions}
-    properties = {**view.properties, _COLUMNS: json.dumps(to_json(view.columns), separators=(",", ":"))}
-    if view.comment is not None:
-        properties["comment"] = view.comment
     return {
         "view-uuid": previous["view-uuid"],
         "format-version": 1,
@@ -95,8 +84,24 @@ def next_metadata(previous: Mapping[str, Any], version: int, view: View, now: in
         "current-version-id": version,
         "versions": versions,
         "version-log": [*previous["version-log"], {"timestamp-ms": now, "version-id": version}][-KEPT_VERSIONS:],
-        "properties": properties,
+        "properties": _stored_properties(view),
     }
+
+
+def _new_version(version: int, schema_id: int, view: View, now: int) -> dict[str, Any]:
+    return {
+        "version-id": version,
+        "timestamp-ms": now,
+        "schema-id": schema_id,
+        "summary": {"engine-name": "rowmerge", "writer": str(uuid4())},
+        "representations": [{"type": "sql", "sql": view.sql, "dialect": "spark"}],
+        "default-namespace": [view.default_schema],
+    }
+
+
+def _stored_properties(view: View) -> dict[str, str]:
+    comment = {} if view.comment is None else {"comment": view.comment}
+    return {**view.properties, _COLUMNS: json.dumps(to_json(view.columns), separators=(",", ":")), **comment}
 
 
 def view_of(relation: Relation, content: Mapping[str, Any], file_version: int, path: str) -> View:
@@ -104,22 +109,27 @@ def view_of(relation: Relation, content: Mapping[str, Any], file_version: int, p
     try:
         if content["format-version"] != 1:
             raise CorruptLog(path, f"view format version {content['format-version']} is not known, only 1")
-        current = {version["version-id"]: version for version in content["versions"]}[content["current-version-id"]]
+        version = _entry(content["versions"], "version-id", content["current-version-id"])
         properties = {str(name): str(value) for name, value in content.get("properties", {}).items()}
         comment, spark_columns = properties.pop("comment", None), properties.pop(_COLUMNS, None)
-        schema = {schema["schema-id"]: schema for schema in content["schemas"]}[current["schema-id"]]
+        schema = _entry(content["schemas"], "schema-id", version["schema-id"])
         return View(
             relation=relation,
-            sql=_spark_sql(relation, current["representations"]),
-            default_schema=".".join(current["default-namespace"]),
+            sql=_spark_sql(relation, version["representations"]),
+            default_schema=".".join(version["default-namespace"]),
             columns=_columns(schema, spark_columns),
             comment=comment,
             properties=properties,
             version=file_version,
-            modified=int(current["timestamp-ms"]),
+            modified=int(version["timestamp-ms"]),
         )
     except (ArithmeticError, KeyError, TypeError, ValueError, AttributeError) as error:
         raise CorruptLog(path, f"it is no view metadata ({type(error).__name__}: {error})") from error
+
+
+def _entry(entries: Sequence[Mapping[str, Any]], id_key: str, id_: Any) -> Mapping[str, Any]:
+    """Return the last entry that has an id. Raises KeyError."""
+    return {entry[id_key]: entry for entry in entries}[id_]
 
 
 def _columns(iceberg: Mapping[str, Any], spark_json: str | None) -> Struct:

@@ -68,12 +68,11 @@ class StorageConfiguration:
             _add_option(name, value, settings, client_options)
         client_options.add_nested(options, "client_options", CLIENT_OPTIONS)
         retry_options.add_nested(options, "retry_config", RETRY_OPTIONS)
-        configuration = StorageConfiguration(
-            {provider: {key: value for (owner, key), value in settings.values.items() if owner == provider} for provider in PROVIDERS},
-            client_options.values,
-            {name: int(value) if name == "max_retries" else value for name, value in retry_options.values.items()},
-            options.get("credential_provider"),
-        )
+        retry_config = retry_options.values
+        if "max_retries" in retry_config:
+            retry_config["max_retries"] = int(retry_config["max_retries"])
+        credential_provider = options.get("credential_provider")
+        configuration = StorageConfiguration(settings.by_provider(), client_options.values, retry_config, credential_provider)
         configuration._warn_of_metadata_only()
         return configuration
 
@@ -223,6 +222,10 @@ class _Settings:
             if name not in valid_names:
                 raise ConfigurationError(_unknown_name_message(name, f"storage_options.{mapping_name}", valid_names))
             self.add(name, name, value)
+
+    def by_provider(self) -> dict[str, dict[str, Any]]:
+        """Return the settings of each provider, if their keys are pairs of provider and setting."""
+        return {provider: {key: value for (owner, key), value in self.values.items() if owner == provider} for provider in PROVIDERS}
 
 
 def _add_option(name: str, value: object, settings: _Settings, client_options: _Settings) -> None:

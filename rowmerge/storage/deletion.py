@@ -80,7 +80,7 @@ def delete_files(
     Paths outside these folders are skipped: they belong to other owners, even if the table's metadata names them.
     Raises LiveFileProtected before the first deletion, StorageError.
     """
-    path_groups = [paths for group in groups if (paths := list(group))]
+    path_groups = [paths for paths in map(list, groups) if paths]
     if not path_groups:
         return
     roots = _TableRoots(folder, () if origin is Origin.LISTED else locations)
@@ -173,18 +173,12 @@ class _TableRoots:
             yield self._resolve(f"{path}/.")
 
     def _readings(self, path: str) -> list[str]:
-        """Return the path as it is spelled, and the results of percent-decoding it repeatedly until nothing is left to decode.
-
-        The location of a root is not percent-encoded, so it is not decoded.
-        """
+        """Return the path as it is spelled, and its percent-decodings. The location of a root is not percent-encoded, so it stays."""
         location = absolute_location(path)
         if "%" not in location:
             return [location]
         root = next((deleter.location for _, deleter in self._roots if location.startswith(f"{deleter.location}/")), "")
-        relative_paths = [location[len(root) :]]
-        while (decoded := unquote(relative_paths[-1])) != relative_paths[-1]:
-            relative_paths.append(decoded)
-        return [f"{root}{relative_path}" for relative_path in relative_paths]
+        return [f"{root}{relative_path}" for relative_path in percent_decodings(location[len(root) :])]
 
     def _resolve(self, path: str) -> str:
         """Return the same text for all spellings of a path; empty for a path that no file can have."""
@@ -206,6 +200,14 @@ class _TableRoots:
         if parent not in self._real_folders:
             self._real_folders[parent] = os.path.realpath(parent)
         return posixpath.join(self._real_folders[parent], name)
+
+
+def percent_decodings(text: str) -> list[str]:
+    """Return a text, and the results of percent-decoding it repeatedly until nothing is left to decode."""
+    decodings = [text]
+    while (decoded := unquote(decodings[-1])) != decodings[-1]:
+        decodings.append(decoded)
+    return decodings
 
 
 def _is_addressable(path: str, resolved_path: str) -> bool:

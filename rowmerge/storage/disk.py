@@ -45,23 +45,27 @@ def write_file(path: Path, data: bytes, *, replace: bool, durable: bool) -> bool
     Return False if the file exists and `replace` is false.
     Raises NotDurable if the file has its name but its folder cannot be synced, and OSError if the file does not have its name.
     """
-    temporary = Path(f"{path}#{secrets.randbits(64)}")
+    temporary_path = Path(f"{path}#{secrets.randbits(64)}")
     try:
-        with _create_file(temporary) as file:
-            file.write(data)
-            if durable:
-                file.flush()
-                os.fsync(file.fileno())
+        _write_new_file(temporary_path, data, durable=durable)
         if replace:
-            os.replace(temporary, path)
-        elif not _link_if_absent(temporary, path):
+            os.replace(temporary_path, path)
+        elif not _link_if_absent(temporary_path, path):
             return False
     finally:
         with suppress(OSError):
-            temporary.unlink()
+            temporary_path.unlink()
     if durable:
         _sync_new_name(path)
     return True
+
+
+def _write_new_file(path: Path, data: bytes, *, durable: bool) -> None:
+    with _create_file(path) as file:
+        file.write(data)
+        if durable:
+            file.flush()
+            os.fsync(file.fileno())
 
 
 def sync_file(path: Path) -> None:

@@ -58,7 +58,9 @@ def _gcs_settings(configuration: StorageConfiguration) -> dict[str, Any]:
     """Return the settings of Google's Cloud Storage connector."""
     gcs = configuration.settings["gs"]
     key_file = gcs.get("service_account") or gcs.get("application_credentials")
-    auth_type = "UNAUTHENTICATED" if configuration.is_set("gs", "skip_signature") else key_file and "SERVICE_ACCOUNT_JSON_KEYFILE"
+    auth_type = key_file and "SERVICE_ACCOUNT_JSON_KEYFILE"
+    if configuration.is_set("gs", "skip_signature"):
+        auth_type = "UNAUTHENTICATED"
     key = json.loads(gcs["service_account_key"]) if "service_account_key" in gcs else {}
     return {
         "fs.gs.impl": "com.google.cloud.hadoop.fs.gcs.GoogleHadoopFileSystem",

@@ -124,11 +124,7 @@ class Storage:
         """The client of obstore. The first use creates it."""
         if self._client is None:
             try:
-                if self._local is not None:
-                    self._client = LocalStore(str(self._local), mkdir=True)
-                else:
-                    arguments = self.configuration.obstore_arguments(self.location)
-                    self._client = from_url(_quoted_url(self.location), **arguments)
+                self._client = _create_client(self.location, self.configuration)
             except (BaseError, OSError, ValueError) as error:
                 raise StorageError(self.location, self.reason_of(error)) from error
         return self._client
@@ -276,6 +272,15 @@ class Storage:
         return sorted(objects, key=lambda stored: stored.path)
 
 
+def _create_client(location: str, configuration: StorageConfiguration) -> Any:
+    path = local_path(location)
+    return (
+        LocalStore(str(path), mkdir=True)
+        if path is not None
+        else from_url(_quoted_url(location), **configuration.obstore_arguments(location))
+    )
+
+
 def _quoted_url(location: str) -> str:
     """Return the URL of a location. A URL parser would take `#` and `?` for the end of the path, and drop line breaks."""
     scheme, _, rest = location.partition("://")
@@ -298,13 +303,16 @@ def _list_files(root: Path, prefix: str, after: str) -> Iterator[StoredObject]:
         relative_folder = os.path.relpath(folder, root).replace(os.sep, "/")
         for name in names:
             path = name if relative_folder == "." else f"{relative_folder}/{name}"
-            if path <= after:
-                continue
-            try:
-                status = os.stat(os.path.join(folder, name))
-            except FileNotFoundError:
-                continue  # deleted meanwhile, or a broken symbolic link
-            yield StoredObject(path, status.st_size, status.st_mtime_ns // 1_000_000)
+            status = _status(os.path.join(folder, name)) if path > after else None
+            if status is not None:
+                yield StoredObject(path, status.st_size, status.st_mtime_ns // 1_000_000)
+
+
+def _status(path: str) -> os.stat_result | None:
+    try:
+        return os.stat(path)
+    except FileNotFoundError:
+        return None  # deleted meanwhile, or a broken symbolic link
 
 
 def _raise_unless_missing(error: OSError) -> None:

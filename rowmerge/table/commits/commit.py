@@ -64,17 +64,18 @@ def commit(steps: CommitSteps, storage: Storage, files: FileChanges) -> Outcome:
         storage.sync(file.path for file in files.written)
         while True:
             put = steps.put()
-            followed = steps.follow() if put is Put.EXISTED else None if put is Put.CREATED else put
-            if followed is None:
-                steps.discard_superseded()
-                return Committed(steps.version, rebases)
-            if isinstance(followed, Unknown):
-                return followed
-            if isinstance(followed, CommitConflict):
-                steps.discard()
-                return Conflicted(followed)
-            assert isinstance(followed, int)
-            rebases += followed
+            result = steps.follow() if put is Put.EXISTED else put
+            match result:
+                case Put.CREATED | None:
+                    steps.discard_superseded()
+                    return Committed(steps.version, rebases)
+                case Unknown():
+                    return result
+                case CommitConflict():
+                    steps.discard()
+                    return Conflicted(result)
+                case int():
+                    rebases += result
     except RowmergeError:
         steps.discard()
         raise

@@ -135,11 +135,13 @@ def _is_dropped(storage: Storage, format_: _Format, version: int) -> bool:
         return False
     if f'"{DROPPED_TABLE}"'.encode() not in data:
         return False
-    if format_ is _ICEBERG:
-        return is_iceberg_drop(parse_object(data, path))
-    actions = [parse_object(line, path) for line in data.splitlines() if b'"metaData"' in line or b'"commitInfo"' in line]
+    return is_iceberg_drop(parse_object(data, path)) if format_ is _ICEBERG else _is_delta_drop(data, path)
+
+
+def _is_delta_drop(commit: bytes, path: str) -> bool:
+    """Return whether a Delta commit is that of a drop. Another engine's commit to a dropped table keeps the property."""
+    actions = [parse_object(line, path) for line in commit.splitlines() if b'"metaData"' in line or b'"commitInfo"' in line]
     is_marked = any(_has_property((action.get("metaData") or {}).get("configuration")) for action in actions)
-    # As in `is_iceberg_drop`.
     return is_marked and any((action.get("commitInfo") or {}).get("operation") == "DROP TABLE" for action in actions)
 
 

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-_Part = TypeVar("_Part")
+_Member = TypeVar("_Member")
 DEEPEST_TYPE = 40
 """The deepest nesting of a column's type; a level of structs is three levels of JSON, of which delta-rs and DuckDB read 128."""
 WIDEST_DECIMAL = 38
@@ -157,49 +157,54 @@ class UnknownType(ValueError):
 
 
 def type_from_json(value: Any) -> DataType:
-    """A type from Spark's JSON form (PROTOCOL.md, Schema Serialization Format).
+    """Return the type that has this JSON form in Spark (PROTOCOL.md, Schema Serialization Format).
 
     Raises ValueError if it is no such form, UnknownType if only the type's name is not known.
     """
     if isinstance(value, str):
-        if value == "decimal":
-            return Decimal(10, 0)
-        if match := re.fullmatch(r"decimal\(\s*(\d{1,2})\s*,\s*(-?\d{1,2})\s*\)", value):
-            if 1 <= int(match[1]) <= WIDEST_DECIMAL and int(match[2]) <= int(match[1]):
-                return Decimal(int(match[1]), int(match[2]))
-        elif re.fullmatch(r"(var)?char\(\s*\d+\s*\)", value):
-            return Primitive("string")
-        elif value in _ARROW or value in ("void", "variant"):
-            return Primitive(value)
-        raise UnknownType(f"unknown type {value!r}")
-    match _part(value, "type", str):
+        return _type_from_name(value)
+    match _member(value, "type", str):
         case "struct":
             return schema_from_json(value)
         case "array":
-            return Array(type_from_json(value.get("elementType")), _part(value, "containsNull", bool))
+            return Array(type_from_json(value.get("elementType")), _member(value, "containsNull", bool))
         case "map":
-            key, held = type_from_json(value.get("keyType")), type_from_json(value.get("valueType"))
-            return Map(key, held, _part(value, "valueContainsNull", bool))
+            key_type, value_type = type_from_json(value.get("keyType")), type_from_json(value.get("valueType"))
+            return Map(key_type, value_type, _member(value, "valueContainsNull", bool))
     raise UnknownType(f"unknown type {value!r}")
+
+
+def _type_from_name(name: str) -> DataType:
+    if name == "decimal":
+        return Decimal(10, 0)
+    if name in _ARROW or name in ("void", "variant"):
+        return Primitive(name)
+    if re.fullmatch(r"(var)?char\(\s*\d+\s*\)", name):
+        return Primitive("string")
+    if match := re.fullmatch(r"decimal\(\s*(\d{1,2})\s*,\s*(-?\d{1,2})\s*\)", name):
+        decimal = Decimal(precision=int(match[1]), scale=int(match[2]))
+        if 1 <= decimal.precision <= WIDEST_DECIMAL and decimal.scale <= decimal.precision:
+            return decimal
+    raise UnknownType(f"unknown type {name!r}")
 
 
 def schema_from_json(value: Any) -> Struct:
     """A struct from its JSON object (`{"type": "struct", "fields": […]}`). Raises what `type_from_json` raises."""
-    return Struct(tuple(_field_from_json(field) for field in _part(value, "fields", list)))
+    return Struct(tuple(_field_from_json(field) for field in _member(value, "fields", list)))
 
 
 def _field_from_json(value: Any) -> Field:
-    name, type_ = _part(value, "name", str), type_from_json(value.get("type"))
+    name, type_ = _member(value, "name", str), type_from_json(value.get("type"))
     options = {"nullable": True, "metadata": {}} | {key: option for key, option in value.items() if option is not None}
-    return Field(name, type_, _part(options, "nullable", bool), _part(options, "metadata", dict))
+    return Field(name, type_, _member(options, "nullable", bool), _member(options, "metadata", dict))
 
 
-def _part(value: Any, key: str, kind: type[_Part]) -> _Part:
-    """A part of an object in a schema."""
-    part = value.get(key) if isinstance(value, Mapping) else None
-    if not isinstance(part, kind):
-        raise ValueError(f"it has {part!r:.80} as {key!r} of {value!r:.80}")
-    return part
+def _member(value: Any, key: str, kind: type[_Member]) -> _Member:
+    """Return a member of a JSON object. Raises ValueError if it is missing or of another kind."""
+    member = value.get(key) if isinstance(value, Mapping) else None
+    if not isinstance(member, kind):
+        raise ValueError(f"it has {member!r:.80} as {key!r} of {value!r:.80}")
+    return member
 
 
 def nesting(type_: DataType) -> int:
@@ -215,7 +220,7 @@ def nesting(type_: DataType) -> int:
 
 
 def to_json(type_: DataType) -> Any:
-    """Spark's JSON form of a type; the inverse of `type_from_json`."""
+    """Return Spark's JSON form of a type. It is the inverse of `type_from_json`."""
     match type_:
         case Primitive(name):
             return name
@@ -228,10 +233,11 @@ def to_json(type_: DataType) -> Any:
         case Map(key, value, value_contains_null):
             return {"type": "map", "keyType": to_json(key), "valueType": to_json(value), "valueContainsNull": value_contains_null}
         case Struct(fields):
-            return {
-                "type": "struct",
-                "fields": [{"name": f.name, "type": to_json(f.type), "nullable": f.nullable, "metadata": dict(f.metadata)} for f in fields],
-            }
+            return {"type": "struct", "fields": [_field_to_json(field) for field in fields]}
+
+
+def _field_to_json(field: Field) -> dict[str, Any]:
+    return {"name": field.name, "type": to_json(field.type), "nullable": field.nullable, "metadata": dict(field.metadata)}
 
 
 def bare(schema: Struct, kept: Collection[str] = ()) -> Struct:
@@ -286,7 +292,7 @@ def nullable(type_: DataType) -> DataType:
 
 
 def sql_name(type_: DataType) -> str:
-    """The type as Spark SQL writes it (`bigint`, `array<struct<a:int>>`)."""
+    """Return the type as Spark SQL writes it (`bigint`, `array<struct<a:int>>`)."""
     match type_:
         case Primitive(name):
             return _SQL_NAMES.get(name, name)
@@ -299,13 +305,14 @@ def sql_name(type_: DataType) -> str:
         case Map(key, value, _):
             return f"map<{sql_name(key)},{sql_name(value)}>"
         case Struct(fields):
-            return f"struct<{','.join(f'{quote(f.name)}:{sql_name(f.type)}' for f in fields)}>"
+            field_texts = [f"{quote(field.name)}:{sql_name(field.type)}" for field in fields]
+            return f"struct<{','.join(field_texts)}>"
 
 
 def arrow_type(type_: DataType, ids: Mapping[str, int] | None = None, path: str = "") -> pa.DataType:
-    """The Arrow type in which values of this type are held: timestamps in microseconds, UTC where zoned.
+    """Return the Arrow type of a column's values, with timestamps in microseconds. Raises ValueError if Arrow has no such type.
 
-    `ids`: NESTED_IDS of the field whose type it is, `path` where in that field the type is.
+    `ids`: NESTED_IDS of the field whose type it is. `path`: where in that field the type is, with a dot at the end.
     """
     match type_:
         case Primitive(name):
@@ -317,14 +324,17 @@ def arrow_type(type_: DataType, ids: Mapping[str, int] | None = None, path: str 
         case Fixed(length, uuid):
             return pa.uuid() if uuid else pa.binary(length)
         case Array(element, contains_null):
-            inner = arrow_type(element, ids, f"{path}element.")
-            return pa.list_(pa.field("element", inner, contains_null, _arrow_id(ids, f"{path}element")))
+            return pa.list_(_nested_arrow_field("element", element, contains_null, ids, path))
         case Map(key, value, value_contains_null):
-            keys = pa.field("key", arrow_type(key, ids, f"{path}key."), False, _arrow_id(ids, f"{path}key"))
-            values = arrow_type(value, ids, f"{path}value.")
-            return pa.map_(keys, pa.field("value", values, value_contains_null, _arrow_id(ids, f"{path}value")))
+            key_field = _nested_arrow_field("key", key, False, ids, path)
+            return pa.map_(key_field, _nested_arrow_field("value", value, value_contains_null, ids, path))
         case Struct():
             return pa.struct(list(arrow_schema(type_)))
+
+
+def _nested_arrow_field(name: str, type_: DataType, is_nullable: bool, ids: Mapping[str, int] | None, path: str) -> pa.Field:
+    """Return the Arrow field of a list's elements, or of a map's keys or values."""
+    return pa.field(name, arrow_type(type_, ids, f"{path}{name}."), is_nullable, _arrow_id(ids, f"{path}{name}"))
 
 
 def arrow_schema(schema: Struct) -> pa.Schema:

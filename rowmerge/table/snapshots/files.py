@@ -23,7 +23,7 @@ the column holds texts of UUIDs, of which the bytes are hashed."""
 
 
 def file_listing(partition: pa.StructType, bounds: pa.StructType, nulls: pa.StructType) -> pa.Schema:
-    """The Arrow schema of a snapshot's list of live data files, one row a file.
+    """Return the Arrow schema of a snapshot's list of live data files, which has one row per file.
 
     path: absolute, not percent-encoded, with its scheme (`file:///w/s/t/x=A%2FA/p.parquet` is the folder `x=A%2FA`);
     size: bytes; records: rows in the file, deleted ones included, null when unknown;
