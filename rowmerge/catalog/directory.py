@@ -71,8 +71,6 @@ class DirectoryCatalog:
         """See `DeltaTable`."""
         _check_warehouse(storage)
 
-    # -------------------------------------------------------------- schemas
-
     def schemas(self) -> list[str]:
         """Return the names of all schemas, sorted. `default` is always one of them."""
         names = {name for folder in self._storage.folders() if (name := name_of(folder)) is not None and self.schema_exists(name)}
@@ -130,8 +128,6 @@ class DirectoryCatalog:
         self._storage.delete([f"{folder_of(schema)}/{_MARKER}"])
         self._storage.child(folder_of(schema)).remove_folders()
 
-    # -------------------------------------------------------------- relations
-
     def relations(self, schema: str) -> list[Relation]:
         """Return the tables and views of a schema, sorted by name, none if the schema does not exist."""
         return [_relation(schema, name, content) for name, content in self._inspect_schema(schema)]
@@ -188,8 +184,6 @@ class DirectoryCatalog:
         """Drop a managed table with its files, and only the name of an external one. Raises TableNotFound, TableError for a view."""
         self._drop(find_relation_to_drop(self, schema, name, "table"))
 
-    # -------------------------------------------------------------- views
-
     def view(self, schema: str, name: str) -> View:
         """Return the newest definition of a view. Raises TableNotFound, TableError for a table, CorruptLog."""
         content = self._inspect(schema, name)
@@ -224,8 +218,6 @@ class DirectoryCatalog:
     def drop_view(self, schema: str, name: str) -> None:
         """Drop a view. Raises TableNotFound, TableError for a table."""
         self._drop(find_relation_to_drop(self, schema, name, "view"))
-
-    # -------------------------------------------------------------- inside
 
     def _folder(self, schema: str, name: str) -> Storage:
         return self._storage.child(f"{folder_of(schema)}/{folder_of(name)}")

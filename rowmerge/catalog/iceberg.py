@@ -44,8 +44,6 @@ class IcebergCatalog:
         self._namespaces: dict[str, str] = {}
         self._tables: dict[tuple[str, str], IcebergTable] = {}
 
-    # -------------------------------------------------------------- schemas
-
     def schemas(self) -> list[str]:
         self._namespaces = {fold(namespace): namespace for namespace in self._client.namespaces()}
         return sorted(self._namespaces)
@@ -77,8 +75,6 @@ class IcebergCatalog:
             names = [relation.name for relation in self.relations(schema)]
             raise schema_not_empty(schema, ", ".join(names[:5]) or "what is not seen here")
         self._namespaces.pop(schema, None)
-
-    # -------------------------------------------------------------- relations
 
     def relations(self, schema: str) -> list[Relation]:
         namespace = self._namespace(schema)
@@ -133,8 +129,6 @@ class IcebergCatalog:
         if was_dropped and newest is not None and location == self._new_location(schema, catalog_name):
             delete_dropped_files(operations.storage, newest)
 
-    # -------------------------------------------------------------- views
-
     def view(self, schema: str, name: str) -> View:
         namespace = self._namespace(schema)
         content = self._view(namespace, name)
@@ -168,8 +162,6 @@ class IcebergCatalog:
     def drop_view(self, schema: str, name: str) -> None:
         find_relation_to_drop(self, schema, name, "view")
         self._client.drop_view(self._namespace(schema), fold(name))
-
-    # -------------------------------------------------------------- inside
 
     def _sync(self, path: str) -> None:
         path = absolute_location(path)

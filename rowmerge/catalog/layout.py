@@ -105,9 +105,10 @@ def _has_old_log(folder: Storage) -> bool:
 def _inspect_metadata(folder: Storage, listed_files: Sequence[StoredObject], table_metadata: Cache[bool] | None) -> FolderContent | None:
     """Return the view or the Iceberg table whose metadata files are listed, None if it was dropped."""
     metadata_files = {file.path: file for file in listed_files if file.path.endswith((".metadata.json", ".metadata.json.gz"))}
-    newest = max((version for path in metadata_files if (version := version_of(path)) is not None), default=None)
-    if newest is None:
+    versions = [version for version in map(version_of, metadata_files) if version is not None]
+    if not versions:
         return IcebergFolder(any(_NUMBERED.fullmatch(path) for path in metadata_files)) if metadata_files else None
+    newest = max(versions)
     if table_metadata is None:
         return _read_metadata(folder, newest)
     if any(table_metadata.get((folder.location, file)) for file in metadata_files.values()):

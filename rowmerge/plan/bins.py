@@ -50,7 +50,8 @@ class CompactionOptions:
         """Return whether a file is rewritten even if it stays a file of its own."""
         is_large = self.max_size is not None and file.size > self.max_size
         has_old_partitioning = file.partition is None
-        return self.rewrites_all or is_large or has_old_partitioning or _has_many_deleted_rows(file, self.max_deleted_ratio)
+        has_many_deleted_rows = file.deleted > 0 and (file.records is None or file.deleted > file.records * self.max_deleted_ratio)
+        return self.rewrites_all or is_large or has_old_partitioning or has_many_deleted_rows
 
 
 def bins_to_compact(files: FileListing, target: int, options: CompactionOptions) -> list[Bin]:
@@ -80,10 +81,6 @@ def bins_to_rewrite(files: Sequence[ListedFile], target: int | None) -> list[Bin
     small_files = [file for file in files if file.size <= SMALL_FILE]
     single_files = [[file] for file in files if file.size > SMALL_FILE]
     return [_bin(group) for group in (*single_files, *_groups_by_partition(small_files, min(TOGETHER, target or TOGETHER)))]
-
-
-def _has_many_deleted_rows(file: ListedFile, max_ratio: float) -> bool:
-    return file.deleted > 0 and (file.records is None or file.deleted > file.records * max_ratio)
 
 
 def _groups_by_partition(files: Sequence[ListedFile], target: int) -> Iterator[list[ListedFile]]:

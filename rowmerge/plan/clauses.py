@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from rowmerge.commands.rows import Assignment, DeleteAction, InsertAction, Match, UpdateAction, When
 from rowmerge.errors import PlanError, UnknownColumn
-from rowmerge.plan.expressions.conditions import Side
+from rowmerge.plan.expressions.conditions import Side, is_same_name
 from rowmerge.plan.expressions.qualification import qualify, replace_qualifiers
 from rowmerge.plan.expressions.sides import without_qualifier
 from rowmerge.plan.row_plan import Clause, Effect
@@ -85,7 +85,7 @@ def _star_values(scope: ClauseScope, clause: str) -> dict[str, str]:
     assert scope.source is not None
     values = {}
     for field in scope.after:
-        matches = [name for name in scope.source.columns if _is_same_name(name, field.name, case_sensitive=scope.case_sensitive)]
+        matches = [name for name in scope.source.columns if is_same_name((name,), (field.name,), scope.case_sensitive)]
         if len(matches) > 1:
             raise PlanError(f"The source has the column `{field.name}` {len(matches)} times. Select it once, or under another name.")
         if matches:
@@ -93,10 +93,6 @@ def _star_values(scope: ClauseScope, clause: str) -> dict[str, str]:
         elif field.name not in scope.rules.generated:
             _check_may_lack(scope.source, field, clause, evolves=scope.evolves)
     return values
-
-
-def _is_same_name(name: str, other: str, *, case_sensitive: bool) -> bool:
-    return name == other or (not case_sensitive and name.lower() == other.lower())
 
 
 def _check_may_lack(source: Side, field: Field, clause: str, *, evolves: bool) -> None:

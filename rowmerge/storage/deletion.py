@@ -65,12 +65,7 @@ class _Target:
 
 
 def delete_files(
-    folder: FileDeleter,
-    groups: Iterable[Iterable[str]],
-    origin: Origin,
-    *,
-    locations: Sequence[str] = (),
-    live: Iterable[str] = (),
+    folder: FileDeleter, groups: Iterable[Iterable[str]], origin: Origin, *, locations: Sequence[str] = (), live: Iterable[str] = ()
 ) -> None:
     """Delete files of a table by their absolute paths, group by group.
 
@@ -98,12 +93,7 @@ def _delete_targets(targets: Sequence[_Target]) -> None:
 
 
 def clean_up(
-    folder: FileDeleter,
-    groups: Iterable[Iterable[str]],
-    origin: Origin,
-    *,
-    locations: Sequence[str] = (),
-    live: Iterable[str] = (),
+    folder: FileDeleter, groups: Iterable[Iterable[str]], origin: Origin, *, locations: Sequence[str] = (), live: Iterable[str] = ()
 ) -> None:
     """Delete files that no version needs, as `delete_files` does, for a statement whose purpose is not the deletion.
 

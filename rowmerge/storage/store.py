@@ -82,10 +82,7 @@ class Storage:
     """
 
     def __init__(
-        self,
-        location: str,
-        options: Mapping[str, Any] | StorageConfiguration | None = None,
-        durability: Durability = Durability.PROCESS,
+        self, location: str, options: Mapping[str, Any] | StorageConfiguration | None = None, durability: Durability = Durability.PROCESS
     ) -> None:
         """Parse `options`, unless they are parsed already. No request is sent. Raises ConfigurationError."""
         self.location = absolute_location(location)

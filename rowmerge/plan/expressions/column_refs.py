@@ -160,7 +160,7 @@ def _reference(column: exp.Column, text: str, in_query: bool) -> Reference | Non
             return None
         spans.append(span)
     starts, ends = zip(*spans, strict=True)
-    return Reference(tuple(_name(identifier) for identifier in identifiers), starts, ends, in_query)
+    return Reference(tuple(identifier.name for identifier in identifiers), starts, ends, in_query)
 
 
 def _identifiers(column: exp.Column) -> list[exp.Expr]:
@@ -179,11 +179,7 @@ def _span(identifier: exp.Expr, text: str, previous_end: int | None) -> tuple[in
         start = last = text.find("*", previous_end)
     if not isinstance(identifier, exp.Identifier | exp.Star) or start is None or last is None:
         return None
-    return (start, last + 1) if _unquoted(text[start : last + 1]) == _name(identifier) else None
-
-
-def _name(identifier: exp.Expr) -> str:
-    return "*" if isinstance(identifier, exp.Star) else identifier.name
+    return (start, last + 1) if _unquoted(text[start : last + 1]) == identifier.name else None
 
 
 def _unquoted(written: str) -> str:

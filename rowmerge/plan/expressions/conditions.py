@@ -27,7 +27,7 @@ _COMPARISONS: dict[TokenType, str] = {
     TokenType.GT: ">",
     TokenType.GTE: ">=",
 }
-_TREES: dict[type[exp.Expr], str] = {exp.EQ: "=", exp.NullSafeEQ: "<=>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}
+COMPARISON_TREES: dict[type[exp.Expr], str] = {exp.EQ: "=", exp.NullSafeEQ: "<=>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}
 _NOT_DISTINCT = [TokenType.IS, TokenType.NOT, TokenType.DISTINCT, TokenType.FROM]
 MIRRORED = {"=": "=", "<=>": "<=>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 """The operator that has the same meaning with its operands swapped."""
@@ -326,8 +326,9 @@ def _comparison(operand: _Operand) -> tuple[str, _Operand, _Operand] | None:
     tree, tokens, depths = operand.tree, operand.tokens, _depths(operand.tokens)
     if depths is None:
         return None
-    operators = [found for index, depth in enumerate(depths) if depth == 0 and (found := _comparison_operator(tokens, index)) is not None]
-    if len(operators) != 1 or operators[0].op != _TREES.get(type(tree)):
+    top_level = [_comparison_operator(tokens, index) for index, depth in enumerate(depths) if depth == 0]
+    operators = [operator for operator in top_level if operator is not None]
+    if len(operators) != 1 or operators[0].op != COMPARISON_TREES.get(type(tree)):
         return None
     (operator,) = operators
     left, right = tokens[: operator.start], tokens[operator.end :]

@@ -77,13 +77,7 @@ def _least_and_greatest(numbers: pa.Array, *, has_nan: bool) -> tuple[pa.Scalar,
 
 
 def range_mask(
-    column: str,
-    op: str,
-    low: pa.Scalar | None,
-    high: pa.Scalar | None,
-    has_null: bool,
-    schema: Struct,
-    partition_columns: Collection[str],
+    column: str, op: str, low: pa.Scalar | None, high: pa.Scalar | None, has_null: bool, schema: Struct, partition_columns: Collection[str]
 ) -> tuple[FileMask, tuple[str, ...]]:
     """Return what `key_mask` does, from the least and the greatest value only. These are None or null if NULL is the only value."""
     field = _comparable_field(column, schema)

@@ -56,7 +56,8 @@ def _ranges(values: pa.Array, field: Field, only_ends: bool) -> list[tuple[pa.Sc
 
 def _ranges_between_gaps(values: pa.Array) -> list[tuple[pa.Scalar, pa.Scalar]] | None:
     """Return the ranges between the widest gaps, or None if the gaps are less than half of the span from the first to the last value."""
-    numbers = np.asarray(_as_integers(values), dtype=np.float64)
+    integers = (values.cast(pa.int32()) if pa.types.is_date(values.type) else values).cast(pa.int64())
+    numbers = np.asarray(integers, dtype=np.float64)
     gaps = np.diff(numbers)
     widest = np.sort(np.argpartition(gaps, -(RANGES - 1))[-(RANGES - 1) :]) if len(gaps) >= RANGES else np.arange(len(gaps))
     cuts = widest[gaps[widest] > 1]
@@ -65,10 +66,6 @@ def _ranges_between_gaps(values: pa.Array) -> list[tuple[pa.Scalar, pa.Scalar]] 
     first_indices = [0, *(cuts + 1).tolist()]
     last_indices = [*cuts.tolist(), len(values) - 1]
     return [(values[first], values[last]) for first, last in zip(first_indices, last_indices, strict=True)]
-
-
-def _as_integers(values: pa.Array) -> pa.Array:
-    return values.cast(pa.int32()).cast(pa.int64()) if pa.types.is_date(values.type) else values.cast(pa.int64())
 
 
 def _literal(scalar: pa.Scalar, field: Field) -> str:

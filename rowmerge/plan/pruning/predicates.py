@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from sqlglot import Token, TokenType, exp
 
 from rowmerge.plan.expressions.column_refs import may_hide_column, parse, references, tokens_of
-from rowmerge.plan.expressions.conditions import MIRRORED, Side, resolve
+from rowmerge.plan.expressions.conditions import COMPARISON_TREES, MIRRORED, Side, resolve
 from rowmerge.plan.pruning import bounds
 from rowmerge.plan.pruning.bounds import Extent, Listing, Verdict, comparable
 from rowmerge.plan.pruning.literals import Constant, Exact, Null, Point, constant, locate, locate_all
@@ -24,16 +24,7 @@ _DEEPEST = 100
 """Conditions nested deeper than this are not looked into."""
 _UNDERSTOOD = {"this", "expression", "expressions", "low", "high", "negate", "table", "db", "catalog"}
 """Parts of a tree that are looked at; a node with anything more means more than is looked at."""
-_OPERATORS: dict[type[exp.Expr], str] = {
-    exp.EQ: "=",
-    exp.NEQ: "<>",
-    exp.NullSafeEQ: "<=>",
-    exp.NullSafeNEQ: "not <=>",
-    exp.LT: "<",
-    exp.LTE: "<=",
-    exp.GT: ">",
-    exp.GTE: ">=",
-}
+_OPERATORS = {**COMPARISON_TREES, exp.NEQ: "<>", exp.NullSafeNEQ: "not <=>"}
 _MIRRORED = {**MIRRORED, "<>": "<>", "not <=>": "not <=>"}
 _ORDER = {"=": operator.eq, "<>": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 

@@ -87,7 +87,7 @@ def _partition_key(table: TableShape, field: PartitionField) -> PartitionKey:
 
 def _optional(schema: Struct) -> pa.Schema:
     """Return the Arrow schema with all columns nullable. Spark, too, writes NOT NULL columns as optional: later rules may relax them."""
-    return arrow_schema(bare(schema, kept=(FIELD_ID, NESTED_IDS)))
+    return arrow_schema(bare(schema, kept_keys=(FIELD_ID, NESTED_IDS)))
 
 
 def change_rows_spec(spec: WriteSpec, location: str) -> WriteSpec:

@@ -189,7 +189,7 @@ def _type_from_name(name: str) -> DataType:
 
 
 def schema_from_json(value: Any) -> Struct:
-    """A struct from its JSON object (`{"type": "struct", "fields": […]}`). Raises what `type_from_json` raises."""
+    """Return the struct of a JSON object (`{"type": "struct", "fields": […]}`). Raises what `type_from_json` raises."""
     return Struct(tuple(_field_from_json(field) for field in _member(value, "fields", list)))
 
 
@@ -208,7 +208,7 @@ def _member(value: Any, key: str, kind: type[_Member]) -> _Member:
 
 
 def nesting(type_: DataType) -> int:
-    """How many structs, arrays and maps are inside each other in a type."""
+    """Return how many structs, arrays and maps are inside each other in a type."""
     match type_:
         case Struct(fields):
             return 1 + max((nesting(field.type) for field in fields), default=0)
@@ -240,26 +240,28 @@ def _field_to_json(field: Field) -> dict[str, Any]:
     return {"name": field.name, "type": to_json(field.type), "nullable": field.nullable, "metadata": dict(field.metadata)}
 
 
-def bare(schema: Struct, kept: Collection[str] = ()) -> Struct:
-    """The schema with names and types alone: everything may be NULL, and no field on any level has metadata but the kept keys."""
-    return Struct(
-        tuple(Field(f.name, _bare_type(f.type, kept), True, {key: f.metadata[key] for key in kept if key in f.metadata}) for f in schema)
-    )
+def bare(schema: Struct, kept_keys: Collection[str] = ()) -> Struct:
+    """Return the schema with names and types alone: everything is nullable, and no field at any depth has metadata but the kept keys."""
+    columns = []
+    for column in schema:
+        metadata = {key: column.metadata[key] for key in kept_keys if key in column.metadata}
+        columns.append(Field(column.name, _bare_type(column.type, kept_keys), True, metadata))
+    return Struct(tuple(columns))
 
 
-def _bare_type(type_: DataType, kept: Collection[str]) -> DataType:
+def _bare_type(type_: DataType, kept_keys: Collection[str]) -> DataType:
     match type_:
         case Struct():
-            return bare(type_, kept)
+            return bare(type_, kept_keys)
         case Array(element, _):
-            return Array(_bare_type(element, kept))
+            return Array(_bare_type(element, kept_keys))
         case Map(key, value, _):
-            return Map(_bare_type(key, kept), _bare_type(value, kept))
+            return Map(_bare_type(key, kept_keys), _bare_type(value, kept_keys))
     return type_
 
 
 def held_types(schema: Struct) -> Struct:
-    """The columns in the types that data files hold them in (FIXED)."""
+    """Return the columns with the types that they have in data files (FIXED)."""
     return Struct(tuple(replace(f, type=_held(f.type, f.metadata.get(FIXED) or {}, "")) for f in schema))
 
 
@@ -275,20 +277,13 @@ def _held(type_: DataType, fixed: Mapping[str, str], path: str) -> DataType:
 
 
 def below(path: str, name: str) -> str:
-    """The path of what a list or map at a path holds, as in NESTED_IDS."""
+    """Return the path of what a list or map at a path holds, as in NESTED_IDS."""
     return f"{path}.{name}" if path else name
 
 
 def nullable(type_: DataType) -> DataType:
-    """The type with everything in it nullable, at any depth, and without metadata; Spark calls it `asNullable`."""
-    match type_:
-        case Struct(fields):
-            return Struct(tuple(Field(field.name, nullable(field.type)) for field in fields))
-        case Array(element, _):
-            return Array(nullable(element))
-        case Map(key, value, _):
-            return Map(nullable(key), nullable(value))
-    return type_
+    """Return the type with everything in it nullable, at any depth, and without metadata. Spark calls it `asNullable`."""
+    return _bare_type(type_, ())
 
 
 def sql_name(type_: DataType) -> str:
@@ -338,7 +333,7 @@ def _nested_arrow_field(name: str, type_: DataType, is_nullable: bool, ids: Mapp
 
 
 def arrow_schema(schema: Struct) -> pa.Schema:
-    """The Arrow schema of a table's rows; of the metadata only field ids are kept."""
+    """Return the Arrow schema of a table's rows. Of the metadata only field ids are kept."""
     return pa.schema([pa.field(f.name, arrow_type(f.type, f.metadata.get(NESTED_IDS)), f.nullable, _arrow_id(f.metadata)) for f in schema])
 
 
@@ -347,15 +342,15 @@ def _arrow_id(ids: Mapping[str, Any] | None, key: str = FIELD_ID) -> dict[str, s
 
 
 def quote(name: str) -> str:
-    """A SQL identifier that means exactly this name (backquoted unless plain)."""
+    """Return a SQL identifier that means exactly this name, in backquotes unless it is plain."""
     return name if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) else backquote(name)
 
 
 def backquote(name: str) -> str:
-    """A SQL identifier in backquotes, inner ones doubled."""
+    """Return a SQL identifier in backquotes, inner ones doubled."""
     return "`" + name.replace("`", "``") + "`"
 
 
 def string_literal(text: str) -> str:
-    """A SQL string literal that means exactly this text."""
+    """Return a SQL string literal that means exactly this text."""
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
