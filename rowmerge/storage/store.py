@@ -271,11 +271,9 @@ class Storage:
 
 def _create_client(location: str, configuration: StorageConfiguration) -> Any:
     path = local_path(location)
-    return (
-        LocalStore(str(path), mkdir=True)
-        if path is not None
-        else from_url(_quoted_url(location), **configuration.obstore_arguments(location))
-    )
+    if path is not None:
+        return LocalStore(str(path), mkdir=True)
+    return from_url(_quoted_url(location), **configuration.obstore_arguments(location))
 
 
 def _quoted_url(location: str) -> str:

@@ -109,6 +109,7 @@ def _is_qualifier(parts: Sequence[str], side: Side, case_sensitive: bool) -> boo
 
 
 def is_same_name(left: Sequence[str], right: Sequence[str], case_sensitive: bool) -> bool:
+    """Return whether two dotted names, given by their parts, are the same."""
     if case_sensitive:
         return tuple(left) == tuple(right)
     return [part.lower() for part in left] == [part.lower() for part in right]
