@@ -29,10 +29,12 @@ from rowmerge.spark.source.writing import FEW_BYTES, is_made_of_few_bytes, write
 from rowmerge.spark.writing.written import discard_on_error
 
 
-def applies(request: Request) -> Reason | None:
-    table, source = request.table_after, request.planned.source
-    if (reason := why_rows_are_needed(request)) is not None:
+def why_not_applicable(request: Request) -> Reason | None:
+    """Return why the source cannot be written before the matches are known, or None if it can."""
+    reason = why_rows_are_needed(request)
+    if reason is not None:
         return reason
+    table, source = request.table_after, request.planned.source
     if not request.inserts_every_source_row:
         return Reason("not every source row becomes a new row")
     if source is None or source.is_kept or source.was_streamed:
@@ -63,4 +65,4 @@ def run(request: Request) -> WayResult | NotApplicable:
     return WayResult(written, files, source, deciding_rows(request, written, files), partial(files_with_matches, request, source))
 
 
-WAY = Way("write_first", applies, run, unless=f"the source has more than {MAX_KEYS_WITHOUT_JOIN:,} keys, {UNLESS_INEXACT}")
+WAY = Way("write_first", why_not_applicable, run, unless=f"the source has more than {MAX_KEYS_WITHOUT_JOIN:,} keys, {UNLESS_INEXACT}")
