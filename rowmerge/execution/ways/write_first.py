@@ -31,10 +31,10 @@ from rowmerge.spark.writing.written import discard_on_error
 
 def why_not_applicable(request: Request) -> Reason | None:
     """Return why the source cannot be written before the matches are known, or None if it can."""
+    table, source = request.table_after, request.planned.source
     reason = why_rows_are_needed(request)
     if reason is not None:
         return reason
-    table, source = request.table_after, request.planned.source
     if not request.inserts_every_source_row:
         return Reason("not every source row becomes a new row")
     if source is None or source.is_kept or source.was_streamed:
