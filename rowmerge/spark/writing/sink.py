@@ -104,7 +104,7 @@ class _SourceTask:
         if not self._may_buffer or sum(table.nbytes for table in self._buffer) > _MAX_BUFFERED_BYTES:
             self._may_buffer = False
             for table in self._buffer:
-                self._outcome_task.take(table)
+                self._outcome_task.write(table)
             self._buffer = []
 
     def close(self) -> SourceMessage:
