@@ -49,7 +49,7 @@ def outcome_sink(spec: WriteSpec, columns: OutcomeColumns, changes: WriteSpec | 
         with _delete_on_error(task, spec):
             for batch in batches:
                 if batch.num_rows:
-                    task.take(pa.Table.from_batches([batch]))
+                    task.write(pa.Table.from_batches([batch]))
             message = task.close()
         yield _message_batch(message_fields(message))
 
