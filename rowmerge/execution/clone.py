@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow.compute as pc
@@ -45,6 +45,7 @@ class Clone:
         return commit_with_retry(self.table, self._replacement, Timings(), self.options)
 
     def _create(self) -> ChangeResult:
+        """Commit the clone as the first version of a new table."""
         timings = Timings()
         change, counts = self._change(None)
         with timings.measure("commit"):
@@ -63,18 +64,11 @@ class Clone:
         return Attempt(snapshot, *self._change(snapshot))
 
     def _change(self, replaced: Snapshot | None) -> tuple[CommitRequest, RowCounts]:
-        sizes = _sizes(self.source)
-        replaced_sizes = {} if replaced is None else _sizes(replaced)
-        removed_sizes = [size for path, size in replaced_sizes.items() if path not in sizes]
-        # The order of delta-spark's result. A shallow clone copies no file.
-        self.counts = {
-            "source_table_size": sum(sizes.values()),
-            "source_num_of_files": len(sizes),
-            "num_removed_files": len(removed_sizes),
-            "num_copied_files": 0,
-            "removed_files_size": sum(removed_sizes),
-            "copied_files_size": 0,
-        }
+        """Set `counts`, and return the commit of the clone with its counts. `replaced`: the current table that it replaces, if any."""
+        source_sizes = _sizes_by_path(self.source)
+        replaced_sizes = {} if replaced is None else _sizes_by_path(replaced)
+        removed_sizes = [size for path, size in replaced_sizes.items() if path not in source_sizes]
+        self.counts = _clone_counts(list(source_sizes.values()), removed_sizes)
         change = CommitRequest(
             "CLONE",
             parameters={"source": self.source_name, "sourceVersion": self.source.version},
@@ -83,9 +77,21 @@ class Clone:
             replace=replaced is not None,
             cloned=self.source,
         )
-        return change, RowCounts(files_added=len(sizes), files_removed=len(removed_sizes))
+        return change, RowCounts(files_added=len(source_sizes), files_removed=len(removed_sizes))
 
 
-def _sizes(snapshot: Snapshot) -> dict[str, int]:
+def _clone_counts(source_sizes: Sequence[int], removed_sizes: Sequence[int]) -> dict[str, int]:
+    """Return the columns of CLONE in the order of delta-spark. A shallow clone copies no file."""
+    return {
+        "source_table_size": sum(source_sizes),
+        "source_num_of_files": len(source_sizes),
+        "num_removed_files": len(removed_sizes),
+        "num_copied_files": 0,
+        "removed_files_size": sum(removed_sizes),
+        "copied_files_size": 0,
+    }
+
+
+def _sizes_by_path(snapshot: Snapshot) -> dict[str, int]:
     listing = snapshot.files()
     return dict(zip(listing.paths, pc.fill_null(listing.sizes, 0).to_pylist(), strict=True))

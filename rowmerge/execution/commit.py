@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from rowmerge.errors import CommitConflict, CommitStateUnknown, RowmergeError
 from rowmerge.execution.result import ChangeResult, RowCounts, Timings
+from rowmerge.parquet.filesystems import Options
 from rowmerge.spark.writing.written import discard
 from rowmerge.table.commits.request import CommitRequest, Committed, Conflicted, Unknown
 from rowmerge.table.snapshots.files import AddedFile
@@ -49,30 +51,52 @@ def commit_with_retry(
     """
     conflicts: list[CommitConflict] = []
     while True:
-        if (replayed := replay(table, options, timings)) is not None:
+        replayed = replay(table, options, timings)
+        if replayed is not None:
             return replayed
         current_attempt = attempt()
         outcome = _commit(table, current_attempt, options, timings)
         if isinstance(outcome, ChangeResult):
             return replace(outcome, attempts=len(conflicts) + 1)
         policy = current_attempt.base.settings.retry_policy
-        retries = policy.retries if options.retries is None else options.retries
-        if len(conflicts) >= retries:
-            # The concurrent commit may be another run of the same transaction.
-            if (replayed := replay(table, options, timings)) is not None:
-                return replayed
-            raise outcome.after(conflicts)
+        max_retries = policy.retries if options.retries is None else options.retries
+        if len(conflicts) >= max_retries:
+            return _replay_or_raise(table, options, timings, outcome.after(conflicts))
         conflicts.append(outcome)
         with timings.measure("wait"):
             time.sleep(policy.wait(len(conflicts)))
 
 
+def _replay_or_raise(table: Table, options: CommitOptions, timings: Timings, conflict: CommitConflict) -> ChangeResult:
+    """Return the result of the same transaction if the concurrent commit was another run of it. Raises the conflict otherwise."""
+    replayed = replay(table, options, timings)
+    if replayed is None:
+        raise conflict
+    return replayed
+
+
 def replay(table: Table, options: CommitOptions, timings: Timings) -> ChangeResult | None:
     """Return the result of an earlier run of the same transaction, or None if the table has no such commit."""
-    if options.transaction is None or not (snapshot := table.snapshot()).has_transaction(*options.transaction):
+    if options.transaction is None:
+        return None
+    snapshot = table.snapshot()
+    if not snapshot.has_transaction(*options.transaction):
         return None
     version = table.version_of_transaction(*options.transaction)
     return ChangeResult(snapshot.version if version is None else version, RowCounts(), timings, replayed=True)
+
+
+@contextmanager
+def discard_if_rejected(files: Iterable[AddedFile], filesystem_options: Options) -> Iterator[None]:
+    """Delete the files if the block raises RowmergeError, as a table does only if nothing was committed.
+
+    After any other error, the commit may need the files.
+    """
+    try:
+        yield
+    except RowmergeError:
+        discard(files, filesystem_options)
+        raise
 
 
 def _commit(table: Table, attempt: Attempt, options: CommitOptions, timings: Timings) -> ChangeResult | CommitConflict:
@@ -85,13 +109,8 @@ def _commit(table: Table, attempt: Attempt, options: CommitOptions, timings: Tim
         replayed = replay(table, options, timings)
         assert replayed is not None
         return replayed
-    try:
-        with timings.measure("commit"):
-            outcome = table.commit(base, replace(change, transaction=options.transaction or change.transaction))
-    except RowmergeError:
-        # A table raises RowmergeError only if nothing was committed. After any other error the commit may need the files.
-        discard(attempt.written, base.shape.filesystem_options)
-        raise
+    with discard_if_rejected(attempt.written, base.shape.filesystem_options), timings.measure("commit"):
+        outcome = table.commit(base, replace(change, transaction=options.transaction or change.transaction))
     match outcome:
         case Committed(version, rebases):
             return ChangeResult(version, attempt.counts, timings, rebases=rebases)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
@@ -65,16 +65,16 @@ class CompactionStatistics:
     @property
     def metrics(self) -> dict[str, int]:
         """The metrics of the table's history, under Delta's names (DeltaOperations.scala)."""
-        ordered = sorted(self.added.sizes) or [0]
-        quarters = {f"p{25 * n}FileSize": ordered[len(ordered) * n // 4] for n in (1, 2, 3)}
+        sizes = sorted(self.added.sizes) or [0]
+        quartiles = {f"p{25 * quarter}FileSize": sizes[len(sizes) * quarter // 4] for quarter in (1, 2, 3)}
         return {
             "numRemovedFiles": len(self.removed.sizes),
             "numRemovedBytes": self.removed.total,
             "numAddedFiles": len(self.added.sizes),
             "numAddedBytes": self.added.total,
-            "minFileSize": ordered[0],
-            **quarters,
-            "maxFileSize": ordered[-1],
+            "minFileSize": sizes[0],
+            **quartiles,
+            "maxFileSize": sizes[-1],
             "numDeletionVectorsRemoved": self.vectors,
             "numDeletionVectorRowsRemoved": self.rows,
         }
@@ -97,7 +97,7 @@ class Compaction:
     statistics: CompactionStatistics = field(default_factory=CompactionStatistics)
 
     def run(self) -> tuple[ChangeResult, CompactionStatistics]:
-        """Write and commit; from the beginning when somebody changed the files meanwhile.
+        """Write and commit. Begin again if a concurrent commit changed the files.
 
         Raises CommitConflict, PlanError for a condition on other columns, UnsupportedTableFeature.
         """
@@ -105,6 +105,7 @@ class Compaction:
         return result, self.statistics
 
     def _attempt(self) -> Attempt:
+        """Choose the files to rewrite and write their rows. Set `statistics`."""
         with self.timings.measure("plan"):
             snapshot = self.table.snapshot()
             snapshot.check_writable()
@@ -118,7 +119,11 @@ class Compaction:
             return Attempt(snapshot, None, RowCounts())
         with self.timings.measure("spark"):
             added, self.statistics = self._rewrite(snapshot, files, bins, target_size)
-        paths = tuple(path for chosen in bins for path in chosen.paths)
+        return self._commit_attempt(snapshot, bins, added)
+
+    def _commit_attempt(self, snapshot: Snapshot, bins: Sequence[Bin], added: tuple[AddedFile, ...]) -> Attempt:
+        """Return the commit that replaces the files of the bins by the new files."""
+        paths = tuple(_paths(bins))
         change = CommitRequest(
             self.operation,
             parameters=self._parameters(),
@@ -134,16 +139,15 @@ class Compaction:
         self, snapshot: Snapshot, files: FileListing, bins: Sequence[Bin], target_size: int
     ) -> tuple[tuple[AddedFile, ...], CompactionStatistics]:
         """Write the files of each bin together, without deleted rows: in the table's order if it has one."""
-        paths = [path for chosen in bins for path in chosen.paths]
+        paths = _paths(bins)
         partitions = len({tuple(chosen.partition.values()) for chosen in bins})
         removed = files.with_paths(paths)
         deleted = deleted_rows(self.spark, snapshot, paths)
         if snapshot.shape.ordering:
             written = rewrite_in_order(self.spark, snapshot, removed, Parts(len(bins), partitions), target_size=target_size)
         else:
-            rewrites = [Rewrite({path: deleted.get(path, Positions()) for path in b.paths}, b.partition, b.size) for b in bins]
-            written = rewrite_files(self.spark, snapshot, rewrites, target_size=target_size)
-        return tuple(written.files), CompactionStatistics(
+            written = rewrite_files(self.spark, snapshot, _rewrites(bins, deleted), target_size=target_size)
+        statistics = CompactionStatistics(
             considered=len(files),
             bins=len(bins),
             partitions=partitions,
@@ -152,8 +156,10 @@ class Compaction:
             vectors=len(deleted),
             rows=sum(len(positions) for positions in deleted.values()),
         )
+        return tuple(written.files), statistics
 
     def _candidates(self, snapshot: Snapshot) -> FileListing:
+        """Return the files that the condition selects. Raises PlanError, UnknownColumn."""
         files = snapshot.files()
         if self.condition is None:
             return files
@@ -164,18 +170,21 @@ class Compaction:
             if snapshot.schema.find(error.name.rsplit(".", 1)[-1]) is None:
                 raise
             if self.by_bounds:
-                return self._holding(snapshot, self.condition)
-            partition = ", ".join(f"`{name}`" for name in snapshot.partition_columns) or "none"
-            raise PlanError(
-                f"{self.operation} {snapshot.name} WHERE takes whole partitions, and `{error.name}` is no partition column "
-                f"(there are: {partition}). Leave WHERE out, or name partition columns only."
-            ) from error
+                return self._candidates_by_bounds(snapshot, self.condition)
+            raise self._no_partition_column(snapshot, error.name) from error
 
-    def _holding(self, snapshot: Snapshot, condition: str) -> FileListing:
-        """The files that may hold a row for which a condition is true, by their bounds."""
+    def _no_partition_column(self, snapshot: Snapshot, column: str) -> PlanError:
+        partition_columns = ", ".join(f"`{name}`" for name in snapshot.partition_columns) or "none"
+        return PlanError(
+            f"{self.operation} {snapshot.name} WHERE takes whole partitions, and `{column}` is no partition column "
+            f"(there are: {partition_columns}). Leave WHERE out, or name partition columns only."
+        )
+
+    def _candidates_by_bounds(self, snapshot: Snapshot, condition: str) -> FileListing:
+        """Return the files that may hold a row for which the condition is true, by their bounds."""
         name = TableName(tuple(snapshot.name.split(".")[-1:]))
         with translated(condition, snapshot.name):
-            # For Spark to judge: a plan leaves out no file for what it does not understand.
+            # Spark reports errors of the condition. A plan ignores a condition that it does not understand.
             schema_of(empty_frame(self.spark, snapshot.schema).alias(name.parts[0]).where(condition))
         plan = plan_delete(Delete(name, None, SqlText(condition)), snapshot)
         files = snapshot.files(plan.bound_columns)
@@ -188,6 +197,19 @@ class Compaction:
         return {**predicate, "zOrderBy": [], "clusterBy": [], "auto": False}
 
 
+def _paths(bins: Sequence[Bin]) -> list[str]:
+    return [path for chosen in bins for path in chosen.paths]
+
+
+def _rewrites(bins: Sequence[Bin], deleted: Mapping[str, Positions]) -> list[Rewrite]:
+    """Return one rewrite for each bin, with the deleted positions of its files."""
+    rewrites = []
+    for chosen in bins:
+        deleted_in_bin = {path: deleted.get(path, Positions()) for path in chosen.paths}
+        rewrites.append(Rewrite(deleted_in_bin, chosen.partition, chosen.size))
+    return rewrites
+
+
 def optimize(
     spark: SparkSession,
     table: Table,
@@ -197,7 +219,10 @@ def optimize(
     *,
     by_bounds: bool = False,
 ) -> tuple[ChangeResult, CompactionStatistics]:
-    """OPTIMIZE: small files and files with many deleted rows are written together. `by_bounds`: see `Compaction`."""
+    """Run OPTIMIZE: write small files and files with many deleted rows together. `by_bounds`: see `Compaction`.
+
+    Raises UnsupportedTableFeature for a clustered table, PlanError, CommitConflict.
+    """
     snapshot = table.snapshot()
     if snapshot.clustering_columns:
         columns = ", ".join(snapshot.clustering_columns)
@@ -210,5 +235,5 @@ def optimize(
 def purge(
     spark: SparkSession, table: Table, condition: str | None, options: CommitOptions = AS_THE_TABLE_SAYS
 ) -> tuple[ChangeResult, CompactionStatistics]:
-    """REORG … APPLY (PURGE): every file with deleted rows is written again without them."""
+    """Run REORG … APPLY (PURGE): rewrite every file with deleted rows without these rows."""
     return Compaction(spark, table, "REORG", bins_to_purge, condition, options).run()

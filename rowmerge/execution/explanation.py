@@ -46,14 +46,14 @@ def explained(spark: SparkSession, snapshot: Snapshot, planned: Planned, source:
     request = Request(spark, snapshot, planned, Timings().measure)
     return [
         *str(plan).splitlines(),
-        *_source(source, planned.reads_table),
+        *_source_lines(source, planned.reads_table),
         *explain_ways(request),
-        *_files(snapshot, plan, request.files),
+        *_file_lines(snapshot, plan, request.files),
         *_checks_and_version(snapshot, plan),
     ]
 
 
-def _files(snapshot: Snapshot, plan: RowPlan, files: TargetFiles) -> Lines:
+def _file_lines(snapshot: Snapshot, plan: RowPlan, files: TargetFiles) -> Lines:
     """Explain which files the statement reads, and what becomes of the files that lose rows."""
     lines = [f"  files: {len(files.candidates)} of {len(files.listing)} may hold rows to change ({_size(files.candidates)})"]
     lines += [f"    {effect}" for effect in _effects_of_conditions(snapshot, plan, files.listing)]
@@ -72,19 +72,28 @@ def _files(snapshot: Snapshot, plan: RowPlan, files: TargetFiles) -> Lines:
 def explained_insert(snapshot: Snapshot, rows: NewRows, source: str, overwrite: Overwrite | None) -> Lines:
     """Explain INSERT INTO, or INSERT OVERWRITE if `overwrite` is given."""
     plan = rows.plan(snapshot)
-    new_rows(rows.source.alias(plan.source.alias if plan.source else ""), plan, plan.clauses)  # Spark analyses the values
-    lines = [f"INSERT {'INTO' if overwrite is None else 'OVERWRITE'} {snapshot.name}", *str(plan).splitlines()[1:]]
-    lines += _source(source, rows.reads_table)
+    source_alias = plan.source.alias if plan.source else ""
+    new_rows(rows.source.alias(source_alias), plan, plan.clauses)  # Spark analyses the values
+    return [
+        f"INSERT {'INTO' if overwrite is None else 'OVERWRITE'} {snapshot.name}",
+        *str(plan).splitlines()[1:],
+        *_source_lines(source, rows.reads_table),
+        *_insert_file_lines(snapshot, rows, overwrite),
+        *_checks_and_version(snapshot, plan),
+    ]
+
+
+def _insert_file_lines(snapshot: Snapshot, rows: NewRows, overwrite: Overwrite | None) -> Lines:
+    """Explain which files an INSERT removes."""
     if overwrite is None:
-        lines.append(f"  files: none of {len(snapshot.files())} is read or leaves")
+        lines = [f"  files: none of {len(snapshot.files())} is read or leaves"]
         if not rows.reads_table:
             lines.append("  commit: a blind append, which meets no conflict but with changes of the definition")
-    elif overwrite.is_dynamic(snapshot):
-        by = ", ".join(f"`{field.name}`" if field.identity else field.told for field in snapshot.shape.partitioning)
-        lines.append(f"  files: of {len(snapshot.files())}, those leave whose partition ({by}) gets a row, which shows when it runs")
-    else:
-        lines.append(_removed_files(snapshot, static_mask(snapshot, rows), if_not_exists=overwrite.if_not_exists))
-    return [*lines, *_checks_and_version(snapshot, plan)]
+        return lines
+    if not overwrite.is_dynamic(snapshot):
+        return [_removed_files(snapshot, static_mask(snapshot, rows), if_not_exists=overwrite.if_not_exists)]
+    by = ", ".join(f"`{field.name}`" if field.identity else field.told for field in snapshot.shape.partitioning)
+    return [f"  files: of {len(snapshot.files())}, those leave whose partition ({by}) gets a row, which shows when it runs"]
 
 
 def _removed_files(snapshot: Snapshot, mask: FileMask, *, if_not_exists: bool = False) -> str:
@@ -117,18 +126,23 @@ def explained_create(
     lines += [f"  column {quote(column.name)} {column.sql_type}" for column in columns]
     if partitioned_by:
         lines.append(f"  partitioned by {', '.join(field.told for field in partitioned_by)}")
-    lines += _source(source, reads_table=False)
+    lines += _source_lines(source, reads_table=False)
+    return [*lines, _effect_on_existing(existing, or_replace=or_replace, if_not_exists=if_not_exists)]
+
+
+def _effect_on_existing(existing: Snapshot | None, *, or_replace: bool, if_not_exists: bool) -> str:
+    """Explain what CREATE TABLE does to the table that has the name, if any."""
     if existing is None:
-        return [*lines, "  the table does not exist: definition and rows become its version 0"]
+        return "  the table does not exist: definition and rows become its version 0"
     if if_not_exists:
-        return [*lines, "  IF NOT EXISTS: the table exists, so nothing will be done"]
+        return "  IF NOT EXISTS: the table exists, so nothing will be done"
     if not or_replace:
-        return [*lines, "  the table exists, so this will be an error"]
+        return "  the table exists, so this will be an error"
     listing = existing.files()
-    return [*lines, f"  files: all {len(listing)} of version {existing.version} leave ({_size(listing)}), its history stays"]
+    return f"  files: all {len(listing)} of version {existing.version} leave ({_size(listing)}), its history stays"
 
 
-def _source(source: str | None, reads_table: bool) -> Lines:
+def _source_lines(source: str | None, reads_table: bool) -> Lines:
     lines = [] if source is None else [f"  source: {source}"]
     if reads_table:
         lines.append("  reads the table that it changes: every row of this version counts as read")

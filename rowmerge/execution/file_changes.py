@@ -22,19 +22,14 @@ if TYPE_CHECKING:
 
 
 def file_changes(spark: SparkSession, snapshot: Snapshot, plan: RowPlan, written: Written, files: TargetFiles) -> tuple[FileChanges, int]:
-    """Return the changes of the target's files, and the number of rows that rewriting copied.
+    """Rewrite files that lost too many rows. Return the changes of the target's files, and the number of rows that rewriting copied.
 
-    Raises RowsMustStay, and what reading deleted rows and rewriting raise.
+    Raises RowsMustStay, and errors of reading deleted rows and of rewriting.
     """
-    touched = written.touched_files(files.to_read)
-    deleted_before = deleted_rows(spark, snapshot, [file.path for file in touched if file.deleted]) if touched else {}
-    deleted: dict[Strategy, dict[str, Positions]] = {strategy: {} for strategy in Strategy}
-    for file in touched:
-        positions = written.positions[spark_path(file.path)] | deleted_before.get(file.path, Positions())
-        newly_deleted = len(positions) - len(deleted_before.get(file.path, ()))
-        deleted[_strategy(snapshot, plan, file, len(positions), newly_deleted)][file.path] = positions
+    touched_files = written.touched_files(files.to_read)
+    deleted = _deleted_by_strategy(spark, snapshot, plan, written, touched_files)
     rewritten = deleted[Strategy.REWRITE]
-    copies = _rewrite(spark, snapshot, [file for file in touched if file.path in rewritten], rewritten)
+    copies = _rewrite(spark, snapshot, [file for file in touched_files if file.path in rewritten], rewritten)
     changes = FileChanges(
         added=(*written.files, *copies),
         removed=(*files.whole.paths, *deleted[Strategy.DROP], *rewritten),
@@ -44,8 +39,22 @@ def file_changes(spark: SparkSession, snapshot: Snapshot, plan: RowPlan, written
     return changes, sum(file.records for file in copies)
 
 
+def _deleted_by_strategy(
+    spark: SparkSession, snapshot: Snapshot, plan: RowPlan, written: Written, files: Sequence[ListedFile]
+) -> dict[Strategy, dict[str, Positions]]:
+    """Choose the strategy of each file that loses rows. Return all deleted positions of the files by strategy and path."""
+    deleted: dict[Strategy, dict[str, Positions]] = {strategy: {} for strategy in Strategy}
+    deleted_before = deleted_rows(spark, snapshot, [file.path for file in files if file.deleted]) if files else {}
+    for file in files:
+        file_deleted_before = deleted_before.get(file.path, Positions())
+        positions = written.positions[spark_path(file.path)] | file_deleted_before
+        newly_deleted = len(positions) - len(file_deleted_before)
+        deleted[_strategy(snapshot, plan, file, len(positions), newly_deleted)][file.path] = positions
+    return deleted
+
+
 def _strategy(snapshot: Snapshot, plan: RowPlan, file: ListedFile, deleted: int, newly_deleted: int) -> Strategy:
-    """Return what becomes of a file that loses rows. Raises RowsMustStay if the table forbids to rewrite it."""
+    """Return whether a file that loses rows is dropped, marked or rewritten. Raises RowsMustStay if the table forbids to rewrite it."""
     blocker = snapshot.shape.rewrite_blocker
     chosen = choose_strategy(
         snapshot.settings.write_mode(plan.operation) if blocker is None else WriteMode.MERGE_ON_READ,

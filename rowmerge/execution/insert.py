@@ -96,34 +96,29 @@ class NewRows:
         return replace(self._plan(shape, schema), evolved_from=snapshot.schema)
 
     def _plan(self, table: TableShape, schema: Struct) -> RowPlan:
+        """Return the plan that inserts every row into a table with this schema."""
         values, side = self.static(table), self.side
         names = insert_columns(
-            schema,
-            self.frame.columns,
-            self.columns,
-            values,
-            by_name=self.by_name,
-            table=table.name,
-            case_sensitive=self.case_sensitive,
+            schema, self.frame.columns, self.columns, values, by_name=self.by_name, table=table.name, case_sensitive=self.case_sensitive
         )
         for name, source_column, source_field in zip(names, side.columns, schema_of(self.frame), strict=True):
             target_field = schema.find(name, case_sensitive=True)
             assert target_field is not None
-            text = f"{backquote(side.alias)}.{backquote(source_column)}"
-            values[name] = self._assigned(text, source_field.type, target_field.type)
+            column_ref = f"{backquote(side.alias)}.{backquote(source_column)}"
+            values[name] = self._cast_text(column_ref, source_field.type, target_field.type)
         return plan_insert(table.name, schema, values, side, table.rules)
 
-    def _assigned(self, text: str, source: DataType, target: DataType) -> str:
-        """Return the SQL text of a value in the type that its fields have in the target."""
+    def _cast_text(self, expression: str, source: DataType, target: DataType) -> str:
+        """Return the SQL text of an expression in the type that its fields have in the target."""
         # Statements that may add nested fields match them by name. Others match them by position.
         type_ = source if self.by_name or self.evolves else match_names_by_position(source, target)
-        return text if type_ == source else f"cast({text} as {sql_name(type_)})"
+        return expression if type_ == source else f"cast({expression} as {sql_name(type_)})"
 
     def write(self, table: TableShape) -> Written:
         """Write the rows as data files of a table that has exactly these columns."""
-        return self.written(self._plan(table, table.schema), table)
+        return self.write_plan(self._plan(table, table.schema), table)
 
-    def written(self, plan: RowPlan, table: TableShape) -> Written:
+    def write_plan(self, plan: RowPlan, table: TableShape) -> Written:
         """Write the rows of a plan as data files. `table` is the table after the statement."""
         return write_outcomes(new_rows(self.source.alias(SOURCE), plan, plan.clauses), WriteRequest(table, Gather.NOT))
 
@@ -195,31 +190,32 @@ def insert(table: Table, rows_for: RowsFor, overwrite: Overwrite | None, options
     Unless the query reads the table itself, INSERT INTO is a blind append: it conflicts only with a change of schema or protocol.
     """
     timings = Timings()
+    return commit_with_retry(table, lambda: _attempt(table, rows_for, overwrite, timings), timings, options)
 
-    def attempt() -> Attempt:
-        with timings.measure("plan"):
-            snapshot = table.snapshot()
-            _check_insertable(snapshot, overwrite)
-            rows = rows_for(snapshot)
-            if overwrite is not None and overwrite.is_skipped(snapshot, rows):
-                return Attempt(snapshot, None, RowCounts())
-            plan = rows.plan(snapshot)
-            table_after = snapshot.shape if plan.new_schema is None else snapshot.evolved(plan.new_schema)
-        with timings.measure("spark"):
-            written = rows.written(plan, table_after)
-        mask = None if overwrite is None else overwrite.removed_files(snapshot, rows, written)
-        removed, reads = _removed(snapshot, mask)
-        change = CommitRequest(
-            "WRITE",
-            parameters={"mode": "Append" if overwrite is None else "Overwrite", "partitionBy": partition_by(snapshot.shape.partitioning)},
-            metrics=insert_metrics(written),
-            files=FileChanges(tuple(written.files), () if removed is None else tuple(removed.paths)),
-            reads=Reads(frozenset(snapshot.files().paths), everything) if rows.reads_table else reads,
-            definition=None if plan.new_schema is None else TableDefinition(schema=table_after.schema),
-        )
-        return Attempt(snapshot, change, row_counts(written, change.files, removed), change.files.added)
 
-    return commit_with_retry(table, attempt, timings, options)
+def _attempt(table: Table, rows_for: RowsFor, overwrite: Overwrite | None, timings: Timings) -> Attempt:
+    """Write the new rows, and return the commit that adds them and removes the overwritten files."""
+    with timings.measure("plan"):
+        snapshot = table.snapshot()
+        _check_insertable(snapshot, overwrite)
+        rows = rows_for(snapshot)
+        if overwrite is not None and overwrite.is_skipped(snapshot, rows):
+            return Attempt(snapshot, None, RowCounts())
+        plan = rows.plan(snapshot)
+        table_after = snapshot.shape if plan.new_schema is None else snapshot.evolved(plan.new_schema)
+    with timings.measure("spark"):
+        written = rows.write_plan(plan, table_after)
+    mask = None if overwrite is None else overwrite.removed_files(snapshot, rows, written)
+    removed, reads = _removed_files(snapshot, mask)
+    change = CommitRequest(
+        "WRITE",
+        parameters={"mode": "Append" if overwrite is None else "Overwrite", "partitionBy": partition_by(snapshot.shape.partitioning)},
+        metrics=insert_metrics(written),
+        files=FileChanges(tuple(written.files), () if removed is None else tuple(removed.paths)),
+        reads=Reads(frozenset(snapshot.files().paths), everything) if rows.reads_table else reads,
+        definition=None if plan.new_schema is None else TableDefinition(schema=table_after.schema),
+    )
+    return Attempt(snapshot, change, row_counts(written, change.files, removed), change.files.added)
 
 
 def _check_insertable(snapshot: Snapshot, overwrite: Overwrite | None) -> None:
@@ -228,7 +224,7 @@ def _check_insertable(snapshot: Snapshot, overwrite: Overwrite | None) -> None:
         raise AppendOnly(snapshot.name, "INSERT OVERWRITE")
 
 
-def _removed(snapshot: Snapshot, mask: FileMask | None) -> tuple[FileListing | None, Reads]:
+def _removed_files(snapshot: Snapshot, mask: FileMask | None) -> tuple[FileListing | None, Reads]:
     """Return the files that leave the table, and what a concurrent commit must not have changed."""
     if mask is None:
         return None, Reads()  # a blind append does not list the files

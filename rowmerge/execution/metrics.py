@@ -11,12 +11,12 @@ from rowmerge.table.snapshots.files import FileChanges, FileListing
 
 
 def row_counts(written: Written, files: FileChanges, whole: FileListing | None = None) -> RowCounts:
-    """Return what a statement did to rows and files. `whole`: the files that it removed unread."""
-    dropped = 0 if whole is None else whole.live_rows
+    """Count the rows and files that a statement changed. `whole`: the files that it removed unread."""
+    rows_of_whole_files = 0 if whole is None else whole.live_rows
     return RowCounts(
         inserted=written.inserted,
         updated=written.updated,
-        deleted=written.touched - written.updated + dropped,
+        deleted=written.touched - written.updated + rows_of_whole_files,
         files_added=len(files.added),
         files_removed=len(files.removed),
         files_marked=len(files.deleted),
@@ -26,8 +26,11 @@ def row_counts(written: Written, files: FileChanges, whole: FileListing | None =
 
 def history_metrics(counts: Mapping[str, int]) -> dict[str, int]:
     """Return the counts of RESTORE or CLONE under the names of the history: `num_copied_files` becomes `numCopiedFiles`."""
-    words = {name: name.split("_") for name in counts}
-    return {first + "".join(map(str.title, others)): counts[name] for name, (first, *others) in words.items()}
+    metrics = {}
+    for name, count in counts.items():
+        first_word, *other_words = name.split("_")
+        metrics[first_word + "".join(map(str.title, other_words))] = count
+    return metrics
 
 
 def insert_metrics(written: Written) -> dict[str, int]:
@@ -38,22 +41,11 @@ def insert_metrics(written: Written) -> dict[str, int]:
 
 def row_metrics(plan: RowPlan, counts: RowCounts, files: FileChanges, *, copied: int, source_rows: int, timings: Timings) -> dict[str, int]:
     """Return the metrics of a row-level statement, under Delta's names. `copied`: unchanged rows of rewritten files."""
-    spark_ms = int(1000 * timings.seconds.get("spark", 0.0))
+    execution_time = {"executionTimeMs": int(1000 * timings.seconds.get("spark", 0.0))}
     if plan.operation == "MERGE":
-        return {
-            "numSourceRows": source_rows,
-            "numTargetRowsInserted": counts.inserted,
-            "numTargetRowsUpdated": counts.updated,
-            "numTargetRowsDeleted": counts.deleted,
-            "numTargetRowsCopied": copied,
-            "numOutputRows": counts.inserted + counts.updated + copied,
-            "numTargetFilesAdded": counts.files_added,
-            "numTargetFilesRemoved": counts.files_removed,
-            "numTargetChangeFilesAdded": len(files.change_rows),
-            "numTargetDeletionVectorsAdded": counts.files_marked,
-            "executionTimeMs": spark_ms,
-        }
-    rows = {"numUpdatedRows": counts.updated} if plan.clauses[0].effect is Effect.UPDATE else {"numDeletedRows": counts.deleted}
+        return {"numSourceRows": source_rows, **_merge_metrics(counts, files, copied), **execution_time}
+    is_update = plan.clauses[0].effect is Effect.UPDATE
+    rows = {"numUpdatedRows": counts.updated} if is_update else {"numDeletedRows": counts.deleted}
     if plan.operation == "WRITE":
         rows["numOutputRows"] = counts.inserted
     return {
@@ -63,5 +55,19 @@ def row_metrics(plan: RowPlan, counts: RowCounts, files: FileChanges, *, copied:
         "numRemovedFiles": counts.files_removed,
         "numAddedChangeFiles": len(files.change_rows),
         "numDeletionVectorsAdded": counts.files_marked,
-        "executionTimeMs": spark_ms,
+        **execution_time,
+    }
+
+
+def _merge_metrics(counts: RowCounts, files: FileChanges, copied: int) -> dict[str, int]:
+    return {
+        "numTargetRowsInserted": counts.inserted,
+        "numTargetRowsUpdated": counts.updated,
+        "numTargetRowsDeleted": counts.deleted,
+        "numTargetRowsCopied": copied,
+        "numOutputRows": counts.inserted + counts.updated + copied,
+        "numTargetFilesAdded": counts.files_added,
+        "numTargetFilesRemoved": counts.files_removed,
+        "numTargetChangeFilesAdded": len(files.change_rows),
+        "numTargetDeletionVectorsAdded": counts.files_marked,
     }

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 def change_rows(
     spark: SparkSession, table: Table, plan_for: Callable[[Snapshot], Planned], options: CommitOptions = AS_THE_TABLE_SAYS
 ) -> ChangeResult:
-    """Plan a row-level statement on the newest version, find and write its rows, and commit; begin again after a conflict.
+    """Plan a row-level statement on the newest version, find and write its rows, and commit. Begin again after a conflict.
 
-    Raises CommitConflict, MultipleSourceRowsMatch, RowsMustStay, and what planning and Spark raise. Nothing is written when it raises.
+    Raises CommitConflict, MultipleSourceRowsMatch, RowsMustStay, and errors of planning and of Spark. Nothing is written when it raises.
     """
     timings = Timings()
 
@@ -38,24 +38,29 @@ def change_rows(
             snapshot = table.snapshot()
             snapshot.check_writable()
             request = Request(spark, snapshot, plan_for(snapshot), timings.measure)
-            if snapshot.shape.rewrite_blocker is not None and request.updates_rows:
-                raise RowsMustStay(request.plan.table, snapshot.shape.rewrite_blocker, "update rows of")
+            _check_updates_allowed(request)
         return _attempt(request, selection.execute(request), timings)
 
     return commit_with_retry(table, attempt, timings, options)
 
 
+def _check_updates_allowed(request: Request) -> None:
+    blocker = request.snapshot.shape.rewrite_blocker
+    if blocker is not None and request.updates_rows:
+        raise RowsMustStay(request.plan.table, blocker, "update rows of")
+
+
 def _attempt(request: Request, result: WayResult, timings: Timings) -> Attempt:
-    """Decide what becomes of the files that lost rows, rewrite those that must be, and assemble the commit."""
+    """Drop, mark or rewrite the files that lost rows, and return the commit of the statement."""
     plan, source = request.plan, result.source
     with discard_on_error(result.written, request.snapshot.shape.filesystem_options), timings.measure("spark"):
-        files, copied = file_changes(request.spark, request.snapshot, plan, result.written, result.files)
+        files, copied_rows = file_changes(request.spark, request.snapshot, plan, result.written, result.files)
     counts = row_counts(result.written, files, result.files.whole)
     source_rows = 0 if source is None else source.rows
     change = CommitRequest(
         plan.operation,
         parameters=plan.parameters,
-        metrics=row_metrics(plan, counts, files, copied=copied, source_rows=source_rows, timings=timings),
+        metrics=row_metrics(plan, counts, files, copied=copied_rows, source_rows=source_rows, timings=timings),
         files=files,
         reads=_reads(request, result),
         definition=None if plan.new_schema is None else TableDefinition(schema=request.table_after.schema),

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from rowmerge.errors import AlreadyExists, AppendOnly, CommitConflict, CommitStateUnknown, RowmergeError
-from rowmerge.execution.commit import AS_THE_TABLE_SAYS, Attempt, CommitOptions, commit_with_retry, replay
+from rowmerge.errors import AlreadyExists, AppendOnly, CommitConflict, CommitStateUnknown
+from rowmerge.execution.commit import AS_THE_TABLE_SAYS, Attempt, CommitOptions, commit_with_retry, discard_if_rejected, replay
 from rowmerge.execution.insert import NewRows, partition_mask
 from rowmerge.execution.metrics import insert_metrics, row_counts
 from rowmerge.execution.result import ChangeResult, RowCounts, Timings
@@ -43,7 +43,8 @@ def create_table(
     first_version = table.creation_version()
     if first_version is not None:
         return _create(table, name, definition, rows, options, first_version)
-    if (replayed := replay(table, options, Timings())) is not None:
+    replayed = replay(table, options, Timings())
+    if replayed is not None:
         return replayed
     if not or_replace:
         raise AlreadyExists(f"The table {name} exists already. Add IF NOT EXISTS or OR REPLACE, or drop it first.")
@@ -53,6 +54,7 @@ def create_table(
 def _create(
     table: Table, name: str, definition: TableDefinition, rows: NewRows | None, options: CommitOptions, first_version: CreationVersion
 ) -> ChangeResult:
+    """Write the rows of a new table and commit its first version. Files of a rejected commit are deleted."""
     timings = Timings()
     shape = table.shape(definition)
     definition = replace(definition, schema=shape.schema)
@@ -65,28 +67,24 @@ def _create(
         files=FileChanges(tuple(written.files)),
         transaction=options.transaction,
     )
-    try:
-        with timings.measure("commit"):
-            outcome = table.create(definition, change, first_version)
-    except RowmergeError:
-        # A table raises RowmergeError only if nothing was committed.
-        discard(written.files, shape.filesystem_options)
-        raise
+    with discard_if_rejected(written.files, shape.filesystem_options), timings.measure("commit"):
+        outcome = table.create(definition, change, first_version)
     match outcome:
         case Committed(version):
             return ChangeResult(version, row_counts(written, change.files), timings)
         case Conflicted(conflict):
             discard(written.files, shape.filesystem_options)
-            return _existing(table, name, conflict, options, timings)
+            return _replay_creation(table, name, conflict, options, timings)
         case Unknown(reason):
             raise CommitStateUnknown(f"It is not known whether {name} was created: {reason}. Look at SHOW TABLES before you run it again.")
 
 
-def _existing(table: Table, name: str, conflict: CommitConflict, options: CommitOptions, timings: Timings) -> ChangeResult:
+def _replay_creation(table: Table, name: str, conflict: CommitConflict, options: CommitOptions, timings: Timings) -> ChangeResult:
     """Return the result of an earlier run of the same transaction that created the table. Raises AlreadyExists otherwise."""
     if not table.exists():
         raise conflict
-    if (replayed := replay(table, options, timings)) is not None:
+    replayed = replay(table, options, timings)
+    if replayed is not None:
         return replayed
     raise AlreadyExists(f"The table {name} was made by somebody else just now. Add IF NOT EXISTS or OR REPLACE.")
 
@@ -95,25 +93,26 @@ def truncate(
     spark: SparkSession, table: Table, partition: Sequence[tuple[str, str | None]] = (), options: CommitOptions = AS_THE_TABLE_SAYS
 ) -> ChangeResult:
     """Remove all files, or those of a partition (pairs of a column and its value as SQL text), by metadata alone."""
+    return _change_metadata(table, lambda snapshot: _truncation(spark, snapshot, partition), options)
 
-    def change_for(snapshot: Snapshot) -> tuple[CommitRequest, RowCounts]:
-        snapshot.check_writable()
-        if snapshot.shape.rules.append_only:
-            raise AppendOnly(snapshot.name, "TRUNCATE")
-        values = static_partition(snapshot.schema, identity_columns(snapshot.shape.partitioning), partition, snapshot.name)
-        mask = partition_mask(spark, snapshot, values)
-        listing = snapshot.files()
-        removed = listing.filter(mask(listing))
-        change = CommitRequest(
-            "TRUNCATE",
-            parameters={"predicate": [f"{name} <=> {text}" for name, text in values.items()]} if values else {},
-            metrics={"numRemovedFiles": len(removed), "numDeletedRows": removed.live_rows},
-            files=FileChanges(removed=tuple(removed.paths)),
-            reads=Reads(frozenset(removed.paths), mask),
-        )
-        return change, RowCounts(deleted=removed.live_rows, files_removed=len(removed))
 
-    return _by_metadata(table, change_for, options)
+def _truncation(spark: SparkSession, snapshot: Snapshot, partition: Sequence[tuple[str, str | None]]) -> tuple[CommitRequest, RowCounts]:
+    """Return the commit that removes the files of a partition. Raises AppendOnly, UnknownColumn, PlanError."""
+    snapshot.check_writable()
+    if snapshot.shape.rules.append_only:
+        raise AppendOnly(snapshot.name, "TRUNCATE")
+    values = static_partition(snapshot.schema, identity_columns(snapshot.shape.partitioning), partition, snapshot.name)
+    mask = partition_mask(spark, snapshot, values)
+    listing = snapshot.files()
+    removed = listing.filter(mask(listing))
+    change = CommitRequest(
+        "TRUNCATE",
+        parameters={"predicate": [f"{name} <=> {text}" for name, text in values.items()]} if values else {},
+        metrics={"numRemovedFiles": len(removed), "numDeletedRows": removed.live_rows},
+        files=FileChanges(removed=tuple(removed.paths)),
+        reads=Reads(frozenset(removed.paths), mask),
+    )
+    return change, RowCounts(deleted=removed.live_rows, files_removed=len(removed))
 
 
 def change_definition(
@@ -137,12 +136,13 @@ def change_definition(
         reads = Reads(frozenset(snapshot.files().paths), everything) if reads_rows else Reads()
         return CommitRequest(operation, parameters=parameters, definition=definition, reads=reads), RowCounts()
 
-    return _by_metadata(table, change_for, options)
+    return _change_metadata(table, change_for, options)
 
 
-def _by_metadata(
+def _change_metadata(
     table: Table, change_for: Callable[[Snapshot], tuple[CommitRequest, RowCounts] | None], options: CommitOptions
 ) -> ChangeResult:
+    """Commit the change that `change_for` derives from the newest snapshot, or nothing if the result is None."""
     timings = Timings()
 
     def attempt() -> Attempt:
@@ -157,29 +157,32 @@ def _by_metadata(
 def _replace(
     table: Table, definition: TableDefinition, rows: NewRows | None, base: Snapshot | None, options: CommitOptions
 ) -> ChangeResult:
+    """Replace the definition and the rows of an existing table in one commit."""
     timings = Timings()
+    if rows is None or not rows.reads_table:
+        return commit_with_retry(table, lambda: _replacement(table, definition, rows, None, timings), timings, options)
     # Rows that the query read from the table itself belong to `base`. They would be wrong in a commit on another version.
-    needs_base = rows is not None and rows.reads_table
+    return commit_with_retry(table, lambda: _replacement(table, definition, rows, base, timings), timings, replace(options, retries=0))
 
-    def attempt() -> Attempt:
-        with timings.measure("plan"):
-            snapshot = base if base is not None and needs_base else table.snapshot()
-            shape = table.shape(definition, snapshot, replace=True)
-        with timings.measure("spark"):
-            written = rows.write(shape) if rows is not None else Written()
-        listing = snapshot.files()
-        change = CommitRequest(
-            "CREATE OR REPLACE TABLE" if rows is None else "CREATE OR REPLACE TABLE AS SELECT",
-            parameters=_parameters(definition),
-            metrics={} if rows is None else insert_metrics(written),
-            files=FileChanges(tuple(written.files), tuple(listing.paths)),
-            reads=Reads(frozenset(listing.paths), everything) if needs_base else Reads(),
-            definition=replace(definition, schema=shape.schema),
-            replace=True,
-        )
-        return Attempt(snapshot, change, row_counts(written, change.files), tuple(written.files))
 
-    return commit_with_retry(table, attempt, timings, replace(options, retries=0) if needs_base else options)
+def _replacement(table: Table, definition: TableDefinition, rows: NewRows | None, base: Snapshot | None, timings: Timings) -> Attempt:
+    """Write the rows, and return the commit that replaces the table on `base`, or on the newest version without `base`."""
+    with timings.measure("plan"):
+        snapshot = table.snapshot() if base is None else base
+        shape = table.shape(definition, snapshot, replace=True)
+    with timings.measure("spark"):
+        written = rows.write(shape) if rows is not None else Written()
+    listing = snapshot.files()
+    change = CommitRequest(
+        "CREATE OR REPLACE TABLE" if rows is None else "CREATE OR REPLACE TABLE AS SELECT",
+        parameters=_parameters(definition),
+        metrics={} if rows is None else insert_metrics(written),
+        files=FileChanges(tuple(written.files), tuple(listing.paths)),
+        reads=Reads(frozenset(listing.paths), everything) if rows is not None and rows.reads_table else Reads(),
+        definition=replace(definition, schema=shape.schema),
+        replace=True,
+    )
+    return Attempt(snapshot, change, row_counts(written, change.files), tuple(written.files))
 
 
 def _parameters(definition: TableDefinition) -> dict[str, object]:

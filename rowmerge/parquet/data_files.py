@@ -114,10 +114,13 @@ class PartitionedWriter:
         file.write(conform(rows, self._spec.schema))
         self._buffered += file.buffered
         if self._buffered > 4 * self._spec.row_group_size:
-            # The largest buffer makes the largest row group.
-            fullest = max(self._open.values(), key=lambda file: file.buffered)
-            self._buffered -= fullest.buffered
-            fullest.flush()
+            self._flush_fullest_file()
+
+    def _flush_fullest_file(self) -> None:
+        # The largest buffer makes the largest row group.
+        fullest = max(self._open.values(), key=lambda file: file.buffered)
+        self._buffered -= fullest.buffered
+        fullest.flush()
 
     def close(self) -> list[FileMessage]:
         """Finish all files, several at once: with partitions they may be thousands."""
@@ -269,26 +272,28 @@ class Leaf:
 
 
 def _leaves(schema: pa.Schema, stored: pa.Schema) -> list[Leaf]:
-    pairs = zip(schema, stored, strict=True)
-    return [leaf for column, held in pairs for leaf in _leaves_of(column.type, held.type, (column.name,), held.name, is_repeated=False)]
+    leaves: list[Leaf] = []
+    for column, stored_column in zip(schema, stored, strict=True):
+        leaves += _leaves_of(column.type, stored_column.type, (column.name,), stored_column.name, is_repeated=False)
+    return leaves
 
 
-def _leaves_of(type_: pa.DataType, held: pa.DataType, path: tuple[str, ...], file_path: str, *, is_repeated: bool) -> Iterator[Leaf]:
-    """Yield the leaves of a column or of a part of one. `held`: its type in the file; `is_repeated`: it is inside a list or map."""
+def _leaves_of(type_: pa.DataType, stored: pa.DataType, path: tuple[str, ...], file_path: str, *, is_repeated: bool) -> Iterator[Leaf]:
+    """Yield the leaves of a column or nested field. `stored`: its type in the file; `is_repeated`: it is inside a list or map."""
     if pa.types.is_struct(type_):
-        for child, held_child in zip(type_, held, strict=True):
-            child_path = f"{file_path}.{held_child.name}"
-            yield from _leaves_of(child.type, held_child.type, (*path, child.name), child_path, is_repeated=is_repeated)
+        for child, stored_child in zip(type_, stored, strict=True):
+            child_path = f"{file_path}.{stored_child.name}"
+            yield from _leaves_of(child.type, stored_child.type, (*path, child.name), child_path, is_repeated=is_repeated)
     elif pa.types.is_list(type_):
-        yield from _leaves_of(type_.value_type, held.value_type, (*path, "element"), f"{file_path}.list.element", is_repeated=True)
+        yield from _leaves_of(type_.value_type, stored.value_type, (*path, "element"), f"{file_path}.list.element", is_repeated=True)
     elif pa.types.is_map(type_):
-        yield from _leaves_of(type_.key_type, held.key_type, (*path, "key"), f"{file_path}.key_value.key", is_repeated=True)
-        yield from _leaves_of(type_.item_type, held.item_type, (*path, "value"), f"{file_path}.key_value.value", is_repeated=True)
+        yield from _leaves_of(type_.key_type, stored.key_type, (*path, "key"), f"{file_path}.key_value.key", is_repeated=True)
+        yield from _leaves_of(type_.item_type, stored.item_type, (*path, "value"), f"{file_path}.key_value.value", is_repeated=True)
     else:
         is_float = pa.types.is_floating(type_)
         # Parquet's statistics leave out NaN, which Spark sorts last. OddFloats finds a NaN in a column, but not inside a struct.
         may_hide_nan = is_float and len(path) > 1
-        is_any_length_binary = pa.types.is_binary(type_) and not pa.types.is_fixed_size_binary(held)
+        is_any_length_binary = pa.types.is_binary(type_) and not pa.types.is_fixed_size_binary(stored)
         yield Leaf(path, file_path, is_float, has_bounds=not (is_repeated or may_hide_nan or is_any_length_binary))
 
 
@@ -316,12 +321,20 @@ def bounds_of(footer: pq.FileMetaData, leaves: Sequence[Leaf], columns: frozense
             continue
         if all(group_statistics.has_null_count for group_statistics in statistics):
             put(nulls, leaf.path, sum(group_statistics.null_count for group_statistics in statistics))
-        with_bounds = [group_statistics for group_statistics in statistics if group_statistics.has_min_max]
-        with_values = [group for group, stats in zip(groups, statistics, strict=True) if stats.null_count != group.num_rows]
-        if with_bounds and len(with_bounds) >= len(with_values):
-            put(lower, leaf.path, min(group_statistics.min for group_statistics in with_bounds))
-            put(upper, leaf.path, max(group_statistics.max for group_statistics in with_bounds))
+        min_max = _min_max(groups, statistics)
+        if min_max is not None:
+            put(lower, leaf.path, min_max[0])
+            put(upper, leaf.path, min_max[1])
     return lower, upper, nulls
+
+
+def _min_max(groups: Sequence[pq.RowGroupMetaData], statistics: Sequence[pq.Statistics]) -> tuple[Any, Any] | None:
+    """Return the minimum and maximum of a leaf, or None if a row group with values has no bounds."""
+    with_bounds = [group_statistics for group_statistics in statistics if group_statistics.has_min_max]
+    with_values = [group for group, stats in zip(groups, statistics, strict=True) if stats.null_count != group.num_rows]
+    if not with_bounds or len(with_bounds) < len(with_values):
+        return None
+    return min(stats.min for stats in with_bounds), max(stats.max for stats in with_bounds)
 
 
 def sizes_of(footer: pq.FileMetaData, leaves: Sequence[Leaf]) -> Values:

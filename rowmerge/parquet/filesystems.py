@@ -16,18 +16,18 @@ _SECRETS = ("access_key", "secret_key", "session_token", "access_token", "accoun
 def filesystem_of(path: str, options: Options) -> tuple[pyarrow.fs.FileSystem, str]:
     """Open the file system of an absolute path. Returns the file system and the path inside it."""
     scheme, _, inner_path = path.partition("://")
-    authority, _, below = inner_path.partition("/")
+    authority, _, key = inner_path.partition("/")
     match scheme:
         case "file":
             return pyarrow.fs.LocalFileSystem(), inner_path
         case "s3" | "s3a" | "s3n":
             return pyarrow.fs.S3FileSystem(**options.get("s3", {})), inner_path
         case "gs":
-            return _gcs(options.get("gs", {})), inner_path
+            return _gcs_filesystem(options.get("gs", {})), inner_path
         case "az" | "azure" | "abfs" | "abfss":
             container, _, host = authority.partition("@")
             account = {"account_name": host.partition(".")[0]} if host else {}
-            return pyarrow.fs.AzureFileSystem(**{**options.get("azure", {}), **account}), f"{container}/{below}"
+            return pyarrow.fs.AzureFileSystem(**{**options.get("azure", {}), **account}), f"{container}/{key}"
     return pyarrow.fs.FileSystem.from_uri(f"{scheme}://{authority}")[0], inner_path
 
 
@@ -38,7 +38,7 @@ def without_secrets(text: str, options: Options) -> str:
     return text
 
 
-def _gcs(arguments: Mapping[str, Any]) -> pyarrow.fs.FileSystem:
+def _gcs_filesystem(arguments: Mapping[str, Any]) -> pyarrow.fs.FileSystem:
     if "access_token" not in arguments:
         return pyarrow.fs.GcsFileSystem(**arguments)
     # The configuration does not state when the token expires. Google rejects an expired token.

@@ -20,14 +20,14 @@ def conform(rows: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 def renamed(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Return rows under the names of a file on every level, with texts and binaries as bytes of one length where the file has those."""
-    columns = [_map_chunks(column, field.type, as_held) for column, field in zip(rows.columns, schema, strict=True)]
+    """Return rows under the names of a file on every level, with its fixed-length types for texts and binaries."""
+    columns = [_map_chunks(column, field.type, as_stored) for column, field in zip(rows.columns, schema, strict=True)]
     return pa.Table.from_arrays(columns, schema=schema)
 
 
-def file_columns(file_schema: pa.Schema, held: pa.Schema, *, by_field_id: bool) -> list[int | None]:
-    """Return the index of each column of `held` in a file, None for a column that the file lacks."""
-    return [_field_index(pa.struct(list(file_schema)), field, by_field_id) for field in held]
+def file_columns(file_schema: pa.Schema, stored: pa.Schema, *, by_field_id: bool) -> list[int | None]:
+    """Return the index of each column of `stored` in a file, None for a column that the file lacks."""
+    return [_field_index(pa.struct(list(file_schema)), field, by_field_id) for field in stored]
 
 
 def has_field_ids(file_schema: pa.Schema) -> bool:
@@ -36,41 +36,45 @@ def has_field_ids(file_schema: pa.Schema) -> bool:
 
 
 def from_file(
-    rows: pa.Table, schema: pa.Schema, held: pa.Schema, *, by_field_id: bool, initial: Mapping[str, pa.Array] | None = None
+    rows: pa.Table, schema: pa.Schema, stored: pa.Schema, *, by_field_id: bool, initial: Mapping[str, pa.Array] | None = None
 ) -> pa.Table:
-    """Return rows of a data file with the table's columns, which the file has under the names, or the field ids, of `held`.
+    """Return rows of a data file with the table's columns, which the file has under the names, or the field ids, of `stored`.
 
     `initial`: the values of columns that the file lacks, as arrays of one value by the table's names. Other lacking columns are NULL.
     """
     columns = []
-    for index, field, stored in zip(file_columns(rows.schema, held, by_field_id=by_field_id), schema, held, strict=True):
-        if index is not None:
-            chunks = [fitted(chunk, field.type, stored.type, by_field_id=by_field_id) for chunk in rows.column(index).chunks]
-            columns.append(pa.chunked_array(chunks, field.type))
-        elif initial is not None and field.name in initial:
-            columns.append(pa.chunked_array([pa.repeat(initial[field.name][0], rows.num_rows)]))
-        else:
-            columns.append(pa.chunked_array([pa.nulls(rows.num_rows, field.type)]))
+    for index, field, stored_field in zip(file_columns(rows.schema, stored, by_field_id=by_field_id), schema, stored, strict=True):
+        if index is None:
+            columns.append(_missing_column(field, rows.num_rows, initial or {}))
+            continue
+        chunks = [fitted(chunk, field.type, stored_field.type, by_field_id=by_field_id) for chunk in rows.column(index).chunks]
+        columns.append(pa.chunked_array(chunks, field.type))
     return pa.Table.from_arrays(columns, schema=schema)
 
 
-def fitted(values: pa.Array, target: pa.DataType, held: pa.DataType, *, by_field_id: bool = False) -> pa.Array:
-    """Return values as `target`. Fields of structs have the names, or the field ids, of `held`, a type of the same shape.
+def _missing_column(field: pa.Field, row_count: int, initial: Mapping[str, pa.Array]) -> pa.ChunkedArray:
+    """Return a column that a file lacks: its initial value in every row, or NULL without one."""
+    values = pa.repeat(initial[field.name][0], row_count) if field.name in initial else pa.nulls(row_count, field.type)
+    return pa.chunked_array([values])
+
+
+def fitted(values: pa.Array, target: pa.DataType, stored: pa.DataType, *, by_field_id: bool = False) -> pa.Array:
+    """Return values as `target`. Fields of structs have the names, or the field ids, of `stored`, a type of the same shape.
 
     Fields that the values lack are NULL. Leaves are cast to wider types, and timestamps to UTC.
     """
-    if values.type.equals(held, check_metadata=by_field_id) and not holds_fixed(held):
-        return values if held.equals(target) else values.view(target)
+    if values.type.equals(stored, check_metadata=by_field_id) and not holds_fixed(stored):
+        return values if stored.equals(target) else values.view(target)
     if pa.types.is_struct(target) and pa.types.is_struct(values.type):
-        return _fitted_struct(values, target, held, by_field_id)
+        return _fitted_struct(values, target, stored, by_field_id)
     if pa.types.is_map(target) and pa.types.is_map(values.type):
-        keys = fitted(values.keys, target.key_type, held.key_type, by_field_id=by_field_id)
-        items = fitted(values.items, target.item_type, held.item_type, by_field_id=by_field_id)
+        keys = fitted(values.keys, target.key_type, stored.key_type, by_field_id=by_field_id)
+        items = fitted(values.items, target.item_type, stored.item_type, by_field_id=by_field_id)
         return _with_child(values, target, pa.StructArray.from_arrays([keys, items], fields=[target.key_field, target.item_field]))
     if pa.types.is_list(target):
         if not pa.types.is_list(values.type):
             values = values.cast(pa.list_(values.type.value_type))
-        return _with_child(values, target, fitted(values.values, target.value_type, held.value_type, by_field_id=by_field_id))
+        return _with_child(values, target, fitted(values.values, target.value_type, stored.value_type, by_field_id=by_field_id))
     return _fitted_leaf(values, target)
 
 
@@ -85,15 +89,15 @@ def _fitted_leaf(values: pa.Array, target: pa.DataType) -> pa.Array:
     return values.cast(target)
 
 
-def _fitted_struct(values: pa.StructArray, target: pa.StructType, held: pa.StructType, by_field_id: bool) -> pa.StructArray:
+def _fitted_struct(values: pa.StructArray, target: pa.StructType, stored: pa.StructType, by_field_id: bool) -> pa.StructArray:
     children = values.flatten()
     fitted_children = []
-    for field, stored in zip(target, held, strict=True):
-        index = _field_index(values.type, stored, by_field_id)
+    for field, stored_field in zip(target, stored, strict=True):
+        index = _field_index(values.type, stored_field, by_field_id)
         if index is None:
             fitted_children.append(pa.nulls(len(values), field.type))
         else:
-            fitted_children.append(fitted(children[index], field.type, stored.type, by_field_id=by_field_id))
+            fitted_children.append(fitted(children[index], field.type, stored_field.type, by_field_id=by_field_id))
     return pa.StructArray.from_arrays(fitted_children, fields=list(target), mask=values.is_null())
 
 
@@ -103,12 +107,12 @@ def _with_child(values: pa.Array, target: pa.DataType, child: pa.Array) -> pa.Ar
     return pa.Array.from_buffers(target, len(values), [values.is_valid().buffers()[1], offsets.buffers()[1]], children=[child])
 
 
-def _field_index(struct: pa.StructType, held: pa.Field, by_field_id: bool) -> int | None:
+def _field_index(struct: pa.StructType, stored: pa.Field, by_field_id: bool) -> int | None:
     """Return the index of a field in a file's struct, None if the struct lacks it."""
     if not by_field_id:
-        index = struct.get_field_index(held.name)
+        index = struct.get_field_index(stored.name)
         return index if index >= 0 else None
-    field_id = _field_id(held)
+    field_id = _field_id(stored)
     return next((index for index, field in enumerate(struct) if _field_id(field) == field_id), None)
 
 
@@ -127,17 +131,17 @@ def holds_fixed(type_: pa.DataType) -> bool:
     return isinstance(type_, pa.BaseExtensionType) or pa.types.is_fixed_size_binary(type_) or any(map(holds_fixed, child_types))
 
 
-def as_held(values: pa.Array, held: pa.DataType) -> pa.Array:
-    """Return values as files hold them: under other names, and with UUID texts and binaries as bytes of one length."""
-    if not holds_fixed(held):
-        return values.view(held)
-    if pa.types.is_struct(held):
-        children = [as_held(child, field.type) for child, field in zip(values.flatten(), held, strict=True)]
-        return pa.StructArray.from_arrays(children, fields=list(held), mask=values.is_null())
-    if pa.types.is_map(held):
-        entries = [as_held(values.keys, held.key_type), as_held(values.items, held.item_type)]
-        return _with_child(values, held, pa.StructArray.from_arrays(entries, fields=[held.key_field, held.item_field]))
-    if pa.types.is_list(held):
-        return _with_child(values, held, as_held(values.values, held.value_type))
-    octets = uuid_bytes(values) if pa.types.is_string(values.type) else values.cast(held)
-    return pa.ExtensionArray.from_storage(held, octets) if isinstance(held, pa.BaseExtensionType) else octets
+def as_stored(values: pa.Array, stored: pa.DataType) -> pa.Array:
+    """Return values in the types of a file: under its names, and with UUID texts and binaries as bytes of one length."""
+    if not holds_fixed(stored):
+        return values.view(stored)
+    if pa.types.is_struct(stored):
+        children = [as_stored(child, field.type) for child, field in zip(values.flatten(), stored, strict=True)]
+        return pa.StructArray.from_arrays(children, fields=list(stored), mask=values.is_null())
+    if pa.types.is_map(stored):
+        entries = [as_stored(values.keys, stored.key_type), as_stored(values.items, stored.item_type)]
+        return _with_child(values, stored, pa.StructArray.from_arrays(entries, fields=[stored.key_field, stored.item_field]))
+    if pa.types.is_list(stored):
+        return _with_child(values, stored, as_stored(values.values, stored.value_type))
+    octets = uuid_bytes(values) if pa.types.is_string(values.type) else values.cast(stored)
+    return pa.ExtensionArray.from_storage(stored, octets) if isinstance(stored, pa.BaseExtensionType) else octets

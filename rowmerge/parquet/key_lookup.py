@@ -100,13 +100,21 @@ def _find_rows(file: LookedUpFile, columns: pa.Schema, keys: SourceKeys) -> list
     rows_by_group = []
     with open_data_file(file.path, file.filesystem_options, by_field_id=file.held.by_field_id) as source:
         for matches in _matching_rows(source, file, key_columns, keys):
-            tables = [matches.keys.take(pa.array(matches.indexes))]
-            if len(other_columns.schema):
-                tables.append(_read_row_group(source, matches.group, other_columns, file).take(pa.array(matches.indexes)))
-            values = {name: table[name] for table in tables for name in table.column_names}
-            rows = pa.Table.from_arrays([values[name] for name in columns.names], schema=columns)
-            rows_by_group.append((rows, matches.indexes + matches.start))
+            rows = _take_rows(source, file, matches, other_columns)
+            ordered_columns = [rows[name] for name in columns.names]
+            rows_by_group.append((pa.Table.from_arrays(ordered_columns, schema=columns), matches.indexes + matches.start))
     return rows_by_group
+
+
+def _take_rows(source: pq.ParquetFile, file: LookedUpFile, matches: _RowGroupMatches, other_columns: _Columns) -> pa.Table:
+    """Return the matching rows of a row group: their key columns, then the other columns, which are read now."""
+    indexes = pa.array(matches.indexes)
+    rows = matches.keys.take(indexes)
+    if len(other_columns.schema):
+        other_values = _read_row_group(source, matches.group, other_columns, file).take(indexes)
+        for column in other_columns.schema:
+            rows = rows.append_column(column, other_values[column.name])
+    return rows
 
 
 def find_positions(file: LookedUpFile, columns: pa.Schema, keys: SourceKeys, *, with_numbers: bool) -> tuple[Positions, Numbers]:
@@ -168,18 +176,18 @@ def _columns(pairs: Sequence[tuple[pa.Field, pa.Field]]) -> _Columns:
 def _read_row_group(source: pq.ParquetFile, group: int, columns: _Columns, file: LookedUpFile) -> pa.Table:
     """Read columns of a row group. A column that the file lacks is NULL or the partition value."""
     file_schema, by_field_id = source.schema_arrow, file.held.by_field_id
-    places = file_columns(file_schema, columns.stored, by_field_id=by_field_id)
-    names = [file_schema.field(place).name for place in places if place is not None]
+    file_indexes = file_columns(file_schema, columns.stored, by_field_id=by_field_id)
+    names = [file_schema.field(index).name for index in file_indexes if index is not None]
     row_count = source.metadata.row_group(group).num_rows
     if names:
         rows = source.read_row_group(group, names, use_threads=len(names) > 1)
         rows = from_file(rows, columns.schema, columns.stored, by_field_id=by_field_id)
     else:
         rows = pa.table([pa.nulls(row_count, column.type) for column in columns.schema], schema=columns.schema)
-    for place, column in enumerate(columns.schema):
+    for index, column in enumerate(columns.schema):
         if column.name in file.held.outside:
-            value = pa.scalar(file.partition.get(column.name), column.type)
-            rows = rows.set_column(place, column, pa.repeat(value, row_count))
+            partition_value = pa.scalar(file.partition.get(column.name), column.type)
+            rows = rows.set_column(index, column, pa.repeat(partition_value, row_count))
     return rows
 
 

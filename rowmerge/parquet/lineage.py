@@ -22,18 +22,19 @@ class FilesLineage:
 
     origins: dict[str, tuple[int | None, int]] = field(default_factory=dict)
 
-    def moved(self, paths: pa.Array, positions: pa.Array, held: tuple[pa.Array, pa.Array]) -> tuple[pa.Array, pa.Array]:
+    def ids_and_versions(self, paths: pa.Array, positions: pa.Array, stored: tuple[pa.Array, pa.Array]) -> tuple[pa.Array, pa.Array]:
         """Return the ids of rows, and the versions that last changed them, by their paths and positions in files.
 
-        `held`: the ids and versions that the files hold, NULL for a row that has those which follow from its file.
+        `stored`: the hidden columns of the rows. A NULL stands for the value that follows from the file.
         """
-        held_ids, held_versions = held
+        stored_ids, stored_versions = stored
         encoded = pc.dictionary_encode(paths)
         origins = [self.origins.get(path, (None, 0)) for path in encoded.dictionary.to_pylist()]
         first_ids = pc.take(pa.array([first_id for first_id, _ in origins], pa.int64()), encoded.indices)
         file_versions = pc.take(pa.array([version for _, version in origins], pa.int64()), encoded.indices)
-        ids = pc.coalesce(held_ids, pc.add(first_ids, positions.cast(pa.int64())))
-        return ids, pc.if_else(pc.is_valid(ids), pc.coalesce(held_versions, file_versions), pa.scalar(None, pa.int64()))
+        ids = pc.coalesce(stored_ids, pc.add(first_ids, positions.cast(pa.int64())))
+        versions = pc.coalesce(stored_versions, file_versions)
+        return ids, pc.if_else(pc.is_valid(ids), versions, pa.scalar(None, pa.int64()))
 
 
 def with_lineage(rows: pa.Table, ids: pa.Array, versions: pa.Array) -> pa.Table:

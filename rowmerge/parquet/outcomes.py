@@ -66,17 +66,14 @@ class OutcomeTask:
         self._reads: dict[str, BitMap64] = {}
         self._sources = BitMap64()
 
-    def take(self, table: pa.Table) -> None:
-        """Process one batch of outcome rows, not empty."""
+    def write(self, table: pa.Table) -> None:
+        """Write the new rows and the change rows of one batch of outcome rows, not empty, and collect its positions and ordinals."""
         action = table[self._columns.action].combine_chunks()
         if self._columns.source is not None:
             self._sources.update(pc.drop_null(table[self._columns.source]).to_numpy())
         if self._columns.file is not None:
-            self._note_reads(table, action)
-            is_new = self._note_positions(table, pc.or_(pc.equal(action, UPDATE), pc.equal(action, DELETE)))
-            if self._changes is not None and self._columns.before:
-                change_type = pc.if_else(pc.equal(action, UPDATE), "update_preimage", "delete")
-                self._write_changes(table.select(self._columns.before), change_type, is_new)
+            self._collect_reads(table, action)
+            self._replace_target_rows(table, action)
         self._write_new_rows(table, action)
 
     def close(self) -> TaskMessage:
@@ -94,17 +91,26 @@ class OutcomeTask:
         """Close all files. Returns their paths, for the caller to delete."""
         return self._writer.abort() + ([] if self._changes is None else self._changes.abort())
 
-    def _note_reads(self, table: pa.Table, action: pa.Array) -> None:
-        """Note the positions of matched rows that stay unchanged: they keep their source rows from being inserted."""
+    def _collect_reads(self, table: pa.Table, action: pa.Array) -> None:
+        """Collect the positions of matched rows that stay unchanged: they keep their source rows from being inserted."""
         if self._columns.source is None:
             return
-        has_source, has_target = (pc.is_valid(table[name].combine_chunks()) for name in (self._columns.source, self._columns.file))
+        has_source = pc.is_valid(table[self._columns.source].combine_chunks())
+        has_target = pc.is_valid(table[self._columns.file].combine_chunks())
         is_read = pc.and_(pc.equal(action, NONE), pc.and_(has_source, has_target))
         for path, _, positions in _rows_by_file(table.select([self._columns.file, self._columns.position]).filter(is_read)):
             self._reads.setdefault(path, BitMap64()).update(positions)
 
-    def _note_positions(self, table: pa.Table, is_replaced: pa.Array) -> pa.Array:
-        """Note the positions of replaced rows. Returns True for each row whose position was not noted before."""
+    def _replace_target_rows(self, table: pa.Table, action: pa.Array) -> None:
+        """Collect the positions of updated and deleted rows, and write the old values of these rows as change rows."""
+        is_update = pc.equal(action, UPDATE)
+        is_new = self._collect_positions(table, pc.or_(is_update, pc.equal(action, DELETE)))
+        if self._changes is not None and self._columns.before:
+            change_type = pc.if_else(is_update, "update_preimage", "delete")
+            self._write_changes(table.select(self._columns.before), change_type, is_new)
+
+    def _collect_positions(self, table: pa.Table, is_replaced: pa.Array) -> pa.Array:
+        """Collect the positions of replaced rows. Return True for the first row of each position."""
         is_new = np.zeros(table.num_rows, dtype=bool)
         indexes = np.flatnonzero(is_replaced.to_numpy(zero_copy_only=False))
         addresses = table.select([self._columns.file, self._columns.position]).take(pa.array(indexes))
@@ -113,25 +119,24 @@ class OutcomeTask:
             self._positions[path] |= new_positions
             if len(new_positions) < len(positions):
                 self._message.repeated += len(positions) - len(new_positions)
-                distinct, first_row = np.unique(positions, return_index=True)
-                file_rows = file_rows[first_row[np.isin(distinct, np.array(new_positions.to_array(), dtype=np.uint64))]]
+                file_rows = file_rows[_first_occurrences(positions, new_positions)]
             is_new[indexes[file_rows]] = True
         return pa.array(is_new)
 
     def _write_new_rows(self, table: pa.Table, action: pa.Array) -> None:
-        """Count and write the rows that an action makes, and write their new values as change rows."""
-        updates, inserts, moves = (pc.sum(pc.equal(action, kind)).as_py() or 0 for kind in (UPDATE, INSERT, MOVE))
-        self._message.updated += updates
-        self._message.inserted += inserts
-        written_count = updates + inserts + moves
+        """Write and count the updated, inserted and moved rows, and write their new values as change rows."""
+        self._message.updated += _count(pc.equal(action, UPDATE))
+        self._message.inserted += _count(pc.equal(action, INSERT))
+        is_written = pc.is_in(action, value_set=pa.array([UPDATE, INSERT, MOVE], action.type))
+        written_count = _count(is_written)
         if not written_count:
             return
-        is_written = pc.is_in(action, value_set=pa.array([UPDATE, INSERT, MOVE], action.type))
-        rows = table.select(self._columns.after)
-        data = self._with_lineage(rows.rename_columns(list(self._writer.names)), table, action)
-        self._writer.write(data.filter(is_written) if written_count < table.num_rows else data)
+        new_rows = table.select(self._columns.after)
+        file_rows = self._with_lineage(new_rows.rename_columns(list(self._writer.names)), table, action)
+        self._writer.write(file_rows.filter(is_written) if written_count < table.num_rows else file_rows)
         if self._changes is not None:
-            self._write_changes(rows, pc.if_else(pc.equal(action, UPDATE), "update_postimage", "insert"), is_written)
+            change_type = pc.if_else(pc.equal(action, UPDATE), "update_postimage", "insert")
+            self._write_changes(new_rows, change_type, is_written)
 
     def _with_lineage(self, rows: pa.Table, table: pa.Table, action: pa.Array) -> pa.Table:
         """Add the hidden columns: updated rows keep their ids, and moved rows also the version of their last change."""
@@ -139,9 +144,9 @@ class OutcomeTask:
         if files_lineage is None:
             return rows
         assert columns.file is not None and columns.position is not None and columns.lineage is not None
-        held_ids, held_versions = (table[name].combine_chunks() for name in columns.lineage)
-        paths, positions = table[columns.file].combine_chunks(), table[columns.position].combine_chunks()
-        ids, versions = files_lineage.moved(paths, positions, (held_ids, held_versions))
+        names = (columns.file, columns.position, *columns.lineage)
+        paths, positions, stored_ids, stored_versions = (table[name].combine_chunks() for name in names)
+        ids, versions = files_lineage.ids_and_versions(paths, positions, (stored_ids, stored_versions))
         null = pa.scalar(None, pa.int64())
         keeps_id = pc.is_in(action, value_set=pa.array([UPDATE, MOVE], action.type))
         return with_lineage(rows, pc.if_else(keeps_id, ids, null), pc.if_else(pc.equal(action, MOVE), versions, null))
@@ -152,6 +157,17 @@ class OutcomeTask:
         changes = rows.append_column("type", change_type).filter(is_written)
         if changes.num_rows:
             self._changes.write(changes.rename_columns(list(self._changes.names)))
+
+
+def _count(mask: pa.Array) -> int:
+    return pc.sum(mask).as_py() or 0
+
+
+def _first_occurrences(positions: np.ndarray[Any, Any], new_positions: BitMap64) -> np.ndarray[Any, Any]:
+    """Return the index of the first occurrence of each new position."""
+    distinct, first_indexes = np.unique(positions, return_index=True)
+    is_new = np.isin(distinct, np.array(new_positions.to_array(), dtype=np.uint64))
+    return first_indexes[is_new]
 
 
 def _rows_by_file(addresses: pa.Table) -> Iterator[tuple[str, np.ndarray[Any, Any], np.ndarray[Any, Any]]]:

@@ -14,7 +14,7 @@ import pandas as pd  # type: ignore[import-untyped]
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rowmerge.parquet.fitting import as_held, holds_fixed
+from rowmerge.parquet.fitting import as_stored, holds_fixed
 from rowmerge.parquet.transforms import folder_text, transformed
 
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
@@ -41,12 +41,7 @@ def split_by_partition(rows: pa.Table, keys: Sequence[PartitionKey], *, empty_is
     `empty_is_null`: an empty string and NULL are one partition value, as in Delta's log.
     """
     columns = [_partition_values(rows, key, empty_is_null) for key in keys]
-    partitions = np.zeros(rows.num_rows, dtype=np.int64)
-    for column in columns:
-        encoded = pc.dictionary_encode(column, null_encoding="encode")
-        codes = partitions * max(len(encoded.dictionary), 1) + encoded.indices.to_numpy(zero_copy_only=False)
-        # Partitions are numbered again after each key: the product of many dictionaries' sizes would not fit into an integer.
-        partitions = np.unique(codes, return_inverse=True)[1]
+    partitions = _partition_numbers(columns, rows.num_rows)
     order = np.argsort(partitions, kind="stable")
     ends = np.cumsum(np.bincount(partitions)).tolist()
     for start, end in pairwise([0, *ends]):
@@ -55,13 +50,24 @@ def split_by_partition(rows: pa.Table, keys: Sequence[PartitionKey], *, empty_is
         yield values, rows.take(pa.array(order[start:end]))
 
 
+def _partition_numbers(columns: Sequence[pa.Array], row_count: int) -> np.ndarray[Any, Any]:
+    """Return the number of each row's partition, counted from 0. Rows with equal values in all columns have one number."""
+    partitions = np.zeros(row_count, dtype=np.int64)
+    for column in columns:
+        encoded = pc.dictionary_encode(column, null_encoding="encode")
+        codes = partitions * max(len(encoded.dictionary), 1) + encoded.indices.to_numpy(zero_copy_only=False)
+        # Partitions are numbered again after each key: the product of many dictionaries' sizes would not fit into an integer.
+        partitions = np.unique(codes, return_inverse=True)[1]
+    return partitions
+
+
 def _partition_values(rows: pa.Table, key: PartitionKey, empty_is_null: bool) -> pa.Array:
     if not key.source:
         return pa.nulls(rows.num_rows, key.type)
     column = rows[key.source[0]].combine_chunks()
     if len(key.source) > 1:
         column = pc.struct_field(column, list(key.source[1:]))
-    column = as_held(column, key.type) if holds_fixed(key.type) else column.cast(key.type)
+    column = as_stored(column, key.type) if holds_fixed(key.type) else column.cast(key.type)
     if empty_is_null and pa.types.is_string(key.type):
         column = pc.if_else(pc.equal(column, ""), pa.scalar(None, key.type), column)
     return transformed(column, key.transform)

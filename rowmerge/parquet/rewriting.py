@@ -21,8 +21,8 @@ def write_live_rows(
 ) -> list[FileMessage]:
     """Write the live rows of files of one partition into new files, in their order. `deleted`: the deleted positions by path.
 
-    If the files hold the columns that divide rows, the rows are divided again, because the table's partitioning may have changed since.
-    `delete` deletes the new files after a failure.
+    If the files contain the partition columns, the rows are divided again, because the table's partitioning may have changed since.
+    `delete` deletes the new files after a failure. Returns one message for each new file.
     """
     writer = PartitionedWriter(spec)
     try:
@@ -49,14 +49,18 @@ def _live_rows(spec: WriteSpec, path: str, deleted: BitMap64, partition: dict[st
         if spec.lineage is not None:
             rows = _with_lineage(spec.lineage, path, rows, start)
         rows = _with_partition_values(rows, held.outside, partition)
-        end = start + batch.num_rows
-        first, last = np.searchsorted(deleted_positions, [start, end])
-        if first < last:
-            is_live = np.ones(batch.num_rows, dtype=bool)
-            is_live[deleted_positions[first:last] - start] = False
-            rows = rows.filter(pa.array(is_live))
-        yield rows
-        start = end
+        yield _without_deleted(rows, start, deleted_positions)
+        start += batch.num_rows
+
+
+def _without_deleted(rows: pa.Table, start: int, deleted_positions: np.ndarray[Any, Any]) -> pa.Table:
+    """Return the live rows of a batch. `start`: the position of its first row; `deleted_positions`: sorted positions of the file."""
+    first, end = np.searchsorted(deleted_positions, [start, start + rows.num_rows])
+    if first == end:
+        return rows
+    is_live = np.ones(rows.num_rows, dtype=bool)
+    is_live[deleted_positions[first:end] - start] = False
+    return rows.filter(pa.array(is_live))
 
 
 def _with_partition_values(rows: pa.Table, names: Sequence[str], partition: dict[str, Any]) -> pa.Table:
@@ -70,8 +74,8 @@ def _with_partition_values(rows: pa.Table, names: Sequence[str], partition: dict
 def _with_lineage(lineage: FilesLineage, path: str, rows: pa.Table, start: int) -> pa.Table:
     paths = pa.repeat(pa.scalar(path, pa.string()), rows.num_rows)
     positions = pa.array(np.arange(start, start + rows.num_rows, dtype=np.int64))
-    held = (rows[ROW_ID].combine_chunks(), rows[CHANGED_IN].combine_chunks())
-    return with_lineage(rows, *lineage.moved(paths, positions, held))
+    stored = (rows[ROW_ID].combine_chunks(), rows[CHANGED_IN].combine_chunks())
+    return with_lineage(rows, *lineage.ids_and_versions(paths, positions, stored))
 
 
 def _batches(held: HeldColumns, path: str, filesystem_options: Options) -> Iterator[pa.RecordBatch]:

@@ -101,19 +101,20 @@ class SourceKeys:
         Numbers are equal for equal keys, and from 0 to below the number of source rows. Without combinations, each of several columns is
         looked up alone, and the numbers are those of the first column.
         """
-        first, *others = self.columns
-        if self.combinations is not None and (offset := self._shared_offset(rows)) is not None:
+        first, *other_columns = self.columns
+        offset = None if self.combinations is None else self._shared_offset(rows)
+        if self.combinations is not None and offset is not None:
             return self._find_in_partition(rows[first.name], offset, self.combinations)
         indexes, numbers = _present(first.codes(rows[first.name]))
-        for column, weight in zip(others, self._weights[1:], strict=True):
-            kept, codes = _present(column.codes(rows[column.name].take(pa.array(indexes))))
-            indexes, numbers = indexes[kept], numbers[kept]
+        for column, weight in zip(other_columns, self._weights[1:], strict=True):
+            matches, codes = _present(column.codes(rows[column.name].take(pa.array(indexes))))
+            indexes, numbers = indexes[matches], numbers[matches]
             if self.combinations is not None:
                 numbers = numbers + codes * weight
         if self.combinations is None:
             return indexes, numbers
-        kept, places = _present(_index_in_sorted(numbers, self.combinations))
-        return indexes[kept], places
+        matches, combination_indexes = _present(_index_in_sorted(numbers, self.combinations))
+        return indexes[matches], combination_indexes
 
     def source_numbers(self) -> Numbers:
         """Return the number of the key of each source row, as in `find_rows`, and -1 for a row that matches nothing. Keys must be exact."""

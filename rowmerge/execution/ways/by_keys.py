@@ -44,25 +44,19 @@ if TYPE_CHECKING:
 
 
 def run(request: Request) -> WayResult | NotApplicable:
-    """Look up the target rows that match, and write what the source makes of them and of its rows without a match."""
-    most_keys = MAX_KEYS_WITHOUT_JOIN if request.is_driver_the_cluster else 0
-    source = request.source.rows(request.key_pairs, most_keys=most_keys, prepare=_preparation(request))
+    """Look up the target rows that match, and write the rows that the clauses make of them and of the source rows without a match."""
+    max_keys = MAX_KEYS_WITHOUT_JOIN if request.is_driver_the_cluster else 0
+    source = request.source.rows(request.key_pairs, most_keys=max_keys, prepare=_prepare_function(request))
     files = request.files_for(source)
     matches = find_matches(request, files, source)
     if matches is None:
         return NotApplicable(INEXACT)
-    if request.inserts_every_source_row:
-        written = _write_every_row(request, source)
-        replace_matches(request, written, matches)
-    elif requires_one_to_one(request):
-        written = _change_matches(request, matches, source)
-    else:
-        written = _delete_or_keep_matches(request, matches, source)
+    written = _write_rows(request, matches, source)
     return WayResult(written, files, source, deciding_rows(request, written, files), matching_files(request, source))
 
 
-def _preparation(request: Request) -> Prepare | None:
-    """Return what makes table rows of source rows before matches are known, or None if their values depend on a match.
+def _prepare_function(request: Request) -> Prepare | None:
+    """Return the function that makes table rows of source rows before matches are known, or None if the values depend on a match.
 
     A rule could reject a row that the statement does not write. So rows are only prepared if no rule exists or all rows are written.
     """
@@ -73,7 +67,18 @@ def _preparation(request: Request) -> Prepare | None:
     return lambda rows, key_names: rows_either_way(rows, request.plan, values, key_names)
 
 
-def _write_every_row(request: Request, source: Source) -> Written:
+def _write_rows(request: Request, matches: KeyMatches, source: Source) -> Written:
+    """Write the new rows, and mark the matching target rows that the clauses replace or delete."""
+    if request.inserts_every_source_row:
+        written = _write_every_source_row(request, source)
+        replace_matches(request, written, matches)
+        return written
+    if requires_one_to_one(request):
+        return _change_matches(request, matches, source)
+    return _delete_or_keep_matches(request, matches, source)
+
+
+def _write_every_source_row(request: Request, source: Source) -> Written:
     if source.prepared is not None:
         return write_prepared(source, request.table_after, None)
     return _write(request, unmatched_rows(request.plan, source, BitMap64()), source)
@@ -93,21 +98,28 @@ def _delete_or_keep_matches(request: Request, matches: KeyMatches, source: Sourc
 
 
 def _change_matches(request: Request, matches: KeyMatches, source: Source) -> Written:
-    """Write what the source makes of each matching row, and its new rows. A match that no clause changes stays."""
+    """Write the changed values of each matching row, and the new rows of the source. A match that no clause changes stays."""
     assert request.plan.source is not None
     if source.prepared is not None:
         written = write_prepared(source, request.table_after, matches.sources)
     else:
         rows = source.marked(matches.sources).alias(request.plan.source.alias)
         written = _write(request, met_or_new_rows(rows, request.plan), source)
-    changing_sources = ordinal_array(written.sources).to_numpy()
-    for path, positions in matches.positions.items():
-        is_changed = np.isin(matches.source_of[path], changing_sources)
-        matched_positions = np.array(positions.to_array(), dtype=np.uint64)
-        for positions_by_path, is_chosen in ((written.positions, is_changed), (written.reads, ~is_changed)):
-            if is_chosen.any():
-                positions_by_path[path] = Positions(matched_positions[is_chosen])
+    _add_matched_positions(written, matches)
     return written
+
+
+def _add_matched_positions(written: Written, matches: KeyMatches) -> None:
+    """Add each matching row to `written`: as changed if its source row changes it, else as read."""
+    changing_sources = ordinal_array(written.sources).to_numpy()
+    for path, bitmap in matches.positions.items():
+        positions = np.array(bitmap.to_array(), dtype=np.uint64)
+        is_changed = np.isin(matches.source_of[path], changing_sources)
+        changed, unchanged = positions[is_changed], positions[~is_changed]
+        if len(changed):
+            written.positions[path] = Positions(changed)
+        if len(unchanged):
+            written.reads[path] = Positions(unchanged)
 
 
 def _write(request: Request, rows: DataFrame, source: Source) -> Written:

@@ -7,7 +7,7 @@ from rowmerge.execution.ways.row_writing import scan_target, write_join
 from rowmerge.execution.ways.way import Reason, Way, WayResult
 
 
-def applies(_: Request) -> Reason | None:
+def why_not_applicable(_: Request) -> Reason | None:
     return None
 
 
@@ -18,4 +18,4 @@ def run(request: Request) -> WayResult:
     return write_join(request, files, source, scan_target(request, files, source))
 
 
-WAY = Way("join", applies, run)
+WAY = Way("join", why_not_applicable, run)

@@ -31,7 +31,8 @@ def why_keys_do_not_find_rows(request: Request) -> Reason | None:
 
 def why_rows_are_needed(request: Request) -> Reason | None:
     """Return why the statement needs more of the matching target rows than their positions, or None if positions suffice."""
-    if (reason := why_keys_do_not_find_rows(request)) is not None:
+    reason = why_keys_do_not_find_rows(request)
+    if reason is not None:
         return reason
     if request.lineage is not None:
         return Reason("updated rows keep their row ids")
@@ -50,7 +51,8 @@ def find_matches(request: Request, files: TargetFiles, source: Source) -> KeyMat
     if not len(files.to_read) or not source.rows:
         return KeyMatches({})
     one_to_one = requires_one_to_one(request)
-    with_sources = not request.inserts_every_source_row and (one_to_one or request.plan.source_rows is SourceRows.UNMATCHED)
+    depends_on_match = one_to_one or request.plan.source_rows is SourceRows.UNMATCHED
+    with_sources = depends_on_match and not request.inserts_every_source_row
     table = request.plan.table
     return find_key_matches(request.spark, request.snapshot, table, files.to_read, source, one_to_one=one_to_one, with_sources=with_sources)
 

@@ -10,11 +10,13 @@ from rowmerge.parquet.key_lookup import FOUND_ROWS
 from rowmerge.plan.row_plan import SourceRows
 from rowmerge.spark.matching.joins import join_looked_up
 from rowmerge.spark.matching.key_lookup import FEW_KEYS, rows_by_keys, skips_pages_instead
-from rowmerge.spark.source.source import MAX_LOOKED_UP_KEYS
+from rowmerge.spark.source.source import MAX_LOOKED_UP_KEYS, Source
+from rowmerge.table.snapshots.files import FileListing
 
 
-def applies(request: Request) -> Reason | None:
-    if (reason := why_keys_do_not_find_rows(request)) is not None:
+def why_not_applicable(request: Request) -> Reason | None:
+    reason = why_keys_do_not_find_rows(request)
+    if reason is not None:
         return reason
     if request.plan.source_rows is SourceRows.ALL:
         return Reason("the statement inserts every source row")
@@ -24,9 +26,10 @@ def applies(request: Request) -> Reason | None:
 
 
 def run(request: Request) -> WayResult | NotApplicable:
-    """Look up the rows, and join them. All columns that the statement needs come with the rows."""
+    """Look up the target rows that have a key of the source, with all columns that the statement needs, and join the source to them."""
     assert request.needed_columns is not None
-    source = request.source.rows(request.key_pairs, most_keys=MAX_LOOKED_UP_KEYS if request.is_driver_the_cluster else 0)
+    max_keys = MAX_LOOKED_UP_KEYS if request.is_driver_the_cluster else 0
+    source = request.source.rows(request.key_pairs, most_keys=max_keys)
     if not source.rows:
         return NotApplicable(Reason("the source has no rows"))
     if skips_pages_instead(request.snapshot, source, request.needed_columns):
@@ -34,23 +37,22 @@ def run(request: Request) -> WayResult | NotApplicable:
     files = request.files_for(source)
     if not len(files.to_read):
         return NotApplicable(Reason("no file can hold a match"))
-    rows = rows_by_keys(
-        request.spark,
-        request.snapshot,
-        request.plan.table,
-        files.to_read,
-        source,
-        column_names=request.needed_columns,
-        lineage=request.lineage is not None,
-    )
-    if rows is None:
+    target = _look_up_target(request, files.to_read, source, request.needed_columns)
+    if target is None:
         return NotApplicable(Reason("the rows with a key are too many, or Arrow cannot compare or read them as Spark does"))
-    return write_join(request, files, source, TargetRows(rows.frame, join_looked_up(request.plan), rows.paths))
+    return write_join(request, files, source, target)
+
+
+def _look_up_target(request: Request, files: FileListing, source: Source, columns: frozenset[str]) -> TargetRows | None:
+    """Return the rows of the files that have a key of the source, or None if Spark must read the files."""
+    table, lineage = request.plan.table, request.lineage is not None
+    rows = rows_by_keys(request.spark, request.snapshot, table, files, source, column_names=columns, lineage=lineage)
+    return None if rows is None else TargetRows(rows.frame, join_looked_up(request.plan), rows.paths)
 
 
 WAY = Way(
     "lookup",
-    applies,
+    why_not_applicable,
     run,
     unless=f"the source has at most {FEW_KEYS} rows and columns beside the keys are needed, more than {FOUND_ROWS:,} target rows have a "
     "key, or Arrow cannot compare the keys as Spark does",

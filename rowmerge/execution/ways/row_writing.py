@@ -54,9 +54,9 @@ def scan_target(request: Request, files: TargetFiles, source: Source) -> TargetR
 
 
 def write_join(request: Request, files: TargetFiles, source: Source, target: TargetRows) -> WayResult:
-    """Join the source to the target, and write what the clauses make of the joined rows and of source rows without a match.
+    """Join the source to the target, and write the rows that the clauses make of the joined rows and of source rows without a match.
 
-    Raises MultipleSourceRowsMatch, UnknownColumn, TypeMismatch, and what Spark raises. Nothing is left behind when it raises.
+    Raises MultipleSourceRowsMatch, UnknownColumn, TypeMismatch, and errors of Spark. After an error, the written files are deleted.
     """
     plan, has_files = request.plan, len(files.to_read) > 0
     # Spark analyses the statement even if there is nothing to run: a wrong name is an error whatever rows there are.
@@ -70,10 +70,7 @@ def write_join(request: Request, files: TargetFiles, source: Source, target: Tar
         source = source.counted()
         if written.repeated and not plan.duplicates_allowed:
             raise MultipleSourceRowsMatch(plan.table, _repeated_keys(request, files, source), written.repeated)
-    # A matched row that stays keeps its source row from being inserted. Without ordinals, the join does not report such rows.
-    may_stay = has_files and plan.source_rows is SourceRows.UNMATCHED and all(clause.condition for clause in plan.of(Match.MATCHED))
-    rows_read = None if may_stay and not target.join.ordinals else deciding_rows(request, written, files)
-    return WayResult(written, files, source, rows_read, matching_files(request, source))
+    return WayResult(written, files, source, _deciding_joined_rows(request, written, files, target.join), matching_files(request, source))
 
 
 def _join_outcomes(request: Request, source: Source, target: TargetRows) -> DataFrame:
@@ -84,29 +81,27 @@ def _join_outcomes(request: Request, source: Source, target: TargetRows) -> Data
     return merge_outcomes(plan, target.join, rows, before=has_change_rows, lineage=has_lineage)
 
 
+def _deciding_joined_rows(request: Request, written: Written, files: TargetFiles, join: Join) -> dict[str, Positions] | None:
+    """Return `deciding_rows`, or None if there may be such rows and the join does not report them because it has no ordinals."""
+    clauses_may_skip_match = all(clause.condition for clause in request.plan.of(Match.MATCHED))
+    has_deciding_rows = len(files.to_read) > 0 and request.plan.source_rows is SourceRows.UNMATCHED and clauses_may_skip_match
+    return None if has_deciding_rows and not join.ordinals else deciding_rows(request, written, files)
+
+
 def write_changed_rows(
     request: Request, outcomes: DataFrame, files: FileListing, source: Source | None = None, target: TargetRows | None = None
 ) -> Written:
     """Write outcome rows of these files. `source`, `target`: the sides of the join, if there was one."""
-    gather = Gather.ONE_TASK if are_small(files) else Gather.BY_SIZE
     file_names = {} if target is None else target.file_names
-    if gather is Gather.BY_SIZE and source is not None and target is not None and target.join.looked_up:
-        gather = Gather.NOT if few_files_of(source, request.table_after) else gather
-    origins: Mapping[str, RowOrigin] = {}
-    if request.lineage is not None:
-        names = {path: name for name, path in file_names.items()}
-        by_path = request.snapshot.row_origins(files.paths)
-        spelled = ((spark_path(path), origin) for path, origin in by_path.items())
-        origins = {names.get(path, path): origin for path, origin in spelled}
     write_request = WriteRequest(
         request.table_after,
-        gather,
+        _gather_mode(request, files, source, target),
         request.distribution,
         change_data_location=request.change_data_location,
         may_repeat=request.plan.duplicates_allowed,
-        may_be_few=may_be_few(files, source_is_few=source is not None and source.local is not None),
         lineage=request.lineage,
-        origins=origins,
+        origins=_row_origins(request, files, file_names),
+        may_be_few=may_be_few(files, source_is_few=source is not None and source.local is not None),
     )
     written = write_outcomes(outcomes, write_request)
     if file_names:
@@ -118,8 +113,29 @@ def write_changed_rows(
     return written
 
 
+def _gather_mode(request: Request, files: FileListing, source: Source | None, target: TargetRows | None) -> Gather:
+    """Return how outcome rows of these files are gathered before they are written."""
+    if are_small(files):
+        return Gather.ONE_TASK
+    if source is None or target is None or not target.join.looked_up:
+        return Gather.BY_SIZE
+    return Gather.NOT if few_files_of(source, request.table_after) else Gather.BY_SIZE
+
+
+def _row_origins(request: Request, files: FileListing, file_names: Mapping[str, str]) -> dict[str, RowOrigin]:
+    """Return the lineage that each file gives to its rows, by the file's name in FILE. Empty if rows keep no lineage."""
+    if request.lineage is None:
+        return {}
+    names = {path: name for name, path in file_names.items()}
+    origins = {}
+    for path, origin in request.snapshot.row_origins(files.paths).items():
+        path_in_spark = spark_path(path)
+        origins[names.get(path_in_spark, path_in_spark)] = origin
+    return origins
+
+
 def add_new_rows(request: Request, written: Written, source: Source) -> None:
-    """Write what the NOT MATCHED clauses make of the source rows without a match, or of all source rows if the plan inserts all."""
+    """Write the new rows that NOT MATCHED clauses make of source rows without a match, or of all source rows if the plan inserts all."""
     if request.plan.source_rows is SourceRows.NONE:
         return
     matched = BitMap64() if request.plan.source_rows is SourceRows.ALL else written.sources
@@ -136,14 +152,14 @@ def deciding_rows(request: Request, written: Written, files: TargetFiles) -> dic
     """
     if request.plan.source_rows is not SourceRows.UNMATCHED:
         return {}
-    spelled_paths = {path: spark_path(path) for path in files.to_read.paths}
-    return {path: written.reads[spelled] for path, spelled in spelled_paths.items() if spelled in written.reads}
+    spark_paths = {path: spark_path(path) for path in files.to_read.paths}
+    return {path: written.reads[in_spark] for path, in_spark in spark_paths.items() if in_spark in written.reads}
 
 
 def matching_files(request: Request, source: Source | None) -> FileMask:
     """Return the mask of files of concurrent commits that hold rows which the statement would have changed or matched."""
     if source is not None and source.counting is not None:
-        return everything  # a source that was not kept cannot be asked again which rows it matches
+        return everything  # without a stored source, its matches cannot be computed again
     return partial(files_with_relevant_rows, request.spark, request.snapshot, request.plan, source)
 
 

@@ -2,8 +2,8 @@
 
 To add a way, write its module and put its `WAY` into `WAYS`.
 
-`applies` of a way reads metadata only. It returns why the way does not apply, and EXPLAIN prints the reason. `run` returns `NotApplicable`
-if the way finds out late that it does not apply. Then its files are deleted, and the next way runs. Ways do not import each other.
+`why_not_applicable` reads metadata only, and EXPLAIN prints the reason that it returns. `run` returns `NotApplicable` if the way finds out
+late that it does not apply. Then its files are deleted, and the next way runs. Ways do not import each other.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ WAYS: tuple[Way, ...] = (target_only.WAY, write_first.WAY, by_keys.WAY, single_p
 def execute(request: Request) -> WayResult:
     """Run the first way that applies, and the next ones if a way finds out late that it does not apply."""
     for way in WAYS:
-        if way.applies(request) is not None:
+        if way.why_not_applicable(request) is not None:
             continue
         with request.measure("spark"):
             result = way.run(request)
@@ -36,13 +36,15 @@ def execute(request: Request) -> WayResult:
 
 def explain_ways(request: Request) -> list[str]:
     """Return the lines of EXPLAIN: the way, why each way before it does not apply, and the alternatives that only a run can choose."""
-    lines, skipped = list[str](), list[str]()
+    lines, rejections = list[str](), list[str]()
     for way in WAYS:
-        if (reason := way.applies(request)) is not None:
-            skipped.append(f"    not {way.name}: {reason}")
+        reason = way.why_not_applicable(request)
+        if reason is not None:
+            rejections.append(f"    not {way.name}: {reason}")
             continue
-        lines += [f"  {'otherwise' if lines else 'way'}: {way.name}{f', unless {way.unless}' if way.unless else ''}", *skipped]
+        label = "otherwise" if lines else "way"
         if not way.unless:
-            break
-        skipped = []
+            return [*lines, f"  {label}: {way.name}", *rejections]
+        lines += [f"  {label}: {way.name}, unless {way.unless}", *rejections]
+        rejections = []
     return lines

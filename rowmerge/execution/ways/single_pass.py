@@ -15,7 +15,7 @@ from rowmerge.spark.matching.joins import changes_all_rows
 from rowmerge.spark.source.writing import FEW_BYTES, is_made_of_few_bytes
 
 
-def applies(request: Request) -> Reason | None:
+def why_not_applicable(request: Request) -> Reason | None:
     source = request.planned.source
     if source is None or not changes_all_rows(request.plan):
         return Reason("no clause changes every target row without a match")
@@ -34,4 +34,4 @@ def run(request: Request) -> WayResult:
     return write_join(request, request.files, source, scan_target(request, request.files, source))
 
 
-WAY = Way("single_pass", applies, run)
+WAY = Way("single_pass", why_not_applicable, run)

@@ -67,29 +67,45 @@ def pruning_keys(snapshot: Snapshot, plan: RowPlan, source: Source) -> list[Prun
     """Return the keys that limit which target rows matter: none if the plan also changes rows without a match."""
     if plan.of(Match.NOT_MATCHED_BY_SOURCE):
         return []
-    keys = []
-    for key in source.keys:
-        column = snapshot.schema.find(key.pair.column, case_sensitive=True)
-        assert column is not None  # the planner resolved the name against this schema
-        values = None if key.values is None else cast_key_values(key.values, key.pair.op, key.type, column.type)
-        if values is not None or (key.values is None and key.low is not None and key.type == column.type):
-            keys.append(PruningKey(key, column, values))
-    return keys
+    keys = (_pruning_key(snapshot, key) for key in source.keys)
+    return [key for key in keys if key is not None]
+
+
+def _pruning_key(snapshot: Snapshot, key: SourceKey) -> PruningKey | None:
+    """Return the key for its target column, or None if the source values do not fit the type of the column."""
+    column = snapshot.schema.find(key.pair.column, case_sensitive=True)
+    assert column is not None  # the planner resolved the name against this schema
+    if key.values is None:
+        has_range = key.low is not None and key.type == column.type
+        return PruningKey(key, column, None) if has_range else None
+    values = cast_key_values(key.values, key.pair.op, key.type, column.type)
+    return None if values is None else PruningKey(key, column, values)
 
 
 def target_files(snapshot: Snapshot, plan: RowPlan, keys: Sequence[PruningKey], *, writes_change_rows: bool) -> TargetFiles:
-    """List the files to read. A statement that writes change rows drops whole files unread only if it reads no other file."""
+    """List the files that may hold rows to change, by the conditions of the plan and by the keys."""
+    mask, columns = _candidate_mask(snapshot, plan, keys)
+    listing = snapshot.files(columns)
+    candidates = listing.filter(mask(listing))
+    whole = _whole_files(plan, candidates, writes_change_rows=writes_change_rows)
+    is_whole = pc.is_in(candidates.rows["path"], value_set=whole.rows["path"].combine_chunks())
+    return TargetFiles(listing, candidates, whole, candidates.filter(pc.invert(is_whole)), mask, columns)
+
+
+def _candidate_mask(snapshot: Snapshot, plan: RowPlan, keys: Sequence[PruningKey]) -> tuple[FileMask, tuple[str, ...]]:
+    """Return the mask of files that may hold rows to change, and the columns whose bounds the mask reads."""
     masks, columns = [plan.files], list(plan.bound_columns)
     for key in keys:
         mask, key_columns = key.file_mask(snapshot)
         masks.append(mask)
         columns += key_columns
-    mask, bound_columns = all_of(masks), tuple(dict.fromkeys(columns))
-    listing = snapshot.files(bound_columns)
-    candidates = listing.filter(mask(listing))
-    whole = candidates.without_files() if plan.whole_files is None else candidates.filter(plan.whole_files(candidates))
-    if writes_change_rows and len(whole) < len(candidates):
-        # Once a commit has change rows, readers of the change feed ignore its removed files.
-        whole = candidates.without_files()
-    to_read = candidates.filter(pc.invert(pc.is_in(candidates.rows["path"], value_set=whole.rows["path"].combine_chunks())))
-    return TargetFiles(listing, candidates, whole, to_read, mask, bound_columns)
+    return all_of(masks), tuple(dict.fromkeys(columns))
+
+
+def _whole_files(plan: RowPlan, candidates: FileListing, *, writes_change_rows: bool) -> FileListing:
+    """Return the candidates that leave the table by metadata alone."""
+    if plan.whole_files is None:
+        return candidates.without_files()
+    whole = candidates.filter(plan.whole_files(candidates))
+    # Once a commit has change rows, readers of the change feed ignore its removed files. So all files leave as a whole, or none.
+    return candidates.without_files() if writes_change_rows and len(whole) < len(candidates) else whole

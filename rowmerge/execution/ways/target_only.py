@@ -13,7 +13,7 @@ from rowmerge.spark.values.outcomes import OutcomeShape, boolean, outcome_rows
 from rowmerge.spark.writing.written import Written, discard_on_error
 
 
-def applies(request: Request) -> Reason | None:
+def why_not_applicable(request: Request) -> Reason | None:
     return None if request.plan.on is None else Reason("the statement has an ON condition")
 
 
@@ -40,4 +40,4 @@ def _write_selected_rows(request: Request) -> Written:
     return write_changed_rows(request, outcomes, files) if len(files) else Written()
 
 
-WAY = Way("target_only", applies, run)
+WAY = Way("target_only", why_not_applicable, run)

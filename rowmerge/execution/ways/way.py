@@ -44,11 +44,11 @@ class NotApplicable:
 class Way:
     """One way to execute a row-level statement.
 
-    `applies` returns None if the way applies, else why it does not. The function reads metadata only and runs no Spark job.
+    `why_not_applicable` returns None if the way applies. The function reads metadata only and runs no Spark job.
     `run` finds and writes the rows. `unless` completes the sentence "run returns NotApplicable if", and is "" if `run` never does.
     """
 
     name: str
-    applies: Callable[[Request], Reason | None]
+    why_not_applicable: Callable[[Request], Reason | None]
     run: Callable[[Request], WayResult | NotApplicable]
     unless: str = ""

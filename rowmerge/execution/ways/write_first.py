@@ -29,9 +29,11 @@ from rowmerge.spark.source.writing import FEW_BYTES, is_made_of_few_bytes, write
 from rowmerge.spark.writing.written import discard_on_error
 
 
-def applies(request: Request) -> Reason | None:
+def why_not_applicable(request: Request) -> Reason | None:
+    """Return why the source cannot be written before the matches are known, or None if it can."""
     table, source = request.table_after, request.planned.source
-    if (reason := why_rows_are_needed(request)) is not None:
+    reason = why_rows_are_needed(request)
+    if reason is not None:
         return reason
     if not request.inserts_every_source_row:
         return Reason("not every source row becomes a new row")
@@ -63,4 +65,4 @@ def run(request: Request) -> WayResult | NotApplicable:
     return WayResult(written, files, source, deciding_rows(request, written, files), partial(files_with_matches, request, source))
 
 
-WAY = Way("write_first", applies, run, unless=f"the source has more than {MAX_KEYS_WITHOUT_JOIN:,} keys, {UNLESS_INEXACT}")
+WAY = Way("write_first", why_not_applicable, run, unless=f"the source has more than {MAX_KEYS_WITHOUT_JOIN:,} keys, {UNLESS_INEXACT}")

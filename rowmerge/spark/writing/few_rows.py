@@ -41,7 +41,7 @@ def write_on_driver(rows: pa.Table, spec: WriteSpec, columns: OutcomeColumns, ch
     task = OutcomeTask(columns, spec, changes)
     try:
         if rows.num_rows:
-            task.take(rows)
+            task.write(rows)
         return written_of(message_fields(task.close()))
     except BaseException as error:
         discard_paths(task.abort(), spec.filesystem_options)

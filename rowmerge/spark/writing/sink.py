@@ -49,7 +49,7 @@ def outcome_sink(spec: WriteSpec, columns: OutcomeColumns, changes: WriteSpec | 
         with _delete_on_error(task, spec):
             for batch in batches:
                 if batch.num_rows:
-                    task.take(pa.Table.from_batches([batch]))
+                    task.write(pa.Table.from_batches([batch]))
             message = task.close()
         yield _message_batch(message_fields(message))
 
@@ -104,7 +104,7 @@ class _SourceTask:
         if not self._may_buffer or sum(table.nbytes for table in self._buffer) > _MAX_BUFFERED_BYTES:
             self._may_buffer = False
             for table in self._buffer:
-                self._outcome_task.take(table)
+                self._outcome_task.write(table)
             self._buffer = []
 
     def close(self) -> SourceMessage:

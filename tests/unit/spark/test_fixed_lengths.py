@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from rowmerge.parquet.fitting import as_held, fitted
+from rowmerge.parquet.fitting import as_stored, fitted
 from rowmerge.parquet.partitions import PartitionKey, split_by_partition
 from rowmerge.parquet.transforms import hashes, transformed
 from rowmerge.parquet.uuids import uuid_bytes, uuid_texts
@@ -46,7 +46,7 @@ def test_a_text_that_is_no_uuid_is_none(text: str) -> None:
     ],
 )
 def test_values_go_into_files_and_come_back(values: list[object], plain: pa.DataType, held: pa.DataType) -> None:
-    there = as_held(pa.array(values, plain), held)
+    there = as_stored(pa.array(values, plain), held)
     assert there.type == held
     assert fitted(there, plain, held).to_pylist() == values
     assert fitted(there.slice(1), plain, held).to_pylist() == values[1:]
