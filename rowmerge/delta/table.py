@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from rowmerge.concurrency import run_concurrently
-from rowmerge.delta.commits.commit import Commit, creation, next_commit
+from rowmerge.delta.commits.commit import Commit, first_commit, next_commit
 from rowmerge.delta.commits.drop import FORMAT
 from rowmerge.delta.log.checkpoints import is_due, try_checkpoint
 from rowmerge.delta.log.checksums import put_checksum
@@ -97,16 +97,14 @@ class DeltaTable:
         Raises PlanError, ConfigurationError, UnsupportedTableFeature, AlreadyExists, StorageError.
         """
         expected = version or self.creation_version() or FIRST_VERSION
-        calls: list[Callable[[], Any]] = [
-            lambda: list_log(self._storage).newest,
-            partial(conflict_with_other, self._storage, self._name, FORMAT, expected),
-        ]
-        newest, conflict_with_format = run_concurrently(calls)
-        conflict = self._conflict_with_log(newest, expected) or conflict_with_format
+        find_other_table = partial(conflict_with_other, self._storage, self._name, FORMAT, expected)
+        calls: list[Callable[[], Any]] = [lambda: list_log(self._storage).newest, find_other_table]
+        newest_version, conflict_with_other_table = run_concurrently(calls)
+        conflict = self._conflict_with_log(newest_version, expected) or conflict_with_other_table
         if conflict is not None:
             return Conflicted(conflict)
-        outcome = self._run(creation(self._storage, self._name, definition, change, expected))
-        if newest is not None and isinstance(outcome, Committed):
+        outcome = self._run(first_commit(self._storage, self._name, definition, change, expected))
+        if newest_version is not None and isinstance(outcome, Committed):
             delete_markers(self._storage, FORMAT, outcome.version)
         return outcome
 

@@ -16,7 +16,7 @@ from rowmerge.delta.files.file_statistics import CheckpointStatistics
 from rowmerge.delta.files.live_files import LiveFiles
 from rowmerge.delta.files.paths import absolute_path
 from rowmerge.delta.log.log_files import LOG, SIDECARS, Checkpoint, read_documents
-from rowmerge.delta.log.ndjson import Document, file_actions, other_actions
+from rowmerge.delta.log.ndjson import Document, file_actions, non_file_actions
 from rowmerge.delta.log.replay import State, apply_table_actions, empty_state
 from rowmerge.delta.metadata.actions import Action, check_action
 from rowmerge.errors import CorruptLog
@@ -35,7 +35,7 @@ _UNREADABLE = (ArithmeticError, AttributeError, LookupError, OSError, TypeError,
 def read_checkpoint(storage: Storage, checkpoint: Checkpoint) -> State:
     """Return the state of a checkpoint. Raises CorruptLog with the file that is unreadable, StorageError."""
     documents = read_documents(storage, checkpoint.paths)
-    others = [action for document in documents for action in _other_actions(document)]
+    others = [action for document in documents for action in _non_file_actions(document)]
     state = apply_table_actions(empty_state(), others, documents[0].path)
     assert state.metadata is not None
     partition_columns = state.metadata.stored_partition_columns
@@ -53,7 +53,7 @@ def sidecar_paths(storage: Storage, files: Sequence[StoredObject]) -> list[str]:
     Of a Parquet file without a column of sidecars, only the footer is read. Raises CorruptLog for an incomplete file, StorageError.
     """
     paths = [file.path for file in files if not file.path.endswith(".parquet") or "sidecar" in _column_names(storage, file)]
-    actions = [action for document in read_documents(storage, paths) for action in _other_actions(document)]
+    actions = [action for document in read_documents(storage, paths) for action in _non_file_actions(document)]
     return [_sidecar_path(storage, action["sidecar"]["path"]) for action in actions if action.get("sidecar")]
 
 
@@ -93,10 +93,10 @@ def _read_sidecars(storage: Storage, paths: Sequence[str]) -> list[Document]:
     return documents
 
 
-def _other_actions(document: Document) -> list[Action]:
+def _non_file_actions(document: Document) -> list[Action]:
     """Return the checked actions of a checkpoint's file that are no file actions. Raises CorruptLog."""
     if document.path.endswith(".json"):
-        return other_actions(document)
+        return non_file_actions(document)
     file = _open_parquet(document)
     names = [name for name in _OTHERS if name in file.schema_arrow.names]
     table = _read_columns(document, file, names)

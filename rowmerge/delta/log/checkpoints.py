@@ -100,7 +100,7 @@ def _checkpoint_file(tables: Iterator[pa.Table]) -> tuple[bytes, int]:
 def checkpoint_tables(state: State, now: int) -> Iterator[pa.Table]:
     """Yield tables of one schema with an action per row, each in its own column."""
     assert state.metadata is not None
-    others = _other_actions(state, now)
+    others = _non_file_actions(state, now)
     no_adds = _add_actions(pa.RecordBatch.from_pylist([], schema=state.files.no_rows.schema), state.metadata)
     columns = {**others, "add": no_adds}
     empty = pa.schema([pa.field(name, column.type) for name, column in columns.items()]).empty_table()
@@ -110,7 +110,7 @@ def checkpoint_tables(state: State, now: int) -> Iterator[pa.Table]:
             yield pa.concat_tables([empty, pa.table({"add": _add_actions(batch, state.metadata)})], promote_options="default")
 
 
-def _other_actions(state: State, now: int) -> dict[str, pa.Array | pa.ChunkedArray]:
+def _non_file_actions(state: State, now: int) -> dict[str, pa.Array | pa.ChunkedArray]:
     """Return the actions that are no live files, by column. Expired transactions and tombstones are left out."""
     assert state.protocol is not None
     assert state.metadata is not None

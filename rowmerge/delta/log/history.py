@@ -8,7 +8,7 @@ from itertools import islice, takewhile
 from typing import Any, TypeVar
 
 from rowmerge.delta.log.log_files import LogListing, commit_path, read_documents
-from rowmerge.delta.log.ndjson import Document, commit_info, is_drop, other_actions
+from rowmerge.delta.log.ndjson import Document, commit_info, is_drop, non_file_actions
 from rowmerge.delta.metadata.actions import Metadata, Protocol, parameter_text
 from rowmerge.delta.metadata.features import is_on
 from rowmerge.delta.metadata.properties import IN_COMMIT_TIMESTAMPS, in_commit_timestamps_begin
@@ -24,7 +24,7 @@ _Field = TypeVar("_Field")
 def read_history(storage: Storage, listing: LogListing, limit: int | None) -> list[HistoryEntry]:
     """Return the newest versions first, back to the creation of the table. Raises CorruptLog, StorageError."""
     commits = islice(_commits_newest_first(storage, listing), limit)
-    return [_history_entry(version, commit_info(other_actions(document)), listing.modified(version)) for version, document in commits]
+    return [_history_entry(version, commit_info(non_file_actions(document)), listing.modified(version)) for version, document in commits]
 
 
 def find_transaction(storage: Storage, listing: LogListing, application: str, number: int) -> int | None:
@@ -32,7 +32,7 @@ def find_transaction(storage: Storage, listing: LogListing, application: str, nu
     for version, document in _commits_newest_first(storage, listing):
         if b'"txn"' not in document.data:
             continue
-        for action in other_actions(document):
+        for action in non_file_actions(document):
             if (fields := action.get("txn")) and fields["appId"] == application and fields["version"] <= number:
                 return version
     return None
@@ -56,7 +56,7 @@ def _commits_newest_first(storage: Storage, listing: LogListing) -> Iterator[tup
 
 def read_commit_info(storage: Storage, version: int) -> Mapping[str, Any]:
     """Return the `commitInfo` of one version, empty without one. Raises CorruptLog, StorageError."""
-    return commit_info(other_actions(read_documents(storage, [commit_path(version)])[0]))
+    return commit_info(non_file_actions(read_documents(storage, [commit_path(version)])[0]))
 
 
 def has_in_commit_timestamps(protocol: Protocol, metadata: Metadata, version: int) -> bool:

@@ -43,7 +43,7 @@ class FileActions:
     removes: pa.Table
 
 
-def other_actions(document: Document) -> list[Action]:
+def non_file_actions(document: Document) -> list[Action]:
     """Return the actions other than `add`, `remove` and `cdc`, with checked fields. Raises CorruptLog."""
     lines = _lines(document)
     if not lines:
@@ -58,7 +58,7 @@ def is_drop(document: Document) -> bool:
     """
     if f'"{DROPPED}"'.encode() not in document.data:
         return False
-    actions = other_actions(document)
+    actions = non_file_actions(document)
     is_marked = any(Metadata.of(fields).is_dropped for action in actions if (fields := action.get("metaData")))
     return is_marked and any((action.get("commitInfo") or {}).get("operation") == DROP for action in actions)
 
@@ -70,7 +70,7 @@ def cdc_actions(document: Document) -> list[Action]:
 
 
 def file_actions(documents: Sequence[Document], partition_columns: Sequence[str]) -> FileActions:
-    """Parse the file actions of documents, oldest first, that `other_actions` has read before. Raises CorruptLog."""
+    """Parse the file actions of documents, oldest first, that `non_file_actions` has read before. Raises CorruptLog."""
     try:
         return _file_actions(documents, partition_columns)
     except _UNREADABLE:

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from rowmerge.delta.files.columns import partition_type, repartitioned, row_schema, tombstone_schema
 from rowmerge.delta.files.live_files import LiveFiles
-from rowmerge.delta.log.ndjson import Document, FileActions, commit_info, file_actions, other_actions
+from rowmerge.delta.log.ndjson import Document, FileActions, commit_info, file_actions, non_file_actions
 from rowmerge.delta.metadata.actions import Action, Metadata, Protocol, Transaction
 from rowmerge.errors import CorruptLog
 
@@ -47,7 +47,7 @@ def advance(state: State, commits: Sequence[Document]) -> State:
     """Return the state after the commits that follow it, one document per version. Raises CorruptLog."""
     if not commits:
         return state
-    table_actions = [other_actions(commit) for commit in commits]
+    table_actions = [non_file_actions(commit) for commit in commits]
     advanced = apply_table_actions(replace(state, commit_info={}), list(chain.from_iterable(table_actions)), commits[0].path)
     assert advanced.metadata is not None
     partition_columns = advanced.metadata.stored_partition_columns

@@ -7,7 +7,7 @@ from dataclasses import replace
 from rowmerge.delta.commits.drop import FORMAT, Drop
 from rowmerge.delta.log.checkpoints import try_checkpoint
 from rowmerge.delta.log.log_files import LAST_CHECKPOINT, LOG, commit_path, list_log, read_documents, version_of_file
-from rowmerge.delta.log.ndjson import Document, file_actions, is_drop, other_actions
+from rowmerge.delta.log.ndjson import Document, file_actions, is_drop, non_file_actions
 from rowmerge.delta.log.replay import apply_table_actions, empty_state
 from rowmerge.delta.maintenance.vacuum import paths_below
 from rowmerge.errors import CommitStateUnknown
@@ -55,7 +55,7 @@ def finish_drop(storage: Storage, delete: Deletion) -> None:
         return
     if all(checkpoint.version < version for checkpoint in listing.checkpoints):
         # The checkpoint has no tombstones and no transactions, so no state of the dropped table is part of the next one.
-        state = replace(apply_table_actions(empty_state(), other_actions(document), f"{storage.location}/{LOG}"), version=version)
+        state = replace(apply_table_actions(empty_state(), non_file_actions(document), f"{storage.location}/{LOG}"), version=version)
         if not try_checkpoint(storage, state):
             return
     delete(storage, _paths_before_drop(storage, document, version, listing.commits[version].modified), Origin.LISTED)

@@ -20,11 +20,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rowmerge.delta.files.columns import VECTOR
-from rowmerge.delta.files.paths import absolute_paths
 from rowmerge.delta.log.log_files import LOG, LogListing, commit_path, read_documents, read_listed
-from rowmerge.delta.log.ndjson import Document, cdc_actions, file_actions, other_actions
+from rowmerge.delta.log.ndjson import Document, cdc_actions, file_actions, non_file_actions
 from rowmerge.delta.metadata.properties import milliseconds_of_hours, tombstone_retention
-from rowmerge.delta.snapshots.deletion_vectors import vector_path
+from rowmerge.delta.snapshots.deletion_vectors import file_and_vector_paths
 from rowmerge.delta.snapshots.snapshot import DeltaSnapshot
 from rowmerge.errors import CommitStateUnknown, PlanError, RowmergeError
 from rowmerge.storage.deletion import Origin, delete_files
@@ -111,8 +110,8 @@ class Vacuum:
         """Return the paths below the table that commits since a time removed or recorded as changes."""
         paths: set[str] = set()
         for document in _read_commits_since(self.storage, listing, cut_off):
-            # `file_actions` relies on the checks of `other_actions`.
-            other_actions(document)
+            # `file_actions` relies on the checks of `non_file_actions`.
+            non_file_actions(document)
             removes = file_actions([document], snapshot.partition_columns).removes
             paths |= paths_below(self.storage.location, removes["path"], removes["deletionVector"])
             change_data = pa.chunked_array([pa.array([action["cdc"]["path"] for action in cdc_actions(document)], pa.string())])
@@ -168,20 +167,14 @@ def referenced_paths(snapshot: DeltaSnapshot) -> set[str]:
 def live_paths(snapshot: DeltaSnapshot) -> list[str]:
     """Return the absolute paths of a version's data files and deletion vectors."""
     files = snapshot.state.files
-    return _absolute_paths_of(snapshot.shape.location, files.column("path"), files.column("deletionVector"))
+    return file_and_vector_paths(snapshot.shape.location, files.column("path"), files.column("deletionVector"))
 
 
 def paths_below(location: str, paths: pa.ChunkedArray, descriptors: pa.ChunkedArray) -> set[str]:
     """Return the paths of files and deletion vectors of the log that lie below the table, relative to it."""
-    relative_paths = {_relative_path(location, path) for path in _absolute_paths_of(location, paths, descriptors)}
+    relative_paths = {_relative_path(location, path) for path in file_and_vector_paths(location, paths, descriptors)}
     # Other writers may not percent-encode paths, so the paths as the log spells them count, too.
     return {path for path in relative_paths if path is not None} | set(paths.to_pylist())
-
-
-def _absolute_paths_of(location: str, paths: pa.ChunkedArray, descriptors: pa.ChunkedArray) -> list[str]:
-    descriptors = descriptors.drop_null().to_pylist()
-    vectors = [vector_path(location, descriptor) for descriptor in descriptors if descriptor["storageType"] != "i"]
-    return [*absolute_paths(location, paths).to_pylist(), *vectors]
 
 
 def _relative_path(location: str, path: str) -> str | None:

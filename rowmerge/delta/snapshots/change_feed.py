@@ -14,7 +14,7 @@ from rowmerge.delta.files.columns import file_schema
 from rowmerge.delta.files.live_files import LiveFiles
 from rowmerge.delta.log.history import in_commit_timestamp, version_at
 from rowmerge.delta.log.log_files import LogListing, commit_path, read_documents, read_listed
-from rowmerge.delta.log.ndjson import Document, cdc_actions, commit_info, file_actions, other_actions
+from rowmerge.delta.log.ndjson import Document, cdc_actions, commit_info, file_actions, non_file_actions
 from rowmerge.delta.metadata.actions import Action, Metadata, Protocol
 from rowmerge.delta.metadata.features import keeps_change_rows
 from rowmerge.delta.metadata.properties import CHANGE_DATA_FEED
@@ -40,7 +40,7 @@ class _FeedVersion:
     number: int
     timestamp: int
     document: Document
-    other_actions: Sequence[Action]
+    non_file_actions: Sequence[Action]
     protocol: Protocol
     metadata: Metadata
     replaced_metadata: Metadata | None
@@ -145,7 +145,7 @@ class _FeedReader:
         modified_before = (self.listing.modified(number) for number in self.listing.continuous_commits if number < start.version)
         modified = max(modified_before, default=0)
         for number, document in self._read_documents(start.version, end):
-            actions = other_actions(document)
+            actions = non_file_actions(document)
             # The times of versions never go back, but the times of their files may.
             modified = max(modified, self.listing.modified(number))
             timestamp = in_commit_timestamp(self.storage, number, commit_info(actions)) or modified
@@ -185,7 +185,7 @@ class _FeedReader:
         recorded_actions = cdc_actions(version.document)
         if recorded_actions:
             return self._recorded_files(version, recorded_actions)
-        if _changes_no_row(version.other_actions):
+        if _changes_no_row(version.non_file_actions):
             return []
         actions = file_actions([version.document], version.metadata.stored_partition_columns)
         added, removed = self._files_by_path(version, actions.adds), self._files_by_path(version, actions.removes)
