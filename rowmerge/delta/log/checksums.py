@@ -147,6 +147,7 @@ def _differences(state: State, checksum: Mapping[str, Any]) -> Iterable[str]:
 
 
 def _number_differences(state: State, checksum: Mapping[str, Any]) -> Iterable[str]:
+    """Yield the differences in totals and in the in-commit timestamp."""
     totals = totals_of(state.files)
     numbers = {
         "tableSizeBytes": totals.size,
@@ -157,19 +158,21 @@ def _number_differences(state: State, checksum: Mapping[str, Any]) -> Iterable[s
         "numDeletedRecordsOpt": totals.deleted,
         "inCommitTimestampOpt": state.commit_info.get("inCommitTimestamp"),
     }
-    for name, number in numbers.items():
-        if number is not None and checksum.get(name) not in (None, number):
-            yield f"{name} is {checksum[name]}, the log has {number}"
+    for name, log_number in numbers.items():
+        checksum_number = checksum.get(name)
+        if log_number is not None and checksum_number is not None and checksum_number != log_number:
+            yield f"{name} is {checksum_number}, the log has {log_number}"
 
 
 def _action_differences(state: State, checksum: Mapping[str, Any]) -> Iterable[str]:
     """Yield the differences in protocol, metadata, domains and transactions. A field of a wrong type raises an error."""
     assert state.metadata is not None
-    if (fields := checksum.get("protocol")) is not None and Protocol.of(fields) != state.protocol:
+    protocol, metadata, domains = (checksum.get(name) for name in ("protocol", "metadata", "domainMetadata"))
+    if protocol is not None and Protocol.of(protocol) != state.protocol:
         yield "the protocol is another one"
-    if (fields := checksum.get("metadata")) is not None:
-        yield from _metadata_differences(Metadata.of(fields), state.metadata)
-    if (domains := checksum.get("domainMetadata")) is not None:
+    if metadata is not None:
+        yield from _metadata_differences(Metadata.of(metadata), state.metadata)
+    if domains is not None:
         configurations = {fields["domain"]: fields["configuration"] for fields in domains if not fields.get("removed")}
         if configurations != state.domains:
             yield f"domainMetadata has the domains {sorted(configurations)}, the log has {sorted(state.domains)} or other values"

@@ -47,13 +47,13 @@ def advance(state: State, commits: Sequence[Document]) -> State:
     """Return the state after the commits that follow it, one document per version. Raises CorruptLog."""
     if not commits:
         return state
-    table_actions = [non_file_actions(commit) for commit in commits]
-    advanced = apply_table_actions(replace(state, commit_info={}), list(chain.from_iterable(table_actions)), commits[0].path)
-    assert advanced.metadata is not None
-    partition_columns = advanced.metadata.stored_partition_columns
+    actions_by_commit = [non_file_actions(commit) for commit in commits]
+    new_state = apply_table_actions(state, list(chain.from_iterable(actions_by_commit)), commits[0].path)
+    assert new_state.metadata is not None
+    partition_columns = new_state.metadata.stored_partition_columns
     files, tombstones = reconcile(state, file_actions(commits, partition_columns), partition_columns)
-    version = state.version + len(commits)
-    return replace(advanced, version=version, files=files, tombstones=tombstones, commit_info=commit_info(table_actions[-1]))
+    version, info = state.version + len(commits), commit_info(actions_by_commit[-1])
+    return replace(new_state, version=version, files=files, tombstones=tombstones, commit_info=info)
 
 
 def reconcile(state: State, actions: FileActions, partition_columns: Sequence[str]) -> tuple[LiveFiles, pa.Table]:
@@ -63,12 +63,12 @@ def reconcile(state: State, actions: FileActions, partition_columns: Sequence[st
     adds, removes = actions.adds, actions.removes
     if not adds.num_rows and not removes.num_rows:
         return files, tombstones
-    newest = _newest_rows(adds, removes)
-    is_add = newest < adds.num_rows
-    added = adds.take(pa.array(newest[is_add])).drop_columns(["document"])
-    removed = removes.take(pa.array(newest[~is_add] - adds.num_rows)).drop_columns(["document"])
+    newest_rows = _newest_rows(adds, removes)
+    is_add = newest_rows < adds.num_rows
+    added_files = adds.take(pa.array(newest_rows[is_add])).drop_columns(["document"])
+    removed_files = removes.take(pa.array(newest_rows[~is_add] - adds.num_rows)).drop_columns(["document"])
     keys = pa.concat_arrays([*adds["key"].chunks, *removes["key"].chunks])
-    return files.replace_files(keys, added), _replace_rows(tombstones, keys, removed)
+    return files.replace_files(keys, added_files), _replace_rows(tombstones, keys, removed_files)
 
 
 def _newest_rows(adds: pa.Table, removes: pa.Table) -> np.ndarray[Any, Any]:
