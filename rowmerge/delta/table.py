@@ -130,8 +130,6 @@ class DeltaTable:
         """Delete the files that no version within the retention needs. See `Vacuum.run`."""
         return Vacuum(self._storage, self._name, self.snapshot, self.commit, options, time.time_ns() // 1_000_000).run()
 
-    # ------------------------------------------------------------------ inside
-
     def _first_version(self) -> int | None:
         """Return the version with which a new table would begin, None if the table exists."""
         newest = list_newest(self._storage).newest

@@ -77,8 +77,6 @@ class Commit:
         """Return the content of the version's checksum file, after Committed. Raises CorruptLog."""
         return checksum_after(self._state, self._actions, f"{self.storage.location}/{LOG}")
 
-    # ------------------------------------------------------------------ steps of the protocol
-
     @property
     def version(self) -> int:
         return self._state.version + 1
@@ -131,8 +129,6 @@ class Commit:
         self._change_actions = None
         return 1
 
-    # ------------------------------------------------------------------ whether it is still the same table
-
     def _verify_continuation(self) -> Put | Unknown | CommitConflict:
         """Verify that the commit is a version of the table that it was planned on. Delete the commit if it is not."""
         put_commit = PutCommit(self.storage, self.base, self.version, self.change, self.metadata, self._file_actions, self.now)
@@ -181,8 +177,6 @@ class Commit:
             domains=frozenset({_CLUSTERING}) if sets_all_files else frozenset(),
             application=transaction[0] if transaction else None,
         )
-
-    # ------------------------------------------------------------------ actions
 
     def _build_actions(self) -> None:
         """Build the actions of the next version. Write deletion vectors, unless those of an earlier attempt still hold."""

@@ -58,9 +58,6 @@ def find_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) -> Commi
     return next((conflict for conflict in conflicts if conflict is not None), None)
 
 
-# ------------------------------------------------------------------ rules
-
-
 def protocol_stays(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:
     return _conflict(ProtocolChanged, concurrent, planned) if concurrent.has_protocol else None
 

@@ -79,11 +79,9 @@ class Drop:
     def discard_superseded(self) -> None:
         """Do nothing, like `discard`."""
 
-    # ------------------------------------------------------------------ inside
-
     @property
     def _current_id(self) -> str | None:
-        return None if self._state is None or self._state.metadata is None else self._state.metadata.id
+        return None if self._state is None else self._state.metadata.id
 
     def _read_newest(self) -> None:
         listing = list_log(self.storage)

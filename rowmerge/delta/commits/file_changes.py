@@ -89,8 +89,6 @@ class FileActionBuilder:
         location = self._storage.location
         clean_up(self._storage, [[f"{location}/{path}" for path in paths]], Origin.WRITTEN, live=[f"{location}/{path}" for path in live])
 
-    # ------------------------------------------------------------------ files that the change writes
-
     def _partition_texts(self, file: AddedFile) -> dict[str, str | None]:
         """Return the `partitionValues` of a file. Raise TypeMismatch for a value that is not valid Unicode."""
         texts: dict[str, str | None] = {}
@@ -117,8 +115,6 @@ class FileActionBuilder:
         schema, stored = self._metadata.schema, self._metadata.stored_schema
         lower, upper, nulls = (stored_values(values, schema, stored) for values in (file.lower, file.upper, file.nulls))
         return replace(file, lower=lower, upper=upper, nulls=nulls)
-
-    # ------------------------------------------------------------------ files that the table has
 
     def _changed_rows(self, state: State) -> dict[str, dict[str, Any]]:
         """Return the rows of `rowmerge.delta.files.columns` of the files that the change removes or marks, by absolute path."""

@@ -91,14 +91,14 @@ def _follows_base(commit: PutCommit, base: DeltaSnapshot, listing: LogListing) -
     except CorruptLog:
         # Commits between are missing, so no reader has come as far as this commit.
         return False
-    return previous_state.metadata is not None and previous_state.metadata.id == base.metadata.id
+    return previous_state.metadata.id == base.metadata.id
 
 
 def _verify_in_checkpoint(commit: PutCommit, state: State) -> Verdict:
     """Return whether the state of a checkpoint that is not older than a commit contains the commit."""
     if _has_file(state, commit.new_paths) or _has_tombstone(state, commit.removed_paths, commit.now):
         return Put.CREATED
-    if state.metadata is None or state.metadata.id != commit.metadata.id:
+    if state.metadata.id != commit.metadata.id:
         return _MISSING
     if commit.base is None:
         return Put.CREATED

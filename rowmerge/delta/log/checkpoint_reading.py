@@ -36,7 +36,6 @@ def read_checkpoint(storage: Storage, checkpoint: Checkpoint) -> State:
     documents = read_documents(storage, checkpoint.paths)
     actions = [action for document in documents for action in _non_file_actions(document)]
     state = apply_table_actions(empty_state(), actions, documents[0].path)
-    assert state.metadata is not None
     partition_columns = state.metadata.stored_partition_columns
     documents += _read_sidecars(storage, _sidecar_paths(storage, actions))
     file_rows_by_document = [_file_rows(document, partition_columns) for document in documents]

@@ -99,7 +99,6 @@ def _checkpoint_file(tables: Iterator[pa.Table]) -> tuple[bytes, int]:
 
 def checkpoint_tables(state: State, now: int) -> Iterator[pa.Table]:
     """Yield tables of one schema with an action per row, each in its own column."""
-    assert state.metadata is not None
     columns = _columns_before_adds(state, now)
     no_adds = _add_actions(pa.RecordBatch.from_pylist([], schema=state.files.no_rows.schema), state.metadata)
     types = [(name, column.type) for name, column in columns.items()]
@@ -112,8 +111,6 @@ def checkpoint_tables(state: State, now: int) -> Iterator[pa.Table]:
 
 def _columns_before_adds(state: State, now: int) -> dict[str, pa.Array | pa.ChunkedArray]:
     """Return the actions that are no live files, by column. Expired transactions and tombstones are left out."""
-    assert state.protocol is not None
-    assert state.metadata is not None
     return {
         "protocol": pa.array([state.protocol.action()["protocol"]], _PROTOCOL),
         "metaData": pa.array([_metadata_fields(state.metadata)], _METADATA),
@@ -125,7 +122,6 @@ def _columns_before_adds(state: State, now: int) -> dict[str, pa.Array | pa.Chun
 
 def unexpired_transactions(state: State, now: int) -> Mapping[str, Transaction]:
     """Return the transactions within `delta.setTransactionRetentionDuration`, all without it. One without a time never expires."""
-    assert state.metadata is not None
     retention = transaction_retention(state.metadata.configuration)
     if retention is None:
         return state.transactions

@@ -51,8 +51,6 @@ def checksum_after(state: State, actions: Sequence[Action], folder: str) -> byte
 
 def _checksum_fields(state: State, totals: FileTotals, info: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of the checksum of a state with these totals. `info`: the version's `commitInfo`."""
-    assert state.protocol is not None
-    assert state.metadata is not None
     fields: dict[str, Any] = {
         "txnId": info["txnId"],
         "tableSizeBytes": totals.size,
@@ -166,7 +164,6 @@ def _number_differences(state: State, checksum: Mapping[str, Any]) -> Iterable[s
 
 def _action_differences(state: State, checksum: Mapping[str, Any]) -> Iterable[str]:
     """Yield the differences in protocol, metadata, domains and transactions. A field of a wrong type raises an error."""
-    assert state.metadata is not None
     protocol, metadata, domains = (checksum.get(name) for name in ("protocol", "metadata", "domainMetadata"))
     if protocol is not None and Protocol.of(protocol) != state.protocol:
         yield "the protocol is another one"

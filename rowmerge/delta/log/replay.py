@@ -17,6 +17,8 @@ from rowmerge.delta.log.ndjson import Document, FileActions, commit_info, file_a
 from rowmerge.delta.metadata.actions import Action, Metadata, Protocol, Transaction
 from rowmerge.errors import CorruptLog
 
+_NO_PROTOCOL, _NO_METADATA = Protocol(0, 0), Metadata(id="", schema_string="")
+"""Those of the state before the first commit."""
 _MOST_CHUNKS = 64
 """The most chunks of a column of tombstones. Each commit adds a chunk."""
 
@@ -31,8 +33,8 @@ class State:
     version: int
     files: LiveFiles
     tombstones: pa.Table
-    protocol: Protocol | None = None
-    metadata: Metadata | None = None
+    protocol: Protocol = _NO_PROTOCOL
+    metadata: Metadata = _NO_METADATA
     transactions: Mapping[str, Transaction] = field(default_factory=dict)
     domains: Mapping[str, str] = field(default_factory=dict)
     commit_info: Mapping[str, Any] = field(default_factory=dict)
@@ -49,7 +51,6 @@ def advance(state: State, commits: Sequence[Document]) -> State:
         return state
     actions_by_commit = [non_file_actions(commit) for commit in commits]
     new_state = apply_table_actions(state, list(chain.from_iterable(actions_by_commit)), commits[0].path)
-    assert new_state.metadata is not None
     partition_columns = new_state.metadata.stored_partition_columns
     files, tombstones = reconcile(state, file_actions(commits, partition_columns), partition_columns)
     version, info = state.version + len(commits), commit_info(actions_by_commit[-1])
@@ -111,7 +112,8 @@ def apply_table_actions(state: State, actions: Sequence[Action], path: str) -> S
                 domains.pop(fields["domain"], None)
             case {"domainMetadata": Mapping() as fields}:
                 domains[fields["domain"]] = fields["configuration"]
-    if protocol is None or metadata is None:
-        raise CorruptLog(path, f"no {'protocol' if protocol is None else 'metaData'} action up to this version")
+    if protocol is _NO_PROTOCOL or metadata is _NO_METADATA:
+        missing_action = "protocol" if protocol is _NO_PROTOCOL else "metaData"
+        raise CorruptLog(path, f"no {missing_action} action up to this version")
     metadata = replace(metadata, mapping_supported=protocol.supports("columnMapping"))
     return replace(state, protocol=protocol, metadata=metadata, transactions=transactions, domains=domains)

@@ -28,11 +28,9 @@ def read_state(
     return advance(base, _read_commits(storage, listing, base.version, version, own_commits or {}))
 
 
-def _read_commits_after(
-    storage: Storage, listing: LogListing, state: State, version: int, own_commits: Mapping[int, bytes]
-) -> list[Document]:
-    """Return the commits after a state up to a version, in order. Raises CorruptLog, StorageError."""
-    versions = needed_commits(listing, storage.location, state.version, version)
+def _read_commits(storage: Storage, listing: LogListing, after: int, to: int, own_commits: Mapping[int, bytes]) -> list[Document]:
+    """Return the commits of the versions from `after` + 1 to `to`. Raises CorruptLog, StorageError."""
+    versions = needed_commits(listing, storage.location, after, to)
     documents: dict[int, Document] = {}
     for own_version, commit in own_commits.items():
         # A listed file of another size is not the one that we wrote.

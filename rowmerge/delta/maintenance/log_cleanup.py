@@ -31,7 +31,6 @@ def clean_log(storage: Storage, listing: LogListing, state: State, now: int) -> 
     it stay, so a killed cleanup leaves a log whose versions can be read from some checkpoint on. A deletion that fails is logged.
     Raises CorruptLog, StorageError, ConfigurationError for a property that another engine wrote.
     """
-    assert state.metadata is not None
     retention = log_retention(state.metadata.configuration)
     if retention is None:
         return
@@ -106,8 +105,6 @@ def _entries_before(checkpoint: Checkpoint, listing: LogListing, cut_off: int) -
 
 def _newest_stamped_commit(storage: Storage, listing: LogListing, state: State, cut_off: int) -> int:
     """Return the newest version with an in-commit timestamp at or before a time, the newest of all in a table without them."""
-    assert state.protocol is not None
-    assert state.metadata is not None
     if not has_in_commit_timestamps(state.protocol, state.metadata, state.version):
         return state.version
     version = version_at(storage, listing, state.protocol, state.metadata, cut_off)
@@ -131,12 +128,10 @@ def _may_clean(state: State, checkpoint: Checkpoint) -> bool:
     Protected checkpoints may be deleted only together with all versions that they protect. A cleanup of all of them need not know the
     features of these versions (requirements a and c).
     """
-    assert state.metadata is not None
     return not _protects_checkpoints(state) or checkpoint.version >= protected_before(state.metadata.configuration)
 
 
 def _protects_checkpoints(state: State) -> bool:
-    assert state.protocol is not None
     return state.protocol.supports("checkpointProtection")
 
 

@@ -72,8 +72,6 @@ class Vacuum:
         self._record("VACUUM START", self._parameters(snapshot), sizes)
         return Vacuumed(paths, self._delete(unneeded_files, listed_files))
 
-    # ------------------------------------------------------------------ inside
-
     def _retention(self, snapshot: DeltaSnapshot) -> int:
         hours = self.options.retain_hours
         return tombstone_retention(snapshot.settings.properties) if hours is None else milliseconds_of_hours(hours)

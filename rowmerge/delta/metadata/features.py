@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from rowmerge.delta.files.statistics import indexed_leaves
 from rowmerge.delta.metadata.actions import Metadata, Protocol
-from rowmerge.delta.metadata.column_mapping import ID, MODE, PHYSICAL_NAME
+from rowmerge.delta.metadata.column_mapping import ID, MODE, PHYSICAL_NAME, named_fields
 from rowmerge.delta.metadata.properties import (
     CHANGE_DATA_FEED,
     CONSTRAINT_PREFIX,
@@ -57,8 +57,9 @@ def check_readable(table: str, protocol: Protocol, metadata: Metadata) -> None:
     """Raise UnsupportedTableFeature if reading the table requires a feature that we do not honour."""
     if protocol.min_reader > 3:
         raise UnsupportedTableFeature(table, f"reader version {protocol.min_reader}", action="read", advice=_ANOTHER_ENGINE)
-    for feature in sorted((protocol.reader_features or frozenset()) - READABLE):
-        raise UnsupportedTableFeature(table, feature, action="read", advice=_UPGRADE)
+    unsupported_features = sorted((protocol.reader_features or frozenset()) - READABLE)
+    if unsupported_features:
+        raise UnsupportedTableFeature(table, unsupported_features[0], action="read", advice=_UPGRADE)
     if metadata.provider != "parquet":
         raise UnsupportedTableFeature(table, f"data files of format {metadata.provider}", action="read", advice=_ANOTHER_ENGINE)
     try:
@@ -81,7 +82,7 @@ def check_writable(table: str, protocol: Protocol, metadata: Metadata, *, action
     if protocol.min_writer > 7:
         raise UnsupportedTableFeature(table, f"writer version {protocol.min_writer}", action=action, advice=_ANOTHER_ENGINE)
     for feature in sorted(protocol.features - HONOURED):
-        advice = _USE[feature](metadata) if feature in _USE else _UPGRADE
+        advice = _ADVICE_IF_USED[feature](metadata) if feature in _ADVICE_IF_USED else _UPGRADE
         if advice:
             raise UnsupportedTableFeature(table, feature, action=action, advice=advice)
     for field in all_fields(metadata.schema):
@@ -115,20 +116,6 @@ def all_fields(type_: DataType) -> Iterator[Field]:
     for field in fields:
         yield field
         yield from all_fields(field.type)
-
-
-def named_fields(type_: DataType) -> Iterator[Field]:
-    """Yield the fields of all structs of a type, nested ones too."""
-    match type_:
-        case Struct(fields):
-            for field in fields:
-                yield field
-                yield from named_fields(field.type)
-        case Array(element, _):
-            yield from named_fields(element)
-        case Map(key, value, _):
-            yield from named_fields(key)
-            yield from named_fields(value)
 
 
 def is_on(metadata: Metadata, name: str) -> bool:
@@ -172,13 +159,13 @@ def _invariants_in_collections(type_: DataType) -> Iterator[str]:
             yield from (field.name for field in named_fields(type_) if "delta.invariants" in field.metadata)
 
 
-_USE: dict[str, Callable[[Metadata], str]] = {
+_ADVICE_IF_USED: dict[str, Callable[[Metadata], str]] = {
     "invariants": _nested_invariant_use,
     "identityColumns": _identity_column_use,
     "icebergCompatV1": _property_use("delta.enableIcebergCompatV1"),
     "icebergCompatV2": _property_use("delta.enableIcebergCompatV2"),
 }
-"""Features that prevent writes only to a table that uses them. Each function returns advice, or nothing if the table does not use it."""
+"""Features that prevent writes only to a table that uses them. Each function returns advice, an empty string if it is not used."""
 
 
 def required_protocol(table: str, protocol: Protocol, metadata: Metadata, properties: Mapping[str, str], *, action: str) -> Protocol:
@@ -189,12 +176,17 @@ def required_protocol(table: str, protocol: Protocol, metadata: Metadata, proper
     if "rowTracking" in features:
         features.add("domainMetadata")
     protocol = _with_requested_versions(protocol, properties).with_features(features)
+    _check_new_definition(table, protocol, metadata, action)
+    return protocol
+
+
+def _check_new_definition(table: str, protocol: Protocol, metadata: Metadata, action: str) -> None:
+    """Raise PlanError, UnsupportedTableFeature or ConfigurationError for a definition that no commit can honour."""
     if keeps_change_rows(protocol, metadata):
         _check_change_columns(table, metadata.schema)
     check_writable(table, protocol, metadata, action=action)
     # An invalid list of columns fails here rather than in the first write.
     indexed_leaves(metadata.schema, metadata.partition_columns, metadata.configuration)
-    return protocol
 
 
 def _property_features(configuration: Mapping[str, str]) -> Iterator[str]:
@@ -247,7 +239,7 @@ def _with_requested_versions(protocol: Protocol, properties: Mapping[str, str]) 
     """Return the protocol, raised to `delta.minReaderVersion` and `delta.minWriterVersion`. Raises ConfigurationError."""
     reader = max(protocol.min_reader, _requested_version(properties, MIN_READER, highest=3))
     writer = max(protocol.min_writer, _requested_version(properties, MIN_WRITER, highest=7))
-    if (reader, writer) == (protocol.min_reader, protocol.min_writer):
+    if reader == protocol.min_reader and writer == protocol.min_writer:
         return protocol
     if reader == 3 and writer < 7:
         raise ConfigurationError(f"{MIN_READER} = 3 goes only with {MIN_WRITER} = 7. Set both, or neither.")

@@ -97,8 +97,6 @@ class _FeedReader:
                 checked_definition = definition
             yield from self._changed_files(version, read_as)
 
-    # ------------------------------------------------------------------ the range
-
     def _find_start(self, bound: Bound) -> int:
         """Return the version at which the range begins. Raises VersionNotFound if it is after the newest version."""
         if bound.version is not None:
@@ -174,8 +172,6 @@ class _FeedReader:
             advice = f"Read versions in which {CHANGE_DATA_FEED} was true: DESCRIBE HISTORY {read_as.name} shows when it was set."
             raise ChangesNotRecorded(read_as.name, version.number, advice)
         _check_columns(version.number, version.metadata, read_as)
-
-    # ------------------------------------------------------------------ one version
 
     def _changed_files(self, version: _FeedVersion, read_as: DeltaSnapshot) -> list[ChangedFile]:
         """Return the change data files of a version, or else the rows that its file actions insert and delete."""

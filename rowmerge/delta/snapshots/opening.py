@@ -82,8 +82,6 @@ class SnapshotReader:
             return cached
         older_state = cached.state if cached is not None and cached.version < version else None
         state = self._read_state(listing, version, older_state)
-        assert state.protocol is not None
-        assert state.metadata is not None
         if state.metadata.is_dropped and is_dropped_at(self._storage, version):
             if requested_version is None:
                 raise TableNotFound(self._name)
