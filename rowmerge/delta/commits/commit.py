@@ -95,10 +95,7 @@ class Commit:
         return self._verify_only_table() if self.base is None else self._verify_continuation()
 
     def follow(self) -> int | CommitConflict:
-        """Prepare the change to come after the commit that took its version.
-
-        Returns the conflict with this commit if there is one, otherwise the result of `_merge_deletions`. Raises CorruptLog, StorageError.
-        """
+        """Prepare the change to come after the commit that took its version. Return the number of merged commits, or the conflict."""
         document = self._concurrent_document
         assert document is not None
         if self.base is None:

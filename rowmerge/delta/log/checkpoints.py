@@ -34,30 +34,17 @@ logger = logging.getLogger(__name__)
 _TEXTS, _FORMAT = pa.list_(TEXT), pa.struct({"provider": TEXT, "options": TEXT_MAP})
 _PROTOCOL = pa.struct({"minReaderVersion": INT, "minWriterVersion": INT, "readerFeatures": _TEXTS, "writerFeatures": _TEXTS})
 _METADATA = pa.struct(
-    {
-        "id": TEXT,
-        "name": TEXT,
-        "description": TEXT,
-        "format": _FORMAT,
-        "schemaString": TEXT,
-        "partitionColumns": _TEXTS,
-        "configuration": TEXT_MAP,
-        "createdTime": LONG,
-    }
+    {"id": TEXT, "name": TEXT, "description": TEXT, "format": _FORMAT, "schemaString": TEXT}
+    | {"partitionColumns": _TEXTS, "configuration": TEXT_MAP, "createdTime": LONG}
 )
 _TRANSACTION = pa.struct({"appId": TEXT, "version": LONG, "lastUpdated": LONG})
 _DOMAIN = pa.struct({"domain": TEXT, "configuration": TEXT, "removed": BOOLEAN})
 _ROW_TRACKING = ("baseRowId", "defaultRowCommitVersion")
-_REMOVE_FIELDS = (
-    *("path", "deletionTimestamp", "dataChange", "extendedFileMetadata", "partitionValues", "size", "deletionVector"),
-    *_ROW_TRACKING,
-)
+_REMOVE_FIELDS = ("path", "deletionTimestamp", "dataChange", "extendedFileMetadata", "partitionValues", "size", "deletionVector")
+_REMOVE_FIELDS += _ROW_TRACKING
 _REMOVE = pa.struct([(name, {**REMOVE, "partitionValues": TEXT_MAP}[name]) for name in _REMOVE_FIELDS])
-_ADD_FIELDS = (
-    *("path", "partitionValues", "size", "modificationTime", "dataChange", "tags", "deletionVector"),
-    *_ROW_TRACKING,
-    "clusteringProvider",
-)
+_ADD_FIELDS = ("path", "partitionValues", "size", "modificationTime", "dataChange", "tags", "deletionVector")
+_ADD_FIELDS += (*_ROW_TRACKING, "clusteringProvider")
 _BATCH = 65_536
 """The most files of a row group."""
 

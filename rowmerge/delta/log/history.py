@@ -38,14 +38,12 @@ def find_transaction(storage: Storage, listing: LogListing, application: str, ne
 
 
 def _commits_newest_first(storage: Storage, listing: LogListing) -> Iterator[tuple[int, Document]]:
-    """Yield the versions and commits of the table, back to the last drop in its place or the oldest readable version.
-
-    An older commit may come from a killed writer that did not withdraw it after a cleanup.
-    """
+    """Yield the versions and commits of the table, back to the last drop in its place or the oldest readable version."""
     oldest = listing.oldest_readable
     versions = [version for version in reversed(listing.continuous_commits) if version >= oldest]
     for version, document in read_commits(storage, versions):
         if is_drop(document):
+            # An older commit may come from a killed writer that did not withdraw it after a cleanup.
             return
         yield version, document
 
@@ -73,13 +71,10 @@ def in_commit_timestamp(storage: Storage, version: int, info: Mapping[str, Any])
 
 
 def version_at(storage: Storage, listing: LogListing, protocol: Protocol, metadata: Metadata, timestamp: int) -> int | None:
-    """Return the newest version committed at or before a time (milliseconds since the epoch), None if there is none.
-
-    `protocol` and `metadata` are those of the newest version. Times never decrease from one version to the next.
-    """
+    """Return the newest version committed at or before a time, None if there is none. `metadata` is that of the newest version."""
     versions = listing.continuous_commits
     timestamped_versions = [version for version in versions if has_in_commit_timestamps(protocol, metadata, version)]
-    # The times are in the commits. A binary search reads few commits.
+    # The times are in the commits, and never decrease. A binary search reads few commits.
     count = bisect_right(timestamped_versions, timestamp, key=partial(_read_timestamp, storage))
     if count:
         return timestamped_versions[count - 1]

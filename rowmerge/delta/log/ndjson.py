@@ -53,15 +53,13 @@ def non_file_actions(document: Document) -> list[Action]:
 
 
 def is_drop(document: Document) -> bool:
-    """Return whether a commit drops the table. Raises CorruptLog.
-
-    Properties alone do not tell: another engine that writes to a dropped table restores it, and may keep them.
-    """
+    """Return whether a commit drops the table. Raises CorruptLog."""
     if f'"{DROPPED}"'.encode() not in document.data:
         return False
     actions = non_file_actions(document)
-    is_marked = any(Metadata.of(fields).is_dropped for action in actions if (fields := action.get("metaData")))
-    return is_marked and any((action.get("commitInfo") or {}).get("operation") == DROP for action in actions)
+    has_property = any(Metadata.of(action["metaData"]).is_dropped for action in actions if action.get("metaData"))
+    # Another engine that writes to a dropped table restores it, and may keep the property.
+    return has_property and any((action.get("commitInfo") or {}).get("operation") == DROP for action in actions)
 
 
 def cdc_actions(document: Document) -> list[Action]:

@@ -94,10 +94,7 @@ def _replace_rows(rows: pa.Table, keys: pa.Array, added: pa.Table) -> pa.Table:
 
 
 def apply_table_actions(state: State, actions: Sequence[Action], path: str) -> State:
-    """Return the state with the protocol, metadata, transactions and domains of checked actions applied.
-
-    Raises CorruptLog with this path if there is no protocol or metadata yet.
-    """
+    """Return the state after checked actions other than file actions. Raises CorruptLog with this path without protocol or metadata."""
     protocol, metadata = state.protocol, state.metadata
     transactions, domains = dict(state.transactions), dict(state.domains)
     for action in actions:

@@ -42,14 +42,12 @@ def _read_commits(storage: Storage, listing: LogListing, after: int, to: int, ow
 
 
 def _read_newest_checkpoint(storage: Storage, listing: LogListing, version: int) -> State:
-    """Return the state of the newest readable checkpoint up to a version, or the state before version 0.
-
-    Raises CorruptLog if commits after it are missing. The error is that of the newest unreadable checkpoint, if there is one.
-    """
+    """Return the state of the newest readable checkpoint up to a version. Raises CorruptLog if a commit after it is missing."""
     state, errors = _try_checkpoints(storage, [checkpoint for checkpoint in listing.checkpoints if checkpoint.version <= version])
     try:
         needed_commits(listing, storage.location, state.version, version)
     except CorruptLog as missing_commit:
+        # An unreadable checkpoint is the reason why the commit is needed.
         error = errors[0] if errors else missing_commit
         raise error from missing_commit
     for error in errors:

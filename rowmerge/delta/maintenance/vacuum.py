@@ -53,10 +53,7 @@ class Vacuum:
     now: int
 
     def run(self) -> Vacuumed:
-        """Delete the files that no version needs, in a dry run only return them.
-
-        Raises UnsupportedTableFeature, PlanError for a retention that is not safe, StorageError, CommitStateUnknown.
-        """
+        """Delete the files that no version needs; a dry run only returns them. Raises PlanError for an unsafe retention, StorageError."""
         snapshot = self.newest()
         snapshot.check_writable()
         self._check_retention(snapshot)

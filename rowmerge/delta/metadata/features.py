@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 
 from rowmerge.delta.files.statistics import indexed_leaves
 from rowmerge.delta.metadata.actions import Metadata, Protocol
@@ -74,10 +75,7 @@ def check_readable(table: str, protocol: Protocol, metadata: Metadata) -> None:
 
 
 def check_writable(table: str, protocol: Protocol, metadata: Metadata, *, action: str = "write to") -> None:
-    """Raise UnsupportedTableFeature if a commit requires a feature that we do not honour.
-
-    A feature that the protocol supports but the table does not use is accepted.
-    """
+    """Raise UnsupportedTableFeature if the table uses a feature that we do not honour. Unused features of the protocol are accepted."""
     check_readable(table, protocol, metadata)
     if protocol.min_writer > 7:
         raise UnsupportedTableFeature(table, f"writer version {protocol.min_writer}", action=action, advice=_ANOTHER_ENGINE)
@@ -128,14 +126,11 @@ def keeps_change_rows(protocol: Protocol, metadata: Metadata) -> bool:
     return protocol.supports("changeDataFeed") and is_on(metadata, CHANGE_DATA_FEED)
 
 
-def _property_use(name: str) -> Callable[[Metadata], str]:
-    def advice(metadata: Metadata) -> str:
-        return f"Unset it first: ALTER TABLE … SET TBLPROPERTIES ('{name}' = 'false')." if is_on(metadata, name) else ""
-
-    return advice
+def _property_advice(name: str, metadata: Metadata) -> str:
+    return f"Unset it first: ALTER TABLE … SET TBLPROPERTIES ('{name}' = 'false')." if is_on(metadata, name) else ""
 
 
-def _identity_column_use(metadata: Metadata) -> str:
+def _identity_column_advice(metadata: Metadata) -> str:
     advice = "write with an engine that supports it, or copy the rows into a table without."
     for field in all_fields(metadata.schema):
         if any(key.startswith("delta.identity.") for key in field.metadata):
@@ -143,7 +138,7 @@ def _identity_column_use(metadata: Metadata) -> str:
     return ""
 
 
-def _nested_invariant_use(metadata: Metadata) -> str:
+def _nested_invariant_advice(metadata: Metadata) -> str:
     """Advise against invariants inside arrays and maps. `rules.py` enforces those of columns and of fields of structs."""
     for name in _invariants_in_collections(metadata.schema):
         return f"The field {name} inside an array or a map has an invariant: copy the rows into a table without."
@@ -160,10 +155,10 @@ def _invariants_in_collections(type_: DataType) -> Iterator[str]:
 
 
 _ADVICE_IF_USED: dict[str, Callable[[Metadata], str]] = {
-    "invariants": _nested_invariant_use,
-    "identityColumns": _identity_column_use,
-    "icebergCompatV1": _property_use("delta.enableIcebergCompatV1"),
-    "icebergCompatV2": _property_use("delta.enableIcebergCompatV2"),
+    "invariants": _nested_invariant_advice,
+    "identityColumns": _identity_column_advice,
+    "icebergCompatV1": partial(_property_advice, "delta.enableIcebergCompatV1"),
+    "icebergCompatV2": partial(_property_advice, "delta.enableIcebergCompatV2"),
 }
 """Features that prevent writes only to a table that uses them. Each function returns advice, an empty string if it is not used."""
 

@@ -18,7 +18,8 @@ def why_not_readable(old: Struct, new: Struct, prefix: str = "") -> str:
             return f"its column {name} was dropped or renamed, and the newer one of that name is another"
         if old_field.nullable and not new_field.nullable:
             return f"its column {name} may hold NULL, which the newer one may not"
-        if reason := _why_not_type(old_field.type, new_field.type, name):
+        reason = _why_not_type(old_field.type, new_field.type, name)
+        if reason:
             return reason
     return ""
 

@@ -38,21 +38,23 @@ def assign_row_ids(actions: Sequence[Action], domains: Mapping[str, str], versio
     file without a row count.
     """
     old_mark = mark = high_water_mark(domains, log)
-    tracked: list[Action] = []
+    tracked_actions: list[Action] = []
     for action in actions:
-        if "add" in action:
-            file = dict(action["add"])
-            if file.get("baseRowId") is None:
-                file["baseRowId"] = mark + 1
-                mark += _record_count(file, log)
-            if file.get("defaultRowCommitVersion") is None:
-                file["defaultRowCommitVersion"] = version
-            action = {"add": file}
-        tracked.append(action)
-    if mark > old_mark or (DOMAIN not in domains and any("add" in action for action in tracked)):
+        if "add" not in action:
+            tracked_actions.append(action)
+            continue
+        file = {**action["add"]}
+        if file.get("baseRowId") is None:
+            file["baseRowId"] = mark + 1
+            mark += _record_count(file, log)
+        if file.get("defaultRowCommitVersion") is None:
+            file["defaultRowCommitVersion"] = version
+        tracked_actions.append({"add": file})
+    is_first_add = DOMAIN not in domains and any("add" in action for action in actions)
+    if mark > old_mark or is_first_add:
         configuration = compact({"rowIdHighWaterMark": mark})
-        tracked.append({"domainMetadata": {"domain": DOMAIN, "configuration": configuration, "removed": False}})
-    return tracked
+        tracked_actions.append({"domainMetadata": {"domain": DOMAIN, "configuration": configuration, "removed": False}})
+    return tracked_actions
 
 
 def _record_count(file: Mapping[str, Any], log: str) -> int:

@@ -123,10 +123,7 @@ class SchemaChange:
         return self.metadata.mapping_mode != "none"
 
     def apply(self, new: Struct) -> Struct:
-        """Return the new schema with type changes recorded. Columns correspond by id with column mapping, otherwise by name.
-
-        Raises PlanError for a change that is impossible in place.
-        """
+        """Return the new schema with type changes recorded. Raises PlanError for a change that is impossible in place."""
         old = self.metadata.schema
         if self.mapped:
             self._check_dropped(old, new)

@@ -38,10 +38,7 @@ def is_wider(new: DataType, old: DataType) -> bool:
 
 
 def type_changes(old: DataType, new: DataType, path: tuple[str, ...] = ()) -> Iterator[dict[str, Any]]:
-    """Yield the entries of `delta.typeChanges` of one field. Fields of nested structs have their own entries.
-
-    `path` leads from the field to the element, key or value.
-    """
+    """Yield the entries of `delta.typeChanges` of one field. `path` leads from the field to its element, key or value."""
     match old, new:
         case Struct(), Struct():
             return
