@@ -14,7 +14,7 @@ from rowmerge.delta.commits.drop import FORMAT
 from rowmerge.delta.log.checkpoints import is_due, try_checkpoint
 from rowmerge.delta.log.checksums import put_checksum
 from rowmerge.delta.log.history import find_transaction, read_history
-from rowmerge.delta.log.log_files import LogListing, list_log, list_newest, read_listed
+from rowmerge.delta.log.log_files import list_log, list_newest, read_listed
 from rowmerge.delta.log.versions import is_dropped_at
 from rowmerge.delta.maintenance.log_cleanup import clean_log
 from rowmerge.delta.maintenance.vacuum import Vacuum
@@ -24,7 +24,7 @@ from rowmerge.delta.metadata.shape import table_shape
 from rowmerge.delta.snapshots.change_feed import DeltaChangeFeed
 from rowmerge.delta.snapshots.opening import SnapshotReader
 from rowmerge.delta.snapshots.snapshot import DeltaSnapshot, own_snapshot
-from rowmerge.errors import CommitConflict, MetadataChanged, TableNotFound
+from rowmerge.errors import CommitConflict, MetadataChanged
 from rowmerge.storage.store import Storage
 from rowmerge.table.commits.creation import FIRST_VERSION, CreationVersion, conflict_with_other, creation_version
 from rowmerge.table.commits.drop_markers import delete_markers
@@ -115,13 +115,7 @@ class DeltaTable:
 
     def history(self, limit: int | None = None) -> list[HistoryEntry]:
         """Return the commits, newest first, at most `limit`. Raises TableNotFound, CorruptLog, StorageError."""
-
-        def read(listing: LogListing) -> list[HistoryEntry]:
-            if listing.newest is None:
-                raise TableNotFound(self._name)
-            return read_history(self._storage, listing, limit)
-
-        return read_listed(self._storage, read)
+        return read_listed(self._storage, lambda listing: read_history(self._storage, self._name, listing, limit))
 
     def vacuum(self, options: VacuumOptions) -> Vacuumed:
         """Delete the files that no version within the retention needs. See `Vacuum.run`."""

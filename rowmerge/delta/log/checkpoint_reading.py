@@ -46,10 +46,8 @@ def read_checkpoint(storage: Storage, checkpoint: Checkpoint) -> State:
 
 
 def sidecar_paths(storage: Storage, files: Sequence[StoredObject]) -> list[str]:
-    """Return the paths of a checkpoint's sidecars: relative in the table's folder, absolute elsewhere.
-
-    Of a Parquet file without a column of sidecars, only the footer is read. Raises CorruptLog for an incomplete file, StorageError.
-    """
+    """Return the paths of a checkpoint's sidecars: relative below the table, else absolute. Raises CorruptLog, StorageError."""
+    # Of a Parquet file without a column of sidecars, only the footer is read.
     paths = [file.path for file in files if not file.path.endswith(".parquet") or "sidecar" in _column_names(storage, file)]
     return _sidecar_paths(storage, [action for document in read_documents(storage, paths) for action in _non_file_actions(document)])
 
@@ -101,14 +99,10 @@ def _non_file_actions(document: Document) -> list[Action]:
     names = [name for name in _NON_FILE_ACTIONS if name in file.schema_arrow.names]
     table = _read_columns(document, file, names)
     with _corrupt_if_unreadable(document):
-        actions = [action for name in names for action in _actions_in_column(name, table[name])]
+        actions = [{name: _maps_as_dicts(fields)} for name in names for fields in table[name].drop_null().to_pylist()]
         for action in actions:
             check_action(action)
     return actions
-
-
-def _actions_in_column(name: str, column: pa.ChunkedArray) -> list[Action]:
-    return [{name: _maps_as_dicts(fields)} for fields in column.drop_null().to_pylist()]
 
 
 def _maps_as_dicts(fields: dict[str, Any]) -> dict[str, Any]:

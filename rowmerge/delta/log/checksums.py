@@ -37,13 +37,10 @@ class FileTotals(NamedTuple):
 
 
 def checksum_after(state: State, actions: Sequence[Action], folder: str) -> bytes:
-    """Return the checksum of the version that a commit makes of a state.
-
-    The totals follow from those of the state. Each `add` of a commit is a file that the state lacks, each `remove` one that it has.
-    Raises CorruptLog, which names the log's folder.
-    """
+    """Return the checksum of the version that a commit makes of a state. Raises CorruptLog, which names the log's folder."""
     after = apply_table_actions(state, [action for action in actions if _FILE_ACTIONS.isdisjoint(action)], folder)
     info = next(action["commitInfo"] for action in actions if "commitInfo" in action)
+    # Each `add` of a commit is a file that the state lacks, each `remove` one that it has.
     fields = _checksum_fields(after, _totals_after(totals_of(state.files), actions), info)
     # In ASCII, because names in a foreign log may be no UTF-8.
     return json.dumps(fields, separators=(",", ":")).encode() + b"\n"
@@ -194,14 +191,12 @@ def _metadata_differences(checksum: Metadata, state: Metadata) -> Iterable[str]:
 
 
 def _is_of_another_commit(storage: Storage, state: State, checksum: Mapping[str, Any]) -> bool:
-    """Return whether the checksum has another transaction id than the commit of the version.
-
-    A writer that was slow can put it after another engine deleted the log and created a table in its place. Some engines give their
-    transactions no id.
-    """
+    """Return whether the checksum has another transaction id than the commit of the version."""
+    # A slow writer can put it after another engine deleted the log and created a table in its place.
     try:
         commit_info = state.commit_info or read_commit_info(storage, state.version)
     except RowmergeError:
         return False
+    # Some engines give their transactions no id.
     transaction_id = checksum.get("txnId")
     return bool(commit_info) and transaction_id is not None and transaction_id != commit_info.get("txnId")

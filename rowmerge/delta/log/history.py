@@ -13,15 +13,17 @@ from rowmerge.delta.log.ndjson import Document, commit_info, is_drop, non_file_a
 from rowmerge.delta.metadata.actions import Metadata, Protocol, parameter_text
 from rowmerge.delta.metadata.features import is_on
 from rowmerge.delta.metadata.properties import IN_COMMIT_TIMESTAMPS, in_commit_timestamps_begin
-from rowmerge.errors import CorruptLog
+from rowmerge.errors import CorruptLog, TableNotFound
 from rowmerge.storage.store import Storage
 from rowmerge.table.table import HistoryEntry
 
 _Field = TypeVar("_Field")
 
 
-def read_history(storage: Storage, listing: LogListing, limit: int | None) -> list[HistoryEntry]:
-    """Return the newest versions first, back to the creation of the table. Raises CorruptLog, StorageError."""
+def read_history(storage: Storage, table: str, listing: LogListing, limit: int | None) -> list[HistoryEntry]:
+    """Return the newest versions first, back to the creation of the table. Raises TableNotFound, CorruptLog, StorageError."""
+    if listing.newest is None:
+        raise TableNotFound(table)
     commits = islice(_commits_newest_first(storage, listing), limit)
     return [_history_entry(version, commit_info(non_file_actions(document)), listing.modified(version)) for version, document in commits]
 

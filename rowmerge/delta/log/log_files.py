@@ -74,12 +74,10 @@ class LogListing:
 
     @cached_property
     def continuous_commits(self) -> range:
-        """The commits up to the newest version, from the oldest after which none is missing.
-
-        Older commits remain from a cleanup, or a slow writer wrote one after a cleanup had deleted its version.
-        """
+        """The commits up to the newest version, from the oldest after which none is missing."""
         newest = -1 if self.newest is None else self.newest
         oldest = newest + 1
+        # Older commits remain from a cleanup, or a slow writer wrote one after a cleanup had deleted its version.
         while oldest - 1 in self.commits:
             oldest -= 1
         return range(oldest, newest + 1)

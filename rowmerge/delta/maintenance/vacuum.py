@@ -189,10 +189,7 @@ def _relative_path(location: str, path: str) -> str | None:
 def _select_deletable(
     listed_files: Sequence[StoredObject], old_files: Sequence[StoredObject], snapshot: DeltaSnapshot
 ) -> Iterator[StoredObject]:
-    """Yield the old files that belong to the table, and the checksums that Hadoop's local file system writes beside them.
-
-    Hidden files and the files of tables in inner folders do not belong to it. Temporary files that a killed process left in the log do.
-    """
+    """Yield the old files that belong to the table, and the checksums that Hadoop's local file system writes beside them."""
     foreign_folders = inner_tables(listed_files)
     if has_markers(list(listed_files), "iceberg"):
         # The last metadata of an Iceberg table that was dropped here stays.
@@ -200,6 +197,7 @@ def _select_deletable(
     visible_prefixes = (*_DATA_FOLDERS, *_partition_prefixes(snapshot))
     checksums = {file.path: file for file in listed_files if file.path.endswith(".crc")}
     for file in old_files:
+        # A killed process may have left temporary files in the log.
         is_left_by_put = file.path.startswith(f"{LOG}/") and is_temporary(file.path)
         is_protected = _is_hidden(file.path, visible_prefixes) and not is_left_by_put
         if is_protected or file.path.startswith(foreign_folders):

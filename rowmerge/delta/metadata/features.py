@@ -67,9 +67,8 @@ def check_readable(table: str, protocol: Protocol, metadata: Metadata) -> None:
         schema = metadata.schema
     except UnknownType as error:
         raise UnsupportedTableFeature(table, str(error), action="read", advice=_ANOTHER_ENGINE) from error
-    for field in all_fields(schema):
-        if field.type == Primitive("variant"):
-            raise UnsupportedTableFeature(table, "variantType", action="read", advice=_ANOTHER_ENGINE)
+    if any(field.type == Primitive("variant") for field in all_fields(schema)):
+        raise UnsupportedTableFeature(table, "variantType", action="read", advice=_ANOTHER_ENGINE)
     if metadata.mapping_mode != "none":
         _check_mapping(table, metadata)
 

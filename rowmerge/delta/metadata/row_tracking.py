@@ -32,11 +32,7 @@ def preserves_row_ids(protocol: Protocol, metadata: Metadata) -> bool:
 
 
 def assign_row_ids(actions: Sequence[Action], domains: Mapping[str, str], version: int, log: str) -> list[Action]:
-    """Return the file actions of a version with row ids for each added file, followed by the new high water mark.
-
-    A file that the table had before, and that gets a deletion vector, keeps its row ids. Raises CorruptLog for an invalid mark and for a
-    file without a row count.
-    """
+    """Return the file actions with row ids for each added file, and the new high water mark. Raises CorruptLog."""
     old_mark = mark = high_water_mark(domains, log)
     tracked_actions: list[Action] = []
     for action in actions:
@@ -44,6 +40,7 @@ def assign_row_ids(actions: Sequence[Action], domains: Mapping[str, str], versio
             tracked_actions.append(action)
             continue
         file = {**action["add"]}
+        # A file that was there before, and gets a deletion vector, keeps its row ids.
         if file.get("baseRowId") is None:
             file["baseRowId"] = mark + 1
             mark += _record_count(file, log)
