@@ -92,7 +92,7 @@ class DeltaTable:
         return table_shape(self._name, self._storage, protocol, metadata)
 
     def create(self, definition: TableDefinition, change: CommitRequest, version: CreationVersion | None = None) -> Outcome:
-        """Commit the first version of the table. See `Table.create`. Raises PlanError, ConfigurationError, AlreadyExists, StorageError."""
+        """Commit the first version. Raises PlanError, ConfigurationError, UnsupportedTableFeature, AlreadyExists, StorageError."""
         expected = version or self.creation_version() or FIRST_VERSION
         find_other_table = partial(conflict_with_other, self._storage, self._name, FORMAT, expected)
         calls: list[Callable[[], Any]] = [lambda: list_log(self._storage).newest, find_other_table]

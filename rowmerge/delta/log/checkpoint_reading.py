@@ -99,7 +99,7 @@ def _non_file_actions(document: Document) -> list[Action]:
     names = [name for name in _NON_FILE_ACTIONS if name in file.schema_arrow.names]
     table = _read_columns(document, file, names)
     with _corrupt_if_unreadable(document):
-        actions = [{name: _maps_as_dicts(fields)} for name in names for fields in table[name].drop_null().to_pylist()]
+        actions: list[Action] = [{name: _maps_as_dicts(fields)} for name in names for fields in table[name].drop_null().to_pylist()]
         for action in actions:
             check_action(action)
     return actions

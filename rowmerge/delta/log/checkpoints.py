@@ -40,10 +40,10 @@ _METADATA = pa.struct(
 _TRANSACTION = pa.struct({"appId": TEXT, "version": LONG, "lastUpdated": LONG})
 _DOMAIN = pa.struct({"domain": TEXT, "configuration": TEXT, "removed": BOOLEAN})
 _ROW_TRACKING = ("baseRowId", "defaultRowCommitVersion")
-_REMOVE_FIELDS = ("path", "deletionTimestamp", "dataChange", "extendedFileMetadata", "partitionValues", "size", "deletionVector")
+_REMOVE_FIELDS = ["path", "deletionTimestamp", "dataChange", "extendedFileMetadata", "partitionValues", "size", "deletionVector"]
 _REMOVE_FIELDS += _ROW_TRACKING
 _REMOVE = pa.struct([(name, {**REMOVE, "partitionValues": TEXT_MAP}[name]) for name in _REMOVE_FIELDS])
-_ADD_FIELDS = ("path", "partitionValues", "size", "modificationTime", "dataChange", "tags", "deletionVector")
+_ADD_FIELDS = ["path", "partitionValues", "size", "modificationTime", "dataChange", "tags", "deletionVector"]
 _ADD_FIELDS += (*_ROW_TRACKING, "clusteringProvider")
 _BATCH = 65_536
 """The most files of a row group."""

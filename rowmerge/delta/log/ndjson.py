@@ -116,6 +116,7 @@ def _parse_line(document: Document, number: int, line: bytes) -> Action:
     if isinstance(add, dict) and not _is_storable_text(add.get("stats")):
         del add["stats"]  # statistics that cannot be read count as absent
     try:
+        # Only an escape can spell a text that UTF-8 cannot encode.
         if b"\\u" in line:
             check_texts(action)
         check_action(action)

@@ -94,7 +94,7 @@ def _replace_rows(rows: pa.Table, keys: pa.Array, added: pa.Table) -> pa.Table:
 
 
 def apply_table_actions(state: State, actions: Sequence[Action], path: str) -> State:
-    """Return the state after checked actions other than file actions. Raises CorruptLog with this path without protocol or metadata."""
+    """Return the state after these checked actions. Raises CorruptLog with the path if there is no protocol or metadata yet."""
     protocol, metadata = state.protocol, state.metadata
     transactions, domains = dict(state.transactions), dict(state.domains)
     for action in actions:

@@ -55,11 +55,9 @@ def _delete_expired(storage: Storage, listing: LogListing, state: State, cut_off
 
 
 def _cut_off_time(now: int, retention: int) -> int:
-    """Return the time up to which commits expire: the midnight (UTC) before the retention began.
-
-    The protocol counts a retention in days, and delta-spark aligns every retention to midnight. Delta Kernel and delta-rs align none.
-    A retention below a day cannot be meant in days, so it is not aligned either.
-    """
+    """Return the time up to which commits expire: the midnight (UTC) before the retention began."""
+    # The protocol counts a retention in days, so delta-spark aligns every retention to midnight. Delta Kernel and delta-rs align none.
+    # A retention below a day cannot be meant in days.
     time = now - retention
     return time - time % _DAY if retention >= _DAY else time
 
@@ -123,11 +121,8 @@ def _is_readable(storage: Storage, listing: LogListing, checkpoint: Checkpoint) 
 
 
 def _may_clean(state: State, checkpoint: Checkpoint) -> bool:
-    """Return whether the feature `checkpointProtection` allows a cleanup up to a checkpoint.
-
-    Protected checkpoints may be deleted only together with all versions that they protect. A cleanup of all of them need not know the
-    features of these versions (requirements a and c).
-    """
+    """Return whether the feature `checkpointProtection` allows a cleanup up to a checkpoint (requirements a and c)."""
+    # A cleanup of all protected versions together need not know their features.
     return not _protects_checkpoints(state) or checkpoint.version >= protected_before(state.metadata.configuration)
 
 

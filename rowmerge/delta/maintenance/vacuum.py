@@ -53,7 +53,7 @@ class Vacuum:
     now: int
 
     def run(self) -> Vacuumed:
-        """Delete the files that no version needs; a dry run only returns them. Raises PlanError for an unsafe retention, StorageError."""
+        """Delete or list the files that no version needs. Raises UnsupportedTableFeature, PlanError, StorageError, CommitStateUnknown."""
         snapshot = self.newest()
         snapshot.check_writable()
         self._check_retention(snapshot)

@@ -71,12 +71,8 @@ def cloned_table(
     protocol, metadata = source
     old = _empty_metadata(now) if base is None else base[1]
     properties = definition.properties or {}
-    check_properties(properties, metadata.configuration)
-    _refuse_new_constraints(table, metadata.configuration, properties)
-    if PROTECTED_BEFORE in properties:
-        _refuse_protection(table, old.configuration, properties)
+    _check_cloned_properties(table, metadata.configuration, None if base is None else old.configuration, properties)
     if base is not None:
-        _refuse_late_timestamps(table, old.configuration, properties)
         protocol = base[0].with_features(protocol.features)
     configuration = _inherited_properties(metadata, None if base is None else old) | _stored_properties(properties)
     clone = replace(
@@ -91,6 +87,16 @@ def cloned_table(
     _check_mapping_change(table, metadata, clone)
     clone = _with_column_ids(clone, keep_names=metadata.mapping_mode == "none", last_id=highest_column_id(old.configuration))
     return required_protocol(table, protocol, clone, properties, action="create"), clone
+
+
+def _check_cloned_properties(table: str, source: Mapping[str, str], base: Mapping[str, str] | None, properties: Mapping[str, str]) -> None:
+    """Raise an error for properties that a clone of a table with the properties `source` cannot get. `base`: see `cloned_table`."""
+    check_properties(properties, source)
+    _refuse_new_constraints(table, source, properties)
+    if PROTECTED_BEFORE in properties:
+        _refuse_protection(table, base or {}, properties)
+    if base is not None:
+        _refuse_late_timestamps(table, base, properties)
 
 
 def _inherited_properties(source: Metadata, base: Metadata | None) -> dict[str, str]:
@@ -110,22 +116,21 @@ def changed_table(
 ) -> tuple[Protocol, Metadata]:
     """Return the protocol and metadata after ALTER TABLE. What the definition leaves out does not change.
 
-    `clustering`: the clustering columns, by their physical names. Raises PlanError for a schema that the table cannot get in place,
-    ConfigurationError, UnsupportedTableFeature.
+    `clustering`: columns by their physical names. Raises PlanError, ConfigurationError, UnsupportedTableFeature.
     """
     _refuse_order(table, definition)
     _refuse_other_partitioning(table, metadata, definition)
-    changed = metadata
+    new_metadata = metadata
     if definition.schema is not None:
-        changed = _with_schema(table, metadata, definition.schema, clustering)
+        new_metadata = _with_schema(table, metadata, definition.schema, clustering)
     if definition.description is not None:
-        changed = replace(changed, description=definition.description or None)
+        new_metadata = replace(new_metadata, description=definition.description or None)
     if definition.properties is not None:
-        changed = _with_properties(table, metadata, changed, definition.properties)
+        new_metadata = _with_properties(table, metadata, new_metadata, definition.properties)
     if definition.checks is not None:
-        changed = replace(changed, configuration=_with_checks(changed.configuration, definition.checks))
-    changed = _with_column_ids(changed, keep_names=metadata.mapping_mode == "none")
-    return required_protocol(table, protocol, changed, definition.properties or {}, action="change"), changed
+        new_metadata = replace(new_metadata, configuration=_with_checks(new_metadata.configuration, definition.checks))
+    new_metadata = _with_column_ids(new_metadata, keep_names=metadata.mapping_mode == "none")
+    return required_protocol(table, protocol, new_metadata, definition.properties or {}, action="change"), new_metadata
 
 
 def _refuse_other_partitioning(table: str, metadata: Metadata, definition: TableDefinition) -> None:
