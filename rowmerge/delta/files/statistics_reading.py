@@ -254,7 +254,7 @@ def _typed_values(sources: _Sources, type_: DataType) -> pa.Array:
 
 
 def _convert_json_bounds(values: pa.Array, type_: DataType, arrow: pa.DataType) -> pa.Array:
-    """Convert bounds from the type that JSON has them as. Values outside the column's type become null."""
+    """Convert bounds from their JSON type to the column's type. Values that the column's type cannot hold become null."""
     if pa.types.is_string(values.type):
         try:
             return from_text(values, type_)

@@ -47,7 +47,8 @@ def clean_log(storage: Storage, listing: LogListing, state: State, now: int) -> 
 def _delete_expired(storage: Storage, listing: LogListing, state: State, cut_off: int, now: int) -> None:
     """Delete the expired entries, and then the sidecars that no other checkpoint names."""
     entries = _expired_entries(storage, listing, state, cut_off)
-    if not _protects_checkpoints(state):
+    # Protected checkpoints must be deleted together with all versions that they protect.
+    if not state.protocol.supports("checkpointProtection"):
         entries = entries[:_MOST_ENTRIES]
     sidecars = _unused_sidecars(storage, listing, entries, now)
     paths = [[f"{storage.location}/{file.path}" for file in files] for files in (entries, sidecars)]
@@ -122,12 +123,10 @@ def _is_readable(storage: Storage, listing: LogListing, checkpoint: Checkpoint) 
 
 def _may_clean(state: State, checkpoint: Checkpoint) -> bool:
     """Return whether the feature `checkpointProtection` allows a cleanup up to a checkpoint (requirements a and c)."""
+    if not state.protocol.supports("checkpointProtection"):
+        return True
     # A cleanup of all protected versions together need not know their features.
-    return not _protects_checkpoints(state) or checkpoint.version >= protected_before(state.metadata.configuration)
-
-
-def _protects_checkpoints(state: State) -> bool:
-    return state.protocol.supports("checkpointProtection")
+    return checkpoint.version >= protected_before(state.metadata.configuration)
 
 
 def _unused_sidecars(storage: Storage, listing: LogListing, expired_entries: list[StoredObject], now: int) -> list[StoredObject]:

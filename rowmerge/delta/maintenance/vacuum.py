@@ -85,7 +85,7 @@ class Vacuum:
                 f"SET spark.databricks.delta.retentionDurationCheck.enabled = false."
             )
 
-    def _unneeded_files(self, snapshot: DeltaSnapshot, listed_files: Sequence[StoredObject], cut_off: int) -> list[StoredObject]:
+    def _unneeded_files(self, snapshot: DeltaSnapshot, listed_files: list[StoredObject], cut_off: int) -> list[StoredObject]:
         needed_paths = self._needed_paths(snapshot, cut_off)
         old_files = [file for file in listed_files if file.modified < cut_off and file.path not in needed_paths]
         return list(_select_deletable(listed_files, old_files, snapshot))
@@ -121,7 +121,7 @@ class Vacuum:
 
     def _delete(self, unneeded_files: Sequence[StoredObject], listed_files: Sequence[StoredObject]) -> int:
         """Delete the files that are still unneeded, and record the end of the VACUUM. Return the newest version."""
-        # A RESTORE may have brought files back.
+        # A RESTORE may have brought files back since they were listed.
         current = self.newest()
         current_paths = referenced_paths(current)
         paths = [f"{self.storage.location}/{file.path}" for file in unneeded_files if file.path not in current_paths]
@@ -186,12 +186,10 @@ def _relative_path(location: str, path: str) -> str | None:
     return None
 
 
-def _select_deletable(
-    listed_files: Sequence[StoredObject], old_files: Sequence[StoredObject], snapshot: DeltaSnapshot
-) -> Iterator[StoredObject]:
+def _select_deletable(listed_files: list[StoredObject], old_files: list[StoredObject], snapshot: DeltaSnapshot) -> Iterator[StoredObject]:
     """Yield the old files that belong to the table, and the checksums that Hadoop's local file system writes beside them."""
     foreign_folders = inner_tables(listed_files)
-    if has_markers(list(listed_files), "iceberg"):
+    if has_markers(listed_files, "iceberg"):
         # The last metadata of an Iceberg table that was dropped here stays.
         foreign_folders += ("metadata/",)
     visible_prefixes = (*_DATA_FOLDERS, *_partition_prefixes(snapshot))

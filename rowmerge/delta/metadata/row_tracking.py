@@ -34,10 +34,10 @@ def preserves_row_ids(protocol: Protocol, metadata: Metadata) -> bool:
 def assign_row_ids(actions: Sequence[Action], domains: Mapping[str, str], version: int, log: str) -> list[Action]:
     """Return the file actions with row ids for each added file, and the new high water mark. Raises CorruptLog."""
     old_mark = mark = high_water_mark(domains, log)
-    tracked_actions: list[Action] = []
+    new_actions: list[Action] = []
     for action in actions:
         if "add" not in action:
-            tracked_actions.append(action)
+            new_actions.append(action)
             continue
         file = {**action["add"]}
         # A file that was there before, and gets a deletion vector, keeps its row ids.
@@ -46,12 +46,12 @@ def assign_row_ids(actions: Sequence[Action], domains: Mapping[str, str], versio
             mark += _record_count(file, log)
         if file.get("defaultRowCommitVersion") is None:
             file["defaultRowCommitVersion"] = version
-        tracked_actions.append({"add": file})
+        new_actions.append({"add": file})
     is_first_add = DOMAIN not in domains and any("add" in action for action in actions)
     if mark > old_mark or is_first_add:
         configuration = compact({"rowIdHighWaterMark": mark})
-        tracked_actions.append({"domainMetadata": {"domain": DOMAIN, "configuration": configuration, "removed": False}})
-    return tracked_actions
+        new_actions.append({"domainMetadata": {"domain": DOMAIN, "configuration": configuration, "removed": False}})
+    return new_actions
 
 
 def _record_count(file: Mapping[str, Any], log: str) -> int:

@@ -207,7 +207,7 @@ class SchemaChange:
 
 
 def renamed_leaf(leaf: Leaf, old: Struct, new: Struct) -> Leaf | None:
-    """Return the names of a leaf in a later schema of a mapped table, None if the leaf was dropped."""
+    """Return the path of a leaf in a later schema of a table with column mapping, None if the leaf was dropped."""
     old_field = old.find(leaf[0])
     if old_field is None:
         return leaf

@@ -149,7 +149,7 @@ class _FeedReader:
             # The times of versions never go back, but the times of their files may.
             modified = max(modified, self.listing.modified(number))
             timestamp = in_commit_timestamp(self.storage, number, commit_info(actions)) or modified
-            replaced_metadata = None
+            replaced_metadata: Metadata | None = None
             for action in actions:
                 if fields := action.get("protocol"):
                     protocol = Protocol.of(fields)
