@@ -109,7 +109,7 @@ def _select_matching(listing: FileListing, may_match: FileMask, matching: FileMa
 
 
 def nothing_read_was_removed(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:
-    """Return ConcurrentDeleteRead if a file or row that decided the planned commit is deleted."""
+    """Return ConcurrentDeleteRead if the concurrent commit deleted a file or row on which the planned commit depends."""
     decided_by_all_rows = planned.reads.rows is None
     rows_by_path = planned.reads.rows or {}
     for path in sorted(planned.reads.paths & concurrent.removed_paths):

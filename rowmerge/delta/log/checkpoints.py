@@ -86,7 +86,7 @@ def _checkpoint_file(tables: Iterator[pa.Table]) -> tuple[bytes, int]:
 
 def checkpoint_tables(state: State, now: int) -> Iterator[pa.Table]:
     """Yield tables of one schema with an action per row, each in its own column."""
-    columns = _columns_before_adds(state, now)
+    columns = _columns_except_add(state, now)
     no_adds = _add_actions(pa.RecordBatch.from_pylist([], schema=state.files.no_rows.schema), state.metadata)
     types = [(name, column.type) for name, column in columns.items()]
     empty = pa.schema([*types, ("add", no_adds.type)]).empty_table()
@@ -96,8 +96,8 @@ def checkpoint_tables(state: State, now: int) -> Iterator[pa.Table]:
             yield pa.concat_tables([empty, pa.table({"add": _add_actions(batch, state.metadata)})], promote_options="default")
 
 
-def _columns_before_adds(state: State, now: int) -> dict[str, pa.Array | pa.ChunkedArray]:
-    """Return the actions that are no live files, by column. Expired transactions and tombstones are left out."""
+def _columns_except_add(state: State, now: int) -> dict[str, pa.Array | pa.ChunkedArray]:
+    """Return the columns of all actions except `add`, without expired transactions and expired tombstones."""
     return {
         "protocol": pa.array([state.protocol.action()["protocol"]], _PROTOCOL),
         "metaData": pa.array([_metadata_fields(state.metadata)], _METADATA),

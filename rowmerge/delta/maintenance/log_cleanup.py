@@ -130,7 +130,7 @@ def _may_clean(state: State, checkpoint: Checkpoint) -> bool:
 
 
 def _unused_sidecars(storage: Storage, listing: LogListing, expired_entries: list[StoredObject], now: int) -> list[StoredObject]:
-    """Return the sidecars that only expired checkpoints name and that are older than a day, counted from the last midnight (UTC)."""
+    """Return the sidecars that only expired checkpoints name and that were written before yesterday (UTC)."""
     expired_paths = {file.path for file in expired_entries}
     last_midnight = now - now % _DAY
     # A younger sidecar may belong to a checkpoint that is being written.

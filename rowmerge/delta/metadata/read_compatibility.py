@@ -8,7 +8,7 @@ from rowmerge.table.metadata.schema import Array, DataType, Field, Map, Struct, 
 
 
 def why_not_readable(old: Struct, new: Struct, prefix: str = "") -> str:
-    """Return why columns were not only added or widened, or an empty string (`SchemaUtils.isReadCompatible` of delta-spark)."""
+    """Return why rows of an old schema cannot be read in a new one, or an empty string (delta-spark's `isReadCompatible`)."""
     for old_field in old:
         name = f"{prefix}{old_field.name}"
         new_field = new.find(old_field.name)

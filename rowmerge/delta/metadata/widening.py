@@ -22,7 +22,7 @@ def allows_widening(metadata: Metadata) -> bool:
 
 
 def is_wider(new: DataType, old: DataType) -> bool:
-    """Return whether files with the leaf type `old` can be read as `new` without loss. A type is not wider than itself."""
+    """Return whether files with the leaf type `old` can be read as the wider type `new` without loss. False for equal types."""
     match old, new:
         case Decimal(), Decimal():
             return old != new and new.scale >= old.scale and new.precision - new.scale >= old.precision - old.scale
