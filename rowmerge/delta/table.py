@@ -9,12 +9,12 @@ from functools import partial
 from typing import Any
 
 from rowmerge.concurrency import run_concurrently
-from rowmerge.delta.commits.commit import Commit, creation, next_commit
+from rowmerge.delta.commits.commit import Commit, first_commit, next_commit
 from rowmerge.delta.commits.drop import FORMAT
 from rowmerge.delta.log.checkpoints import is_due, try_checkpoint
 from rowmerge.delta.log.checksums import put_checksum
 from rowmerge.delta.log.history import find_transaction, read_history
-from rowmerge.delta.log.log_files import LogListing, list_log, list_newest, read_listed
+from rowmerge.delta.log.log_files import list_log, list_newest, read_listed
 from rowmerge.delta.log.versions import is_dropped_at
 from rowmerge.delta.maintenance.log_cleanup import clean_log
 from rowmerge.delta.maintenance.vacuum import Vacuum
@@ -24,7 +24,7 @@ from rowmerge.delta.metadata.shape import table_shape
 from rowmerge.delta.snapshots.change_feed import DeltaChangeFeed
 from rowmerge.delta.snapshots.opening import SnapshotReader
 from rowmerge.delta.snapshots.snapshot import DeltaSnapshot, own_snapshot
-from rowmerge.errors import CommitConflict, MetadataChanged, TableNotFound
+from rowmerge.errors import CommitConflict, MetadataChanged
 from rowmerge.storage.store import Storage
 from rowmerge.table.commits.creation import FIRST_VERSION, CreationVersion, conflict_with_other, creation_version
 from rowmerge.table.commits.drop_markers import delete_markers
@@ -92,21 +92,16 @@ class DeltaTable:
         return table_shape(self._name, self._storage, protocol, metadata)
 
     def create(self, definition: TableDefinition, change: CommitRequest, version: CreationVersion | None = None) -> Outcome:
-        """Commit version 0, or the version after that of the table which was dropped in the folder. See `Table.create`.
-
-        Raises PlanError, ConfigurationError, UnsupportedTableFeature, AlreadyExists, StorageError.
-        """
+        """Commit the first version. Raises PlanError, ConfigurationError, UnsupportedTableFeature, AlreadyExists, StorageError."""
         expected = version or self.creation_version() or FIRST_VERSION
-        calls: list[Callable[[], Any]] = [
-            lambda: list_log(self._storage).newest,
-            partial(conflict_with_other, self._storage, self._name, FORMAT, expected),
-        ]
-        newest, conflict_with_format = run_concurrently(calls)
-        conflict = self._conflict_with_log(newest, expected) or conflict_with_format
+        find_other_table = partial(conflict_with_other, self._storage, self._name, FORMAT, expected)
+        calls: list[Callable[[], Any]] = [lambda: list_log(self._storage).newest, find_other_table]
+        newest_version, conflict_with_other_table = run_concurrently(calls)
+        conflict = self._conflict_with_log(newest_version, expected) or conflict_with_other_table
         if conflict is not None:
             return Conflicted(conflict)
-        outcome = self._run(creation(self._storage, self._name, definition, change, expected))
-        if newest is not None and isinstance(outcome, Committed):
+        outcome = self._run(first_commit(self._storage, self._name, definition, change, expected))
+        if newest_version is not None and isinstance(outcome, Committed):
             delete_markers(self._storage, FORMAT, outcome.version)
         return outcome
 
@@ -120,19 +115,11 @@ class DeltaTable:
 
     def history(self, limit: int | None = None) -> list[HistoryEntry]:
         """Return the commits, newest first, at most `limit`. Raises TableNotFound, CorruptLog, StorageError."""
-
-        def read(listing: LogListing) -> list[HistoryEntry]:
-            if listing.newest is None:
-                raise TableNotFound(self._name)
-            return read_history(self._storage, listing, limit)
-
-        return read_listed(self._storage, read)
+        return read_listed(self._storage, lambda listing: read_history(self._storage, self._name, listing, limit))
 
     def vacuum(self, options: VacuumOptions) -> Vacuumed:
         """Delete the files that no version within the retention needs. See `Vacuum.run`."""
         return Vacuum(self._storage, self._name, self.snapshot, self.commit, options, time.time_ns() // 1_000_000).run()
-
-    # ------------------------------------------------------------------ inside
 
     def _first_version(self) -> int | None:
         """Return the version with which a new table would begin, None if the table exists."""

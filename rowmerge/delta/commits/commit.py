@@ -20,7 +20,7 @@ from rowmerge.delta.files.statistics import clustering_columns
 from rowmerge.delta.log.checksums import checksum_after
 from rowmerge.delta.log.history import has_in_commit_timestamps, in_commit_timestamp, read_commit_info
 from rowmerge.delta.log.log_files import LOG, commit_path
-from rowmerge.delta.log.ndjson import Document, commit_info, is_drop, other_actions
+from rowmerge.delta.log.ndjson import Document, commit_info, is_drop, non_file_actions
 from rowmerge.delta.log.replay import advance, empty_state
 from rowmerge.delta.metadata.actions import Action, Metadata, Protocol, parameter_text, serialize
 from rowmerge.delta.metadata.definition import changed_table, cloned_table, new_table, replaced_table, timestamps_from
@@ -77,8 +77,6 @@ class Commit:
         """Return the content of the version's checksum file, after Committed. Raises CorruptLog."""
         return checksum_after(self._state, self._actions, f"{self.storage.location}/{LOG}")
 
-    # ------------------------------------------------------------------ steps of the protocol
-
     @property
     def version(self) -> int:
         return self._state.version + 1
@@ -88,25 +86,26 @@ class Commit:
         self._build_actions()
         self.written = serialize(self._actions)
         path = commit_path(self.version)
-        put = put_settled(self.storage, path, self.written)
-        if isinstance(put, Existing):
-            self._concurrent_document = Document(f"{self.storage.location}/{path}", put.data)
+        result = put_settled(self.storage, path, self.written)
+        if isinstance(result, Existing):
+            self._concurrent_document = Document(f"{self.storage.location}/{path}", result.data)
             return Put.EXISTED
-        if put is not Put.CREATED:
-            return put
+        if result is not Put.CREATED:
+            return result
         return self._verify_only_table() if self.base is None else self._verify_continuation()
 
     def follow(self) -> int | CommitConflict:
-        """Return the conflict with the commit that has taken the version, or prepare the change to come after this commit."""
+        """Prepare the change to come after the commit that took its version. Return the number of merged commits, or the conflict."""
         document = self._concurrent_document
         assert document is not None
         if self.base is None:
-            operation = str(commit_info(other_actions(document)).get("operation", "a commit"))
+            operation = str(commit_info(non_file_actions(document)).get("operation", "a commit"))
             return MetadataChanged(self.table, self.version, operation, "the table exists now")
         if is_drop(document):
             return MetadataChanged(self.table, self.version, "DROP TABLE", "the table was dropped")
         concurrent = read_concurrent_commit(document, self.version, self.storage, self.base.metadata.stored_partition_columns)
-        if (conflict := find_conflict(concurrent, self._planned)) is not None:
+        conflict = find_conflict(concurrent, self._planned_commit)
+        if conflict is not None:
             return conflict
         self._state = advance(self._state, [document])
         return self._merge_deletions(concurrent)
@@ -122,11 +121,10 @@ class Commit:
         changed_paths = concurrent.select_added(self._deleted_positions)
         for path in changed_paths:
             self._deleted_positions[path] = self._deleted_positions[path] | (concurrent.newly_deleted(path) or Positions())
-        if changed_paths:
-            self._change_actions = None
-        return int(bool(changed_paths))
-
-    # ------------------------------------------------------------------ whether it is still the same table
+        if not changed_paths:
+            return 0
+        self._change_actions = None
+        return 1
 
     def _verify_continuation(self) -> Put | Unknown | CommitConflict:
         """Verify that the commit is a version of the table that it was planned on. Delete the commit if it is not."""
@@ -142,26 +140,25 @@ class Commit:
 
     def _verify_only_table(self) -> Put | Unknown | CommitConflict:
         """Verify that the new table is the only one in its folder. Drop it if it is not, as `rowmerge.table.commits.creation` explains."""
-        put: Put | Unknown | CommitConflict
+        find_other_table = partial(conflict_after_put, self.storage, self.table, FORMAT, self.expected)
+        calls: list[Callable[[], Any]] = [self._verify_continuation, find_other_table]
+        verdict: Put | Unknown | CommitConflict
         conflict: CommitConflict | Unknown | None
-        calls: list[Callable[[], Any]] = [
-            self._verify_continuation,
-            partial(conflict_after_put, self.storage, self.table, FORMAT, self.expected),
-        ]
-        put, conflict = run_concurrently(calls)
-        if put is not Put.CREATED or conflict is None:
-            return put
+        verdict, conflict = run_concurrently(calls)
+        if verdict is not Put.CREATED or conflict is None:
+            return verdict
         if isinstance(conflict, Unknown):
             return conflict
         return withdraw_creation(self.storage, self.table, self.metadata.id) or conflict
 
     @cached_property
-    def _planned(self) -> PlannedCommit:
+    def _planned_commit(self) -> PlannedCommit:
         """Return what the conflict rules compare with concurrent commits."""
         assert self.base is not None
         files, transaction = self.change.files, self.change.transaction
         base_deletions = self.base.deleted_positions(list(files.deleted)) if files.deleted else {}
-        is_definition_alone = self.change.definition is not None and files.empty
+        sets_all_files = _sets_all_files(self.change)
+        changes_only_definition = self.change.definition is not None and files.empty
         return PlannedCommit(
             table=self.table,
             location=self.storage.location,
@@ -173,12 +170,10 @@ class Commit:
             data_change=self.change.data_change,
             # A replacement removes every file, so an append cannot count as later than the replacement.
             # Nor can an append to a table whose new definition was validated against every row.
-            serializable=_sets_all_files(self.change) or is_definition_alone or self._isolation_level == "Serializable",
-            domains=frozenset({_CLUSTERING}) if _sets_all_files(self.change) else frozenset(),
+            serializable=sets_all_files or changes_only_definition or self._isolation_level == "Serializable",
+            domains=frozenset({_CLUSTERING}) if sets_all_files else frozenset(),
             application=transaction[0] if transaction else None,
         )
-
-    # ------------------------------------------------------------------ actions
 
     def _build_actions(self) -> None:
         """Build the actions of the next version. Write deletion vectors, unless those of an earlier attempt still hold."""
@@ -188,28 +183,29 @@ class Commit:
         file_actions = self._file_actions
         if assigns_row_ids(self.protocol, self.metadata):
             file_actions = assign_row_ids(file_actions, self._state.domains, self.version, f"{self.storage.location}/{LOG}")
-        self._actions = [*self._other_actions(), *file_actions]
+        self._actions = [*self._non_file_actions(), *file_actions]
 
-    def _other_actions(self) -> Iterator[Action]:
-        """Yield all actions but those on files. In-commit timestamps require `commitInfo` as the first action."""
+    def _non_file_actions(self) -> Iterator[Action]:
+        """Yield the actions other than file actions. In-commit timestamps require `commitInfo` as the first action."""
         yield {"commitInfo": self._commit_info()}
         if self.protocol != self._state.protocol:
             yield self.protocol.action()
         if self.metadata != self._state.metadata:
             yield self.metadata.action()
         if self.change.transaction:
-            application, number = self.change.transaction
-            yield {"txn": {"appId": application, "version": number, "lastUpdated": self.now}}
+            application, version = self.change.transaction
+            yield {"txn": {"appId": application, "version": version, "lastUpdated": self.now}}
         if _sets_all_files(self.change) or self.change.cloned is not None:
             yield from self._clustering_actions()
 
     def _clustering_actions(self) -> Iterator[Action]:
-        """Yield the change of the clustering domain. A restored table and a clone get their source's clustering, another new table none."""
+        """Yield the change of the clustering domain. RESTORE and CLONE copy the clustering of their source; a replacement has none."""
         source = self.change.restored or self.change.cloned
-        old = self._state.domains.get(_CLUSTERING)
-        new = None if source is None else own_snapshot(source).state.domains.get(_CLUSTERING)
-        if old != new:
-            yield {"domainMetadata": {"domain": _CLUSTERING, "configuration": new or old, "removed": new is None}}
+        old_clustering = self._state.domains.get(_CLUSTERING)
+        clustering = None if source is None else own_snapshot(source).state.domains.get(_CLUSTERING)
+        if clustering != old_clustering:
+            is_removed = clustering is None
+            yield {"domainMetadata": {"domain": _CLUSTERING, "configuration": clustering or old_clustering, "removed": is_removed}}
 
     @property
     def _isolation_level(self) -> str:
@@ -217,14 +213,15 @@ class Commit:
 
     def _commit_info(self) -> dict[str, Any]:
         """Return the fields of `commitInfo` for the next version (PROTOCOL.md, Commit Provenance Information)."""
-        change, in_commit_timestamp = self.change, self._in_commit_timestamp()
-        info: dict[str, Any] = {} if in_commit_timestamp is None else {"inCommitTimestamp": in_commit_timestamp}
+        change, timestamp = self.change, self._in_commit_timestamp()
+        reads_table = change.reads.may_match is not None or bool(change.reads.paths)
+        info: dict[str, Any] = {} if timestamp is None else {"inCommitTimestamp": timestamp}
         info |= {
-            "timestamp": self.now if in_commit_timestamp is None else in_commit_timestamp,
+            "timestamp": self.now if timestamp is None else timestamp,
             "operation": change.operation,
             "operationParameters": {name: parameter_text(value) for name, value in change.parameters.items() if value is not None},
             "isolationLevel": self._isolation_level if change.data_change else "SnapshotIsolation",
-            "isBlindAppend": change.reads.may_match is None and not change.reads.paths and not _removes_rows(change),
+            "isBlindAppend": not reads_table and not _removes_rows(change),
             "operationMetrics": {name: parameter_text(value) for name, value in change.metrics.items()},
             "engineInfo": f"rowmerge/{__version__}",
             "txnId": self.transaction_id,
@@ -246,7 +243,7 @@ class Commit:
         return max(self.now, (in_commit_timestamp(self.storage, previous_version, info) or -1) + 1)
 
 
-def creation(storage: Storage, table: str, definition: TableDefinition, change: CommitRequest, version: CreationVersion) -> Commit:
+def first_commit(storage: Storage, table: str, definition: TableDefinition, change: CommitRequest, version: CreationVersion) -> Commit:
     """Return the first commit of a table, as `version`. Raises PlanError, ConfigurationError, UnsupportedTableFeature."""
     now = _now()
     if change.cloned is None:
@@ -274,30 +271,34 @@ def next_commit(storage: Storage, table: str, base: DeltaSnapshot, change: Commi
 
 
 def _change_definition(table: str, base: DeltaSnapshot, change: CommitRequest, now: int) -> tuple[Protocol, Metadata]:
-    """Return the protocol and metadata of the table after a change. Raise UnsupportedTableFeature if its files must not be written."""
+    """Return the protocol and metadata of the table after a change. Raises UnsupportedTableFeature if the table must not be written."""
     protocol, metadata = base.protocol, base.metadata
     definition = change.definition or TableDefinition()
-    if change.cloned is not None:
+    if _requires_writable_table(change):
         check_writable(table, protocol, metadata)
+    if change.cloned is not None:
         source = own_snapshot(change.cloned)
         return cloned_table(table, (source.protocol, source.metadata), (protocol, metadata), definition, now)
     if change.restored is not None:
-        check_writable(table, protocol, metadata)
         protocol, metadata = restore_definition(protocol, metadata, own_snapshot(change.restored))
         check_writable(table, protocol, metadata)
         return protocol, metadata
     if change.replace:
         return replaced_table(table, protocol, metadata, definition)
-    if change.definition is None or not change.files.empty:
-        # ALTER TABLE alone needs no writable table: it may unset the property that prevents writes.
-        check_writable(table, protocol, metadata)
     if change.definition is None:
         return protocol, metadata
     return changed_table(table, protocol, metadata, definition, tuple(clustering_columns(base.state.domains)))
 
 
+def _requires_writable_table(change: CommitRequest) -> bool:
+    """Return whether a change adds to the table as it is. ALTER TABLE alone does not: it may unset the property that prevents writes."""
+    if change.cloned is not None or change.restored is not None:
+        return True
+    return not change.replace and (change.definition is None or not change.files.empty)
+
+
 def _sets_all_files(change: CommitRequest) -> bool:
-    """Return whether the change decides on its own which files the table has afterwards."""
+    """Return whether a change defines all files of the new version (a replacement or RESTORE)."""
     return change.replace or change.restored is not None
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rowmerge.delta.files.paths import absolute_paths
-from rowmerge.delta.log.ndjson import Document, commit_info, file_actions, other_actions
+from rowmerge.delta.log.ndjson import Document, commit_info, file_actions, non_file_actions
 from rowmerge.delta.snapshots.deletion_vectors import read_vector
 from rowmerge.storage.store import Storage
 from rowmerge.table.snapshots.files import Positions
@@ -49,16 +49,13 @@ class ConcurrentCommit:
         return bool(self.info.get("isBlindAppend")) and not self.removed_paths
 
     def select_added(self, paths: Collection[str]) -> list[str]:
-        """Return those of these live files that the commit added, with another deletion vector or other statistics."""
+        """Return the paths that the commit added again, with another deletion vector or other statistics."""
         is_selected = pc.is_in(self.added_paths, value_set=pa.array(sorted(paths), pa.string()))
         selected_paths: list[str] = self.added_paths.filter(is_selected).to_pylist()
         return selected_paths
 
     def newly_deleted(self, path: str) -> Positions | None:
-        """Return the rows that the commit deleted in a file that it removed and added again.
-
-        Return None if the commit did not add the file again, or restored rows of the file. Raises CorruptLog, StorageError.
-        """
+        """Return the rows that the commit deleted in a file that stays, None for a removed file or restored rows. Raises CorruptLog."""
         if path not in self._newly_deleted:
             self._newly_deleted[path] = self._read_newly_deleted(path)
         return self._newly_deleted[path]
@@ -73,9 +70,12 @@ class ConcurrentCommit:
 
 def read_concurrent_commit(document: Document, version: int, storage: Storage, partition_columns: tuple[str, ...]) -> ConcurrentCommit:
     """Parse the commit file of a version. `partition_columns`: the stored names of the table's partition columns. Raises CorruptLog."""
-    actions = other_actions(document)
+    actions = non_file_actions(document)
     files = file_actions([document], partition_columns)
-    added_paths, removed_paths = (absolute_paths(storage.location, rows["path"]) for rows in (files.adds, files.removes))
+    added_paths = absolute_paths(storage.location, files.adds["path"])
+    removed_paths = absolute_paths(storage.location, files.removes["path"])
+    added_vectors = pa.table({"path": added_paths, "vector": files.adds["deletionVector"]})
+    removed_vectors = pa.table({"path": removed_paths, "vector": files.removes["deletionVector"]})
     return ConcurrentCommit(
         version=version,
         info=commit_info(actions),
@@ -86,18 +86,15 @@ def read_concurrent_commit(document: Document, version: int, storage: Storage, p
         added=files.adds,
         added_paths=added_paths,
         removed_paths=frozenset(removed_paths.to_pylist()),
-        vector_changes=_vector_changes(
-            pa.table({"path": added_paths, "vector": files.adds["deletionVector"]}),
-            pa.table({"path": removed_paths, "vector": files.removes["deletionVector"]}),
-        ),
+        vector_changes=_vector_changes(added_vectors, removed_vectors),
         storage=storage,
     )
 
 
 def _vector_changes(added: pa.Table, removed: pa.Table) -> dict[str, tuple[VectorDescriptor, VectorDescriptor]]:
-    """Return the vectors before and after of each file that is in both tables, which have the columns `path` and `vector`."""
-    readded = added.filter(pc.is_in(added["path"], value_set=removed["path"].combine_chunks()))
-    replaced = removed.filter(pc.is_in(removed["path"], value_set=readded["path"].combine_chunks()))
-    old_vectors = dict(zip(replaced["path"].to_pylist(), replaced["vector"].to_pylist(), strict=True))
-    new_vectors = zip(readded["path"].to_pylist(), readded["vector"].to_pylist(), strict=True)
-    return {path: (old_vectors[path], vector) for path, vector in new_vectors}
+    """Return the old and new vectors of each file that is in both tables, which have the columns `path` and `vector`."""
+    new_rows = added.filter(pc.is_in(added["path"], value_set=removed["path"].combine_chunks()))
+    old_rows = removed.filter(pc.is_in(removed["path"], value_set=new_rows["path"].combine_chunks()))
+    old_vectors = dict(zip(old_rows["path"].to_pylist(), old_rows["vector"].to_pylist(), strict=True))
+    new_vectors = dict(zip(new_rows["path"].to_pylist(), new_rows["vector"].to_pylist(), strict=True))
+    return {path: (old_vectors[path], vector) for path, vector in new_vectors.items()}

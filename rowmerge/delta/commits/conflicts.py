@@ -27,14 +27,14 @@ from rowmerge.errors import (
 )
 from rowmerge.table.commits.conflict_details import named_files, named_rows
 from rowmerge.table.commits.request import Reads
-from rowmerge.table.snapshots.files import Positions
+from rowmerge.table.snapshots.files import FileListing, FileMask, Positions
 
 _DELETED_ROWS = "deleted or updated rows that this statement"
 
 
 @dataclass(frozen=True)
 class PlannedCommit:
-    """What the rules compare of the commit that is not put yet: the files that it removes, the rows that it deletes in other files, …"""
+    """What the rules compare of a commit before its put: the files that it removes, the rows that it deletes in other files, …"""
 
     table: str
     location: str
@@ -54,10 +54,8 @@ class PlannedCommit:
 
 def find_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:
     """Return the error of the first rule that a concurrent commit breaks, None if both commits can stand."""
-    return next((conflict for rule in RULES if (conflict := rule(concurrent, planned)) is not None), None)
-
-
-# ------------------------------------------------------------------ rules
+    conflicts = (rule(concurrent, planned) for rule in RULES)
+    return next((conflict for conflict in conflicts if conflict is not None), None)
 
 
 def protocol_stays(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:
@@ -81,18 +79,16 @@ def transactions_differ(concurrent: ConcurrentCommit, planned: PlannedCommit) ->
 
 def nothing_read_was_added(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:
     """Return ConcurrentAppend if a new file may have rows that the planned commit would have read."""
-    reads = planned.reads
     # A blind append counts only under Serializable, because it can as well come after the planned commit.
-    if reads.may_match is None or not planned.data_change or (concurrent.is_blind_append and not planned.serializable):
+    is_later_append = concurrent.is_blind_append and not planned.serializable
+    if planned.reads.may_match is None or not planned.data_change or is_later_append:
         return None
-    new_files = _new_files(concurrent, reads)
+    new_files = _new_files(concurrent, planned.reads)
     if not new_files.num_rows:
         return None
-    listing = list_files(LiveFiles.of(new_files), planned.location, planned.metadata, reads.columns)
-    hits = listing.filter(pc.fill_null(reads.may_match(listing), True))
-    if len(hits) and reads.matching is not None and not pc.any(pc.greater(hits.deleted, 0)).as_py():
-        hits = hits.filter(reads.matching(hits))
-    return _conflict(ConcurrentAppend, concurrent, planned, named_files(hits.paths)) if len(hits) else None
+    listing = list_files(LiveFiles.of(new_files), planned.location, planned.metadata, planned.reads.columns)
+    matching_files = _select_matching(listing, planned.reads.may_match, planned.reads.matching)
+    return _conflict(ConcurrentAppend, concurrent, planned, named_files(matching_files.paths)) if len(matching_files) else None
 
 
 def _new_files(concurrent: ConcurrentCommit, reads: Reads) -> pa.Table:
@@ -103,18 +99,26 @@ def _new_files(concurrent: ConcurrentCommit, reads: Reads) -> pa.Table:
     return concurrent.added.filter(pc.and_(pc.fill_null(concurrent.added["dataChange"], True), pc.invert(is_read)))
 
 
+def _select_matching(listing: FileListing, may_match: FileMask, matching: FileMask | None) -> FileListing:
+    """Return the files that the statistics cannot exclude. `matching` reads their rows, unless a file has deleted rows."""
+    candidates = listing.filter(pc.fill_null(may_match(listing), True))
+    has_deleted_rows = pc.any(pc.greater(candidates.deleted, 0)).as_py()
+    if not len(candidates) or matching is None or has_deleted_rows:
+        return candidates
+    return candidates.filter(matching(candidates))
+
+
 def nothing_read_was_removed(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:
-    """Return ConcurrentDeleteRead if a file or row that decided the planned commit is deleted."""
-    reads = planned.reads
-    for path in sorted(reads.paths & concurrent.removed_paths):
-        # None: every row decided.
-        deciding_rows = None if reads.rows is None else reads.rows.get(path, Positions())
-        deleted_rows = concurrent.newly_deleted(path)
+    """Return ConcurrentDeleteRead if the concurrent commit deleted a file or row on which the planned commit depends."""
+    decided_by_all_rows = planned.reads.rows is None
+    rows_by_path = planned.reads.rows or {}
+    for path in sorted(planned.reads.paths & concurrent.removed_paths):
+        read_rows, deleted_rows = rows_by_path.get(path, Positions()), concurrent.newly_deleted(path)
         if deleted_rows is None:
-            if deciding_rows is None or deciding_rows or path in planned.changed_paths:
+            if decided_by_all_rows or read_rows or path in planned.changed_paths:
                 return _conflict(ConcurrentDeleteRead, concurrent, planned, path)
             continue
-        common_rows = deleted_rows if deciding_rows is None else deleted_rows & deciding_rows
+        common_rows = deleted_rows if decided_by_all_rows else deleted_rows & read_rows
         if common_rows:
             return _conflict(ConcurrentDeleteRead, concurrent, planned, named_rows(common_rows, path), f"{_DELETED_ROWS} read")
     return None

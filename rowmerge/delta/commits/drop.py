@@ -61,10 +61,10 @@ class Drop:
         if self._state is not None and is_dropped_at(self.storage, self._newest_version):
             return self._dropped_by_others()
         put_marker(self.storage, FORMAT, self.version)
-        put = put_settled(self.storage, commit_path(self.version), serialize(self._build_actions()))
-        if isinstance(put, Existing):
+        result = put_settled(self.storage, commit_path(self.version), serialize(self._build_actions()))
+        if isinstance(result, Existing):
             return Put.EXISTED
-        return self._verify_continuation() if put is Put.CREATED else put
+        return self._verify_continuation() if result is Put.CREATED else result
 
     def follow(self) -> int | CommitConflict:
         """Read the newest version. Return a conflict if it belongs to another table than the one to drop."""
@@ -79,11 +79,9 @@ class Drop:
     def discard_superseded(self) -> None:
         """Do nothing, like `discard`."""
 
-    # ------------------------------------------------------------------ inside
-
     @property
     def _current_id(self) -> str | None:
-        return None if self._state is None or self._state.metadata is None else self._state.metadata.id
+        return None if self._state is None else self._state.metadata.id
 
     def _read_newest(self) -> None:
         listing = list_log(self.storage)
@@ -102,9 +100,7 @@ class Drop:
     def _verify_continuation(self) -> Put | Unknown | CommitConflict:
         """Verify that the commit that was put drops the table. Delete it if a cleanup had freed its name (see `verification`)."""
         try:
-            listing = list_log(self.storage, since=self.version)
-            newer_checkpoints = [checkpoint for checkpoint in listing.checkpoints if checkpoint.version >= self.version]
-            metadata = read_checkpoint(self.storage, newer_checkpoints[0]).metadata if newer_checkpoints else None
+            metadata = self._read_checkpoint_metadata()
         except (StorageError, CorruptLog) as failure:
             return Unknown(failure.message)
         if metadata is None or metadata.id == self.id:
@@ -114,11 +110,26 @@ class Drop:
         delete_marker(self.storage, FORMAT, self.version)
         return Put.EXISTED if metadata.id == self.dropped_id else self._dropped_by_others()
 
+    def _read_checkpoint_metadata(self) -> Metadata | None:
+        """Return the metadata in the newest checkpoint, None if no checkpoint is as new as the commit. Raises CorruptLog, StorageError."""
+        listing = list_log(self.storage, since=self.version)
+        newer_checkpoints = [checkpoint for checkpoint in listing.checkpoints if checkpoint.version >= self.version]
+        return read_checkpoint(self.storage, newer_checkpoints[0]).metadata if newer_checkpoints else None
+
     def _build_actions(self) -> list[Action]:
-        """Return the actions of a version without files, with another table id, and with the removals of all files that could be read."""
+        """Return the actions of a version without files and with another table id. They remove all files that could be read."""
         now = time.time_ns() // 1_000_000
         metadata = Metadata(id=self.id, schema_string=_COLUMN, configuration={DROPPED: "true"}, created=now)
-        info = {
+        actions: list[Action] = [{"commitInfo": self._commit_info(now)}, Protocol(1, 2).action(), metadata.action()]
+        if self._state is None:
+            return actions
+        for domain, configuration in self._state.domains.items():
+            actions.append({"domainMetadata": {"domain": domain, "configuration": configuration, "removed": True}})
+        builder = FileActionBuilder(self.storage, None, metadata, {}, CommitRequest(DROP, replace=True), now)
+        return [*actions, *builder.replace_files(self._state)]
+
+    def _commit_info(self, now: int) -> Action:
+        return {
             "timestamp": now,
             "operation": DROP,
             "operationParameters": {},
@@ -127,10 +138,3 @@ class Drop:
             "engineInfo": f"rowmerge/{__version__}",
             "txnId": self.id,
         }
-        actions: list[Action] = [{"commitInfo": info}, Protocol(1, 2).action(), metadata.action()]
-        if self._state is None:
-            return actions
-        domains = self._state.domains.items()
-        actions += [{"domainMetadata": {"domain": name, "configuration": text, "removed": True}} for name, text in domains]
-        builder = FileActionBuilder(self.storage, None, metadata, {}, CommitRequest(DROP, replace=True), now)
-        return [*actions, *builder.replace_files(self._state)]

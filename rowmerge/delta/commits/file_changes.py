@@ -35,8 +35,9 @@ class FileActionBuilder:
     def __init__(
         self, storage: Storage, base: DeltaSnapshot | None, metadata: Metadata, domains: Mapping[str, str], change: CommitRequest, now: int
     ) -> None:
-        """`now`: milliseconds since the epoch."""
+        """`domains`: the metadata domains before the change. `now`: milliseconds since the epoch."""
         self._storage, self._base, self._metadata, self._change, self._now = storage, base, metadata, change, now
+        # A replacement removes the clustering of the table.
         clustering = () if change.replace else clustering_columns(domains)
         self._indexed = stored_indexed_leaves(
             metadata.schema, metadata.stored_schema, metadata.partition_columns, metadata.configuration, clustering
@@ -56,9 +57,9 @@ class FileActionBuilder:
         actions: list[Action] = [self._add(file) for file in self._change.files.added]
         actions += [self._add_change_rows(file) for file in self._change.files.change_rows]
         if self._changed_paths and not self._change.replace:
-            rows = self._changed_rows(state)
-            actions += [self._remove(row) for row in rows.values()]
-            actions += self._mark_deleted(rows, deleted)
+            rows_by_path = self._changed_rows(state)
+            actions += [self._remove(row) for row in rows_by_path.values()]
+            actions += self._mark_deleted(rows_by_path, deleted)
         return actions
 
     def replace_files(self, state: State) -> list[Action]:
@@ -68,7 +69,8 @@ class FileActionBuilder:
         # A file of both tables stays, because a version must not add and remove the same file.
         current_rows = files_by_identity(self._storage.location, state.files)
         cloned_rows = cloned_files(own_snapshot(self._change.cloned))
-        added = [self._readd(row, row["deletionVector"], _statistics(row)) for key, row in cloned_rows.items() if key not in current_rows]
+        new_rows = [row for key, row in cloned_rows.items() if key not in current_rows]
+        added = [self._add_again(row, row["deletionVector"], _statistics(row)) for row in new_rows]
         return [*added, *(self._remove(row) for key, row in current_rows.items() if key not in cloned_rows)]
 
     def _remove_all(self, files: LiveFiles) -> list[Action]:
@@ -86,8 +88,6 @@ class FileActionBuilder:
     def _clean_up(self, paths: Sequence[str], live: Sequence[str] = ()) -> None:
         location = self._storage.location
         clean_up(self._storage, [[f"{location}/{path}" for path in paths]], Origin.WRITTEN, live=[f"{location}/{path}" for path in live])
-
-    # ------------------------------------------------------------------ files that the change writes
 
     def _partition_texts(self, file: AddedFile) -> dict[str, str | None]:
         """Return the `partitionValues` of a file. Raise TypeMismatch for a value that is not valid Unicode."""
@@ -116,8 +116,6 @@ class FileActionBuilder:
         lower, upper, nulls = (stored_values(values, schema, stored) for values in (file.lower, file.upper, file.nulls))
         return replace(file, lower=lower, upper=upper, nulls=nulls)
 
-    # ------------------------------------------------------------------ files that the table has
-
     def _changed_rows(self, state: State) -> dict[str, dict[str, Any]]:
         """Return the rows of `rowmerge.delta.files.columns` of the files that the change removes or marks, by absolute path."""
         files = files_of(state.files, self._storage.location, self._changed_paths)
@@ -135,22 +133,19 @@ class FileActionBuilder:
         self._superseded += self._vectors.paths
         self._vectors = vectors
         return [
-            self._readd(rows[path], vectors.descriptors[path], with_wide_bounds(_statistics(rows[path]), records[path]))
+            self._add_again(rows[path], vectors.descriptors[path], with_wide_bounds(_statistics(rows[path]), records[path]))
             for path in partly_deleted
         ]
 
     def _restore_files(self, state: State, restored: DeltaSnapshot) -> list[Action]:
         returning_files = restored.state.files.difference(state.files)
         check_files(self._storage, restored.name, returning_files)
-        added = [
-            self._readd(row, _without_nulls(row["deletionVector"]), _statistics(row))
-            for table in returning_files.tables()
-            for row in table.to_pylist()
-        ]
+        rows = (row for table in returning_files.tables() for row in table.to_pylist())
+        added = [self._add_again(row, _without_nulls(row["deletionVector"]), _statistics(row)) for row in rows]
         return [*added, *self._remove_all(state.files.difference(restored.state.files))]
 
-    def _readd(self, row: Mapping[str, Any], vector: Mapping[str, Any] | None, stats: str | None) -> Action:
-        """Return the `add` action of a file that was added before, with another deletion vector."""
+    def _add_again(self, row: Mapping[str, Any], vector: Mapping[str, Any] | None, stats: str | None) -> Action:
+        """Return the `add` action of a file that the log has, with this deletion vector and these statistics."""
         fields = {
             **_common_fields(row),
             "modificationTime": row["modificationTime"],

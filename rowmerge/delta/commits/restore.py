@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from rowmerge.concurrency import map_concurrently
 from rowmerge.delta.files.live_files import LiveFiles
-from rowmerge.delta.files.paths import absolute_paths
 from rowmerge.delta.metadata.actions import Metadata, Protocol
 from rowmerge.delta.metadata.column_mapping import MAX_ID
 from rowmerge.delta.metadata.properties import LOG_PROPERTIES, highest_column_id
-from rowmerge.delta.snapshots.deletion_vectors import vector_path
+from rowmerge.delta.snapshots.deletion_vectors import file_and_vector_paths
 from rowmerge.delta.snapshots.snapshot import DeltaSnapshot
 from rowmerge.errors import MissingDataFile
 from rowmerge.storage.store import Storage
@@ -31,15 +31,13 @@ def restore_definition(protocol: Protocol, metadata: Metadata, restored: DeltaSn
 
 def check_files(storage: Storage, table: str, files: LiveFiles) -> None:
     """Raise MissingDataFile if one of these files, or its deletion vector, was vacuumed meanwhile. Raises StorageError, CorruptLog."""
-    data_paths = absolute_paths(storage.location, files.column("path")).to_pylist()
-    descriptors = files.column("deletionVector").drop_null().to_pylist()
-    vector_paths = [vector_path(storage.location, descriptor) for descriptor in descriptors if descriptor["storageType"] != "i"]
-    paths = sorted({*data_paths, *vector_paths})
-
-    def file_exists(path: str) -> bool:
-        folder, _, name = path.rpartition("/")
-        return storage.at(folder).exists(name)
-
-    for path, exists in zip(paths, map_concurrently(file_exists, paths), strict=True):
+    paths = sorted(set(file_and_vector_paths(storage.location, files.column("path"), files.column("deletionVector"))))
+    results = map_concurrently(partial(_file_exists, storage), paths)
+    for path, exists in zip(paths, results, strict=True):
         if not exists:
             raise MissingDataFile(table, path)
+
+
+def _file_exists(storage: Storage, path: str) -> bool:
+    folder, _, name = path.rpartition("/")
+    return storage.at(folder).exists(name)

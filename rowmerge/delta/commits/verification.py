@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 import pyarrow as pa
@@ -52,6 +53,19 @@ class PutCommit:
     file_actions: Sequence[Action]
     now: int
 
+    @cached_property
+    def removed_paths(self) -> set[str]:
+        return {action["remove"]["path"] for action in self.file_actions if "remove" in action}
+
+    @cached_property
+    def new_paths(self) -> set[str]:
+        """The files that the commit adds for the first time. A file that it also removes gets another deletion vector."""
+        return {action["add"]["path"] for action in self.file_actions if "add" in action} - self.removed_paths
+
+    @property
+    def changes_files(self) -> bool:
+        return bool(self.new_paths or self.removed_paths)
+
 
 def verify_put(commit: PutCommit) -> Verdict:
     """Return whether a commit that was put continues its table. Raises CorruptLog, StorageError, ConfigurationError."""
@@ -77,47 +91,49 @@ def _follows_base(commit: PutCommit, base: DeltaSnapshot, listing: LogListing) -
     except CorruptLog:
         # Commits between are missing, so no reader has come as far as this commit.
         return False
-    return previous_state.metadata is not None and previous_state.metadata.id == base.metadata.id
+    return previous_state.metadata.id == base.metadata.id
 
 
 def _verify_in_checkpoint(commit: PutCommit, state: State) -> Verdict:
     """Return whether the state of a checkpoint that is not older than a commit contains the commit."""
-    removed_paths = {action["remove"]["path"] for action in commit.file_actions if "remove" in action}
-    # A file that the commit removes, too, gets another deletion vector. Its path alone proves nothing.
-    added_paths = {action["add"]["path"] for action in commit.file_actions if "add" in action} - removed_paths
-    if _has_file(state, added_paths) or _has_tombstone(state, removed_paths, commit.now):
+    if _has_file(state, commit.new_paths) or _has_tombstone(state, commit.removed_paths, commit.now):
         return Put.CREATED
-    if state.metadata is None or state.metadata.id != commit.metadata.id:
+    if state.metadata.id != commit.metadata.id:
         return _MISSING
     if commit.base is None:
         return Put.CREATED
-    # The files decide until the retention of tombstones ends, because transactions and definitions of other commits may be the same.
-    retention = min(tombstone_retention(metadata.configuration) for metadata in (commit.metadata, state.metadata))
-    changes_files = bool(added_paths or removed_paths)
-    if changes_files and time.time_ns() // 1_000_000 - commit.now < retention:
+    # Transactions and definitions of other commits may be the same, so they count only when tombstones may have expired.
+    if commit.changes_files and _is_within_retention(commit, state.metadata):
         return _MISSING
     if commit.change.transaction is not None:
-        return _verify_transaction(commit, commit.change.transaction, state, changes_files=changes_files)
+        return _verify_transaction(commit, commit.change.transaction, state)
     has_new_metadata = commit.metadata != commit.base.metadata and state.metadata == commit.metadata
     return Put.CREATED if has_new_metadata else _undecided(commit)
 
 
-def _verify_transaction(commit: PutCommit, transaction: tuple[str, int], state: State, *, changes_files: bool) -> Verdict:
+def _is_within_retention(commit: PutCommit, newer_metadata: Metadata) -> bool:
+    """Return whether the tombstones of a commit cannot have expired."""
+    retention = min(tombstone_retention(metadata.configuration) for metadata in (commit.metadata, newer_metadata))
+    return time.time_ns() // 1_000_000 - commit.now < retention
+
+
+def _verify_transaction(commit: PutCommit, transaction: tuple[str, int], state: State) -> Verdict:
     """Return whether the newest `txn` of the commit's application shows that a state contains the commit."""
-    application, number = transaction
+    application, version = transaction
     newest = state.transactions.get(application)
     if newest is None:
         return _MISSING if transaction_retention(commit.metadata.configuration) is None else _undecided(commit)
-    if newest.version < number:
+    if newest.version < version:
         return _MISSING
     # Another run of the same transaction leaves the same state. A later version of the application may be another process's commit.
-    return Put.CREATED if newest.version == number and not changes_files else _undecided(commit)
+    return Put.CREATED if newest.version == version and not commit.changes_files else _undecided(commit)
 
 
 def _has_file(state: State, paths: set[str]) -> bool:
     # Names of data files are unique, so another commit has not added the file.
-    searched = pa.array(sorted(paths), pa.string())
-    return any(pc.any(pc.is_in(column, value_set=searched)).as_py() for column in (state.files.column("path"), state.tombstones["path"]))
+    commit_paths = pa.array(sorted(paths), pa.string())
+    columns = (state.files.column("path"), state.tombstones["path"])
+    return any(pc.any(pc.is_in(column, value_set=commit_paths)).as_py() for column in columns)
 
 
 def _has_tombstone(state: State, paths: set[str], deleted_at: int) -> bool:

@@ -57,19 +57,15 @@ def read_json_lines(data: pa.Buffer | bytes, schema: pa.Schema, longest_line: in
 
 
 def file_rows(actions: pa.ChunkedArray, schema: pa.Schema) -> pa.Table:
-    """Return the non-null actions of an `add` or `remove` column as rows with the columns of `schema`.
-
-    Raises ValueError if an action lacks a field without which its file cannot be read.
-    """
-    present = actions.filter(pc.is_valid(actions))
-    fields = {field.name for field in present.type}
-    action_fields = {name: pc.struct_field(present, [name]) for name in fields}
-    _check_files(action_fields, len(present), is_live="modificationTime" in schema.names)
-    return pa.Table.from_arrays([_row_column(action_fields, column, len(present)) for column in schema], schema=schema)
+    """Return the actions of an `add` or `remove` column as rows of `schema`. Raises ValueError if an action lacks a required field."""
+    actions = actions.filter(pc.is_valid(actions))
+    action_fields = {field.name: pc.struct_field(actions, [field.name]) for field in actions.type}
+    _check_files(action_fields, len(actions), is_live="modificationTime" in schema.names)
+    return pa.Table.from_arrays([_row_column(action_fields, column, len(actions)) for column in schema], schema=schema)
 
 
 def _row_column(action_fields: Mapping[str, pa.ChunkedArray], column: pa.Field, length: int) -> pa.ChunkedArray:
-    """Return one column of the rows of files, from the fields of their actions."""
+    """Return a column of file rows, converted from the fields of the file actions; nulls for a field that the actions lack."""
     match column.name:
         case "key":
             return file_keys(action_fields["path"], action_fields.get("deletionVector"))
@@ -164,10 +160,7 @@ def _children(structs: pa.ChunkedArray, type_: pa.StructType) -> list[pa.Array]:
 
 
 def _vector_descriptors(values: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Convert descriptors of deletion vectors to VECTOR. A descriptor whose fields are all null becomes null.
-
-    Raises ValueError for a descriptor that does not say where its vector is.
-    """
+    """Convert descriptors to VECTOR. A descriptor without any field becomes null. Raises ValueError for an incomplete descriptor."""
     children = _children(values, VECTOR)
     is_absent = reduce(pc.and_, (pc.is_null(child) for child in children))
     vectors = pa.StructArray.from_arrays(children, fields=list(VECTOR), mask=is_absent)
@@ -179,14 +172,21 @@ def _check_vectors(vectors: pa.StructArray) -> None:
     """Raise ValueError for a descriptor with a missing or impossible storage type, path, offset, size or cardinality."""
     if not len(vectors):
         return
-    kind, text, offset, size, cardinality = (pc.struct_field(vectors, [field.name]) for field in VECTOR)
-    leaves_table = pc.match_substring_regex(pc.utf8_slice_codeunits(text, 0, -_UUID_LENGTH), r"(^|/)\.\.?(/|$)")
-    has_path = pc.or_(pc.not_equal(kind, "u"), pc.and_(pc.match_substring_regex(text, _ENDS_WITH_UUID), pc.invert(leaves_table)))
-    has_size = pc.and_(pc.and_(pc.greater_equal(size, 0), pc.greater_equal(cardinality, 0)), pc.greater_equal(pc.fill_null(offset, 0), 0))
-    is_complete = pc.fill_null(pc.and_(pc.and_(has_path, has_size), pc.is_in(kind, value_set=pa.array(["u", "p", "i"]))), False)
-    if not pc.all(is_complete).as_py():
-        incomplete = vectors.filter(pc.invert(is_complete))[0].as_py()
-        raise ValueError(f"a deletion vector's descriptor does not say where it is: {incomplete!r:.200}")
+    storage_type, path, offset, size, cardinality = (pc.struct_field(vectors, [field.name]) for field in VECTOR)
+    has_storage_type = pc.is_in(storage_type, value_set=pa.array(["u", "p", "i"]))
+    has_path = pc.or_(pc.not_equal(storage_type, "u"), _is_path_with_uuid(path))
+    are_in_range = [pc.greater_equal(numbers, 0) for numbers in (size, cardinality, pc.fill_null(offset, 0))]
+    is_valid = pc.fill_null(reduce(pc.and_, [has_storage_type, has_path, *are_in_range]), False)
+    if not pc.all(is_valid).as_py():
+        invalid_vector = vectors.filter(pc.invert(is_valid))[0].as_py()
+        raise ValueError(f"a deletion vector's descriptor does not say where it is: {invalid_vector!r:.200}")
+
+
+def _is_path_with_uuid(paths: pa.StringArray) -> pa.BooleanArray:
+    """Return which paths of vectors end with an id, and do not lead out of the table's folder."""
+    prefixes = pc.utf8_slice_codeunits(paths, 0, -_UUID_LENGTH)
+    leads_out = pc.match_substring_regex(prefixes, r"(^|/)\.\.?(/|$)")
+    return pc.and_(pc.match_substring_regex(paths, _ENDS_WITH_UUID), pc.invert(leads_out))
 
 
 def _tag_maps(values: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -63,18 +63,24 @@ class StatisticsSource(ABC):
     def read(self, fields: Sequence[Field], rows: Rows) -> ColumnStatistics:
         """Return the statistics of these rows for these columns (`read_statistics`)."""
         with self._lock:
-            if self._records is None:
-                self._records = _concat([read_records(batch) for batch in self._batches(())], pa.int64())
-            uncached = [field for field in fields if _key(field) not in self._columns]
-            if uncached:
-                self._read_columns(uncached)
-            columns = [self._columns[_key(field)] for field in fields]
+            records, columns = self._cached_records(), self._cached_columns(fields)
         return ColumnStatistics(
-            _take(self._records, rows),
-            _take_struct([column.lower for column in columns], bounds_type(fields), rows),
-            _take_struct([column.upper for column in columns], bounds_type(fields), rows),
-            _take_struct([column.nulls for column in columns], nulls_type(fields), rows),
+            records=_take(records, rows),
+            lower=_take_struct([column.lower for column in columns], bounds_type(fields), rows),
+            upper=_take_struct([column.upper for column in columns], bounds_type(fields), rows),
+            nulls=_take_struct([column.nulls for column in columns], nulls_type(fields), rows),
         )
+
+    def _cached_records(self) -> pa.Array:
+        if self._records is None:
+            self._records = _concat([read_records(batch) for batch in self._batches(())], pa.int64())
+        return self._records
+
+    def _cached_columns(self, fields: Sequence[Field]) -> list[_Column]:
+        uncached_fields = [field for field in fields if _key(field) not in self._columns]
+        if uncached_fields:
+            self._read_columns(uncached_fields)
+        return [self._columns[_key(field)] for field in fields]
 
     def _read_columns(self, fields: Sequence[Field]) -> None:
         """Read the statistics of these columns for all rows, and cache them."""
@@ -107,10 +113,7 @@ class TableStatistics(StatisticsSource):
 
 
 class CheckpointStatistics(StatisticsSource):
-    """The statistics of the `add` actions in a checkpoint's Parquet file, which stays in memory, compressed.
-
-    Statistics that cannot be read count as absent, with a warning.
-    """
+    """The statistics of `add` actions in a checkpoint's Parquet file, compressed in memory. Unreadable ones count as absent."""
 
     def __init__(self, path: str, file: pq.ParquetFile, is_add: pa.Array, *, has_deletion_vectors: bool) -> None:
         """`is_add`: which rows of the file are `add` actions; `has_deletion_vectors`: whether any of these has a deletion vector."""
@@ -125,10 +128,8 @@ class CheckpointStatistics(StatisticsSource):
         add = file.schema_arrow.field("add").type
         self._has_json = add.get_field_index("stats") >= 0
         self._has_struct = add.get_field_index("stats_parsed") >= 0
-        self._raw_columns = [column for column, exists in ((_JSON, self._has_json), (_STRUCT, self._has_struct)) if exists]
-        fields = {field.name for field in add.field("stats_parsed").type} if self._has_struct else set()
-        # With wide bounds, null counts include deleted rows: a struct without `tightBounds` does not suffice.
-        self._struct_suffices = "numRecords" in fields and ("tightBounds" in fields or not has_deletion_vectors)
+        self._raw_columns = ([_JSON] if self._has_json else []) + ([_STRUCT] if self._has_struct else [])
+        self._struct_suffices = self._has_struct and _is_sufficient(add.field("stats_parsed").type, has_deletion_vectors)
 
     def read_raw(self, rows: Rows) -> pa.Table:
         groups = np.searchsorted(self._adds_before_group, rows, side="right") - 1
@@ -204,6 +205,12 @@ class CheckpointStatistics(StatisticsSource):
                 raise ValueError("they are of other files")
             end += batch.num_rows
             yield end, _raw_statistics(adds.filter(is_add))
+
+
+def _is_sufficient(statistics_type: pa.StructType, has_deletion_vectors: bool) -> bool:
+    """Return whether typed statistics can replace JSON. With wide bounds, null counts include deleted rows, so `tightBounds` is needed."""
+    fields = {field.name for field in statistics_type}
+    return "numRecords" in fields and ("tightBounds" in fields or not has_deletion_vectors)
 
 
 def _raw_statistics(adds: pa.StructArray) -> pa.Table:

@@ -13,10 +13,7 @@ _ABSOLUTE = r"^(/|[A-Za-z][A-Za-z0-9+.\-]*:/)"
 
 
 def log_path(location: str, path: str) -> str:
-    """Encode an absolute plain path for the log: percent-encoded, and relative if the file is in the table's folder.
-
-    `file:///t/x=A%2FA/p` in the table `file:///t` becomes `x=A%252FA/p`.
-    """
+    """Encode an absolute plain path for the log: `file:///t/x=A%2FA/p` in the table `file:///t` becomes `x=A%252FA/p`."""
     below = f"{location}/"
     return quote(path[len(below) :], safe=_SAFE) if path.startswith(below) else uri_of(path)
 

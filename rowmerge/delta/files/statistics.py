@@ -51,10 +51,7 @@ def clustering_columns(domains: Mapping[str, str]) -> list[Leaf]:
 
 
 def indexed_leaves(schema: Struct, partition_columns: Iterable[str], properties: Mapping[str, str]) -> frozenset[Leaf]:
-    """Return the leaves that have statistics: those that `delta.dataSkippingStatsColumns` names, or else the first ones.
-
-    `delta.dataSkippingNumIndexedCols` is the number of the first ones, 32 by default. Raises ConfigurationError for an invalid value.
-    """
+    """Return the leaves with statistics: those of `delta.dataSkippingStatsColumns`, or else the first ones. Raises ConfigurationError."""
     partition = set(partition_columns)
     data_leaves = list(leaves(field for field in schema if field.name not in partition))
     if INDEXED_COLUMNS not in properties:
@@ -118,12 +115,13 @@ def statistics_text(value: Any) -> str:
 def parsed_text(parsed: Mapping[str, Any]) -> str:
     """Return the JSON form of statistics that a checkpoint has as a struct. Its string bounds are already truncated."""
 
-    def to_json(value: Any) -> Any:
-        if isinstance(value, Mapping):
-            return {name: to_json(inner) for name, inner in value.items()}
-        return value if isinstance(value, str | bool) else json_value(value)
+    return statistics_text(_parsed_to_json(parsed))
 
-    return statistics_text(to_json(parsed))
+
+def _parsed_to_json(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _parsed_to_json(inner) for name, inner in value.items()}
+    return value if isinstance(value, str | bool) else json_value(value)
 
 
 def lower_bound(value: Any) -> Any:
@@ -175,16 +173,18 @@ def _indexed_values(
     values: Mapping[str, Any], indexed: frozenset[Leaf], to_json: Callable[[Any], Any], *, opposite: Mapping[str, Any], above: Leaf = ()
 ) -> dict[str, Any]:
     """Return the JSON form of the values of indexed leaves, in the nesting of the columns. `opposite`: the bounds of the other side."""
-    result: dict[str, Any] = {}
+    json_values: dict[str, Any] = {}
     for name, value in values.items():
         leaf, opposite_value = (*above, name), opposite.get(name)
+        json_form: Any = None
         if isinstance(value, Mapping):
-            if fields := _indexed_values(value, indexed, to_json, opposite=opposite_value or {}, above=leaf):
-                result[name] = fields
+            json_form = _indexed_values(value, indexed, to_json, opposite=opposite_value or {}, above=leaf) or None
         # NaN is above everything: one bound alone would hide it.
-        elif leaf in indexed and not _is_nan(value) and not _is_nan(opposite_value) and (json_form := to_json(value)) is not None:
-            result[name] = json_form
-    return result
+        elif leaf in indexed and not _is_nan(value) and not _is_nan(opposite_value):
+            json_form = to_json(value)
+        if json_form is not None:
+            json_values[name] = json_form
+    return json_values
 
 
 def _is_nan(value: Any) -> bool:
@@ -205,6 +205,7 @@ def _split_columns(text: str) -> Iterator[str]:
 
 
 def _parse_column(column: str) -> Leaf:
+    """Parse a column name like `a` or `b.c` to its parts. Raises ConfigurationError."""
     names: list[str] = []
     position, column = 0, column.strip()
     while position < len(column):

@@ -52,12 +52,13 @@ def read_statistics(batch: pa.RecordBatch, fields: Sequence[Field], *, as_writte
     With `as_written`, they are unchanged. Otherwise, timestamp maxima are a millisecond higher, because writers truncate them, and
     null counts that say nothing about the live rows are null.
     """
-    bounded = [field for field in fields if _has_bounds(field.type)]
-    from_json, unreadable = _parse_json(batch["stats"], fields, bounded) if "stats" in batch.schema.names else (None, None)
+    from_json = unreadable = None
+    if "stats" in batch.schema.names:
+        from_json, unreadable = _parse_json(batch["stats"], fields)
     sources = _Sources(from_json, _parsed(batch), batch.num_rows)
     records = _without_negative(sources.child("numRecords").values(pa.int64()))
     tight = sources.child("tightBounds").values(pa.bool_())
-    lower, upper = _bounds(bounded, sources.child("minValues"), sources.child("maxValues"), as_written=as_written)
+    lower, upper = _bounds(fields, sources.child("minValues"), sources.child("maxValues"), as_written=as_written)
     nulls = _null_counts(fields, sources.child("nullCount"))
     if not as_written:
         nulls = _null_counts_of_live_rows(nulls, records, pc.fill_null(tight, True))
@@ -125,18 +126,23 @@ def _json_type(type_: DataType) -> pa.DataType:
     return arrow_type(type_)
 
 
-def _parse_json(stats: pa.Array, fields: Sequence[Field], bounded: Sequence[Field]) -> tuple[pa.StructArray, pa.Array | None]:
-    """Return the statistics in typed fields, and which texts are invalid, None if all are valid."""
-    bounds = pa.struct([(field.name, _json_type(field.type)) for field in bounded])
-    counts = [("numRecords", pa.int64()), ("tightBounds", pa.bool_()), ("nullCount", nulls_type(fields))]
-    schema = pa.schema([*counts, ("minValues", bounds), ("maxValues", bounds)])
+def _parse_json(stats: pa.Array, fields: Sequence[Field]) -> tuple[pa.StructArray, pa.Array | None]:
+    """Return the statistics in typed fields, and a mask of the invalid texts, None if all are valid."""
+    schema = _json_schema(fields)
     if not len(stats):
         return struct_of([pa.nulls(0, field.type) for field in schema], list(schema), 0), None
-    texts = _as_single_lines(pc.coalesce(stats, "{}"), has_floats=any(_has_floats(field.type) for field in bounded))
+    texts = _as_single_lines(pc.coalesce(stats, "{}"), has_floats=any(_has_floats(field.type) for field in fields))
     table = _read_lines(texts, schema)
     if table is None or table.num_rows != len(stats):
         return _parse_one_by_one(texts.to_pylist(), pa.struct(list(schema)))
     return struct_of([column.combine_chunks() for column in table.columns], list(schema), len(stats)), None
+
+
+def _json_schema(fields: Sequence[Field]) -> pa.Schema:
+    """Return the fields of statistics in JSON for these columns."""
+    bounds = pa.struct([(field.name, _json_type(field.type)) for field in fields if _has_bounds(field.type)])
+    counts = [("numRecords", pa.int64()), ("tightBounds", pa.bool_()), ("nullCount", nulls_type(fields))]
+    return pa.schema([*counts, ("minValues", bounds), ("maxValues", bounds)])
 
 
 def _as_single_lines(texts: pa.Array, *, has_floats: bool) -> pa.Array:
@@ -248,17 +254,21 @@ def _typed_values(sources: _Sources, type_: DataType) -> pa.Array:
 
 
 def _convert_json_bounds(values: pa.Array, type_: DataType, arrow: pa.DataType) -> pa.Array:
-    """Convert bounds from the type that JSON has them as. Values outside the column's type become null."""
+    """Convert bounds from their JSON type to the column's type. Values that the column's type cannot hold become null."""
     if pa.types.is_string(values.type):
         try:
             return from_text(values, type_)
         except pa.ArrowInvalid:
             return pa.array([_value_from_text(text, type_) for text in values.to_pylist()], arrow)
-    if pa.types.is_integer(arrow) and arrow != values.type:
-        limit = 2 ** (arrow.bit_width - 1)
-        fits = pc.and_(pc.greater_equal(values, -limit), pc.less(values, limit))
-        return pc.if_else(fits, values, pa.scalar(None, values.type)).cast(arrow)
-    return values
+    is_narrower = pa.types.is_integer(arrow) and arrow != values.type
+    return _narrow_integers(values, arrow) if is_narrower else values
+
+
+def _narrow_integers(values: pa.Array, type_: pa.DataType) -> pa.Array:
+    """Cast 64-bit integers to a narrower type. Values outside its range become null."""
+    limit = 2 ** (type_.bit_width - 1)
+    is_in_range = pc.and_(pc.greater_equal(values, -limit), pc.less(values, limit))
+    return pc.if_else(is_in_range, values, pa.scalar(None, values.type)).cast(type_)
 
 
 def _value_from_text(text: str | None, type_: DataType) -> Any:

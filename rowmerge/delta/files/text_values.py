@@ -18,14 +18,12 @@ UTC = datetime.timezone.utc
 
 
 def from_text(text: pa.Array, type_: DataType) -> pa.Array:
-    """Convert texts to values of a type, null to null. Raises pa.ArrowInvalid for a text that is no such value.
-
-    A `timestamp` without a zone is in UTC, as the protocol demands of writers (PROTOCOL.md, Partition Value Serialization).
-    """
+    """Convert texts to values of a type, null to null. Raises pa.ArrowInvalid for a text that is not a value of the type."""
     match type_:
         case Primitive("string"):
             return text
         case Primitive("timestamp"):
+            # A text without a zone is in UTC (PROTOCOL.md, Partition Value Serialization).
             return _parse_timestamps(text, zoned=True)
         case Primitive("timestamp_ntz"):
             return _parse_timestamps(text, zoned=False)

@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from rowmerge.delta.files.columns import ADD, REMOVE, file_rows, nulls, row_schema, tombstone_schema
@@ -16,7 +15,7 @@ from rowmerge.delta.files.file_statistics import CheckpointStatistics
 from rowmerge.delta.files.live_files import LiveFiles
 from rowmerge.delta.files.paths import absolute_path
 from rowmerge.delta.log.log_files import LOG, SIDECARS, Checkpoint, read_documents
-from rowmerge.delta.log.ndjson import Document, file_actions, other_actions
+from rowmerge.delta.log.ndjson import Document, file_actions, non_file_actions
 from rowmerge.delta.log.replay import State, apply_table_actions, empty_state
 from rowmerge.delta.metadata.actions import Action, check_action
 from rowmerge.errors import CorruptLog
@@ -25,7 +24,7 @@ from rowmerge.storage.store import Storage, StoredObject
 _FOOTER_TAIL = 8
 """The last bytes of a Parquet file: the length of its footer, and a magic number."""
 _MAPS = ("configuration", "options")
-_OTHERS = ("protocol", "metaData", "txn", "domainMetadata", "sidecar")
+_NON_FILE_ACTIONS = ("protocol", "metaData", "txn", "domainMetadata", "sidecar")
 _ADD_FIELDS = [*(name for name in ADD if name != "stats"), "tags", "partitionValues"]
 _REMOVE_FIELDS = [*REMOVE, "partitionValues"]
 _UNREADABLE = (ArithmeticError, AttributeError, LookupError, OSError, TypeError, ValueError, pa.ArrowException)
@@ -35,25 +34,25 @@ _UNREADABLE = (ArithmeticError, AttributeError, LookupError, OSError, TypeError,
 def read_checkpoint(storage: Storage, checkpoint: Checkpoint) -> State:
     """Return the state of a checkpoint. Raises CorruptLog with the file that is unreadable, StorageError."""
     documents = read_documents(storage, checkpoint.paths)
-    others = [action for document in documents for action in _other_actions(document)]
-    state = apply_table_actions(empty_state(), others, documents[0].path)
-    assert state.metadata is not None
+    actions = [action for document in documents for action in _non_file_actions(document)]
+    state = apply_table_actions(empty_state(), actions, documents[0].path)
     partition_columns = state.metadata.stored_partition_columns
-    documents += _read_sidecars(storage, [action["sidecar"]["path"] for action in others if action.get("sidecar")])
-    files, tombstones = zip(*(_file_rows(document, partition_columns) for document in documents), strict=True)
-    blocks = tuple(block for part in files for block in part.blocks)
-    live_files = LiveFiles(blocks, row_schema(partition_columns).empty_table())
-    removed = pa.concat_tables(tombstones, promote_options="default")
-    return replace(state, version=checkpoint.version, files=live_files, tombstones=removed)
+    documents += _read_sidecars(storage, _sidecar_paths(storage, actions))
+    file_rows_by_document = [_file_rows(document, partition_columns) for document in documents]
+    blocks = tuple(block for live_files, _ in file_rows_by_document for block in live_files.blocks)
+    tombstones = pa.concat_tables([removed for _, removed in file_rows_by_document], promote_options="default")
+    files = LiveFiles(blocks, row_schema(partition_columns).empty_table())
+    return replace(state, version=checkpoint.version, files=files, tombstones=tombstones)
 
 
 def sidecar_paths(storage: Storage, files: Sequence[StoredObject]) -> list[str]:
-    """Return the paths of a checkpoint's sidecars: relative in the table's folder, absolute elsewhere.
-
-    Of a Parquet file without a column of sidecars, only the footer is read. Raises CorruptLog for an incomplete file, StorageError.
-    """
+    """Return the paths of a checkpoint's sidecars: relative below the table, else absolute. Raises CorruptLog, StorageError."""
+    # Of a Parquet file without a column of sidecars, only the footer is read.
     paths = [file.path for file in files if not file.path.endswith(".parquet") or "sidecar" in _column_names(storage, file)]
-    actions = [action for document in read_documents(storage, paths) for action in _other_actions(document)]
+    return _sidecar_paths(storage, [action for document in read_documents(storage, paths) for action in _non_file_actions(document)])
+
+
+def _sidecar_paths(storage: Storage, actions: Sequence[Action]) -> list[str]:
     return [_sidecar_path(storage, action["sidecar"]["path"]) for action in actions if action.get("sidecar")]
 
 
@@ -84,27 +83,23 @@ def _sidecar_path(storage: Storage, path: str) -> str:
 
 
 def _read_sidecars(storage: Storage, paths: Sequence[str]) -> list[Document]:
-    resolved = [_sidecar_path(storage, path) for path in paths]
-    documents = read_documents(storage, [path for path in resolved if path.startswith(LOG)])
-    for path in resolved:
+    documents = read_documents(storage, [path for path in paths if path.startswith(LOG)])
+    for path in paths:
         if not path.startswith(LOG):
             folder, _, name = path.rpartition("/")
             documents += read_documents(storage.at(folder), [name])
     return documents
 
 
-def _other_actions(document: Document) -> list[Action]:
-    """Return the checked actions of a checkpoint's file that are no file actions. Raises CorruptLog."""
+def _non_file_actions(document: Document) -> list[Action]:
+    """Return the actions other than file actions of a checkpoint's file, with checked fields. Raises CorruptLog."""
     if document.path.endswith(".json"):
-        return other_actions(document)
+        return non_file_actions(document)
     file = _open_parquet(document)
-    names = [name for name in _OTHERS if name in file.schema_arrow.names]
+    names = [name for name in _NON_FILE_ACTIONS if name in file.schema_arrow.names]
     table = _read_columns(document, file, names)
-    actions: list[Action] = []
     with _corrupt_if_unreadable(document):
-        for name in names:
-            column = table[name]
-            actions += [{name: _maps_as_dicts(fields)} for fields in column.filter(pc.is_valid(column)).to_pylist()]
+        actions: list[Action] = [{name: _maps_as_dicts(fields)} for name in names for fields in table[name].drop_null().to_pylist()]
         for action in actions:
             check_action(action)
     return actions
@@ -139,12 +134,13 @@ def _read_live_files(document: Document, file: pq.ParquetFile, partition_columns
     return LiveFiles.with_source(rows, CheckpointStatistics(document.path, file, is_add, has_deletion_vectors=has_deletion_vectors))
 
 
-def _read_actions(document: Document, file: pq.ParquetFile, action: str, names: Sequence[str]) -> pa.ChunkedArray:
-    """Return the column of an action, decoding only those of the named fields that it has. Raises CorruptLog, pa.ArrowInvalid."""
+def _read_actions(document: Document, file: pq.ParquetFile, action: str, requested_fields: Sequence[str]) -> pa.ChunkedArray:
+    """Return the column of an action with the requested fields that the checkpoint has. Raises CorruptLog, pa.ArrowInvalid."""
     index = file.schema_arrow.get_field_index(action)
-    available = {field.name for field in file.schema_arrow.field(index).type} if index >= 0 else set()
-    fields = [name for name in names if name in available]
-    if "partitionValues" not in available and "partitionValues_parsed" in available:
+    available_fields = {field.name for field in file.schema_arrow.field(index).type} if index >= 0 else set()
+    fields = [name for name in requested_fields if name in available_fields]
+    # A checkpoint may have the typed form of the partition values alone.
+    if "partitionValues" not in available_fields and "partitionValues_parsed" in available_fields:
         fields.append("partitionValues_parsed")
     if not fields:
         return nulls(0, pa.struct([("path", pa.string())]))

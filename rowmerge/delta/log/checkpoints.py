@@ -34,30 +34,17 @@ logger = logging.getLogger(__name__)
 _TEXTS, _FORMAT = pa.list_(TEXT), pa.struct({"provider": TEXT, "options": TEXT_MAP})
 _PROTOCOL = pa.struct({"minReaderVersion": INT, "minWriterVersion": INT, "readerFeatures": _TEXTS, "writerFeatures": _TEXTS})
 _METADATA = pa.struct(
-    {
-        "id": TEXT,
-        "name": TEXT,
-        "description": TEXT,
-        "format": _FORMAT,
-        "schemaString": TEXT,
-        "partitionColumns": _TEXTS,
-        "configuration": TEXT_MAP,
-        "createdTime": LONG,
-    }
+    {"id": TEXT, "name": TEXT, "description": TEXT, "format": _FORMAT, "schemaString": TEXT}
+    | {"partitionColumns": _TEXTS, "configuration": TEXT_MAP, "createdTime": LONG}
 )
 _TRANSACTION = pa.struct({"appId": TEXT, "version": LONG, "lastUpdated": LONG})
 _DOMAIN = pa.struct({"domain": TEXT, "configuration": TEXT, "removed": BOOLEAN})
 _ROW_TRACKING = ("baseRowId", "defaultRowCommitVersion")
-_REMOVE_FIELDS = (
-    *("path", "deletionTimestamp", "dataChange", "extendedFileMetadata", "partitionValues", "size", "deletionVector"),
-    *_ROW_TRACKING,
-)
+_REMOVE_FIELDS = ["path", "deletionTimestamp", "dataChange", "extendedFileMetadata", "partitionValues", "size", "deletionVector"]
+_REMOVE_FIELDS += _ROW_TRACKING
 _REMOVE = pa.struct([(name, {**REMOVE, "partitionValues": TEXT_MAP}[name]) for name in _REMOVE_FIELDS])
-_ADD_FIELDS = (
-    *("path", "partitionValues", "size", "modificationTime", "dataChange", "tags", "deletionVector"),
-    *_ROW_TRACKING,
-    "clusteringProvider",
-)
+_ADD_FIELDS = ["path", "partitionValues", "size", "modificationTime", "dataChange", "tags", "deletionVector"]
+_ADD_FIELDS += (*_ROW_TRACKING, "clusteringProvider")
 _BATCH = 65_536
 """The most files of a row group."""
 
@@ -99,21 +86,18 @@ def _checkpoint_file(tables: Iterator[pa.Table]) -> tuple[bytes, int]:
 
 def checkpoint_tables(state: State, now: int) -> Iterator[pa.Table]:
     """Yield tables of one schema with an action per row, each in its own column."""
-    assert state.metadata is not None
-    others = _other_actions(state, now)
+    columns = _columns_except_add(state, now)
     no_adds = _add_actions(pa.RecordBatch.from_pylist([], schema=state.files.no_rows.schema), state.metadata)
-    columns = {**others, "add": no_adds}
-    empty = pa.schema([pa.field(name, column.type) for name, column in columns.items()]).empty_table()
-    yield pa.concat_tables([empty, *(pa.table({name: column}) for name, column in others.items())], promote_options="default")
+    types = [(name, column.type) for name, column in columns.items()]
+    empty = pa.schema([*types, ("add", no_adds.type)]).empty_table()
+    yield pa.concat_tables([empty, *(pa.table({name: column}) for name, column in columns.items())], promote_options="default")
     for table in state.files.tables():
         for batch in table.to_batches(max_chunksize=_BATCH):
             yield pa.concat_tables([empty, pa.table({"add": _add_actions(batch, state.metadata)})], promote_options="default")
 
 
-def _other_actions(state: State, now: int) -> dict[str, pa.Array | pa.ChunkedArray]:
-    """Return the actions that are no live files, by column. Expired transactions and tombstones are left out."""
-    assert state.protocol is not None
-    assert state.metadata is not None
+def _columns_except_add(state: State, now: int) -> dict[str, pa.Array | pa.ChunkedArray]:
+    """Return the columns of all actions except `add`, without expired transactions and expired tombstones."""
     return {
         "protocol": pa.array([state.protocol.action()["protocol"]], _PROTOCOL),
         "metaData": pa.array([_metadata_fields(state.metadata)], _METADATA),
@@ -125,7 +109,6 @@ def _other_actions(state: State, now: int) -> dict[str, pa.Array | pa.ChunkedArr
 
 def unexpired_transactions(state: State, now: int) -> Mapping[str, Transaction]:
     """Return the transactions within `delta.setTransactionRetentionDuration`, all without it. One without a time never expires."""
-    assert state.metadata is not None
     retention = transaction_retention(state.metadata.configuration)
     if retention is None:
         return state.transactions
@@ -169,14 +152,13 @@ def _add_actions(batch: pa.RecordBatch, metadata: Metadata) -> pa.StructArray:
 
 
 def _statistics_columns(batch: pa.RecordBatch, metadata: Metadata) -> dict[str, pa.Array]:
-    """Return statistics as text, and statistics and partition values in typed fields, unless the table's properties disable them."""
-    has_text, has_structs = (
-        metadata.configuration.get(f"delta.checkpoint.writeStatsAs{form}", "true").lower() != "false" for form in ("Json", "Struct")
-    )
-    if not has_structs:
-        return {"stats": _json_statistics(batch, read_statistics(batch, []).unreadable)} if has_text else {}
-    structs, unreadable = _struct_statistics(batch, metadata)
-    columns = {"stats": _json_statistics(batch, unreadable)} if has_text else {}
+    """Return the fields `stats`, `stats_parsed` and `partitionValues_parsed` of `add`, unless the table's properties disable them."""
+    writes_json = metadata.configuration.get("delta.checkpoint.writeStatsAsJson", "true").lower() != "false"
+    writes_structs = metadata.configuration.get("delta.checkpoint.writeStatsAsStruct", "true").lower() != "false"
+    if not writes_structs:
+        return {"stats": _json_statistics(batch, read_statistics(batch, []).unreadable)} if writes_json else {}
+    structs, unreadable_texts = _struct_statistics(batch, metadata)
+    columns = {"stats": _json_statistics(batch, unreadable_texts)} if writes_json else {}
     columns["stats_parsed"] = structs
     if metadata.partition_columns:
         columns["partitionValues_parsed"] = _struct_partition(batch["partition"], metadata)
@@ -195,14 +177,12 @@ def _json_statistics(batch: pa.RecordBatch, unreadable: pa.Array | None) -> pa.A
 
 
 def _struct_statistics(batch: pa.RecordBatch, metadata: Metadata) -> tuple[pa.StructArray, pa.Array | None]:
-    """Return the statistics in typed fields, and which texts are invalid, None if all are valid."""
-    stored = metadata.stored_schema
-    leaves = stored_indexed_leaves(metadata.schema, stored, metadata.partition_columns, metadata.configuration)
-    indexed_columns = {leaf[0] for leaf in leaves}
-    fields = [field for field in stored if field.name in indexed_columns]
+    """Return the statistics in typed fields, and a mask of the invalid texts, None if all are valid."""
+    fields = _indexed_fields(metadata)
     type_ = _statistics_type(fields)
-    if "parsed" in batch.schema.names and (reusable := _reusable_statistics(batch["parsed"], type_)) is not None:
-        return reusable, None
+    reusable_statistics = _reusable_statistics(batch["parsed"], type_) if "parsed" in batch.schema.names else None
+    if reusable_statistics is not None:
+        return reusable_statistics, None
     statistics = read_statistics(batch, fields, as_written=True)
     columns = {
         "numRecords": statistics.records,
@@ -214,11 +194,20 @@ def _struct_statistics(batch: pa.RecordBatch, metadata: Metadata) -> tuple[pa.St
     return pa.StructArray.from_arrays([columns[field.name] for field in type_], fields=list(type_)), statistics.unreadable
 
 
+def _indexed_fields(metadata: Metadata) -> list[Field]:
+    """Return the columns that have statistics, by physical names."""
+    stored_schema = metadata.stored_schema
+    leaves = stored_indexed_leaves(metadata.schema, stored_schema, metadata.partition_columns, metadata.configuration)
+    indexed_columns = {leaf[0] for leaf in leaves}
+    return [field for field in stored_schema if field.name in indexed_columns]
+
+
 def _statistics_type(fields: Sequence[Field]) -> pa.StructType:
     """Return the type of `stats_parsed` for these columns. Parquet has no structs without fields."""
-    bounds, nulls = bounds_type(fields), nulls_type(fields)
-    structs = [("minValues", bounds), ("maxValues", bounds), ("nullCount", nulls)]
-    return pa.struct([("numRecords", pa.int64()), ("tightBounds", pa.bool_()), *((n, t) for n, t in structs if t.num_fields)])
+    bounds = bounds_type(fields)
+    structs = [("minValues", bounds), ("maxValues", bounds), ("nullCount", nulls_type(fields))]
+    nonempty_structs = [(name, type_) for name, type_ in structs if type_.num_fields]
+    return pa.struct([("numRecords", pa.int64()), ("tightBounds", pa.bool_()), *nonempty_structs])
 
 
 def _reusable_statistics(parsed: pa.StructArray, type_: pa.StructType) -> pa.StructArray | None:

@@ -37,13 +37,10 @@ class FileTotals(NamedTuple):
 
 
 def checksum_after(state: State, actions: Sequence[Action], folder: str) -> bytes:
-    """Return the checksum of the version that a commit makes of a state.
-
-    The totals follow from those of the state. Each `add` of a commit is a file that the state lacks, each `remove` one that it has.
-    Raises CorruptLog, which names the log's folder.
-    """
+    """Return the checksum of the version that a commit makes of a state. Raises CorruptLog, which names the log's folder."""
     after = apply_table_actions(state, [action for action in actions if _FILE_ACTIONS.isdisjoint(action)], folder)
     info = next(action["commitInfo"] for action in actions if "commitInfo" in action)
+    # Each `add` of a commit is a file that the state lacks, each `remove` one that it has.
     fields = _checksum_fields(after, _totals_after(totals_of(state.files), actions), info)
     # In ASCII, because names in a foreign log may be no UTF-8.
     return json.dumps(fields, separators=(",", ":")).encode() + b"\n"
@@ -51,8 +48,6 @@ def checksum_after(state: State, actions: Sequence[Action], folder: str) -> byte
 
 def _checksum_fields(state: State, totals: FileTotals, info: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of the checksum of a state with these totals. `info`: the version's `commitInfo`."""
-    assert state.protocol is not None
-    assert state.metadata is not None
     fields: dict[str, Any] = {
         "txnId": info["txnId"],
         "tableSizeBytes": totals.size,
@@ -147,6 +142,7 @@ def _differences(state: State, checksum: Mapping[str, Any]) -> Iterable[str]:
 
 
 def _number_differences(state: State, checksum: Mapping[str, Any]) -> Iterable[str]:
+    """Yield the differences in totals and in the in-commit timestamp."""
     totals = totals_of(state.files)
     numbers = {
         "tableSizeBytes": totals.size,
@@ -157,19 +153,20 @@ def _number_differences(state: State, checksum: Mapping[str, Any]) -> Iterable[s
         "numDeletedRecordsOpt": totals.deleted,
         "inCommitTimestampOpt": state.commit_info.get("inCommitTimestamp"),
     }
-    for name, number in numbers.items():
-        if number is not None and checksum.get(name) not in (None, number):
-            yield f"{name} is {checksum[name]}, the log has {number}"
+    for name, log_number in numbers.items():
+        checksum_number = checksum.get(name)
+        if log_number is not None and checksum_number is not None and checksum_number != log_number:
+            yield f"{name} is {checksum_number}, the log has {log_number}"
 
 
 def _action_differences(state: State, checksum: Mapping[str, Any]) -> Iterable[str]:
     """Yield the differences in protocol, metadata, domains and transactions. A field of a wrong type raises an error."""
-    assert state.metadata is not None
-    if (fields := checksum.get("protocol")) is not None and Protocol.of(fields) != state.protocol:
+    protocol, metadata, domains = (checksum.get(name) for name in ("protocol", "metadata", "domainMetadata"))
+    if protocol is not None and Protocol.of(protocol) != state.protocol:
         yield "the protocol is another one"
-    if (fields := checksum.get("metadata")) is not None:
-        yield from _metadata_differences(Metadata.of(fields), state.metadata)
-    if (domains := checksum.get("domainMetadata")) is not None:
+    if metadata is not None:
+        yield from _metadata_differences(Metadata.of(metadata), state.metadata)
+    if domains is not None:
         configurations = {fields["domain"]: fields["configuration"] for fields in domains if not fields.get("removed")}
         if configurations != state.domains:
             yield f"domainMetadata has the domains {sorted(configurations)}, the log has {sorted(state.domains)} or other values"
@@ -194,14 +191,12 @@ def _metadata_differences(checksum: Metadata, state: Metadata) -> Iterable[str]:
 
 
 def _is_of_another_commit(storage: Storage, state: State, checksum: Mapping[str, Any]) -> bool:
-    """Return whether the checksum has another transaction id than the commit of the version.
-
-    A writer that was slow can put it after another engine deleted the log and created a table in its place. Some engines give their
-    transactions no id.
-    """
+    """Return whether the checksum has another transaction id than the commit of the version."""
+    # A slow writer can put it after another engine deleted the log and created a table in its place.
     try:
         commit_info = state.commit_info or read_commit_info(storage, state.version)
     except RowmergeError:
         return False
+    # Some engines give their transactions no id.
     transaction_id = checksum.get("txnId")
     return bool(commit_info) and transaction_id is not None and transaction_id != commit_info.get("txnId")

@@ -4,59 +4,55 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping
+from functools import partial
 from itertools import islice, takewhile
 from typing import Any, TypeVar
 
-from rowmerge.delta.log.log_files import LogListing, commit_path, read_documents
-from rowmerge.delta.log.ndjson import Document, commit_info, is_drop, other_actions
+from rowmerge.delta.log.log_files import LogListing, commit_path, read_commits, read_documents
+from rowmerge.delta.log.ndjson import Document, commit_info, is_drop, non_file_actions
 from rowmerge.delta.metadata.actions import Metadata, Protocol, parameter_text
 from rowmerge.delta.metadata.features import is_on
 from rowmerge.delta.metadata.properties import IN_COMMIT_TIMESTAMPS, in_commit_timestamps_begin
-from rowmerge.errors import CorruptLog
+from rowmerge.errors import CorruptLog, TableNotFound
 from rowmerge.storage.store import Storage
 from rowmerge.table.table import HistoryEntry
 
-_BATCH = 100
-_MAPS = ("operationParameters", "operationMetrics")
 _Field = TypeVar("_Field")
 
 
-def read_history(storage: Storage, listing: LogListing, limit: int | None) -> list[HistoryEntry]:
-    """Return the newest versions first, back to the creation of the table. Raises CorruptLog, StorageError."""
+def read_history(storage: Storage, table: str, listing: LogListing, limit: int | None) -> list[HistoryEntry]:
+    """Return the newest versions first, back to the creation of the table. Raises TableNotFound, CorruptLog, StorageError."""
+    if listing.newest is None:
+        raise TableNotFound(table)
     commits = islice(_commits_newest_first(storage, listing), limit)
-    return [_history_entry(version, commit_info(other_actions(document)), listing.modified(version)) for version, document in commits]
+    return [_history_entry(version, commit_info(non_file_actions(document)), listing.modified(version)) for version, document in commits]
 
 
-def find_transaction(storage: Storage, listing: LogListing, application: str, number: int) -> int | None:
-    """Return the newest version whose commit has a `txn` of an application up to this number. Raises CorruptLog, StorageError."""
+def find_transaction(storage: Storage, listing: LogListing, application: str, newest_transaction: int) -> int | None:
+    """Return the newest version with a `txn` of an application up to this transaction version. Raises CorruptLog, StorageError."""
     for version, document in _commits_newest_first(storage, listing):
         if b'"txn"' not in document.data:
             continue
-        for action in other_actions(document):
-            if (fields := action.get("txn")) and fields["appId"] == application and fields["version"] <= number:
+        for action in non_file_actions(document):
+            if (fields := action.get("txn")) and fields["appId"] == application and fields["version"] <= newest_transaction:
                 return version
     return None
 
 
 def _commits_newest_first(storage: Storage, listing: LogListing) -> Iterator[tuple[int, Document]]:
-    """Yield the versions and commits of the table, back to the last drop in its place or the oldest readable version.
-
-    An older commit may come from a killed writer that did not withdraw it after a cleanup.
-    """
+    """Yield the versions and commits of the table, back to the last drop in its place or the oldest readable version."""
     oldest = listing.oldest_readable
     versions = [version for version in reversed(listing.continuous_commits) if version >= oldest]
-    for start in range(0, len(versions), _BATCH):
-        batch = versions[start : start + _BATCH]
-        documents = read_documents(storage, [commit_path(version) for version in batch])
-        for version, document in zip(batch, documents, strict=True):
-            if is_drop(document):
-                return
-            yield version, document
+    for version, document in read_commits(storage, versions):
+        if is_drop(document):
+            # An older commit may come from a killed writer that did not withdraw it after a cleanup.
+            return
+        yield version, document
 
 
 def read_commit_info(storage: Storage, version: int) -> Mapping[str, Any]:
     """Return the `commitInfo` of one version, empty without one. Raises CorruptLog, StorageError."""
-    return commit_info(other_actions(read_documents(storage, [commit_path(version)])[0]))
+    return commit_info(non_file_actions(read_documents(storage, [commit_path(version)])[0]))
 
 
 def has_in_commit_timestamps(protocol: Protocol, metadata: Metadata, version: int) -> bool:
@@ -77,36 +73,41 @@ def in_commit_timestamp(storage: Storage, version: int, info: Mapping[str, Any])
 
 
 def version_at(storage: Storage, listing: LogListing, protocol: Protocol, metadata: Metadata, timestamp: int) -> int | None:
-    """Return the newest version committed at or before a time (milliseconds since the epoch), None if there is none.
-
-    `protocol` and `metadata` are those of the newest version. Times never decrease from one version to the next.
-    """
+    """Return the newest version committed at or before a time, None if there is none. `metadata` is that of the newest version."""
     versions = listing.continuous_commits
-    timestamped = [version for version in versions if has_in_commit_timestamps(protocol, metadata, version)]
-    # Times stand in the commits, so the search reads as few of them as possible.
-    count = bisect_right(timestamped, timestamp, key=lambda v: in_commit_timestamp(storage, v, read_commit_info(storage, v)) or 0)
+    timestamped_versions = [version for version in versions if has_in_commit_timestamps(protocol, metadata, version)]
+    # The times are in the commits, and never decrease. A binary search reads few commits.
+    count = bisect_right(timestamped_versions, timestamp, key=partial(_read_timestamp, storage))
     if count:
-        return timestamped[count - 1]
-    untimestamped = versions[: len(versions) - len(timestamped)]
-    return max(takewhile(lambda version: listing.commits[version].modified <= timestamp, untimestamped), default=None)
+        return timestamped_versions[count - 1]
+    older_versions = versions[: len(versions) - len(timestamped_versions)]
+    return max(takewhile(lambda version: listing.commits[version].modified <= timestamp, older_versions), default=None)
+
+
+def _read_timestamp(storage: Storage, version: int) -> int:
+    return in_commit_timestamp(storage, version, read_commit_info(storage, version)) or 0
 
 
 def _history_entry(version: int, info: Mapping[str, Any], modified: int) -> HistoryEntry:
     """Return the history entry of a commit. A field of another type than in Delta's own commits is ignored."""
-
-    def field(name: str, kind: type[_Field]) -> _Field | None:
-        value = info.get(name)
-        return value if isinstance(value, kind) else None
-
-    parameters, metrics = ({key: parameter_text(value) for key, value in (field(name, dict) or {}).items()} for name in _MAPS)
     return HistoryEntry(
         version=version,
-        timestamp=field("inCommitTimestamp", int) or modified,
-        operation=field("operation", str) or "",
-        parameters=parameters,
-        metrics=metrics,
-        read_version=field("readVersion", int),
-        isolation_level=field("isolationLevel", str),
-        is_blind_append=field("isBlindAppend", bool),
-        engine=field("engineInfo", str),
+        timestamp=_typed_field(info, "inCommitTimestamp", int) or modified,
+        operation=_typed_field(info, "operation", str) or "",
+        parameters=_parameter_texts(info, "operationParameters"),
+        metrics=_parameter_texts(info, "operationMetrics"),
+        read_version=_typed_field(info, "readVersion", int),
+        isolation_level=_typed_field(info, "isolationLevel", str),
+        is_blind_append=_typed_field(info, "isBlindAppend", bool),
+        engine=_typed_field(info, "engineInfo", str),
     )
+
+
+def _typed_field(info: Mapping[str, Any], name: str, type_: type[_Field]) -> _Field | None:
+    """Return a field of `commitInfo`, None if it is missing or of another type."""
+    value = info.get(name)
+    return value if isinstance(value, type_) else None
+
+
+def _parameter_texts(info: Mapping[str, Any], name: str) -> dict[str, str]:
+    return {key: parameter_text(value) for key, value in (_typed_field(info, name, dict) or {}).items()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeVar
@@ -74,12 +74,10 @@ class LogListing:
 
     @cached_property
     def continuous_commits(self) -> range:
-        """The commits up to the newest version, from the oldest after which none is missing.
-
-        Older commits remain from a cleanup, or a slow writer wrote one after a cleanup had deleted its version.
-        """
+        """The commits up to the newest version, from the oldest after which none is missing."""
         newest = -1 if self.newest is None else self.newest
         oldest = newest + 1
+        # Older commits remain from a cleanup, or a slow writer wrote one after a cleanup had deleted its version.
         while oldest - 1 in self.commits:
             oldest -= 1
         return range(oldest, newest + 1)
@@ -121,19 +119,20 @@ def list_log(storage: Storage, *, since: int = 0) -> LogListing:
 
 def _complete_checkpoints(files: Sequence[tuple[re.Match[str], StoredObject]]) -> tuple[Checkpoint, ...]:
     """Return the checkpoints of which no part is missing, newest first."""
-    checkpoints: list[Checkpoint] = []
-    multi_part: dict[tuple[int, int], dict[int, StoredObject]] = defaultdict(dict)
-    for match, file in files:
-        version = int(match["version"])
-        if match["part"]:
-            multi_part[version, int(match["part_count"])][int(match["part"])] = file
-        else:
-            checkpoints.append(Checkpoint(version, (file.path,), file.modified))
-    for (version, part_count), parts in multi_part.items():
-        if sorted(parts) == list(range(1, part_count + 1)):
-            paths = tuple(parts[number].path for number in sorted(parts))
-            checkpoints.append(Checkpoint(version, paths, max(file.modified for file in parts.values())))
+    checkpoints = [Checkpoint(int(match["version"]), (file.path,), file.modified) for match, file in files if not match["part"]]
+    checkpoints += _multi_part_checkpoints([(match, file) for match, file in files if match["part"]])
     return tuple(sorted(checkpoints, key=lambda checkpoint: checkpoint.version, reverse=True))
+
+
+def _multi_part_checkpoints(files: Sequence[tuple[re.Match[str], StoredObject]]) -> Iterator[Checkpoint]:
+    """Yield the checkpoints of several files of which no part is missing."""
+    files_by_part: dict[tuple[int, int], dict[int, StoredObject]] = defaultdict(dict)
+    for match, file in files:
+        files_by_part[int(match["version"]), int(match["part_count"])][int(match["part"])] = file
+    for (version, part_count), parts in files_by_part.items():
+        if sorted(parts) == list(range(1, part_count + 1)):
+            paths = tuple(parts[part].path for part in sorted(parts))
+            yield Checkpoint(version, paths, max(file.modified for file in parts.values()))
 
 
 def list_newest(storage: Storage) -> LogListing:
@@ -182,6 +181,13 @@ def read_documents(storage: Storage, paths: Sequence[str]) -> list[Document]:
     if len(paths) < 3:
         return [_document(storage, path) for path in paths]
     return map_concurrently(lambda path: _document(storage, path), paths)
+
+
+def read_commits(storage: Storage, versions: Sequence[int], *, batch_size: int = 100) -> Iterator[tuple[int, Document]]:
+    """Yield versions and their commits. Read a batch of commits at a time. Raises CorruptLog, StorageError."""
+    for start in range(0, len(versions), batch_size):
+        batch = versions[start : start + batch_size]
+        yield from zip(batch, read_documents(storage, [commit_path(version) for version in batch]), strict=True)
 
 
 def _document(storage: Storage, path: str) -> Document:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import re
 from bisect import bisect_left
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, compress
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from rowmerge.table.metadata.json_objects import check_texts, decode_json, parse
 _FILE_ACTIONS = (b'{"add":', b'{"remove":', b'{"cdc":')
 _TAGS = re.compile(rb'"tags":\s*(\{[^{}]*\})')
 _UNREADABLE = (pa.ArrowException, ValueError, OverflowError)
+_UNREADABLE_TOGETHER = "its file actions cannot be read together"
 _MOST_TAGS = 256
 """The most tag names for which Arrow reads tags as a struct, where every file has a value for each name."""
 _KEY_WITHIN = 32
@@ -43,7 +44,7 @@ class FileActions:
     removes: pa.Table
 
 
-def other_actions(document: Document) -> list[Action]:
+def non_file_actions(document: Document) -> list[Action]:
     """Return the actions other than `add`, `remove` and `cdc`, with checked fields. Raises CorruptLog."""
     lines = _lines(document)
     if not lines:
@@ -52,15 +53,13 @@ def other_actions(document: Document) -> list[Action]:
 
 
 def is_drop(document: Document) -> bool:
-    """Return whether a commit drops the table. Raises CorruptLog.
-
-    Properties alone do not tell: another engine that writes to a dropped table restores it, and may keep them.
-    """
+    """Return whether a commit drops the table. Raises CorruptLog."""
     if f'"{DROPPED}"'.encode() not in document.data:
         return False
-    actions = other_actions(document)
-    is_marked = any(Metadata.of(fields).is_dropped for action in actions if (fields := action.get("metaData")))
-    return is_marked and any((action.get("commitInfo") or {}).get("operation") == DROP for action in actions)
+    actions = non_file_actions(document)
+    has_property = any(Metadata.of(action["metaData"]).is_dropped for action in actions if action.get("metaData"))
+    # Another engine that writes to a dropped table restores it, and may keep the property.
+    return has_property and any((action.get("commitInfo") or {}).get("operation") == DROP for action in actions)
 
 
 def cdc_actions(document: Document) -> list[Action]:
@@ -70,7 +69,7 @@ def cdc_actions(document: Document) -> list[Action]:
 
 
 def file_actions(documents: Sequence[Document], partition_columns: Sequence[str]) -> FileActions:
-    """Parse the file actions of documents, oldest first, that `other_actions` has read before. Raises CorruptLog."""
+    """Parse the file actions of documents, oldest first, that `non_file_actions` has read before. Raises CorruptLog."""
     try:
         return _file_actions(documents, partition_columns)
     except _UNREADABLE:
@@ -85,21 +84,24 @@ def file_actions(documents: Sequence[Document], partition_columns: Sequence[str]
 def _file_actions(documents: Sequence[Document], partition_columns: Sequence[str]) -> FileActions:
     """Parse the file actions of documents with Arrow. Raises one of _UNREADABLE."""
     data = b"\n".join(document.data for document in documents)
-    lines = [[line for _, line in _lines(document)] for document in documents]
+    lines_by_document = [_lines(document) for document in documents]
+    lines = [line for numbered_lines in lines_by_document for _, line in numbered_lines]
     tag_names = set(_tag_names(data))
-    longest_line = max(map(len, chain.from_iterable(lines)), default=0)
-    actions = read_json_lines(data, _schema(partition_columns, tag_names), longest_line)
-    line_counts = [len(document_lines) for document_lines in lines]
-    if actions.num_rows != sum(line_counts):
+    actions = read_json_lines(data, _schema(partition_columns, tag_names), longest_line=max(map(len, lines), default=0))
+    if actions.num_rows != len(lines):
         raise ValueError("a line holds more than one action, or a part of one")
     actions.validate(full=True)  # Arrow does not look at the encoding of texts
-    document_indices = pa.array(np.repeat(np.arange(len(documents)), line_counts), pa.int64())
+    document_indices = pa.array(np.repeat(np.arange(len(documents)), list(map(len, lines_by_document))), pa.int64())
     adds = _with_document(actions["add"], document_indices, file_schema(partition_columns))
     if len(tag_names) > _MOST_TAGS:
-        add_lines = compress(chain.from_iterable(lines), actions["add"].is_valid().to_pylist())
-        maps = [_parse_tags(line) for line in add_lines]
-        adds = adds.set_column(adds.schema.get_field_index("tags"), "tags", pa.array(maps, TEXT_MAP))
+        adds = _with_tags(adds, compress(lines, actions["add"].is_valid().to_pylist()))
     return FileActions(adds, _with_document(actions["remove"], document_indices, tombstone_schema(partition_columns)))
+
+
+def _with_tags(adds: pa.Table, lines: Iterable[bytes]) -> pa.Table:
+    """Return the rows of files with the tags in the lines of their `add` actions."""
+    maps = [_parse_tags(line) for line in lines]
+    return adds.set_column(adds.schema.get_field_index("tags"), "tags", pa.array(maps, TEXT_MAP))
 
 
 def _lines(document: Document) -> list[tuple[int, bytes]]:
@@ -114,6 +116,7 @@ def _parse_line(document: Document, number: int, line: bytes) -> Action:
     if isinstance(add, dict) and not _is_storable_text(add.get("stats")):
         del add["stats"]  # statistics that cannot be read count as absent
     try:
+        # Only an escape can spell a text that UTF-8 cannot encode.
         if b"\\u" in line:
             check_texts(action)
         check_action(action)
@@ -138,22 +141,25 @@ def _rewrite(document: Document) -> Document:
 
 def _first_unreadable_line(documents: Sequence[Document], partition_columns: Sequence[str]) -> CorruptLog:
     """Return the error for the first line whose file action is unreadable. Arrow numbers the rows of all documents together."""
-
-    def error_of(lines: Sequence[tuple[int, bytes]]) -> str:
-        try:
-            _file_actions([Document("", b"\n".join(line for _, line in lines))], partition_columns)
-        except _UNREADABLE as error:
-            return str(error) or "its file actions cannot be read together"
-        return ""
-
     for document in documents:
         lines = _lines(document)
-        if error_of(lines):
-            # The shortest unreadable beginning of the document ends with the unreadable line.
-            index = bisect_left(range(len(lines)), True, key=lambda last: bool(error_of(lines[: last + 1])))
-            reason = error_of(lines[index : index + 1]) or "its file actions cannot be read together"
-            return CorruptLog(document.path, reason, line=lines[index][0])
+        if not _why_unreadable(lines, partition_columns):
+            continue
+        # The shortest unreadable beginning of the document ends with the unreadable line.
+        ends = range(1, len(lines) + 1)
+        index = bisect_left(ends, True, key=lambda end: bool(_why_unreadable(lines[:end], partition_columns)))
+        reason = _why_unreadable(lines[index : index + 1], partition_columns) or _UNREADABLE_TOGETHER
+        return CorruptLog(document.path, reason, line=lines[index][0])
     return CorruptLog(documents[0].path, "the file actions of this commit and of those after it cannot be read together")
+
+
+def _why_unreadable(lines: Sequence[tuple[int, bytes]], partition_columns: Sequence[str]) -> str:
+    """Return why Arrow cannot read the file actions in numbered lines, an empty string if it can."""
+    try:
+        _file_actions([Document("", b"\n".join(line for _, line in lines))], partition_columns)
+    except _UNREADABLE as error:
+        return str(error) or _UNREADABLE_TOGETHER
+    return ""
 
 
 def _with_document(actions: pa.ChunkedArray, document_indices: pa.Array, schema: pa.Schema) -> pa.Table:

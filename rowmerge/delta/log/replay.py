@@ -13,10 +13,12 @@ import pyarrow.compute as pc
 
 from rowmerge.delta.files.columns import partition_type, repartitioned, row_schema, tombstone_schema
 from rowmerge.delta.files.live_files import LiveFiles
-from rowmerge.delta.log.ndjson import Document, FileActions, commit_info, file_actions, other_actions
+from rowmerge.delta.log.ndjson import Document, FileActions, commit_info, file_actions, non_file_actions
 from rowmerge.delta.metadata.actions import Action, Metadata, Protocol, Transaction
 from rowmerge.errors import CorruptLog
 
+_NO_PROTOCOL, _NO_METADATA = Protocol(0, 0), Metadata(id="", schema_string="")
+"""Those of the state before the first commit."""
 _MOST_CHUNKS = 64
 """The most chunks of a column of tombstones. Each commit adds a chunk."""
 
@@ -31,8 +33,8 @@ class State:
     version: int
     files: LiveFiles
     tombstones: pa.Table
-    protocol: Protocol | None = None
-    metadata: Metadata | None = None
+    protocol: Protocol = _NO_PROTOCOL
+    metadata: Metadata = _NO_METADATA
     transactions: Mapping[str, Transaction] = field(default_factory=dict)
     domains: Mapping[str, str] = field(default_factory=dict)
     commit_info: Mapping[str, Any] = field(default_factory=dict)
@@ -47,13 +49,12 @@ def advance(state: State, commits: Sequence[Document]) -> State:
     """Return the state after the commits that follow it, one document per version. Raises CorruptLog."""
     if not commits:
         return state
-    table_actions = [other_actions(commit) for commit in commits]
-    advanced = apply_table_actions(replace(state, commit_info={}), list(chain.from_iterable(table_actions)), commits[0].path)
-    assert advanced.metadata is not None
-    partition_columns = advanced.metadata.stored_partition_columns
+    actions_by_commit = [non_file_actions(commit) for commit in commits]
+    new_state = apply_table_actions(state, list(chain.from_iterable(actions_by_commit)), commits[0].path)
+    partition_columns = new_state.metadata.stored_partition_columns
     files, tombstones = reconcile(state, file_actions(commits, partition_columns), partition_columns)
-    version = state.version + len(commits)
-    return replace(advanced, version=version, files=files, tombstones=tombstones, commit_info=commit_info(table_actions[-1]))
+    version, info = state.version + len(commits), commit_info(actions_by_commit[-1])
+    return replace(new_state, version=version, files=files, tombstones=tombstones, commit_info=info)
 
 
 def reconcile(state: State, actions: FileActions, partition_columns: Sequence[str]) -> tuple[LiveFiles, pa.Table]:
@@ -63,12 +64,12 @@ def reconcile(state: State, actions: FileActions, partition_columns: Sequence[st
     adds, removes = actions.adds, actions.removes
     if not adds.num_rows and not removes.num_rows:
         return files, tombstones
-    newest = _newest_rows(adds, removes)
-    is_add = newest < adds.num_rows
-    added = adds.take(pa.array(newest[is_add])).drop_columns(["document"])
-    removed = removes.take(pa.array(newest[~is_add] - adds.num_rows)).drop_columns(["document"])
+    newest_rows = _newest_rows(adds, removes)
+    is_add = newest_rows < adds.num_rows
+    added_files = adds.take(pa.array(newest_rows[is_add])).drop_columns(["document"])
+    removed_files = removes.take(pa.array(newest_rows[~is_add] - adds.num_rows)).drop_columns(["document"])
     keys = pa.concat_arrays([*adds["key"].chunks, *removes["key"].chunks])
-    return files.replace_files(keys, added), _replace_rows(tombstones, keys, removed)
+    return files.replace_files(keys, added_files), _replace_rows(tombstones, keys, removed_files)
 
 
 def _newest_rows(adds: pa.Table, removes: pa.Table) -> np.ndarray[Any, Any]:
@@ -93,10 +94,7 @@ def _replace_rows(rows: pa.Table, keys: pa.Array, added: pa.Table) -> pa.Table:
 
 
 def apply_table_actions(state: State, actions: Sequence[Action], path: str) -> State:
-    """Return the state with the protocol, metadata, transactions and domains of checked actions applied.
-
-    Raises CorruptLog with this path if there is no protocol or metadata yet.
-    """
+    """Return the state after these checked actions. Raises CorruptLog with the path if there is no protocol or metadata yet."""
     protocol, metadata = state.protocol, state.metadata
     transactions, domains = dict(state.transactions), dict(state.domains)
     for action in actions:
@@ -111,7 +109,8 @@ def apply_table_actions(state: State, actions: Sequence[Action], path: str) -> S
                 domains.pop(fields["domain"], None)
             case {"domainMetadata": Mapping() as fields}:
                 domains[fields["domain"]] = fields["configuration"]
-    if protocol is None or metadata is None:
-        raise CorruptLog(path, f"no {'protocol' if protocol is None else 'metaData'} action up to this version")
+    if protocol is _NO_PROTOCOL or metadata is _NO_METADATA:
+        missing_action = "protocol" if protocol is _NO_PROTOCOL else "metaData"
+        raise CorruptLog(path, f"no {missing_action} action up to this version")
     metadata = replace(metadata, mapping_supported=protocol.supports("columnMapping"))
     return replace(state, protocol=protocol, metadata=metadata, transactions=transactions, domains=domains)

@@ -24,34 +24,32 @@ def read_state(
     for an older one. Raises CorruptLog, StorageError.
     """
     if base is None:
-        base, own_commits = _read_checkpoint(storage, listing, version), None
-    return advance(base, _commits_after(storage, listing, base, version, own_commits or {}))
+        base, own_commits = _read_newest_checkpoint(storage, listing, version), None
+    return advance(base, _read_commits(storage, listing, base.version, version, own_commits or {}))
 
 
-def _commits_after(storage: Storage, listing: LogListing, state: State, version: int, own_commits: Mapping[int, bytes]) -> list[Document]:
-    """Return the commits after a state up to a version, in order. Raises CorruptLog, StorageError."""
-    versions = needed_commits(listing, storage.location, state.version, version)
-    documents = {
-        own_version: Document(f"{storage.location}/{commit_path(own_version)}", commit)
-        for own_version, commit in own_commits.items()
+def _read_commits(storage: Storage, listing: LogListing, after: int, to: int, own_commits: Mapping[int, bytes]) -> list[Document]:
+    """Return the commits of the versions from `after` + 1 to `to`. Raises CorruptLog, StorageError."""
+    versions = needed_commits(listing, storage.location, after, to)
+    documents: dict[int, Document] = {}
+    for own_version, commit in own_commits.items():
         # A listed file of another size is not the one that we wrote.
-        if own_version in versions and len(commit) == listing.commits[own_version].size
-    }
-    unread = [version for version in versions if version not in documents]
-    documents |= zip(unread, read_documents(storage, [commit_path(version) for version in unread]), strict=True)
+        if own_version in versions and len(commit) == listing.commits[own_version].size:
+            documents[own_version] = Document(f"{storage.location}/{commit_path(own_version)}", commit)
+    unread_versions = [version for version in versions if version not in documents]
+    documents |= zip(unread_versions, read_documents(storage, [commit_path(version) for version in unread_versions]), strict=True)
     return [documents[version] for version in versions]
 
 
-def _read_checkpoint(storage: Storage, listing: LogListing, version: int) -> State:
-    """Return the state of the newest readable checkpoint up to a version, or the state before version 0.
-
-    Raises CorruptLog if commits after it are missing. The error is that of the newest unreadable checkpoint, if there is one.
-    """
+def _read_newest_checkpoint(storage: Storage, listing: LogListing, version: int) -> State:
+    """Return the state of the newest readable checkpoint up to a version. Raises CorruptLog if a commit after it is missing."""
     state, errors = _try_checkpoints(storage, [checkpoint for checkpoint in listing.checkpoints if checkpoint.version <= version])
     try:
         needed_commits(listing, storage.location, state.version, version)
-    except CorruptLog as missing:
-        raise (errors or [missing])[0] from missing
+    except CorruptLog as missing_commit:
+        # An unreadable checkpoint is the reason why the commit is needed.
+        error = errors[0] if errors else missing_commit
+        raise error from missing_commit
     for error in errors:
         logger.warning("A checkpoint was skipped, and version %d was read from older files. %s", version, error.message)
     return state

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from rowmerge.delta.commits.drop import FORMAT, Drop
 from rowmerge.delta.log.checkpoints import try_checkpoint
-from rowmerge.delta.log.log_files import LAST_CHECKPOINT, LOG, commit_path, list_log, read_documents, version_of_file
-from rowmerge.delta.log.ndjson import Document, file_actions, is_drop, other_actions
+from rowmerge.delta.log.log_files import LAST_CHECKPOINT, LOG, LogListing, commit_path, list_log, read_documents, version_of_file
+from rowmerge.delta.log.ndjson import Document, file_actions, is_drop, non_file_actions
 from rowmerge.delta.log.replay import apply_table_actions, empty_state
 from rowmerge.delta.maintenance.vacuum import paths_below
 from rowmerge.errors import CommitStateUnknown
@@ -20,7 +20,7 @@ from rowmerge.table.commits.inner_tables import inner_tables
 from rowmerge.table.commits.request import Unknown
 from rowmerge.table.snapshots.files import FileChanges
 
-_ICEBERG = "metadata/"
+_ICEBERG_METADATA = "metadata/"
 
 
 def drop_table(storage: Storage, table: str) -> None:
@@ -51,14 +51,18 @@ def finish_drop(storage: Storage, delete: Deletion) -> None:
     if version is None or version not in listing.commits:
         return
     document = read_documents(storage, [commit_path(version)])[0]
-    if not is_drop(document):
+    if not is_drop(document) or not _ensure_checkpoint(storage, listing, document, version):
         return
-    if all(checkpoint.version < version for checkpoint in listing.checkpoints):
-        # The checkpoint has no tombstones and no transactions, so no state of the dropped table is part of the next one.
-        state = replace(apply_table_actions(empty_state(), other_actions(document), f"{storage.location}/{LOG}"), version=version)
-        if not try_checkpoint(storage, state):
-            return
     delete(storage, _paths_before_drop(storage, document, version, listing.commits[version].modified), Origin.LISTED)
+
+
+def _ensure_checkpoint(storage: Storage, listing: LogListing, document: Document, version: int) -> bool:
+    """Write the checkpoint of a drop unless the log has it. Return whether the log has it then."""
+    if any(checkpoint.version >= version for checkpoint in listing.checkpoints):
+        return True
+    # The checkpoint has no tombstones and no transactions, so no state of the dropped table is part of the next one.
+    state = apply_table_actions(empty_state(), non_file_actions(document), f"{storage.location}/{LOG}")
+    return try_checkpoint(storage, replace(state, version=version))
 
 
 def _paths_before_drop(storage: Storage, document: Document, version: int, dropped_at: int) -> list[list[str]]:
@@ -66,10 +70,12 @@ def _paths_before_drop(storage: Storage, document: Document, version: int, dropp
     removes = file_actions([document], ()).removes
     removed_paths = paths_below(storage.location, removes["path"], removes["deletionVector"])
     objects = storage.list()
-    other_folders = (f"{LOG}/", f"{MARKERS}/", *([_ICEBERG] if has_markers(objects, "iceberg") else []), *inner_tables(objects))
+    excluded_folders = (f"{LOG}/", f"{MARKERS}/", *inner_tables(objects))
+    if has_markers(objects, "iceberg"):
+        excluded_folders += (_ICEBERG_METADATA,)
     # The files of a table of another format may be older than the drop. Then only the removed files are the dropped table's.
     cut_off = 0 if has_other_table(storage, objects, FORMAT) else dropped_at
-    table_files = [file for file in objects if not file.path.startswith(other_folders)]
+    table_files = [file for file in objects if not file.path.startswith(excluded_folders)]
     old_files = [file for file in table_files if file.modified < cut_off or file.path in removed_paths]
     old_log = [file for file in objects if file.path.startswith(f"{LOG}/") and _is_log_before_drop(file, version, dropped_at)]
     return [[f"{storage.location}/{file.path}" for file in group] for group in (old_files, old_log)]

@@ -31,7 +31,6 @@ def clean_log(storage: Storage, listing: LogListing, state: State, now: int) -> 
     it stay, so a killed cleanup leaves a log whose versions can be read from some checkpoint on. A deletion that fails is logged.
     Raises CorruptLog, StorageError, ConfigurationError for a property that another engine wrote.
     """
-    assert state.metadata is not None
     retention = log_retention(state.metadata.configuration)
     if retention is None:
         return
@@ -40,22 +39,26 @@ def clean_log(storage: Storage, listing: LogListing, state: State, now: int) -> 
         return
     # Since the listing, others may have cleaned the log, or deleted it and created another table in the folder.
     current = list_log(storage)
-    if state.version not in current.commits or current.commits[state.version] != listing.commits.get(state.version):
-        return
-    entries = _expired_entries(storage, current, state, cut_off)
-    if not _protects_checkpoints(state):
+    commit = current.commits.get(state.version)
+    if commit is not None and commit == listing.commits.get(state.version):
+        _delete_expired(storage, current, state, cut_off, now)
+
+
+def _delete_expired(storage: Storage, listing: LogListing, state: State, cut_off: int, now: int) -> None:
+    """Delete the expired entries, and then the sidecars that no other checkpoint names."""
+    entries = _expired_entries(storage, listing, state, cut_off)
+    # Protected checkpoints must be deleted together with all versions that they protect.
+    if not state.protocol.supports("checkpointProtection"):
         entries = entries[:_MOST_ENTRIES]
-    sidecars = _unused_sidecars(storage, current, entries, now)
-    paths = [[f"{storage.location}/{file.path}" for file in group] for group in (entries, sidecars)]
+    sidecars = _unused_sidecars(storage, listing, entries, now)
+    paths = [[f"{storage.location}/{file.path}" for file in files] for files in (entries, sidecars)]
     clean_up(storage, paths, Origin.LISTED)
 
 
 def _cut_off_time(now: int, retention: int) -> int:
-    """Return the time up to which commits expire: the midnight (UTC) before the retention began.
-
-    The protocol counts a retention in days, and delta-spark aligns every retention to midnight. Delta Kernel and delta-rs align none.
-    A retention below a day cannot be meant in days, so it is not aligned either.
-    """
+    """Return the time up to which commits expire: the midnight (UTC) before the retention began."""
+    # The protocol counts a retention in days, so delta-spark aligns every retention to midnight. Delta Kernel and delta-rs align none.
+    # A retention below a day cannot be meant in days.
     time = now - retention
     return time - time % _DAY if retention >= _DAY else time
 
@@ -90,19 +93,17 @@ def _entries_before(checkpoint: Checkpoint, listing: LogListing, cut_off: int) -
         # A younger entry may be the commit of a slow writer, who is about to verify and withdraw it.
         if match is None or file.modified > cut_off:
             continue
-        version, kind = int(match[1]), match[2]
+        version, suffix = int(match[1]), match[2]
         # No reader needs a compacted commit that begins at the checkpoint.
-        is_before = version <= checkpoint.version if kind.endswith("compacted.json") else version < checkpoint.version
-        if is_before:
+        end = checkpoint.version + 1 if suffix.endswith("compacted.json") else checkpoint.version
+        if version < end:
             # Of each version the checkpoint goes last: it may protect older readers from the commit (Checkpoint Protection, requirement d).
-            files_by_rank[version, kind.startswith("checkpoint"), file.path] = file
+            files_by_rank[version, suffix.startswith("checkpoint"), file.path] = file
     return [files_by_rank[rank] for rank in sorted(files_by_rank)]
 
 
 def _newest_stamped_commit(storage: Storage, listing: LogListing, state: State, cut_off: int) -> int:
     """Return the newest version with an in-commit timestamp at or before a time, the newest of all in a table without them."""
-    assert state.protocol is not None
-    assert state.metadata is not None
     if not has_in_commit_timestamps(state.protocol, state.metadata, state.version):
         return state.version
     version = version_at(storage, listing, state.protocol, state.metadata, cut_off)
@@ -121,38 +122,38 @@ def _is_readable(storage: Storage, listing: LogListing, checkpoint: Checkpoint) 
 
 
 def _may_clean(state: State, checkpoint: Checkpoint) -> bool:
-    """Return whether the feature `checkpointProtection` allows a cleanup up to a checkpoint.
-
-    Protected checkpoints may be deleted only together with all versions that they protect. A cleanup of all of them need not know the
-    features of these versions (requirements a and c).
-    """
-    assert state.metadata is not None
-    return not _protects_checkpoints(state) or checkpoint.version >= protected_before(state.metadata.configuration)
-
-
-def _protects_checkpoints(state: State) -> bool:
-    assert state.protocol is not None
-    return state.protocol.supports("checkpointProtection")
+    """Return whether the feature `checkpointProtection` allows a cleanup up to a checkpoint (requirements a and c)."""
+    if not state.protocol.supports("checkpointProtection"):
+        return True
+    # A cleanup of all protected versions together need not know their features.
+    return checkpoint.version >= protected_before(state.metadata.configuration)
 
 
 def _unused_sidecars(storage: Storage, listing: LogListing, expired_entries: list[StoredObject], now: int) -> list[StoredObject]:
-    """Return the sidecars that only expired checkpoints name and that are older than a day, counted from the last midnight (UTC)."""
+    """Return the sidecars that only expired checkpoints name and that were written before yesterday (UTC)."""
     expired_paths = {file.path for file in expired_entries}
     last_midnight = now - now % _DAY
     # A younger sidecar may belong to a checkpoint that is being written.
     old_sidecars = [file for file in listing.files if file.path.startswith(f"{SIDECARS}/") and file.modified < last_midnight - _DAY]
     if not old_sidecars or all(expired_paths.isdisjoint(checkpoint.paths) for checkpoint in listing.checkpoints):
         return []
-    files = {file.path: file for file in listing.files}
-    remaining = [checkpoint for checkpoint in listing.checkpoints if not expired_paths.issuperset(checkpoint.paths)]
+    remaining_checkpoints = [checkpoint for checkpoint in listing.checkpoints if not expired_paths.issuperset(checkpoint.paths)]
     try:
-        used_paths = [path for checkpoint in remaining for path in sidecar_paths(storage, [files[path] for path in checkpoint.paths])]
+        used_names = _used_sidecar_names(storage, listing, remaining_checkpoints)
     except CorruptLog as error:
         logger.warning("Sidecars stay at %s, because a checkpoint that may name them is unreadable: %s", storage.location, error)
         return []
-    # Names of sidecars are unique. Their paths may be spelled in several ways.
-    used_names = {_sidecar_name(path) for path in used_paths}
     return [file for file in old_sidecars if _sidecar_name(file.path) not in used_names]
+
+
+def _used_sidecar_names(storage: Storage, listing: LogListing, checkpoints: list[Checkpoint]) -> set[str]:
+    """Return the names of the checkpoints' sidecars. Names are unique, but paths may be spelled in several ways."""
+    files = {file.path: file for file in listing.files}
+    names: set[str] = set()
+    for checkpoint in checkpoints:
+        paths = sidecar_paths(storage, [files[path] for path in checkpoint.paths])
+        names.update(map(_sidecar_name, paths))
+    return names
 
 
 def _sidecar_name(path: str) -> str:

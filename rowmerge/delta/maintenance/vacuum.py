@@ -20,11 +20,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rowmerge.delta.files.columns import VECTOR
-from rowmerge.delta.files.paths import absolute_paths
-from rowmerge.delta.log.log_files import LOG, LogListing, commit_path, read_documents, read_listed
-from rowmerge.delta.log.ndjson import Document, cdc_actions, file_actions, other_actions
+from rowmerge.delta.log.log_files import LOG, LogListing, read_commits, read_listed
+from rowmerge.delta.log.ndjson import cdc_actions, file_actions, non_file_actions
 from rowmerge.delta.metadata.properties import milliseconds_of_hours, tombstone_retention
-from rowmerge.delta.snapshots.deletion_vectors import vector_path
+from rowmerge.delta.snapshots.deletion_vectors import file_and_vector_paths
 from rowmerge.delta.snapshots.snapshot import DeltaSnapshot
 from rowmerge.errors import CommitStateUnknown, PlanError, RowmergeError
 from rowmerge.storage.deletion import Origin, delete_files
@@ -54,10 +53,7 @@ class Vacuum:
     now: int
 
     def run(self) -> Vacuumed:
-        """Delete the files that no version needs, in a dry run only return them.
-
-        Raises UnsupportedTableFeature, PlanError for a retention that is not safe, StorageError, CommitStateUnknown.
-        """
+        """Delete or list the files that no version needs. Raises UnsupportedTableFeature, PlanError, StorageError, CommitStateUnknown."""
         snapshot = self.newest()
         snapshot.check_writable()
         self._check_retention(snapshot)
@@ -71,13 +67,7 @@ class Vacuum:
             return Vacuumed(paths, snapshot.version)
         sizes = {"numFilesToDelete": len(unneeded_files), "sizeOfDataToDelete": sum(file.size for file in unneeded_files)}
         self._record("VACUUM START", self._parameters(snapshot), sizes)
-        # A RESTORE may have brought files back since `snapshot` was read.
-        current = self.newest()
-        current_paths = referenced_paths(current)
-        version = self._delete([file.path for file in unneeded_files if file.path not in current_paths], current, listed_files)
-        return Vacuumed(paths, version)
-
-    # ------------------------------------------------------------------ inside
+        return Vacuumed(paths, self._delete(unneeded_files, listed_files))
 
     def _retention(self, snapshot: DeltaSnapshot) -> int:
         hours = self.options.retain_hours
@@ -95,7 +85,7 @@ class Vacuum:
                 f"SET spark.databricks.delta.retentionDurationCheck.enabled = false."
             )
 
-    def _unneeded_files(self, snapshot: DeltaSnapshot, listed_files: Sequence[StoredObject], cut_off: int) -> list[StoredObject]:
+    def _unneeded_files(self, snapshot: DeltaSnapshot, listed_files: list[StoredObject], cut_off: int) -> list[StoredObject]:
         needed_paths = self._needed_paths(snapshot, cut_off)
         old_files = [file for file in listed_files if file.modified < cut_off and file.path not in needed_paths]
         return list(_select_deletable(listed_files, old_files, snapshot))
@@ -103,16 +93,17 @@ class Vacuum:
     def _needed_paths(self, snapshot: DeltaSnapshot, cut_off: int) -> set[str]:
         """Return the paths below the table that some version within the retention needs."""
         tombstones = snapshot.state.tombstones
-        young = tombstones.filter(pc.greater_equal(pc.fill_null(tombstones["deletionTimestamp"], 0), cut_off))
-        needed_paths = referenced_paths(snapshot) | paths_below(self.storage.location, young["path"], young["deletionVector"])
+        unexpired = tombstones.filter(pc.greater_equal(pc.fill_null(tombstones["deletionTimestamp"], 0), cut_off))
+        needed_paths = referenced_paths(snapshot) | paths_below(self.storage.location, unexpired["path"], unexpired["deletionVector"])
         return needed_paths | read_listed(self.storage, lambda listing: self._paths_in_commits(listing, snapshot, cut_off))
 
     def _paths_in_commits(self, listing: LogListing, snapshot: DeltaSnapshot, cut_off: int) -> set[str]:
         """Return the paths below the table that commits since a time removed or recorded as changes."""
         paths: set[str] = set()
-        for document in _read_commits_since(self.storage, listing, cut_off):
-            # `file_actions` relies on the checks of `other_actions`.
-            other_actions(document)
+        versions = [version for version in sorted(listing.commits) if listing.commits[version].modified >= cut_off]
+        for _, document in read_commits(self.storage, versions, batch_size=_BATCH):
+            # `file_actions` relies on the checks of `non_file_actions`.
+            non_file_actions(document)
             removes = file_actions([document], snapshot.partition_columns).removes
             paths |= paths_below(self.storage.location, removes["path"], removes["deletionVector"])
             change_data = pa.chunked_array([pa.array([action["cdc"]["path"] for action in cdc_actions(document)], pa.string())])
@@ -128,11 +119,14 @@ class Vacuum:
             parameters["specifiedRetentionMillis"] = milliseconds_of_hours(self.options.retain_hours)
         return parameters
 
-    def _delete(self, paths: Sequence[str], current: DeltaSnapshot, listed_files: Sequence[StoredObject]) -> int:
-        """Delete files and record the end of the VACUUM. Return the newest version."""
-        absolute = [f"{self.storage.location}/{path}" for path in paths]
+    def _delete(self, unneeded_files: Sequence[StoredObject], listed_files: Sequence[StoredObject]) -> int:
+        """Delete the files that are still unneeded, and record the end of the VACUUM. Return the newest version."""
+        # A RESTORE may have brought files back since they were listed.
+        current = self.newest()
+        current_paths = referenced_paths(current)
+        paths = [f"{self.storage.location}/{file.path}" for file in unneeded_files if file.path not in current_paths]
         try:
-            delete_files(self.storage, [absolute], Origin.LISTED, live=live_paths(current))
+            delete_files(self.storage, [paths], Origin.LISTED, live=live_paths(current))
         except RowmergeError:
             self._record("VACUUM END", {"status": "FAILED"}, {})
             raise
@@ -145,11 +139,10 @@ class Vacuum:
         if not self.options.record:
             return self.newest().version
         change = CommitRequest(operation, parameters, metrics, data_change=False)
-        outcome = self.commit(self.newest(), change)
-        for _ in range(_ATTEMPTS - 1):
+        for _ in range(_ATTEMPTS):
+            outcome = self.commit(self.newest(), change)
             if not isinstance(outcome, Conflicted):
                 break
-            outcome = self.commit(self.newest(), change)
         match outcome:
             case Committed(version):
                 return version
@@ -168,20 +161,14 @@ def referenced_paths(snapshot: DeltaSnapshot) -> set[str]:
 def live_paths(snapshot: DeltaSnapshot) -> list[str]:
     """Return the absolute paths of a version's data files and deletion vectors."""
     files = snapshot.state.files
-    return _absolute_paths_of(snapshot.shape.location, files.column("path"), files.column("deletionVector"))
+    return file_and_vector_paths(snapshot.shape.location, files.column("path"), files.column("deletionVector"))
 
 
 def paths_below(location: str, paths: pa.ChunkedArray, descriptors: pa.ChunkedArray) -> set[str]:
     """Return the paths of files and deletion vectors of the log that lie below the table, relative to it."""
-    relative_paths = {_relative_path(location, path) for path in _absolute_paths_of(location, paths, descriptors)}
+    relative_paths = {_relative_path(location, path) for path in file_and_vector_paths(location, paths, descriptors)}
     # Other writers may not percent-encode paths, so the paths as the log spells them count, too.
     return {path for path in relative_paths if path is not None} | set(paths.to_pylist())
-
-
-def _absolute_paths_of(location: str, paths: pa.ChunkedArray, descriptors: pa.ChunkedArray) -> list[str]:
-    descriptors = descriptors.drop_null().to_pylist()
-    vectors = [vector_path(location, descriptor) for descriptor in descriptors if descriptor["storageType"] != "i"]
-    return [*absolute_paths(location, paths).to_pylist(), *vectors]
 
 
 def _relative_path(location: str, path: str) -> str | None:
@@ -199,33 +186,25 @@ def _relative_path(location: str, path: str) -> str | None:
     return None
 
 
-def _read_commits_since(storage: Storage, listing: LogListing, cut_off: int) -> Iterator[Document]:
-    versions = [version for version in sorted(listing.commits) if listing.commits[version].modified >= cut_off]
-    for start in range(0, len(versions), _BATCH):
-        yield from read_documents(storage, [commit_path(version) for version in versions[start : start + _BATCH]])
-
-
-def _select_deletable(
-    listed_files: Sequence[StoredObject], old_files: Sequence[StoredObject], snapshot: DeltaSnapshot
-) -> Iterator[StoredObject]:
-    """Yield the old files that belong to the table, and the checksums that Hadoop's local file system writes beside them.
-
-    Hidden files and the files of tables in folders below do not belong to it. Temporary files that a killed process left in the log do.
-    """
+def _select_deletable(listed_files: list[StoredObject], old_files: list[StoredObject], snapshot: DeltaSnapshot) -> Iterator[StoredObject]:
+    """Yield the old files that belong to the table, and the checksums that Hadoop's local file system writes beside them."""
     foreign_folders = inner_tables(listed_files)
-    if has_markers(list(listed_files), "iceberg"):
+    if has_markers(listed_files, "iceberg"):
         # The last metadata of an Iceberg table that was dropped here stays.
         foreign_folders += ("metadata/",)
     visible_prefixes = (*_DATA_FOLDERS, *_partition_prefixes(snapshot))
     checksums = {file.path: file for file in listed_files if file.path.endswith(".crc")}
     for file in old_files:
+        # A killed process may have left temporary files in the log.
         is_left_by_put = file.path.startswith(f"{LOG}/") and is_temporary(file.path)
-        if file.path.startswith(foreign_folders) or (_is_hidden(file.path, visible_prefixes) and not is_left_by_put):
+        is_protected = _is_hidden(file.path, visible_prefixes) and not is_left_by_put
+        if is_protected or file.path.startswith(foreign_folders):
             continue
         yield file
-        folder, _, name = file.path.rpartition("/")
-        if checksum := checksums.get(posixpath.join(folder, f".{name}.crc")):
-            yield checksum
+        folder, name = posixpath.split(file.path)
+        checksum_path = posixpath.join(folder, f".{name}.crc")
+        if checksum_path in checksums:
+            yield checksums[checksum_path]
 
 
 def _is_hidden(path: str, visible_prefixes: tuple[str, ...]) -> bool:

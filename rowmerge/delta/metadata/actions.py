@@ -45,13 +45,10 @@ class Protocol:
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> Protocol:
         """Parse the fields of a `protocol` action."""
-        reader, writer = int(fields["minReaderVersion"]), int(fields["minWriterVersion"])
-        return cls(
-            reader,
-            writer,
-            frozenset(fields.get("readerFeatures") or ()) if reader >= 3 else None,
-            frozenset(fields.get("writerFeatures") or ()) if writer >= 7 else None,
-        )
+        min_reader, min_writer = int(fields["minReaderVersion"]), int(fields["minWriterVersion"])
+        reader_features = frozenset(fields.get("readerFeatures") or ()) if min_reader >= 3 else None
+        writer_features = frozenset(fields.get("writerFeatures") or ()) if min_writer >= 7 else None
+        return cls(min_reader, min_writer, reader_features, writer_features)
 
     @property
     def features(self) -> frozenset[str]:
@@ -248,8 +245,10 @@ def _check_fields(name: str, fields: object) -> None:
 
 
 def _check_metadata(fields: Mapping[str, Any]) -> None:
-    provider, options = ((fields.get("format") or {}).get(key) for key in ("provider", "options"))
-    if not (isinstance(provider, str | None) and (options is None or _KINDS["map of texts"](options))):
+    format_ = fields.get("format") or {}
+    provider, options = format_.get("provider"), format_.get("options")
+    has_valid_options = options is None or _KINDS["map of texts"](options)
+    if not isinstance(provider, str | None) or not has_valid_options:
         raise ValueError(f"the format of the action metaData is {fields['format']!r:.80}")
     metadata = Metadata.of(fields)
     with suppress(UnknownType):  # an unknown type is no fault of the file

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -25,30 +26,40 @@ def assign_ids(schema: Struct, last_id: int, *, keep_names: bool) -> tuple[Struc
     New ids begin at `last_id` + 1. With `keep_names`, a physical name is the field's name, as in existing data files.
     """
     ids = count(last_id + 1)
-
-    def assign(field: Field) -> Field:
-        metadata = dict(field.metadata)
-        if ID not in metadata:
-            metadata[ID] = next(ids)
-        if PHYSICAL_NAME not in metadata:
-            metadata[PHYSICAL_NAME] = field.name if keep_names else f"col-{uuid.uuid4()}"
-        return replace(field, metadata=metadata)
-
-    schema = _map_fields(schema, assign)
+    schema = _map_fields(schema, partial(_assign_id, ids, keep_names))
     return schema, next(ids) - 1
 
 
-def highest_id(type_: DataType) -> int:
+def _assign_id(ids: Iterator[int], keep_names: bool, field: Field) -> Field:
+    metadata = dict(field.metadata)
+    if ID not in metadata:
+        metadata[ID] = next(ids)
+    if PHYSICAL_NAME not in metadata:
+        metadata[PHYSICAL_NAME] = field.name if keep_names else f"col-{uuid.uuid4()}"
+    return replace(field, metadata=metadata)
+
+
+def highest_id(schema: Struct) -> int:
     """Return the highest id of any field, 0 for none."""
+    highest = 0
+    for field in named_fields(schema):
+        nested_ids = field.metadata.get(NESTED_IDS) or {}
+        highest = max(highest, field.metadata.get(ID, 0), *nested_ids.values())
+    return highest
+
+
+def named_fields(type_: DataType) -> Iterator[Field]:
+    """Yield the fields of all structs of a type, nested ones too."""
     match type_:
         case Struct(fields):
-            ids: list[int] = [n for f in fields for n in (f.metadata.get(ID, 0), *(f.metadata.get(NESTED_IDS) or {}).values())]
-            return max([0, *ids, *(highest_id(f.type) for f in fields)])
+            for field in fields:
+                yield field
+                yield from named_fields(field.type)
         case Array(element, _):
-            return highest_id(element)
+            yield from named_fields(element)
         case Map(key, value, _):
-            return max(highest_id(key), highest_id(value))
-    return 0
+            yield from named_fields(key)
+            yield from named_fields(value)
 
 
 def without_mapping(schema: Struct) -> Struct:

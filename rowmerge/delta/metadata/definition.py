@@ -37,10 +37,7 @@ _LOWEST_PROTOCOL = Protocol(1, 2)
 
 
 def new_table(table: str, definition: TableDefinition, now: int) -> tuple[Protocol, Metadata]:
-    """Return the first actions of a table. Raises PlanError, ConfigurationError, UnsupportedTableFeature.
-
-    Deletion vectors are enabled unless `rowmerge.write.mode` is copy-on-write or `delta.enableDeletionVectors` is false.
-    """
+    """Return the protocol and metadata of a new table. Raises PlanError, ConfigurationError, UnsupportedTableFeature."""
     return _define(table, _LOWEST_PROTOCOL, _empty_metadata(now), definition)
 
 
@@ -74,14 +71,10 @@ def cloned_table(
     protocol, metadata = source
     old = _empty_metadata(now) if base is None else base[1]
     properties = definition.properties or {}
-    check_properties(properties, metadata.configuration)
-    _refuse_new_constraints(table, metadata.configuration, properties)
-    if PROTECTED_BEFORE in properties:
-        _refuse_protection(table, old.configuration, properties)
+    _check_cloned_properties(table, metadata.configuration, None if base is None else old.configuration, properties)
     if base is not None:
-        _refuse_late_timestamps(table, old.configuration, properties)
         protocol = base[0].with_features(protocol.features)
-    configuration = _cloned_properties(metadata, None if base is None else old) | _stored_properties(properties)
+    configuration = _inherited_properties(metadata, None if base is None else old) | _stored_properties(properties)
     clone = replace(
         metadata,
         id=old.id,
@@ -96,7 +89,17 @@ def cloned_table(
     return required_protocol(table, protocol, clone, properties, action="create"), clone
 
 
-def _cloned_properties(source: Metadata, base: Metadata | None) -> dict[str, str]:
+def _check_cloned_properties(table: str, source: Mapping[str, str], base: Mapping[str, str] | None, properties: Mapping[str, str]) -> None:
+    """Raise an error for properties that a clone of a table with the properties `source` cannot get. `base`: see `cloned_table`."""
+    check_properties(properties, source)
+    _refuse_new_constraints(table, source, properties)
+    if PROTECTED_BEFORE in properties:
+        _refuse_protection(table, base or {}, properties)
+    if base is not None:
+        _refuse_late_timestamps(table, base, properties)
+
+
+def _inherited_properties(source: Metadata, base: Metadata | None) -> dict[str, str]:
     """Return the source's properties that apply to the clone, and the log properties of the table `base` that the clone replaces."""
     excluded = {*LOG_PROPERTIES, *COLUMN_NAMES}
     if base is None:
@@ -113,23 +116,26 @@ def changed_table(
 ) -> tuple[Protocol, Metadata]:
     """Return the protocol and metadata after ALTER TABLE. What the definition leaves out does not change.
 
-    `clustering`: the clustering columns, by their physical names. Raises PlanError for a schema that the table cannot get in place,
-    ConfigurationError, UnsupportedTableFeature.
+    `clustering`: columns by their physical names. Raises PlanError, ConfigurationError, UnsupportedTableFeature.
     """
     _refuse_order(table, definition)
+    _refuse_other_partitioning(table, metadata, definition)
+    new_metadata = metadata
+    if definition.schema is not None:
+        new_metadata = _with_schema(table, metadata, definition.schema, clustering)
+    if definition.description is not None:
+        new_metadata = replace(new_metadata, description=definition.description or None)
+    if definition.properties is not None:
+        new_metadata = _with_properties(table, metadata, new_metadata, definition.properties)
+    if definition.checks is not None:
+        new_metadata = replace(new_metadata, configuration=_with_checks(new_metadata.configuration, definition.checks))
+    new_metadata = _with_column_ids(new_metadata, keep_names=metadata.mapping_mode == "none")
+    return required_protocol(table, protocol, new_metadata, definition.properties or {}, action="change"), new_metadata
+
+
+def _refuse_other_partitioning(table: str, metadata: Metadata, definition: TableDefinition) -> None:
     if definition.partitioning is not None and _partition_columns(table, definition.partitioning) != metadata.partition_columns:
         raise PlanError(f"The partitioning of {table} cannot be changed in place. Use CREATE OR REPLACE TABLE … PARTITIONED BY.")
-    changed = metadata
-    if definition.schema is not None:
-        changed = _with_schema(table, metadata, definition.schema, clustering)
-    if definition.description is not None:
-        changed = replace(changed, description=definition.description or None)
-    if definition.properties is not None:
-        changed = _with_properties(table, metadata, changed, definition.properties)
-    if definition.checks is not None:
-        changed = replace(changed, configuration=_with_checks(changed.configuration, definition.checks))
-    changed = _with_column_ids(changed, keep_names=metadata.mapping_mode == "none")
-    return required_protocol(table, protocol, changed, definition.properties or {}, action="change"), changed
 
 
 def _with_properties(table: str, old: Metadata, changed: Metadata, properties: Mapping[str, str]) -> Metadata:
@@ -238,13 +244,10 @@ def _new_properties(table: str, old: Mapping[str, str], properties: Mapping[str,
 
 
 def _stored_properties(properties: Mapping[str, str]) -> dict[str, str]:
-    """Return the properties that the metadata stores, those of the protocol excluded. Merge-on-read enables deletion vectors.
-
-    Raises ConfigurationError for merge-on-read with deletion vectors disabled.
-    """
-    stored = {
-        name: value for name, value in properties.items() if name not in (MIN_READER, MIN_WRITER) and not name.startswith(FEATURE_PREFIX)
-    }
+    """Return the properties that the metadata stores, with deletion vectors for merge-on-read. Raises ConfigurationError."""
+    # The protocol stores its versions and features.
+    protocol_names = {name for name in properties if name in (MIN_READER, MIN_WRITER) or name.startswith(FEATURE_PREFIX)}
+    stored = {name: value for name, value in properties.items() if name not in protocol_names}
     if WRITE_MODE not in properties or parse_write_mode(properties, WRITE_MODE) is not WriteMode.MERGE_ON_READ:
         return stored
     if stored.setdefault(DELETION_VECTORS, "true") == "false":
@@ -258,13 +261,12 @@ def _stored_properties(properties: Mapping[str, str]) -> dict[str, str]:
 def _stored_schema(schema: Struct) -> Struct:
     """Return the columns with generation expressions under Delta's key."""
 
-    def stored(field: Field) -> Field:
-        if GENERATED not in field.metadata:
-            return field
-        others = {key: value for key, value in field.metadata.items() if key != GENERATED}
-        return replace(field, metadata={**others, GENERATION_EXPRESSION: field.metadata[GENERATED]})
+    return Struct(tuple(_stored_field(field) if GENERATED in field.metadata else field for field in schema))
 
-    return Struct(tuple(map(stored, schema)))
+
+def _stored_field(field: Field) -> Field:
+    metadata = {key: value for key, value in field.metadata.items() if key != GENERATED}
+    return replace(field, metadata={**metadata, GENERATION_EXPRESSION: field.metadata[GENERATED]})
 
 
 def _refuse_late_row_tracking(table: str, old: Mapping[str, str], new: Mapping[str, str]) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 
 from rowmerge.delta.files.statistics import indexed_leaves
 from rowmerge.delta.metadata.actions import Metadata, Protocol
-from rowmerge.delta.metadata.column_mapping import ID, MODE, PHYSICAL_NAME
+from rowmerge.delta.metadata.column_mapping import ID, MODE, PHYSICAL_NAME, named_fields
 from rowmerge.delta.metadata.properties import (
     CHANGE_DATA_FEED,
     CONSTRAINT_PREFIX,
@@ -57,31 +58,28 @@ def check_readable(table: str, protocol: Protocol, metadata: Metadata) -> None:
     """Raise UnsupportedTableFeature if reading the table requires a feature that we do not honour."""
     if protocol.min_reader > 3:
         raise UnsupportedTableFeature(table, f"reader version {protocol.min_reader}", action="read", advice=_ANOTHER_ENGINE)
-    for feature in sorted((protocol.reader_features or frozenset()) - READABLE):
-        raise UnsupportedTableFeature(table, feature, action="read", advice=_UPGRADE)
+    unsupported_features = sorted((protocol.reader_features or frozenset()) - READABLE)
+    if unsupported_features:
+        raise UnsupportedTableFeature(table, unsupported_features[0], action="read", advice=_UPGRADE)
     if metadata.provider != "parquet":
         raise UnsupportedTableFeature(table, f"data files of format {metadata.provider}", action="read", advice=_ANOTHER_ENGINE)
     try:
         schema = metadata.schema
     except UnknownType as error:
         raise UnsupportedTableFeature(table, str(error), action="read", advice=_ANOTHER_ENGINE) from error
-    for field in all_fields(schema):
-        if field.type == Primitive("variant"):
-            raise UnsupportedTableFeature(table, "variantType", action="read", advice=_ANOTHER_ENGINE)
+    if any(field.type == Primitive("variant") for field in all_fields(schema)):
+        raise UnsupportedTableFeature(table, "variantType", action="read", advice=_ANOTHER_ENGINE)
     if metadata.mapping_mode != "none":
         _check_mapping(table, metadata)
 
 
 def check_writable(table: str, protocol: Protocol, metadata: Metadata, *, action: str = "write to") -> None:
-    """Raise UnsupportedTableFeature if a commit requires a feature that we do not honour.
-
-    A feature that the protocol supports but the table does not use is accepted.
-    """
+    """Raise UnsupportedTableFeature if the table uses a feature that we do not honour. Unused features of the protocol are accepted."""
     check_readable(table, protocol, metadata)
     if protocol.min_writer > 7:
         raise UnsupportedTableFeature(table, f"writer version {protocol.min_writer}", action=action, advice=_ANOTHER_ENGINE)
     for feature in sorted(protocol.features - HONOURED):
-        advice = _USE[feature](metadata) if feature in _USE else _UPGRADE
+        advice = _ADVICE_IF_USED[feature](metadata) if feature in _ADVICE_IF_USED else _UPGRADE
         if advice:
             raise UnsupportedTableFeature(table, feature, action=action, advice=advice)
     for field in all_fields(metadata.schema):
@@ -117,20 +115,6 @@ def all_fields(type_: DataType) -> Iterator[Field]:
         yield from all_fields(field.type)
 
 
-def named_fields(type_: DataType) -> Iterator[Field]:
-    """Yield the fields of all structs of a type, nested ones too."""
-    match type_:
-        case Struct(fields):
-            for field in fields:
-                yield field
-                yield from named_fields(field.type)
-        case Array(element, _):
-            yield from named_fields(element)
-        case Map(key, value, _):
-            yield from named_fields(key)
-            yield from named_fields(value)
-
-
 def is_on(metadata: Metadata, name: str) -> bool:
     """Return whether a property is true."""
     return is_true(metadata.configuration, name)
@@ -141,14 +125,11 @@ def keeps_change_rows(protocol: Protocol, metadata: Metadata) -> bool:
     return protocol.supports("changeDataFeed") and is_on(metadata, CHANGE_DATA_FEED)
 
 
-def _property_use(name: str) -> Callable[[Metadata], str]:
-    def advice(metadata: Metadata) -> str:
-        return f"Unset it first: ALTER TABLE … SET TBLPROPERTIES ('{name}' = 'false')." if is_on(metadata, name) else ""
-
-    return advice
+def _property_advice(name: str, metadata: Metadata) -> str:
+    return f"Unset it first: ALTER TABLE … SET TBLPROPERTIES ('{name}' = 'false')." if is_on(metadata, name) else ""
 
 
-def _identity_column_use(metadata: Metadata) -> str:
+def _identity_column_advice(metadata: Metadata) -> str:
     advice = "write with an engine that supports it, or copy the rows into a table without."
     for field in all_fields(metadata.schema):
         if any(key.startswith("delta.identity.") for key in field.metadata):
@@ -156,7 +137,7 @@ def _identity_column_use(metadata: Metadata) -> str:
     return ""
 
 
-def _nested_invariant_use(metadata: Metadata) -> str:
+def _nested_invariant_advice(metadata: Metadata) -> str:
     """Advise against invariants inside arrays and maps. `rules.py` enforces those of columns and of fields of structs."""
     for name in _invariants_in_collections(metadata.schema):
         return f"The field {name} inside an array or a map has an invariant: copy the rows into a table without."
@@ -172,13 +153,13 @@ def _invariants_in_collections(type_: DataType) -> Iterator[str]:
             yield from (field.name for field in named_fields(type_) if "delta.invariants" in field.metadata)
 
 
-_USE: dict[str, Callable[[Metadata], str]] = {
-    "invariants": _nested_invariant_use,
-    "identityColumns": _identity_column_use,
-    "icebergCompatV1": _property_use("delta.enableIcebergCompatV1"),
-    "icebergCompatV2": _property_use("delta.enableIcebergCompatV2"),
+_ADVICE_IF_USED: dict[str, Callable[[Metadata], str]] = {
+    "invariants": _nested_invariant_advice,
+    "identityColumns": _identity_column_advice,
+    "icebergCompatV1": partial(_property_advice, "delta.enableIcebergCompatV1"),
+    "icebergCompatV2": partial(_property_advice, "delta.enableIcebergCompatV2"),
 }
-"""Features that prevent writes only to a table that uses them. Each function returns advice, or nothing if the table does not use it."""
+"""Features that prevent writes only to a table that uses them. Each function returns advice, an empty string if it is not used."""
 
 
 def required_protocol(table: str, protocol: Protocol, metadata: Metadata, properties: Mapping[str, str], *, action: str) -> Protocol:
@@ -189,12 +170,17 @@ def required_protocol(table: str, protocol: Protocol, metadata: Metadata, proper
     if "rowTracking" in features:
         features.add("domainMetadata")
     protocol = _with_requested_versions(protocol, properties).with_features(features)
+    _check_new_definition(table, protocol, metadata, action)
+    return protocol
+
+
+def _check_new_definition(table: str, protocol: Protocol, metadata: Metadata, action: str) -> None:
+    """Raise PlanError, UnsupportedTableFeature or ConfigurationError for a definition that no commit can honour."""
     if keeps_change_rows(protocol, metadata):
         _check_change_columns(table, metadata.schema)
     check_writable(table, protocol, metadata, action=action)
     # An invalid list of columns fails here rather than in the first write.
     indexed_leaves(metadata.schema, metadata.partition_columns, metadata.configuration)
-    return protocol
 
 
 def _property_features(configuration: Mapping[str, str]) -> Iterator[str]:
@@ -247,7 +233,7 @@ def _with_requested_versions(protocol: Protocol, properties: Mapping[str, str]) 
     """Return the protocol, raised to `delta.minReaderVersion` and `delta.minWriterVersion`. Raises ConfigurationError."""
     reader = max(protocol.min_reader, _requested_version(properties, MIN_READER, highest=3))
     writer = max(protocol.min_writer, _requested_version(properties, MIN_WRITER, highest=7))
-    if (reader, writer) == (protocol.min_reader, protocol.min_writer):
+    if reader == protocol.min_reader and writer == protocol.min_writer:
         return protocol
     if reader == 3 and writer < 7:
         raise ConfigurationError(f"{MIN_READER} = 3 goes only with {MIN_WRITER} = 7. Set both, or neither.")

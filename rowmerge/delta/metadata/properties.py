@@ -86,13 +86,12 @@ class DeltaSettings(TableSettings):
 
 
 def check_properties(properties: Mapping[str, str], existing: Iterable[str] = ()) -> None:
-    """Raise ConfigurationError for a `delta.*` property that does not exist, and for an invalid value.
-
-    `existing`: names of properties that the table has, which are accepted because other engines have properties of their own.
-    """
-    names = _NAMES.union(existing)
+    """Raise ConfigurationError for an unknown `delta.*` property whose name is not in `existing`, and for an invalid value."""
+    # Other engines have properties of their own.
+    known_names = _NAMES.union(existing)
     for name, value in properties.items():
-        if name.startswith("delta.") and name not in names and not name.startswith((FEATURE_PREFIX, CONSTRAINT_PREFIX)):
+        is_known = name in known_names or name.startswith((FEATURE_PREFIX, CONSTRAINT_PREFIX))
+        if name.startswith("delta.") and not is_known:
             raise ConfigurationError(f"There is no table property {name}. {_suggestion(name)}")
         _check_value(name, value)
     if is_true(properties, ROW_TRACKING) and is_true(properties, ROW_TRACKING_SUSPENDED):

@@ -8,7 +8,7 @@ from rowmerge.table.metadata.schema import Array, DataType, Field, Map, Struct, 
 
 
 def why_not_readable(old: Struct, new: Struct, prefix: str = "") -> str:
-    """Return why columns were not only added or widened, or an empty string (`SchemaUtils.isReadCompatible` of delta-spark)."""
+    """Return why rows of an old schema cannot be read in a new one, or an empty string (delta-spark's `isReadCompatible`)."""
     for old_field in old:
         name = f"{prefix}{old_field.name}"
         new_field = new.find(old_field.name)
@@ -18,7 +18,8 @@ def why_not_readable(old: Struct, new: Struct, prefix: str = "") -> str:
             return f"its column {name} was dropped or renamed, and the newer one of that name is another"
         if old_field.nullable and not new_field.nullable:
             return f"its column {name} may hold NULL, which the newer one may not"
-        if reason := _why_not_type(old_field.type, new_field.type, name):
+        reason = _why_not_type(old_field.type, new_field.type, name)
+        if reason:
             return reason
     return ""
 

@@ -32,27 +32,26 @@ def preserves_row_ids(protocol: Protocol, metadata: Metadata) -> bool:
 
 
 def assign_row_ids(actions: Sequence[Action], domains: Mapping[str, str], version: int, log: str) -> list[Action]:
-    """Return the file actions of a version with row ids for each added file, followed by the new high water mark.
-
-    A file that the table had before, and that gets a deletion vector, keeps its row ids. Raises CorruptLog for an invalid mark and for a
-    file without a row count.
-    """
+    """Return the file actions with row ids for each added file, and the new high water mark. Raises CorruptLog."""
     old_mark = mark = high_water_mark(domains, log)
-    tracked: list[Action] = []
+    new_actions: list[Action] = []
     for action in actions:
-        if "add" in action:
-            file = dict(action["add"])
-            if file.get("baseRowId") is None:
-                file["baseRowId"] = mark + 1
-                mark += _record_count(file, log)
-            if file.get("defaultRowCommitVersion") is None:
-                file["defaultRowCommitVersion"] = version
-            action = {"add": file}
-        tracked.append(action)
-    if mark > old_mark or (DOMAIN not in domains and any("add" in action for action in tracked)):
+        if "add" not in action:
+            new_actions.append(action)
+            continue
+        file = {**action["add"]}
+        # A file that was there before, and gets a deletion vector, keeps its row ids.
+        if file.get("baseRowId") is None:
+            file["baseRowId"] = mark + 1
+            mark += _record_count(file, log)
+        if file.get("defaultRowCommitVersion") is None:
+            file["defaultRowCommitVersion"] = version
+        new_actions.append({"add": file})
+    is_first_add = DOMAIN not in domains and any("add" in action for action in actions)
+    if mark > old_mark or is_first_add:
         configuration = compact({"rowIdHighWaterMark": mark})
-        tracked.append({"domainMetadata": {"domain": DOMAIN, "configuration": configuration, "removed": False}})
-    return tracked
+        new_actions.append({"domainMetadata": {"domain": DOMAIN, "configuration": configuration, "removed": False}})
+    return new_actions
 
 
 def _record_count(file: Mapping[str, Any], log: str) -> int:

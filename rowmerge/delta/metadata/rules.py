@@ -16,20 +16,22 @@ INVARIANT = "delta.invariants"
 
 
 def table_rules(table: str, protocol: Protocol, metadata: Metadata) -> Rules:
-    """Return the rules of a table. Raises UnsupportedTableFeature for an invariant that is not in the protocol's form.
-
-    Generation expressions apply only if the protocol supports the feature: older writers stored them without applying them.
-    """
+    """Return the rules of a table. Raises UnsupportedTableFeature for an invariant that is not in the protocol's form."""
     schema = metadata.schema
-    generated = {f.name: str(f.metadata[GENERATION_EXPRESSION]) for f in schema if GENERATION_EXPRESSION in f.metadata}
-    string_partitions = (f.name for f in schema.select(metadata.partition_columns) if f.type == Primitive("string"))
+    partition_fields = schema.select(metadata.partition_columns)
     return Rules(
         checks=(*not_null_checks(schema), *_invariants(table, schema, ()), *_constraints(metadata)),
-        generated=generated if protocol.supports("generatedColumns") else {},
-        defaults={f.name: str(f.metadata[DEFAULT]) for f in schema if DEFAULT in f.metadata},
+        # Older writers stored generation expressions without applying them.
+        generated=_expressions(schema, GENERATION_EXPRESSION) if protocol.supports("generatedColumns") else {},
+        defaults=_expressions(schema, DEFAULT),
         append_only=protocol.supports("appendOnly") and is_on(metadata, "delta.appendOnly"),
-        empty_is_null=frozenset(string_partitions),
+        empty_is_null=frozenset(field.name for field in partition_fields if field.type == Primitive("string")),
     )
+
+
+def _expressions(schema: Struct, key: str) -> dict[str, str]:
+    """Return the SQL expressions under a key of the columns' metadata, by column."""
+    return {field.name: str(field.metadata[key]) for field in schema if key in field.metadata}
 
 
 def _constraints(metadata: Metadata) -> Iterator[Check]:

@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 
 from rowmerge.delta.files.statistics import Leaf
 from rowmerge.delta.metadata.actions import Metadata
-from rowmerge.delta.metadata.column_mapping import ID, MODE, PHYSICAL_NAME
-from rowmerge.delta.metadata.features import named_fields
+from rowmerge.delta.metadata.column_mapping import ID, MODE, PHYSICAL_NAME, named_fields
 from rowmerge.delta.metadata.widening import ENABLED, TYPE_CHANGES, allows_widening, is_wider, type_changes
 from rowmerge.errors import PlanError, UnknownColumn, UnsupportedTableFeature
 from rowmerge.table.metadata.schema import Array, DataType, Decimal, Field, Map, Primitive, Struct, arrow_type, sql_name
@@ -22,7 +21,8 @@ def check_schema(table: str, schema: Struct, partition: tuple[str, ...], *, mapp
 
     `mapped`: with column mapping, column names may have any characters. Names that `old` has are always accepted.
     """
-    _check_names(table, schema, mapped, frozenset(field.name for field in named_fields(old or Struct())))
+    old_names = frozenset(field.name for field in named_fields(old or Struct()))
+    _check_names(table, schema, mapped, old_names)
     if not len(schema):
         raise PlanError(f"{table} needs at least one column. List its columns.")
     _check_partition(table, schema, partition)
@@ -77,20 +77,25 @@ def _check_leaf_type(table: str, column: str, type_: DataType) -> None:
         raise UnsupportedTableFeature(table, sql_name(type_), action="create", advice=advice) from None
 
 
-def _check_names(table: str, schema: Struct, mapped: bool, accepted: frozenset[str]) -> None:
-    """Raise PlanError for names that differ only in case, and for forbidden characters in names that are not `accepted`."""
-    names: set[str] = set()
+def _check_names(table: str, schema: Struct, mapped: bool, old_names: frozenset[str]) -> None:
+    """Raise PlanError for names that differ only in case, and for forbidden characters in names that are not among `old_names`."""
+    lowercase_names: set[str] = set()
     for column in schema:
-        if column.name.lower() in names:
+        if column.name.lower() in lowercase_names:
             raise PlanError(f"{table} would have two columns named {column.name}. Rename one of them.")
-        names.add(column.name.lower())
-        if not mapped and column.name not in accepted and not _FORBIDDEN.isdisjoint(column.name):
-            raise PlanError(
-                f"A Delta table without column mapping cannot have the column name {column.name!r} in {table}: "
-                f"spaces and , ; {{ }} ( ) = are not allowed. Rename the column, or set the table property '{MODE}' = 'name'."
-            )
+        lowercase_names.add(column.name.lower())
+        if not mapped and column.name not in old_names:
+            _check_characters(table, column.name)
         for struct in _structs(column.type):
-            _check_names(table, struct, mapped, accepted)
+            _check_names(table, struct, mapped, old_names)
+
+
+def _check_characters(table: str, name: str) -> None:
+    if not _FORBIDDEN.isdisjoint(name):
+        raise PlanError(
+            f"A Delta table without column mapping cannot have the column name {name!r} in {table}: "
+            f"spaces and , ; {{ }} ( ) = are not allowed. Rename the column, or set the table property '{MODE}' = 'name'."
+        )
 
 
 def _structs(type_: DataType) -> Iterator[Struct]:
@@ -118,10 +123,7 @@ class SchemaChange:
         return self.metadata.mapping_mode != "none"
 
     def apply(self, new: Struct) -> Struct:
-        """Return the new schema with type changes recorded. Columns correspond by id with column mapping, otherwise by name.
-
-        Raises PlanError for a change that is impossible in place.
-        """
+        """Return the new schema with type changes recorded. Raises PlanError for a change that is impossible in place."""
         old = self.metadata.schema
         if self.mapped:
             self._check_dropped(old, new)
@@ -136,10 +138,10 @@ class SchemaChange:
 
     def _check_dropped(self, old: Struct, new: Struct) -> None:
         """Raise PlanError if the new schema drops a partition column or a clustering column."""
-        remaining = {column.metadata.get(PHYSICAL_NAME) for column in new}
+        new_names = {column.metadata.get(PHYSICAL_NAME) for column in new}
         for column in old:
             physical_name = column.metadata[PHYSICAL_NAME]
-            if physical_name in remaining:
+            if physical_name in new_names:
                 continue
             if column.name in self.metadata.partition_columns:
                 raise PlanError(
@@ -205,14 +207,14 @@ class SchemaChange:
 
 
 def renamed_leaf(leaf: Leaf, old: Struct, new: Struct) -> Leaf | None:
-    """Return the names of a leaf in a later schema of a mapped table, None if the leaf was dropped."""
+    """Return the path of a leaf in a later schema of a table with column mapping, None if the leaf was dropped."""
     old_field = old.find(leaf[0])
     if old_field is None:
         return leaf
     new_field = next((field for field in new if field.metadata.get(ID) == old_field.metadata.get(ID)), None)
     if new_field is None:
         return None
-    if len(leaf) == 1 or not isinstance(old_field.type, Struct) or not isinstance(new_field.type, Struct):
-        return (new_field.name, *leaf[1:])
-    nested_leaf = renamed_leaf(leaf[1:], old_field.type, new_field.type)
+    nested_leaf: Leaf | None = leaf[1:]
+    if nested_leaf and isinstance(old_field.type, Struct) and isinstance(new_field.type, Struct):
+        nested_leaf = renamed_leaf(nested_leaf, old_field.type, new_field.type)
     return None if nested_leaf is None else (new_field.name, *nested_leaf)

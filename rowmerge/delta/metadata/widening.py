@@ -22,7 +22,7 @@ def allows_widening(metadata: Metadata) -> bool:
 
 
 def is_wider(new: DataType, old: DataType) -> bool:
-    """Return whether files with the leaf type `old` can be read as `new` without loss. A type is not wider than itself."""
+    """Return whether files with the leaf type `old` can be read as the wider type `new` without loss. False for equal types."""
     match old, new:
         case Decimal(), Decimal():
             return old != new and new.scale >= old.scale and new.precision - new.scale >= old.precision - old.scale
@@ -38,10 +38,7 @@ def is_wider(new: DataType, old: DataType) -> bool:
 
 
 def type_changes(old: DataType, new: DataType, path: tuple[str, ...] = ()) -> Iterator[dict[str, Any]]:
-    """Yield the entries of `delta.typeChanges` of one field. Fields of nested structs have their own entries.
-
-    `path` leads from the field to the element, key or value.
-    """
+    """Yield the entries of `delta.typeChanges` of one field. `path` leads from the field to its element, key or value."""
     match old, new:
         case Struct(), Struct():
             return

@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 from rowmerge.delta.files.columns import file_schema
 from rowmerge.delta.files.live_files import LiveFiles
 from rowmerge.delta.log.history import in_commit_timestamp, version_at
-from rowmerge.delta.log.log_files import LogListing, commit_path, read_documents, read_listed
-from rowmerge.delta.log.ndjson import Document, cdc_actions, commit_info, file_actions, other_actions
+from rowmerge.delta.log.log_files import LogListing, read_commits, read_listed
+from rowmerge.delta.log.ndjson import Document, cdc_actions, commit_info, file_actions, non_file_actions
 from rowmerge.delta.metadata.actions import Action, Metadata, Protocol
 from rowmerge.delta.metadata.features import keeps_change_rows
 from rowmerge.delta.metadata.properties import CHANGE_DATA_FEED
@@ -29,7 +29,6 @@ from rowmerge.table.snapshots.change_feed import DELETE, INSERT, Bound, ChangedF
 from rowmerge.table.snapshots.files import ListedFile, Positions
 from rowmerge.table.snapshots.snapshot import Snapshot
 
-_BATCH = 100
 _ROW_METRICS = ("numTargetRowsInserted", "numTargetRowsUpdated", "numTargetRowsDeleted")
 
 
@@ -40,7 +39,7 @@ class _FeedVersion:
     number: int
     timestamp: int
     document: Document
-    other_actions: Sequence[Action]
+    non_file_actions: Sequence[Action]
     protocol: Protocol
     metadata: Metadata
     replaced_metadata: Metadata | None
@@ -85,26 +84,27 @@ class _FeedReader:
         start_snapshot = self.snapshot_at(start)
         # A table with column mapping is read in the columns of the last version of the range.
         read_as = self.newest if self.newest.metadata.mapping_mode == "none" else self.snapshot_at(end)
-        files: list[ChangedFile] = []
+        files = self._read_changes(self._read_versions(start_snapshot, end), read_as)
+        return TableChanges(read_as, start, end, tuple(files))
+
+    def _read_changes(self, versions: Iterator[_FeedVersion], read_as: DeltaSnapshot) -> Iterator[ChangedFile]:
+        """Yield the changed files of versions. Check each definition once, before the changes of its first version."""
         checked_definition: tuple[Protocol, Metadata] | None = None
-        for version in self._read_versions(start_snapshot, end):
+        for version in versions:
             definition = (version.protocol, version.metadata)
             if definition != checked_definition:
                 self._check_definition(version, read_as)
                 checked_definition = definition
-            files += self._changed_files(version, read_as)
-        return TableChanges(read_as, start, end, tuple(files))
-
-    # ------------------------------------------------------------------ the range
+            yield from self._changed_files(version, read_as)
 
     def _find_start(self, bound: Bound) -> int:
-        """Return the version at which the range begins. Raise VersionNotFound if it is after the newest version."""
+        """Return the version at which the range begins. Raises VersionNotFound if it is after the newest version."""
         if bound.version is not None:
             start, start_text = bound.version, f"version {bound.version}"
         else:
             assert bound.timestamp is not None
-            previous = self._version_at(bound.timestamp - 1)
-            start = self._oldest_version() if previous is None else previous + 1
+            previous_version = self._version_at(bound.timestamp - 1)
+            start = self._oldest_version() if previous_version is None else previous_version + 1
             start_text = _time_text(bound.timestamp)
         if start > self.newest.version:
             reason = f"after the newest version, {self.newest.version}. Begin earlier."
@@ -112,7 +112,7 @@ class _FeedReader:
         return start
 
     def _find_end(self, bound: Bound | None) -> int:
-        """Return the last version of the range, at most the newest one. Raise VersionNotFound for a time before the first version."""
+        """Return the last version of the range, at most the newest one. Raises VersionNotFound for a time before the first version."""
         if bound is None:
             return self.newest.version
         if bound.version is not None:
@@ -142,14 +142,14 @@ class _FeedReader:
     def _read_versions(self, start: DeltaSnapshot, end: int) -> Iterator[_FeedVersion]:
         """Yield the versions from that of the snapshot `start` to `end`."""
         protocol, metadata = start.protocol, start.metadata
-        modified_before = (self.listing.modified(number) for number in self.listing.continuous_commits if number < start.version)
-        modified = max(modified_before, default=0)
-        for number, document in self._read_documents(start.version, end):
-            actions = other_actions(document)
+        older_versions = [number for number in self.listing.continuous_commits if number < start.version]
+        modified = max(map(self.listing.modified, older_versions), default=0)
+        for number, document in read_commits(self.storage, range(start.version, end + 1)):
+            actions = non_file_actions(document)
             # The times of versions never go back, but the times of their files may.
             modified = max(modified, self.listing.modified(number))
             timestamp = in_commit_timestamp(self.storage, number, commit_info(actions)) or modified
-            replaced_metadata = None
+            replaced_metadata: Metadata | None = None
             for action in actions:
                 if fields := action.get("protocol"):
                     protocol = Protocol.of(fields)
@@ -157,11 +157,6 @@ class _FeedReader:
                     replaced_metadata = self._read_metadata_before(number) if number == start.version else metadata
                     metadata = Metadata.of(fields)
             yield _FeedVersion(number, timestamp, document, actions, protocol, metadata, replaced_metadata)
-
-    def _read_documents(self, start: int, end: int) -> Iterator[tuple[int, Document]]:
-        for batch_start in range(start, end + 1, _BATCH):
-            numbers = range(batch_start, min(batch_start + _BATCH, end + 1))
-            yield from zip(numbers, read_documents(self.storage, [commit_path(number) for number in numbers]), strict=True)
 
     def _read_metadata_before(self, start: int) -> Metadata | None:
         """Return the metadata that the first version of the range replaced, None if it was cleaned up or there was none."""
@@ -178,14 +173,12 @@ class _FeedReader:
             raise ChangesNotRecorded(read_as.name, version.number, advice)
         _check_columns(version.number, version.metadata, read_as)
 
-    # ------------------------------------------------------------------ one version
-
     def _changed_files(self, version: _FeedVersion, read_as: DeltaSnapshot) -> list[ChangedFile]:
         """Return the change data files of a version, or else the rows that its file actions insert and delete."""
         recorded_actions = cdc_actions(version.document)
         if recorded_actions:
             return self._recorded_files(version, recorded_actions)
-        if _changes_no_row(version.other_actions):
+        if _changes_no_row(version.non_file_actions):
             return []
         actions = file_actions([version.document], version.metadata.stored_partition_columns)
         added, removed = self._files_by_path(version, actions.adds), self._files_by_path(version, actions.removes)

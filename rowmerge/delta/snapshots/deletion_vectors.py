@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import pyarrow as pa
+
 from rowmerge.concurrency import run_concurrently
-from rowmerge.delta.files.paths import absolute_path
+from rowmerge.delta.files.paths import absolute_path, absolute_paths
 from rowmerge.errors import CorruptLog
 from rowmerge.storage.cache import Cache
 from rowmerge.storage.store import Storage
@@ -71,16 +73,24 @@ def _read_serialized(storage: Storage, path: str, offset: int, size: int) -> byt
 
 def vector_path(location: str, descriptor: Mapping[str, Any]) -> str:
     """Return the absolute, percent-decoded path of a vector's file. Raises CorruptLog for a descriptor that names no file."""
-    storage_type, text = descriptor["storageType"], descriptor["pathOrInlineDv"]
+    storage_type, encoded_path = descriptor["storageType"], descriptor["pathOrInlineDv"]
     if storage_type == "p":
-        return absolute_path(location, text)
+        return absolute_path(location, encoded_path)
     try:
-        if storage_type != "u" or len(text) < _UUID_LENGTH:
+        if storage_type != "u" or len(encoded_path) < _UUID_LENGTH:
             raise ValueError(f"storage type {storage_type!r}")
-        prefix, file_id = text[:-_UUID_LENGTH], uuid.UUID(bytes=z85_decode(text[-_UUID_LENGTH:]))
+        prefix, encoded_id = encoded_path[:-_UUID_LENGTH], encoded_path[-_UUID_LENGTH:]
+        file_id = uuid.UUID(bytes=z85_decode(encoded_id))
     except ValueError as error:
         raise CorruptLog(f"{location}/_delta_log", f"a deletion vector's descriptor names no file ({error})") from error
     return "/".join(part for part in (location, prefix, _file_name(file_id)) if part)
+
+
+def file_and_vector_paths(location: str, paths: pa.ChunkedArray, descriptors: pa.ChunkedArray) -> list[str]:
+    """Return the absolute paths of data files and of the files with their deletion vectors. Raises CorruptLog."""
+    stored_vectors = (descriptor for descriptor in descriptors.drop_null().to_pylist() if descriptor["storageType"] != "i")
+    vector_paths = [vector_path(location, descriptor) for descriptor in stored_vectors]
+    return [*absolute_paths(location, paths).to_pylist(), *vector_paths]
 
 
 def write_vectors(storage: Storage, deleted: Mapping[str, Positions]) -> VectorFiles:
@@ -89,33 +99,40 @@ def write_vectors(storage: Storage, deleted: Mapping[str, Positions]) -> VectorF
     files: dict[str, bytes] = {}
     for payloads in _batch_payloads(deleted):
         file_id = uuid.uuid4()
-        content = bytearray(_FORMAT_VERSION)
+        content, offsets = _vector_file(payloads)
+        files[_file_name(file_id)] = content
         for path, payload in payloads.items():
-            descriptors[path] = {
-                "storageType": "u",
-                "pathOrInlineDv": z85_encode(file_id.bytes),
-                "offset": len(content),
-                "sizeInBytes": len(payload),
-                "cardinality": len(deleted[path]),
-            }
-            _cache.put((f"{storage.location}/{_file_name(file_id)}", len(content)), payload, len(payload))
-            content += framed(payload)
-        files[_file_name(file_id)] = bytes(content)
+            descriptors[path] = _descriptor(file_id, offsets[path], len(payload), len(deleted[path]))
+            _cache.put((f"{storage.location}/{_file_name(file_id)}", offsets[path]), payload, len(payload))
     run_concurrently([partial(storage.put, name, content) for name, content in files.items()])
     return VectorFiles(descriptors, tuple(files))
 
 
+def _vector_file(payloads: Mapping[str, bytes]) -> tuple[bytes, dict[str, int]]:
+    """Return the bytes of a file with these vectors, and the offset of each vector by the path of its data file."""
+    content, offsets = bytearray(_FORMAT_VERSION), {}
+    for path, payload in payloads.items():
+        offsets[path] = len(content)
+        content += framed(payload)
+    return bytes(content), offsets
+
+
+def _descriptor(file_id: uuid.UUID, offset: int, size: int, cardinality: int) -> dict[str, Any]:
+    encoded_id = z85_encode(file_id.bytes)
+    return {"storageType": "u", "pathOrInlineDv": encoded_id, "offset": offset, "sizeInBytes": size, "cardinality": cardinality}
+
+
 def _batch_payloads(deleted: Mapping[str, Positions]) -> Iterator[dict[str, bytes]]:
-    """Yield the serialized vectors of one file after the other, by the path of the data file."""
+    """Yield the serialized vectors of each vector file, by the path of the data file."""
     payloads: dict[str, bytes] = {}
-    size = 0
+    file_size = 0
     for path, positions in deleted.items():
         payload = serialize(positions)
-        if payloads and size + len(payload) > _MOST_FILE_BYTES:
+        if payloads and file_size + len(payload) > _MOST_FILE_BYTES:
             yield payloads
-            payloads, size = {}, 0
+            payloads, file_size = {}, 0
         payloads[path] = payload
-        size += len(payload)
+        file_size += len(payload)
     if payloads:
         yield payloads
 

@@ -33,13 +33,14 @@ def has_vectors(block: Block) -> pa.ChunkedArray:
 def list_files(files: LiveFiles, location: str, metadata: Metadata, columns: Collection[str] = ()) -> FileListing:
     """List files, with bounds of `columns` except partition columns. Raises CorruptLog for a partition value that is not of its type."""
     fields, stored_fields = _bounded_fields(metadata, columns)
-    partition = [field for name in metadata.partition_columns if (field := metadata.schema.find(name)) is not None]
-    partition_type = pa.struct([(field.name, arrow_type(field.type)) for field in partition])
+    partition_fields = [field for field in map(metadata.schema.find, metadata.partition_columns) if field is not None]
+    partition_type = pa.struct([(field.name, arrow_type(field.type)) for field in partition_fields])
     schema = file_listing(partition_type, bounds_type(fields), nulls_type(fields))
     if not files.count:
         return FileListing(schema.empty_table())
     statistics = [block.source.read(stored_fields, block.numbers) for block in files.blocks]
-    partition_values = [_partition_values(block, partition, metadata.stored_partition_columns, location) for block in files.blocks]
+    stored_names = metadata.stored_partition_columns
+    partition_values = [_partition_values(block, partition_fields, stored_names, location) for block in files.blocks]
     columns_by_name = {
         "path": _concatenate([_paths(block, location) for block in files.blocks]),
         "size": files.column("size"),

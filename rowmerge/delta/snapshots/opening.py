@@ -82,8 +82,6 @@ class SnapshotReader:
             return cached
         older_state = cached.state if cached is not None and cached.version < version else None
         state = self._read_state(listing, version, older_state)
-        assert state.protocol is not None
-        assert state.metadata is not None
         if state.metadata.is_dropped and is_dropped_at(self._storage, version):
             if requested_version is None:
                 raise TableNotFound(self._name)
@@ -91,18 +89,19 @@ class SnapshotReader:
         check_readable(self._name, state.protocol, state.metadata)
         timestamp = listing.modified(version)
         if has_in_commit_timestamps(state.protocol, state.metadata, version):
-            info = state.commit_info or read_commit_info(self._storage, version)
-            timestamp = in_commit_timestamp(self._storage, version, info) or timestamp
+            timestamp = self._in_commit_timestamp(state) or timestamp
         return DeltaSnapshot(self._storage, self._name, state, timestamp, listing.commits.get(version))
 
+    def _in_commit_timestamp(self, state: State) -> int | None:
+        info = state.commit_info or read_commit_info(self._storage, state.version)
+        return in_commit_timestamp(self._storage, state.version, info)
+
     def _read_state(self, listing: LogListing, version: int, older_state: State | None) -> State:
-        """Return the state of a version. Compare it with the checksum, unless it continues `older_state`."""
+        """Return the state of a version. Check it against the version's checksum if it does not continue `older_state`."""
         if older_state is not None or version not in listing.checksums:
             return read_state(self._storage, listing, version, older_state, self._own_commits)
-        calls: list[Callable[[], Any]] = [
-            partial(read_state, self._storage, listing, version),
-            partial(read_checksum, self._storage, version),
-        ]
+        read_version = partial(read_state, self._storage, listing, version)
+        calls: list[Callable[[], Any]] = [read_version, partial(read_checksum, self._storage, version)]
         state, checksum = run_concurrently(calls, is_distant=self._storage.is_distant)
         if checksum is not None:
             check_state(self._storage, state, checksum, self._is_mismatch_fatal)

@@ -49,12 +49,10 @@ class DeltaSnapshot:
 
     @property
     def protocol(self) -> Protocol:
-        assert self.state.protocol is not None
         return self.state.protocol
 
     @property
     def metadata(self) -> Metadata:
-        assert self.state.metadata is not None
         return self.state.metadata
 
     @property
