@@ -15,7 +15,7 @@ from pyiceberg.table.update import AddSnapshotUpdate, TableUpdate
 from rowmerge.iceberg import DirectoryOperations, IcebergTable
 from rowmerge.iceberg.catalogs.metadata_folder import CurrentMetadata
 from rowmerge.iceberg.commits.snapshot_entry import new_snapshot
-from rowmerge.iceberg.commits.snapshot_files import Place, SnapshotFiles
+from rowmerge.iceberg.commits.snapshot_files import SnapshotFiles, SnapshotNumbers
 from rowmerge.iceberg.maintenance.reachable import file_key, needed_files
 from rowmerge.iceberg.manifests.content import Content, ContentFile, Entry
 from rowmerge.iceberg.manifests.manifest_files import read_manifest_list
@@ -79,7 +79,7 @@ class Lake:
         manifests = made.write_delete_manifests(files)
         entries = [Entry.added(file, snapshot_id) for file in files]
         before = read_manifest_list(self.storage, parent.manifest_list)
-        produced = made.write_list([*manifests, *before], entries, Place.after(metadata, parent))
+        produced = made.put_snapshot([*manifests, *before], entries, SnapshotNumbers.after(metadata, parent))
         snapshot = new_snapshot(metadata, CommitRequest("DELETE"), produced, parent, snapshot_id, metadata.current_schema_id)
         self.update(AddSnapshotUpdate(snapshot=snapshot), point_branch_at(metadata, MAIN, snapshot_id))
         return snapshot_id

@@ -109,15 +109,14 @@ class CatalogOperations:
         The requirements let the commit happen once. So it is sent again while the metadata fulfils them and does not contain it.
         Raises CatalogFailed if the catalog refuses the commit for good.
         """
-        reason, is_final = "", True
+        first_message, is_final = "", True
         for wait in (*WAITS, 0):
-            try:
-                self._client.catalog.commit_table(request.table, request.requirements, request.updates)
+            error = self._commit_error(request)
+            if error is None:
                 return Put.CREATED
-            except Exception as error:  # noqa: BLE001 - clients of catalogs raise any class, and the commit may have happened
-                failure = self._client.failure(f"committing {'.'.join(self._identifier)}", error)
-                is_final = is_final and _is_final(error)
-                reason = reason or failure.message
+            failure = self._client.failure(f"committing {'.'.join(self._identifier)}", error)
+            first_message = first_message or failure.message
+            is_final = is_final and _is_final(error)
             try:
                 newest = self.current()
             except RowmergeError:
@@ -130,13 +129,22 @@ class CatalogOperations:
             if is_final:
                 raise failure from None
             time.sleep(wait)
-        return Unknown(reason)
+        return Unknown(first_message)
+
+    def _commit_error(self, request: _Request) -> Exception | None:
+        """Send a commit to the catalog once, and return the error if there is one."""
+        try:
+            self._client.catalog.commit_table(request.table, request.requirements, request.updates)
+        except Exception as error:  # noqa: BLE001 - clients of catalogs raise any class, and the commit may have happened
+            return error
+        return None
 
 
 def _outcome(request: _Request, newest: CurrentMetadata | None, is_final: bool) -> Put | Unknown | None:
     """Return the outcome of a failed commit, None if the catalog may still accept it. `is_final`: it refused every attempt for good."""
     if newest is None:
-        return None if is_final and isinstance(request.table, StagedTable) else Unknown(_TABLE_MISSING)
+        is_refused_creation = is_final and isinstance(request.table, StagedTable)
+        return None if is_refused_creation else Unknown(_TABLE_MISSING)
     match request.status_in(newest):
         case CommitStatus.COMMITTED:
             return Put.CREATED

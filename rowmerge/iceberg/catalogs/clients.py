@@ -34,10 +34,7 @@ _CANNOT_REPLACE = (404, 405, 406, 501)
 
 
 class CatalogClient:
-    """Calls one catalog. It knows only namespaces of one level.
-
-    Every method raises CatalogFailed if the catalog refuses or cannot be reached. The message never contains a secret of the configuration.
-    """
+    """Calls a catalog, with namespaces of one level. Methods raise CatalogFailed, with a message that contains no secret."""
 
     def __init__(self, configuration: Mapping[str, Any], sync: Callable[[str], None] = lambda path: None) -> None:
         """Open the catalog.
@@ -145,12 +142,12 @@ class CatalogClient:
             return None
         with self._calling(f"loading the view {namespace}.{view}"), suppress(*_MISSING):
             try:
-                loaded = self.catalog.load_view((namespace, view))
+                loaded_view = self.catalog.load_view((namespace, view))
             except NotImplementedError:
                 self._lacks_views = True
                 return None
-            content: dict[str, Any] = loaded.metadata.model_dump(mode="json", by_alias=True, exclude_none=True)
-            return content
+            metadata: dict[str, Any] = loaded_view.metadata.model_dump(mode="json", by_alias=True, exclude_none=True)
+            return metadata
         return None
 
     def create_view(self, namespace: str, view: str, metadata: Mapping[str, Any]) -> bool:
@@ -164,10 +161,7 @@ class CatalogClient:
         return False
 
     def replace_view(self, namespace: str, view: str, old: Mapping[str, Any], metadata: Mapping[str, Any]) -> bool:
-        """Replace a view, whose metadata is `old`, by the current version in `metadata`.
-
-        Return False if the view does not exist any more, or if the server cannot replace views.
-        """
+        """Replace a view, whose metadata is `old`. Return False if the view is gone, or if the server cannot replace views."""
         rest = self._rest
         assert rest is not None
         with self._calling(f"replacing the view {namespace}.{view}"):
@@ -213,18 +207,17 @@ def _replacement_request(namespace: str, view: str, old: Mapping[str, Any], meta
     version, schema = _current_version(metadata)
     schema_id, schema_updates = _add_schema(old["schemas"], assign_fresh_schema_ids(Schema.model_validate(schema)))
     version_id = max(old_version["version-id"] for old_version in old["versions"]) + 1
+    updates = [
+        *schema_updates,
+        {"action": "add-view-version", "view-version": {**version, "version-id": version_id, "schema-id": schema_id}},
+        {"action": "set-current-view-version", "view-version-id": -1},
+        {"action": "set-properties", "updates": metadata["properties"]},
+    ]
     removed_properties = sorted(set(old.get("properties", {})) - set(metadata["properties"]))
-    return {
-        "identifier": {"namespace": [namespace], "name": view},
-        "requirements": [{"type": "assert-view-uuid", "uuid": old["view-uuid"]}],
-        "updates": [
-            *schema_updates,
-            {"action": "add-view-version", "view-version": {**version, "version-id": version_id, "schema-id": schema_id}},
-            {"action": "set-current-view-version", "view-version-id": -1},
-            {"action": "set-properties", "updates": metadata["properties"]},
-            *([{"action": "remove-properties", "removals": removed_properties}] if removed_properties else ()),
-        ],
-    }
+    if removed_properties:
+        updates.append({"action": "remove-properties", "removals": removed_properties})
+    requirements = [{"type": "assert-view-uuid", "uuid": old["view-uuid"]}]
+    return {"identifier": {"namespace": [namespace], "name": view}, "requirements": requirements, "updates": updates}
 
 
 def _add_schema(old_schemas: Sequence[Mapping[str, Any]], schema: Schema) -> tuple[int, list[dict[str, Any]]]:

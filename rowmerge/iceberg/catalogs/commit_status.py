@@ -36,9 +36,12 @@ def commit_status(current: CurrentMetadata, base: CurrentMetadata, updates: Sequ
         status = _snapshots_status(metadata, base.metadata, snapshot_ids)
     else:
         status = _changes_status(metadata, base.metadata, apply_updates(base.metadata, updates))
-    # Each commit adds an entry to the log of metadata files. So none came after `base`, or only the commit that made `current`.
-    last_files = {current.path, *(entry.metadata_file for entry in metadata.metadata_log[-1:])}
-    return CommitStatus.ABSENT if status is CommitStatus.UNKNOWN and base.path and base.path in last_files else status
+    return CommitStatus.ABSENT if status is CommitStatus.UNKNOWN and _is_almost_newest(base, current) else status
+
+
+def _is_almost_newest(base: CurrentMetadata, current: CurrentMetadata) -> bool:
+    """Return whether no commit came after `base`, or only the one that made `current`. Each commit logs the metadata file before it."""
+    return bool(base.path) and base.path in {current.path, *(entry.metadata_file for entry in current.metadata.metadata_log[-1:])}
 
 
 def _snapshots_status(metadata: TableMetadata, base: TableMetadata, snapshot_ids: set[int]) -> CommitStatus:
@@ -99,18 +102,18 @@ def _changes_status(metadata: TableMetadata, base: TableMetadata, target: TableM
 
 
 def _ref_status(metadata: TableMetadata, base: TableMetadata, target: TableMetadata, name: str) -> CommitStatus:
-    """Return whether a branch or tag was where `target` has it."""
-    before, after, now = _snapshot_id(base, name), _snapshot_id(target, name), _snapshot_id(metadata, name)
-    if name == MAIN and after is not None:
-        return _log_status(metadata, base, after)
+    """Return whether a branch or tag was moved from its snapshot in `base` to the one in `target`, or to a descendant of that."""
+    base_id, target_id, current_id = _snapshot_id(base, name), _snapshot_id(target, name), _snapshot_id(metadata, name)
+    if name == MAIN and target_id is not None:
+        return _log_status(metadata, base, target_id)
     if metadata.refs.get(name) == target.refs.get(name):
         return CommitStatus.COMMITTED
-    if now == before:
+    if current_id == base_id:
         return CommitStatus.ABSENT
-    origin = _newest_ancestor_in(base, metadata, now)
-    if origin is None:
+    origin_id = _newest_ancestor_in(base, metadata, current_id)
+    if origin_id is None or origin_id not in (base_id, target_id):
         return CommitStatus.UNKNOWN
-    return {before: CommitStatus.ABSENT, after: CommitStatus.COMMITTED}.get(origin, CommitStatus.UNKNOWN)
+    return CommitStatus.COMMITTED if origin_id == target_id else CommitStatus.ABSENT
 
 
 def _newest_ancestor_in(base: TableMetadata, metadata: TableMetadata, snapshot_id: int | None) -> int | None:
@@ -126,13 +129,17 @@ def _log_status(metadata: TableMetadata, base: TableMetadata, snapshot_id: int) 
 
     The status is unknown if an expiry removed entries, or if the catalog does not write the log.
     """
-    before, after = list(base.snapshot_log), list(metadata.snapshot_log)
-    if after[: len(before)] != before:
+    base_log, log = list(base.snapshot_log), list(metadata.snapshot_log)
+    if log[: len(base_log)] != base_log:
         return CommitStatus.UNKNOWN
-    if any(entry.snapshot_id == snapshot_id for entry in after[len(before) :]):
+    if any(entry.snapshot_id == snapshot_id for entry in log[len(base_log) :]):
         return CommitStatus.COMMITTED
-    is_written = all(at.snapshot_log and at.snapshot_log[-1].snapshot_id == at.current_snapshot_id for at in (base, metadata))
-    return CommitStatus.ABSENT if is_written and metadata.snapshot_by_id(snapshot_id) is not None else CommitStatus.UNKNOWN
+    has_full_log = _logs_current_snapshot(base) and _logs_current_snapshot(metadata)
+    return CommitStatus.ABSENT if has_full_log and metadata.snapshot_by_id(snapshot_id) is not None else CommitStatus.UNKNOWN
+
+
+def _logs_current_snapshot(metadata: TableMetadata) -> bool:
+    return bool(metadata.snapshot_log) and metadata.snapshot_log[-1].snapshot_id == metadata.current_snapshot_id
 
 
 def _snapshot_id(metadata: TableMetadata, name: str) -> int | None:

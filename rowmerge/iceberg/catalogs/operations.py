@@ -171,8 +171,6 @@ class DirectoryOperations:
         self._hint.advance(version)
         self.folder.clean_up(old_paths, live_paths)
 
-    # ------------------------------------------------------------------ reading
-
     def _is_newest(self, current: CurrentMetadata) -> bool:
         """Return whether the file of `current` has the same content as before, and no version comes after it."""
         checks = [lambda: not self.is_followed(current)]
@@ -217,8 +215,6 @@ class DirectoryOperations:
                 return read
         raise CorruptLog(self.folder.absolute(FOLDER), "its newest metadata file was gone before it was read, each time")
 
-    # ------------------------------------------------------------------ verification after a put
-
     def _verify_put(self, base: CurrentMetadata | None, version: int, metadata: TableMetadata) -> Put | Unknown:
         """Return CREATED if a version that was put follows `base` (None: is the first), EXISTED for a ghost, which no reader opens.
 
@@ -226,15 +222,8 @@ class DirectoryOperations:
         it. Java deletes in any order, so a table that deletes metadata must also have no higher version.
         Raises TableNotFound for a table that rowmerge 0.1.0 drops, unless the version drops it, too.
         """
-        checks: list[Callable[[], bool]] = [
-            partial(self.storage.exists, f"{FOLDER}/{DROPPED}"),
-            partial(self.folder.has_other_form, version),
-            lambda: base is not None and not self.folder.is_unchanged(base),
-        ]
-        if _may_be_ghost(base, metadata):
-            checks.append(lambda: self.folder.highest_version() != version)
         try:
-            has_drop_marker, has_other_form, *ghost_signs = run_concurrently(checks)
+            has_drop_marker, has_other_form, *ghost_signs = run_concurrently(self._checks_after_put(base, version, metadata))
             if has_drop_marker and not is_dropped(metadata):
                 self.folder.clean_up([metadata_path(version)])
                 self.folder.clean_up([HINT])
@@ -246,8 +235,19 @@ class DirectoryOperations:
         except (StorageError, CorruptLog) as failure:
             return Unknown(failure.message)
 
+    def _checks_after_put(self, base: CurrentMetadata | None, version: int, metadata: TableMetadata) -> list[Callable[[], bool]]:
+        """Return checks for the drop marker of rowmerge 0.1.0, for another file of the version, and for signs that it is a ghost."""
+        checks: list[Callable[[], bool]] = [
+            partial(self.storage.exists, f"{FOLDER}/{DROPPED}"),
+            partial(self.folder.has_other_form, version),
+            lambda: base is not None and not self.folder.is_unchanged(base),
+        ]
+        if _may_be_ghost(base, metadata):
+            checks.append(lambda: self.folder.highest_version() != version)
+        return checks
+
     def _verify_by_newest(self, base: CurrentMetadata | None, version: int, metadata: TableMetadata) -> Put | Unknown:
-        """Return whether the newest metadata follows a version that others may have followed. Delete a ghost."""
+        """Return CREATED if the newest metadata is or follows a version, Unknown if nothing tells. Delete a ghost and return EXISTED."""
         newest = self._read_newest()
         if newest is None or newest.version is None:
             return Unknown(f"{metadata_path(version)} was put, and the table is gone")

@@ -38,15 +38,16 @@ class VersionHint:
         run_in_background(partial(self._advance, version), ignored=RowmergeError, is_distant=self._storage.is_distant)
 
     def _advance(self, version: int) -> None:
-        """Write the hint until it names a version that exists."""
+        """Write a version to the hint, or a newer one that exists if others have deleted its file."""
         with self._lock:
             hinted = self.read()
             if hinted is not None and hinted > version and self._has_version(hinted):
                 return
-            written = None
-            while written != version:
+            self._storage.put(HINT, str(version).encode())
+            while not self._has_version(version):
+                # Others have committed since the version was verified, and have deleted its file.
+                highest = self._highest_version()
+                if not highest or highest == version:
+                    return
+                version = highest
                 self._storage.put(HINT, str(version).encode())
-                written = version
-                if not self._has_version(version):
-                    # Others have committed since the version was verified, and have deleted its file.
-                    version = self._highest_version() or version

@@ -24,7 +24,7 @@ from rowmerge.iceberg.commits.concurrent_commits import concurrent_commits
 from rowmerge.iceberg.commits.conflicts import PlannedCommit, find_conflict
 from rowmerge.iceberg.commits.drop import withdraw_creation
 from rowmerge.iceberg.commits.snapshot_entry import new_snapshot
-from rowmerge.iceberg.commits.snapshot_files import Place, SnapshotFiles
+from rowmerge.iceberg.commits.snapshot_files import SnapshotFiles, SnapshotNumbers
 from rowmerge.iceberg.manifests.content import UNASSIGNED, Entry
 from rowmerge.iceberg.metadata.definition import alteration_updates, replacement_updates
 from rowmerge.iceberg.metadata.refs import MAIN, head_of, point_branch_at
@@ -57,10 +57,7 @@ class Commit:
         self._head = self.base.current
 
     def run(self) -> Outcome:
-        """Write the snapshot's files and commit the metadata, after the commits of others that do not conflict.
-
-        Raises StorageError, CorruptLog and the errors of the definition if certainly nothing was committed.
-        """
+        """Commit the change. Raises StorageError, CorruptLog and the errors of the definition if certainly nothing was committed."""
         return commit(self, self.operations.storage, self.change.files)
 
     @property
@@ -80,7 +77,10 @@ class Commit:
         return Put.EXISTED if is_followed else self.operations.commit(self._head, (*self._definition, *updates))
 
     def follow(self) -> int | CommitConflict | None:
-        """Check the commits since the head, and make the newest metadata the head, unless there is a conflict."""
+        """Check the commits since the head, and make the newest metadata the head, unless there is a conflict.
+
+        Return how many of them deleted other rows in files of this change, None if this commit is already in the newest metadata.
+        """
         newest = self.operations.current()
         if newest is None:
             return MetadataChanged(self.table, 0, "DROP TABLE", "the table is gone")
@@ -91,11 +91,9 @@ class Commit:
         rebases = self._check_concurrent_commits(newest.metadata)
         if isinstance(rebases, CommitConflict):
             return rebases
-        if self._head_id(newest.metadata) != self._head_id(self._head.metadata):
-            head = head_of(newest.metadata, self.base.branch)
-            self._live = live_files(self.operations.storage, head, self._live.unpartitioned, self._live)
-            if (conflict := self._missing_file_conflict(newest.metadata)) is not None:
-                return conflict
+        conflict = self._reload_live_files(newest.metadata)
+        if conflict is not None:
+            return conflict
         self._head = newest
         return rebases
 
@@ -111,30 +109,38 @@ class Commit:
         return self.base.live
 
     def _check_concurrent_commits(self, newest: TableMetadata) -> int | CommitConflict:
-        """Return the first conflict with a commit since the head, or how many of them deleted other rows in files of this change."""
+        """Return the first conflict with a commit since the head. Without one, return the count that `follow` returns."""
         if difference := _definition_difference(self._head.metadata, newest):
             return self._metadata_conflict(newest, difference)
         newest_id, head_id = self._head_id(newest), self._head_id(self._head.metadata)
-        concurrent = concurrent_commits(self.operations.storage, newest, newest_id, head_id)
-        if concurrent is None:
+        commits = concurrent_commits(self.operations.storage, newest, newest_id, head_id)
+        if commits is None:
             return self._metadata_conflict(newest, "its history is another one")
         rebases = 0
-        for other in concurrent:
-            if (conflict := find_conflict(other, self._planned)) is not None:
+        for concurrent in commits:
+            conflict = find_conflict(concurrent, self._planned)
+            if conflict is not None:
                 return conflict
-            if self._planned.deleted and self._planned.deleted.keys() & other.newly_deleted.keys():
+            deleted = self._planned.deleted
+            # `newly_deleted` reads delete files, so it comes second.
+            if deleted and deleted.keys() & concurrent.newly_deleted.keys():
                 rebases += 1
-            self._planned = self._planned.after(other)
+            self._planned = self._planned.after(concurrent)
         return rebases
 
     def _metadata_conflict(self, newest: TableMetadata, difference: str) -> CommitConflict:
         return MetadataChanged(self.table, self._head_id(newest) or 0, "a commit", difference)
 
-    def _missing_file_conflict(self, newest: TableMetadata) -> CommitConflict | None:
-        """Return a conflict if a changed file is not live any more. Another writer may drop a manifest without entries of removed files."""
-        touched = self._planned.touched
-        missing = touched - self._live.by_path(touched).keys()
-        return ConcurrentDeleteDelete(self.table, self._head_id(newest) or 0, "a commit", min(missing)) if missing else None
+    def _reload_live_files(self, newest: TableMetadata) -> CommitConflict | None:
+        """Read the live files of the branch's newest snapshot. Return a conflict if a file of this change is not live any more."""
+        newest_id = self._head_id(newest)
+        if newest_id == self._head_id(self._head.metadata):
+            return None
+        self._live = live_files(self.operations.storage, head_of(newest, self.base.branch), self._live.unpartitioned, self._live)
+        # Another writer may drop a manifest without entries of removed files.
+        touched_paths = self._planned.touched
+        missing_paths = touched_paths - self._live.by_path(touched_paths).keys()
+        return ConcurrentDeleteDelete(self.table, newest_id or 0, "a commit", min(missing_paths)) if missing_paths else None
 
     def _head_id(self, metadata: TableMetadata) -> int | None:
         """Return the id of the newest snapshot of the branch that the change was planned on."""
@@ -143,16 +149,16 @@ class Commit:
 
     @cached_property
     def _planned(self) -> PlannedCommit:
-        """Return the change as the rules about conflicts need it."""
+        """Return the change as the conflict rules need it."""
         change = self.change
-        deleted = change.files.deleted
-        already_deleted = self.base.deleted_positions(list(deleted)) if deleted else {}
+        requested = change.files.deleted
+        already_deleted = self.base.deleted_positions(list(requested)) if requested else {}
         return PlannedCommit(
             table=self.table,
             reads=change.reads,
             # A replacement removes the files that are live when it commits.
             removed=frozenset() if change.replace else frozenset(change.files.removed),
-            deleted={path: rows - already_deleted.get(path, Positions()) for path, rows in deleted.items()},
+            deleted={path: positions - already_deleted.get(path, Positions()) for path, positions in requested.items()},
             data_change=change.data_change,
             is_serializable=_is_serializable(self.base, change),
             list_entries=self._list_entries,
@@ -179,13 +185,13 @@ class Commit:
 
     @cached_property
     def _files(self) -> SnapshotFiles:
-        change, base_snapshot = self.change, self.base.at
-        data_age = UNASSIGNED
+        change, base_version = self.change, self.base.iceberg_version
+        sequence_number = UNASSIGNED
         only_moves_rows = not change.data_change and bool(change.files.removed)
-        if only_moves_rows and base_snapshot is not None and self.target_metadata.format_version > 1:
-            # Moved rows keep the age of the snapshot that they were read in: equality deletes that were added since apply to them.
-            data_age = UNASSIGNED if base_snapshot.sequence_number is None else base_snapshot.sequence_number
-        return SnapshotFiles(self.operations.storage, self.target_metadata, self.snapshot_id, change.files.added, data_age)
+        if only_moves_rows and base_version is not None and self.target_metadata.format_version > 1:
+            # Moved rows keep the sequence number of the snapshot that they were read in: equality deletes added since apply to them.
+            sequence_number = UNASSIGNED if base_version.sequence_number is None else base_version.sequence_number
+        return SnapshotFiles(self.operations.storage, self.target_metadata, self.snapshot_id, change.files.added, sequence_number)
 
     @property
     def _adds_snapshot(self) -> bool:
@@ -210,24 +216,21 @@ class Commit:
     def _add_snapshot(
         self, head: TableMetadata, parent: IcebergVersion | None, live: LiveFiles, removed_paths: Sequence[str]
     ) -> tuple[TableUpdate, ...]:
-        """Write the files of the snapshot after `parent`, and return the updates that add it, none if the change adds no snapshot."""
+        """Write the snapshot that follows `parent`. Return the updates that add it, none if the change adds no snapshot."""
         if not self._adds_snapshot:
             return ()
-        place = Place.after(head, parent)
-        if place.first_row_id is None and self.target_metadata.format_version >= ROW_LINEAGE:
+        numbers = SnapshotNumbers.after(head, parent)
+        if numbers.first_row_id is None and self.target_metadata.format_version >= ROW_LINEAGE:
             # The commit upgrades the table to row lineage.
-            place = replace(place, first_row_id=0)
-        written = self._files.write_snapshot(live, removed_paths, self.change.files.deleted, place)
+            numbers = replace(numbers, first_row_id=0)
+        written = self._files.write_snapshot(live, removed_paths, self.change.files.deleted, numbers)
         snapshot = new_snapshot(head, self.change, written, parent, self.snapshot_id, self.target_metadata.current_schema_id)
         return AddSnapshotUpdate(snapshot=snapshot), point_branch_at(head, self.base.branch, self.snapshot_id)
 
 
 @dataclass
 class Creation(Commit):
-    """The first commit of a table, with its rows if there are any. `base` has the new table's metadata and no snapshot.
-
-    `version_before_writing`: see `TableOperations.create`.
-    """
+    """The first commit of a table. `base` has its metadata and no snapshot. `version_before_writing`: see `TableOperations.create`."""
 
     version_before_writing: CreationVersion | None = None
 

@@ -79,17 +79,16 @@ class ConcurrentCommit:
         return by_path
 
 
-def concurrent_commits(storage: Storage, metadata: TableMetadata, newest: int | None, since: int | None) -> list[ConcurrentCommit] | None:
-    """Return the snapshots after `since` (None: from the first on) up to `newest`, oldest first.
-
-    Return None if the remaining snapshots do not lead back to `since`. Raises CorruptLog, StorageError.
-    """
+def concurrent_commits(
+    storage: Storage, metadata: TableMetadata, newest_id: int | None, base_id: int | None
+) -> list[ConcurrentCommit] | None:
+    """Return the snapshots after `base_id`, oldest first, None if they do not lead back to it. Raises CorruptLog, StorageError."""
     by_id = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
-    snapshots = list(takewhile(lambda snapshot: snapshot.snapshot_id != since, ancestors(by_id, newest)))
-    oldest_parent = snapshots[-1].parent_snapshot_id if snapshots else newest
-    if oldest_parent != since:
+    snapshots = list(takewhile(lambda snapshot: snapshot.snapshot_id != base_id, ancestors(by_id, newest_id)))
+    oldest_parent_id = snapshots[-1].parent_snapshot_id if snapshots else newest_id
+    if oldest_parent_id != base_id:
         return None
-    if since is None and snapshots and not _is_first(storage, snapshots[-1]):
+    if base_id is None and snapshots and not _is_first(storage, snapshots[-1]):
         return None
     return [_read_commit(storage, snapshot) for snapshot in reversed(snapshots)]
 

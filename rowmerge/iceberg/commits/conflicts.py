@@ -72,7 +72,9 @@ def nothing_read_was_added(concurrent: ConcurrentCommit, planned: PlannedCommit)
     Snapshot isolation allows added files, unless a MERGE added them: only one of two MERGEs that miss the same key may insert it.
     """
     reads = planned.reads
-    if reads.may_match is None or not planned.data_change or concurrent.only_moves_rows or not concurrent.added:
+    if concurrent.only_moves_rows or not concurrent.added:
+        return None
+    if reads.may_match is None or not planned.data_change:
         return None
     if not planned.is_serializable and concurrent.operation != "MERGE":
         return None
@@ -87,19 +89,26 @@ def nothing_read_was_added(concurrent: ConcurrentCommit, planned: PlannedCommit)
 
 
 def nothing_read_was_removed(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:
-    """Return a conflict if rows that decided the change were deleted, with their file or in a file that stays."""
-    read_rows = planned.reads.rows
-    for path in sorted(planned.reads.paths & concurrent.removed_paths):
-        has_read_rows = read_rows is None or bool(read_rows.get(path))
+    """Return a conflict if rows that decided the change were deleted, with their data file or by a delete file."""
+    reads = planned.reads
+    for path in sorted(reads.paths & concurrent.removed_paths):
         # A compaction only moves the rows that the change read.
-        if path in planned.touched or (has_read_rows and not concurrent.only_moves_rows):
+        deletes_read_rows = not concurrent.only_moves_rows and (reads.rows is None or bool(reads.rows.get(path)))
+        if path in planned.touched or deletes_read_rows:
             return _conflict(ConcurrentDeleteRead, concurrent, planned, path)
+    return _deleted_read_rows(concurrent, planned)
+
+
+def _deleted_read_rows(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:
+    """Return a conflict if delete files were added for rows that decided the change."""
+    read_rows = planned.reads.rows
     for path in sorted(planned.reads.paths & concurrent.newly_deleted.keys()):
-        deleted = concurrent.newly_deleted[path]
-        rows = deleted if read_rows is None else deleted & read_rows.get(path, Positions())
-        if rows:
+        deleted_rows = concurrent.newly_deleted[path]
+        if read_rows is not None:
+            deleted_rows = deleted_rows & read_rows.get(path, Positions())
+        if deleted_rows:
             rule = "deleted or updated rows that this statement read"
-            return _conflict(ConcurrentDeleteRead, concurrent, planned, named_rows(rows, path), rule)
+            return _conflict(ConcurrentDeleteRead, concurrent, planned, named_rows(deleted_rows, path), rule)
     return None
 
 

@@ -45,27 +45,22 @@ class _RowDeletion:
     own_deletes: tuple[Entry, ...]
     has_shared_deletes: bool
 
-    @classmethod
-    def of(cls, live: LiveFiles, path: str, entry: Entry, deleted: Positions, already_deleted: Positions) -> _RowDeletion:
-        applying = live.position_deletes_of(entry)
-        own_deletes = tuple(delete for delete in applying if scope_of(delete) is not None)
-        return cls(path, entry, already_deleted, deleted | already_deleted, own_deletes, len(own_deletes) < len(applying))
-
     @property
     def empties_file(self) -> bool:
         return len(self.positions) >= self.entry.file.records
 
     @property
+    def replaced_keys(self) -> frozenset[str]:
+        return frozenset(map(key_of_delete, self.own_deletes))
+
+    @property
     def key(self) -> _DeleteKey:
-        return self.path, frozenset(map(key_of_delete, self.own_deletes))
+        return self.path, self.replaced_keys
 
 
 @dataclass
 class DeleteFileWriter:
-    """Writes the delete files of one snapshot. Later attempts reuse a file whose data file has the same delete files as before.
-
-    `register` gets the absolute path of each file before it is written.
-    """
+    """Writes delete files of one snapshot. Later attempts reuse them. `register` gets each absolute path before it is written."""
 
     storage: Storage
     metadata: TableMetadata
@@ -74,27 +69,27 @@ class DeleteFileWriter:
 
     def write_row_deletions(self, live: LiveFiles, deleted: Mapping[str, Positions]) -> WrittenDeletes:
         """Write delete files for rows of live data files, by path. Write none for a data file that has no rows left."""
-        entries = live.by_path(deleted)
-        already_deleted = live.deleted_positions(list(entries.values()))
-        deletions = [
-            _RowDeletion.of(live, path, entry, deleted[path], already_deleted.get(path, Positions())) for path, entry in entries.items()
-        ]
+        deletions = _row_deletions(live, deleted)
         remaining = [deletion for deletion in deletions if not deletion.empties_file]
-        unwritten = [deletion for deletion in remaining if deletion.key not in self._written]
-        new_files = self.write([(deletion.entry, self._positions_to_write(live, deletion)) for deletion in unwritten])
-        self._written |= zip((deletion.key for deletion in unwritten), new_files, strict=True)
-        written = [(deletion, file) for deletion in remaining if (file := self._written[deletion.key]) is not None]
-        return WrittenDeletes(
-            files=tuple(file for _, file in written),
-            replaced_keys=frozenset(key_of_delete(delete) for deletion, _ in written for delete in deletion.own_deletes),
-            emptied_paths=frozenset(deletion.path for deletion in deletions if deletion.empties_file),
-        )
+        self._write_missing(live, remaining)
+        files: list[ContentFile] = []
+        replaced_keys: set[str] = set()
+        for deletion in remaining:
+            file = self._written[deletion.key]
+            if file is not None:
+                files.append(file)
+                replaced_keys |= deletion.replaced_keys
+        emptied_paths = frozenset(deletion.path for deletion in deletions if deletion.empties_file)
+        return WrittenDeletes(tuple(files), frozenset(replaced_keys), emptied_paths)
+
+    def _write_missing(self, live: LiveFiles, deletions: Sequence[_RowDeletion]) -> None:
+        """Write the delete files that no earlier attempt has written."""
+        unwritten = [deletion for deletion in deletions if deletion.key not in self._written]
+        files = self.write([(deletion.entry, self._positions_to_write(live, deletion)) for deletion in unwritten])
+        self._written |= zip((deletion.key for deletion in unwritten), files, strict=True)
 
     def write(self, deletions: Sequence[tuple[Entry, Positions]]) -> list[ContentFile | None]:
-        """Write a delete file for each data file, several concurrently. Return None for a data file without deleted rows.
-
-        From format version 3 on, all of them are deletion vectors in one file. Raises StorageError.
-        """
+        """Write a delete file for each data file, from version 3 on as vectors in one file. None: no rows deleted. Raises StorageError."""
         if self._uses_vectors:
             return self._write_vectors(deletions)
         return map_concurrently(lambda deletion: self._write_position_deletes(*deletion), deletions)
@@ -130,3 +125,17 @@ class DeleteFileWriter:
         self.register(path)
         vectors = iter(write_deletion_vectors(self.storage, path, nonempty))
         return [next(vectors) if positions else None for _, positions in deletions]
+
+
+def _row_deletions(live: LiveFiles, deleted: Mapping[str, Positions]) -> list[_RowDeletion]:
+    """Return the deletion of rows of each data file, together with the rows that are already deleted in it."""
+    entries = live.by_path(deleted)
+    already_deleted = live.deleted_positions(list(entries.values()))
+    deletions = []
+    for path, entry in entries.items():
+        deletes = live.position_deletes_of(entry)
+        own_deletes = tuple(delete for delete in deletes if scope_of(delete) is not None)
+        old_positions = already_deleted.get(path, Positions())
+        positions = deleted[path] | old_positions
+        deletions.append(_RowDeletion(path, entry, old_positions, positions, own_deletes, len(own_deletes) < len(deletes)))
+    return deletions

@@ -33,10 +33,7 @@ def put_drop(storage: Storage, version: int) -> Literal[Put.CREATED] | Existing 
 
 
 def withdraw_creation(operations: DirectoryOperations, table: str, table_uuid: uuid.UUID) -> Unknown | None:
-    """Drop the table with this uuid, which was created just now, if it still exists. Return Unknown if it may stay.
-
-    Its first version alone cannot be deleted, because others may have committed after it.
-    """
+    """Drop the table with this uuid, which was just created: others may have followed it. Return Unknown if it may stay."""
     try:
         drop = Drop(operations, table)
         outcome = commit(drop, operations.storage, FileChanges()) if drop.dropped_uuid == table_uuid else None

@@ -36,18 +36,17 @@ def new_snapshot(
 ) -> IcebergVersion:
     """Return the snapshot of a change, as an addition to the metadata `head`."""
     # Clocks of several writers differ, and readers order snapshots by their timestamps.
-    earliest = head.last_updated_ms + (1 if parent is not None else 0)
-    first_row_id, added_rows = written.row_ids or (None, None)
+    earliest_timestamp = head.last_updated_ms + (1 if parent is not None else 0)
     return IcebergVersion(
         snapshot_id=snapshot_id,
-        parent_snapshot_id=parent.snapshot_id if parent else None,
+        parent_snapshot_id=None if parent is None else parent.snapshot_id,
         sequence_number=head.next_sequence_number(),
-        timestamp_ms=max(time.time_ns() // 1_000_000, earliest),
+        timestamp_ms=max(time.time_ns() // 1_000_000, earliest_timestamp),
         manifest_list=written.manifest_list,
         summary=_summary(change, written.entries, parent),
         schema_id=schema_id,
-        first_row_id=first_row_id,
-        added_rows=added_rows,
+        first_row_id=written.first_row_id,
+        added_rows=written.assigned_row_ids,
     )
 
 
@@ -105,11 +104,11 @@ def _counts_of(entry: Entry) -> dict[str, int]:
     size = (file.content_size or 0) if is_vector else file.size
     match file.content:
         case Content.DATA:
-            verb_of_data = "added" if is_added else "deleted"
-            counts = {f"{verb_of_data}-data-files": 1, f"{verb_of_data}-records": file.records}
+            data_verb = "added" if is_added else "deleted"
+            counts = {f"{data_verb}-data-files": 1, f"{data_verb}-records": file.records}
         case Content.POSITION_DELETES:
-            kind = "dvs" if is_vector else "position-delete-files"
-            counts = {f"{verb}-delete-files": 1, f"{verb}-{kind}": 1, f"{verb}-position-deletes": file.records}
+            file_kind = "dvs" if is_vector else "position-delete-files"
+            counts = {f"{verb}-delete-files": 1, f"{verb}-{file_kind}": 1, f"{verb}-position-deletes": file.records}
         case Content.EQUALITY_DELETES:
             counts = {f"{verb}-delete-files": 1, f"{verb}-equality-delete-files": 1, f"{verb}-equality-deletes": file.records}
     return {f"{verb}-files-size": size, **counts}

@@ -37,21 +37,22 @@ class WrittenSnapshot:
     manifest_list: str
     manifests: tuple[Manifest, ...]
     entries: tuple[Entry, ...]
-    row_ids: tuple[int, int] | None = None
-    """The first id that the snapshot assigns to rows, and how many, from format version 3 on."""
+    first_row_id: int | None = None
+    assigned_row_ids: int | None = None
+    """How many row ids the snapshot assigns, from format version 3 on."""
 
 
 @dataclass(frozen=True)
-class Place:
-    """The place of a snapshot: its parent's id, its sequence number, and the table's next row id (None before format version 3)."""
+class SnapshotNumbers:
+    """The numbers of a new snapshot: its parent's id, its sequence number, and the table's next row id (None before format version 3)."""
 
-    parent: int | None
+    parent_id: int | None
     sequence_number: int
     first_row_id: int | None = None
 
     @classmethod
-    def after(cls, metadata: TableMetadata, parent: IcebergVersion | None) -> Place:
-        """Return the place of a table's next snapshot."""
+    def after(cls, metadata: TableMetadata, parent: IcebergVersion | None) -> SnapshotNumbers:
+        """Return the numbers of the table's next snapshot, which follows `parent`."""
         return cls(None if parent is None else parent.snapshot_id, metadata.next_sequence_number(), next_row_id(metadata))
 
 
@@ -82,7 +83,7 @@ class SnapshotFiles:
     metadata: TableMetadata
     snapshot_id: int
     added: Sequence[AddedFile]
-    data_age: int = UNASSIGNED
+    data_sequence_number: int = UNASSIGNED
     """The sequence number of the rows in added files if they are older than the snapshot, because the files hold only moved rows."""
     commit_id: str = field(default_factory=lambda: str(uuid.uuid4()))
     _written: list[str] = field(default_factory=list)
@@ -90,45 +91,38 @@ class SnapshotFiles:
     _attempts: int = 0
 
     def write_snapshot(
-        self, live: LiveFiles, removed_paths: Iterable[str], deleted: Mapping[str, Positions], place: Place
+        self, live: LiveFiles, removed_paths: Iterable[str], deleted_rows: Mapping[str, Positions], numbers: SnapshotNumbers
     ) -> WrittenSnapshot:
-        """Write the snapshot that follows `live`: remove data files, delete rows of files that stay, and add the added files.
-
-        Raises StorageError, CorruptLog, ValueError for a path that `live` does not have.
-        """
+        """Write the snapshot that follows `live`. Raises StorageError, CorruptLog, ValueError for a path that `live` does not have."""
         self._attempts += 1
-        deletes = self.delete_files.write_row_deletions(live, deleted)
-        data_paths = frozenset(removed_paths) | deletes.emptied_paths
-        if unknown_paths := data_paths - live.by_path(data_paths).keys():
-            raise ValueError(f"{min(unknown_paths)} is no data file of {self.metadata.location}")
-        removal = Removal(data_paths, deletes.replaced_keys | self._dangling_deletes(live, data_paths))
+        deletes = self.delete_files.write_row_deletions(live, deleted_rows)
+        removal = self._plan_removal(live, deletes.emptied_paths.union(removed_paths), deletes.replaced_keys)
         remaining_manifests, removed_entries = self.rewrite_manifests(live, removal)
         new_manifests = self._added_manifests + self.write_delete_manifests(deletes.files)
         manifests = self._merge_small([*new_manifests, *remaining_manifests])
         entries = [*removed_entries, *self.entries_of(new_manifests)]
-        return self.write_list(manifests, entries, place, [file.path for file in deletes.files])
+        return self.put_snapshot(manifests, entries, numbers, [file.path for file in deletes.files])
 
-    def write_list(
-        self, manifests: Sequence[Manifest], entries: Sequence[Entry], place: Place, delete_paths: Sequence[str] = ()
+    def put_snapshot(
+        self, manifests: Sequence[Manifest], entries: Sequence[Entry], numbers: SnapshotNumbers, delete_paths: Sequence[str] = ()
     ) -> WrittenSnapshot:
         """Write the manifest list, and put all files of the snapshot. `delete_paths`: its new delete files. Raises StorageError."""
         path = f"{self.storage.location}/metadata/snap-{self.snapshot_id}-{self._attempts}-{self.commit_id}.avro"
         self._written.append(path)
-        next_id = write_manifest_list(
+        next_row_id = write_manifest_list(
             self.pending,
             path,
             manifests,
             snapshot_id=self.snapshot_id,
-            parent_id=place.parent,
-            sequence_number=place.sequence_number,
+            parent_id=numbers.parent_id,
+            sequence_number=numbers.sequence_number,
             format_version=self._format_version,
-            first_row_id=place.first_row_id,
+            first_row_id=numbers.first_row_id,
         )
         self._used = frozenset([path, *(manifest.path for manifest in manifests), *delete_paths])
         self.pending.flush()
-        first_id = place.first_row_id
-        row_ids = None if first_id is None or next_id is None else (first_id, next_id - first_id)
-        return WrittenSnapshot(path, tuple(manifests), tuple(entries), row_ids)
+        assigned_row_ids = None if next_row_id is None else next_row_id - (numbers.first_row_id or 0)
+        return WrittenSnapshot(path, tuple(manifests), tuple(entries), numbers.first_row_id, assigned_row_ids)
 
     def discard(self) -> None:
         """Delete all files that were written, because no version refers to them. A failure leaves them as orphans."""
@@ -179,6 +173,13 @@ class SnapshotFiles:
             format_version=self._format_version,
         )
 
+    def write_manifests(
+        self, entries: Sequence[Entry], content: ManifestContent, spec_id: int, max_entries: int = MAX_MANIFEST_ENTRIES
+    ) -> list[Manifest]:
+        """Write entries to manifests of at most `max_entries` entries."""
+        chunks = [entries[start : start + max_entries] for start in range(0, len(entries), max_entries)]
+        return [self.write_manifest(chunk, content, spec_id) for chunk in chunks]
+
     def write_delete_manifests(self, files: Iterable[ContentFile]) -> list[Manifest]:
         """Write the manifests of new delete files, one for each partition spec."""
         by_spec: dict[int, list[Entry]] = defaultdict(list)
@@ -191,31 +192,34 @@ class SnapshotFiles:
         """Write the manifests of added data files, once for all attempts, because other commits do not change them."""
         sort_columns = [field.source_id for field in self.metadata.sort_order().fields if field.transform.preserves_order]
         modes = metrics_modes(self.metadata.schema(), self.metadata.properties, sort_columns)
-        entries = [Entry.added(content_file(file, self.metadata, modes), self.snapshot_id, self.data_age) for file in self.added]
-        chunks = [entries[start : start + MAX_MANIFEST_ENTRIES] for start in range(0, len(entries), MAX_MANIFEST_ENTRIES)]
-        return [self.write_manifest(chunk, ManifestContent.DATA, self.metadata.default_spec_id) for chunk in chunks]
+        files = [content_file(file, self.metadata, modes) for file in self.added]
+        entries = [Entry.added(file, self.snapshot_id, self.data_sequence_number) for file in files]
+        return self.write_manifests(entries, ManifestContent.DATA, self.metadata.default_spec_id)
 
     def rewrite_manifests(self, live: LiveFiles, removal: Removal) -> tuple[list[Manifest], list[Entry]]:
-        """Rewrite the manifests of `live` that have removed files. Return all remaining manifests, and the entries of the removed files."""
+        """Rewrite the manifests of `live` that contain removed files. Return all manifests to keep, and the removed entries."""
         manifests: list[Manifest] = []
         removed_entries: list[Entry] = []
         for manifest in live.manifests:
             if not manifest.may_have_live_files:
                 continue
             entries = live.entries_of(manifest) if removal.may_affect(manifest) else ()
-            removed_ids = {id(entry) for entry in entries if removal.includes(entry)}
-            if not removed_ids:
+            if not any(removal.includes(entry) for entry in entries):
                 manifests.append(manifest)
                 continue
-            new_entries = [entry.deleted(self.snapshot_id) if id(entry) in removed_ids else entry.existing() for entry in entries]
+            new_entries = [entry.deleted(self.snapshot_id) if removal.includes(entry) else entry.existing() for entry in entries]
             manifests.append(self.write_manifest(new_entries, manifest.content, manifest.spec_id))
             removed_entries += [entry for entry in new_entries if not entry.live]
         return manifests, removed_entries
 
-    def _dangling_deletes(self, live: LiveFiles, removed_paths: frozenset[str]) -> frozenset[str]:
-        """Return the keys of the delete files that apply to no data file after the removal of these."""
-        own_deletes = {key_of_delete(delete) for delete in live.deletes if scope_of(delete) in removed_paths}
-        return frozenset(own_deletes | live.dangling_shared_deletes(removed_paths, self.data_age))
+    def _plan_removal(self, live: LiveFiles, data_paths: frozenset[str], replaced_keys: frozenset[str]) -> Removal:
+        """Return the removal of data files and of delete files that are not needed then. Raises ValueError for an unknown path."""
+        unknown_paths = data_paths - live.by_path(data_paths).keys()
+        if unknown_paths:
+            raise ValueError(f"{min(unknown_paths)} is no data file of {self.metadata.location}")
+        own_keys = {key_of_delete(delete) for delete in live.deletes if scope_of(delete) in data_paths}
+        shared_keys = live.dangling_shared_deletes(data_paths, self.data_sequence_number)
+        return Removal(data_paths, replaced_keys | own_keys | shared_keys)
 
     def _merge_small(self, manifests: list[Manifest]) -> list[Manifest]:
         """Merge small manifests if there are many (`commit.manifest.min-count-to-merge`), the newest first."""

@@ -65,13 +65,10 @@ def _set_updates(
     metadata, name, kind = current.metadata, reference.name, _kind(reference.tag)
     _check_not_main(table, name)
     existing = metadata.refs.get(name)
-    if existing is None:
-        if not create:
-            raise _missing_reference(table, metadata, name, kind)
-    else:
-        if existing.snapshot_ref_type is not kind:
-            advice = "Drop it first, or choose another name."
-            raise PlanError(f"{name} of {table} is a {existing.snapshot_ref_type} and not a {kind}. {advice}")
+    if existing is None and not create:
+        raise _missing_reference(table, metadata, name, kind)
+    if existing is not None:
+        _check_kind(table, name, existing, kind, "Drop it first, or choose another name.")
         if if_not_exists:
             return ()
         if not replace:
@@ -103,13 +100,11 @@ def _drop_updates(table: str, name: str, kind: SnapshotRefType, if_exists: bool,
     """Return the update that drops a reference. Raises as `Branches.drop` states."""
     _check_not_main(table, name)
     existing = current.metadata.refs.get(name)
+    if existing is None and if_exists:
+        return ()
     if existing is None:
-        if if_exists:
-            return ()
         raise _missing_reference(table, current.metadata, name, kind)
-    existing_kind = existing.snapshot_ref_type
-    if existing_kind is not kind:
-        raise PlanError(f"{name} of {table} is a {existing_kind} and not a {kind}. Write DROP {existing_kind.upper()} {name}.")
+    _check_kind(table, name, existing, kind, f"Write DROP {existing.snapshot_ref_type.upper()} {name}.")
     return (RemoveSnapshotRefUpdate(ref_name=name),)
 
 
@@ -123,7 +118,7 @@ def _fast_forward(table: str, metadata: TableMetadata, branch: str, to: str) -> 
     if head is None:
         return None, target_id
     by_id = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
-    if head.snapshot_id != target_id and all(ancestor.snapshot_id != head.snapshot_id for ancestor in ancestors(by_id, target_id)):
+    if head.snapshot_id not in {target_id, *(ancestor.snapshot_id for ancestor in ancestors(by_id, target_id))}:
         advice = f"MERGE or INSERT the rows of {to} into it, or set it there with CALL system.set_current_snapshot."
         raise PlanError(f"The branch {branch} of {table} has snapshots that {to} does not come from: it cannot be forwarded. {advice}")
     return head.snapshot_id, target_id
@@ -141,6 +136,11 @@ def find_reference(table: str, metadata: TableMetadata, name: str) -> SnapshotRe
 
 def _kind(is_tag: bool) -> SnapshotRefType:
     return SnapshotRefType.TAG if is_tag else SnapshotRefType.BRANCH
+
+
+def _check_kind(table: str, name: str, existing: SnapshotRef, kind: SnapshotRefType, advice: str) -> None:
+    if existing.snapshot_ref_type is not kind:
+        raise PlanError(f"{name} of {table} is a {existing.snapshot_ref_type} and not a {kind}. {advice}")
 
 
 def _check_not_main(table: str, name: str) -> None:

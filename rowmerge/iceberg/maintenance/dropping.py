@@ -43,22 +43,25 @@ def finish_drop(storage: Storage, table: str, delete: Deletion) -> None:
     """Delete what a dropped table left in the folder, if the newest version is that of a drop.
 
     Others may create a table meanwhile. All of its files are younger than the version of the drop, as `Table.create` verifies, so none of
-    them is deleted.
-    Raises CorruptLog, StorageError.
+    them is deleted. Raises CorruptLog, StorageError.
     """
     if not marked_versions(storage, FORMAT):
         return
     folder = MetadataFolder(storage, table)
     objects = storage.list()
-    metadata_files = [(version, file) for file in objects if (version := _version_of(file)) is not None]
-    newest = max((version for version, _ in metadata_files), default=None)
+    times = {version: file.modified for file in objects if (version := _version_of(file)) is not None}
+    newest = max(times, default=None)
     if newest is None or newest not in marked_versions(storage, FORMAT) or not _is_drop(folder, newest):
         return
-    dropped_at = dict(metadata_files)[newest].modified
-    content = _content_paths(storage, objects, _needed_keys(storage, folder, newest - 1), dropped_at)
-    # The oldest metadata goes first, as `DirectoryOperations` relies on.
-    old_metadata = sorted((version, file.path) for version, file in metadata_files if version < newest)
-    delete(storage, [content, *([folder.absolute(path)] for _, path in old_metadata)], Origin.LISTED)
+    content_paths = _content_paths(storage, objects, _needed_keys(storage, folder, newest - 1), times[newest])
+    groups = [content_paths, *([folder.absolute(path)] for path in _metadata_paths_before(objects, newest))]
+    delete(storage, groups, Origin.LISTED)
+
+
+def _metadata_paths_before(objects: list[StoredObject], newest: int) -> list[str]:
+    """Return the metadata files of older versions, oldest first: `DirectoryOperations` relies on their deletion in this order."""
+    metadata_files = ((_version_of(file), file.path) for file in objects)
+    return [path for _, path in sorted((version, path) for version, path in metadata_files if version is not None and version < newest)]
 
 
 def _is_drop(folder: MetadataFolder, version: int) -> bool:
@@ -75,10 +78,8 @@ def _version_of(file: StoredObject) -> int | None:
 
 
 def _content_paths(storage: Storage, objects: list[StoredObject], needed: set[str], dropped_at: int) -> list[str]:
-    """Return the files other than metadata that are older than the drop or that the dropped table needs. Paths are absolute.
-
-    Tables in folders below stay. If the folder has a table of another format, its files are older, too. So age decides nothing then.
-    """
+    """Return the files other than metadata, without those of inner tables, that are older than the drop or that the table needs."""
+    # Files of a table of another format may be as old, so their age decides nothing.
     older_than = 0 if has_other_table(storage, objects, FORMAT) else dropped_at
     excluded = (f"{_LOG}/", f"{MARKERS}/", HINT, *inner_tables(objects))
     files = [file for file in objects if _version_of(file) is None and not file.path.startswith(excluded)]

@@ -53,22 +53,19 @@ def check_collectable(table: str, metadata: TableMetadata) -> None:
 
 
 def expiry_updates(table: str, metadata: TableMetadata, options: ExpiryOptions, now: int) -> tuple[TableUpdate, ...]:
-    """Return the updates that expire references and snapshots, none if all stay. `now` in milliseconds since the epoch.
-
-    Raises PlanError for a requested snapshot that a branch or tag names, VersionNotFound for one that does not exist.
-    """
+    """Return the updates that expire refs and snapshots (`now` in ms). Raises PlanError, VersionNotFound for a requested snapshot."""
     retention = Retention.of(metadata.properties, options, now)
     by_id = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
     refs = {name: ref for name, ref in metadata.refs.items() if name == MAIN or _is_young(ref, by_id, retention)}
     retained_ids = {metadata.current_snapshot_id, *_retained_ids(refs, by_id, retention)}
     _check_requested(table, options.snapshot_ids, by_id, refs)
+    ref_updates = [RemoveSnapshotRefUpdate(ref_name=name) for name in metadata.refs if name not in refs]
     expired_ids = [id_ for id_ in by_id if id_ not in retained_ids or id_ in options.snapshot_ids]
-    updates: list[TableUpdate] = [RemoveSnapshotRefUpdate(ref_name=name) for name in metadata.refs if name not in refs]
-    if expired_ids:
-        with_statistics = {file.snapshot_id for file in metadata.partition_statistics}
-        updates += [RemovePartitionStatisticsUpdate(snapshot_id=id_) for id_ in expired_ids if id_ in with_statistics]
-        updates.append(RemoveSnapshotsUpdate(snapshot_ids=expired_ids))
-    return tuple(updates)
+    if not expired_ids:
+        return tuple(ref_updates)
+    statistics_ids = {file.snapshot_id for file in metadata.partition_statistics}
+    statistics_updates = [RemovePartitionStatisticsUpdate(snapshot_id=id_) for id_ in expired_ids if id_ in statistics_ids]
+    return (*ref_updates, *statistics_updates, RemoveSnapshotsUpdate(snapshot_ids=expired_ids))
 
 
 def _check_requested(table: str, requested_ids: Iterable[int], by_id: Collection[int], refs: Mapping[str, SnapshotRef]) -> None:
@@ -86,18 +83,18 @@ def _is_young(ref: SnapshotRef, by_id: Mapping[int, IcebergVersion], retention: 
 
 
 def _retained_ids(refs: Mapping[str, SnapshotRef], by_id: Mapping[int, IcebergVersion], retention: Retention) -> set[int]:
-    """Return the snapshots that branches and tags retain, and the young ones that none of them reaches."""
-    retained: set[int] = set()
-    reached: set[int] = set()
+    """Return the snapshots that branches and tags retain, and the young ones that are no ancestors of a branch."""
+    retained_ids: set[int] = set()
+    referenced_ids: set[int] = set()
     for ref in refs.values():
+        referenced_ids.add(ref.snapshot_id)
         if ref.snapshot_ref_type is SnapshotRefType.TAG:
-            retained.add(ref.snapshot_id)
-            reached.add(ref.snapshot_id)
-        else:
-            retained.update(_retained_by_branch(ref, by_id, retention))
-            reached.update(snapshot.snapshot_id for snapshot in ancestors(by_id, ref.snapshot_id))
-    unreached = (snapshot for id_, snapshot in by_id.items() if id_ not in reached)
-    return retained | {snapshot.snapshot_id for snapshot in unreached if snapshot.timestamp_ms >= retention.older_than}
+            retained_ids.add(ref.snapshot_id)
+            continue
+        retained_ids.update(_retained_by_branch(ref, by_id, retention))
+        referenced_ids.update(snapshot.snapshot_id for snapshot in ancestors(by_id, ref.snapshot_id))
+    unreferenced = (snapshot for id_, snapshot in by_id.items() if id_ not in referenced_ids)
+    return retained_ids | {snapshot.snapshot_id for snapshot in unreferenced if snapshot.timestamp_ms >= retention.older_than}
 
 
 def _retained_by_branch(ref: SnapshotRef, by_id: Mapping[int, IcebergVersion], retention: Retention) -> Iterator[int]:

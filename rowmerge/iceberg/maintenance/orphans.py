@@ -26,13 +26,14 @@ def find_orphans(
     """
     metadata_files = (current.path, *(entry.metadata_file for entry in current.metadata.metadata_log))
     needed_paths, names_elsewhere = _split_by_location(location, {*needed, *(file_key(path) for path in metadata_files if path)})
-    excluded, partition_prefixes = inner_tables(objects), _partition_prefixes(current.metadata)
-    old_paths = [file.path for file in objects if file.modified < older_than and file.path != HINT]
-    own_paths = [path for path in old_paths if not path.startswith(excluded) and not _is_hidden(path, partition_prefixes)]
-    unneeded_paths = [path for path in own_paths if path not in needed_paths and posixpath.basename(path) not in names_elsewhere]
-    orphans = [path for path in unneeded_paths if not _is_newer_metadata(path, current)]
-    checksums = {file.path for file in objects if file.path.endswith(".crc")}
-    orphans += [checksum for path in orphans if (checksum := checksum_of(path)) in checksums]
+    inner_prefixes, partition_prefixes = inner_tables(objects), _partition_prefixes(current.metadata)
+    orphans = []
+    for path in [file.path for file in objects if file.modified < older_than and file.path != HINT]:
+        is_needed = path in needed_paths or posixpath.basename(path) in names_elsewhere or _is_newer_metadata(path, current)
+        if not (is_needed or path.startswith(inner_prefixes) or _is_hidden(path, partition_prefixes)):
+            orphans.append(path)
+    listed_paths = {file.path for file in objects}
+    orphans += [checksum for checksum in map(checksum_of, orphans) if checksum in listed_paths]
     # The oldest metadata goes first: a writer that sleeps on it must not find the next one gone and its own still there.
     return sorted(orphans, key=lambda path: (_version_or_first(path), path))
 
@@ -51,15 +52,17 @@ def with_checksums(paths: Sequence[str]) -> list[str]:
 def _split_by_location(location: str, paths: Collection[str]) -> tuple[set[str], set[str]]:
     """Return the relative paths of the files below the location, and the names of all others."""
     root = file_key(location)
-    inside, names_elsewhere = set(), set()
+    relative_paths, names_elsewhere = set(), set()
     for path in paths:
         if path.startswith(f"{root}/"):
-            inside.add(posixpath.normpath(path[len(root) + 1 :]))
-        elif (real := _path_through_links(location, path)) is not None:
-            inside.add(real)
+            relative_path: str | None = posixpath.normpath(path[len(root) + 1 :])
         else:
+            relative_path = _path_through_links(location, path)
+        if relative_path is None:
             names_elsewhere.add(posixpath.basename(path))
-    return inside, names_elsewhere
+        else:
+            relative_paths.add(relative_path)
+    return relative_paths, names_elsewhere
 
 
 def _path_through_links(location: str, path: str) -> str | None:

@@ -12,7 +12,7 @@ from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Snapshot as IcebergVersion
 
 from rowmerge.errors import CorruptLog
-from rowmerge.iceberg.manifests.content import Content, Entry, Manifest
+from rowmerge.iceberg.manifests.content import Entry, Manifest
 from rowmerge.iceberg.manifests.manifest_files import read_manifest, read_manifest_list, read_manifests
 from rowmerge.iceberg.metadata.locations import plain_path
 from rowmerge.storage.store import Storage
@@ -26,19 +26,13 @@ _S3_SCHEME = re.compile(r"^s3[an]://")
 class FileKind(Enum):
     """Kinds of files in the order of their deletion: a file goes after the files that it names."""
 
+    # The first three have the names of `Content`.
     DATA = "data file"
     POSITION_DELETES = "position-delete file"
     EQUALITY_DELETES = "equality-delete file"
     MANIFEST = "manifest"
     MANIFEST_LIST = "manifest list"
     STATISTICS = "statistics file"
-
-
-_KINDS = {
-    Content.DATA: FileKind.DATA,
-    Content.POSITION_DELETES: FileKind.POSITION_DELETES,
-    Content.EQUALITY_DELETES: FileKind.EQUALITY_DELETES,
-}
 
 
 def file_key(path: str) -> str:
@@ -55,10 +49,7 @@ def needed_files(storage: Storage, metadata: TableMetadata, snapshots: Sequence[
 
 
 def only_expired(storage: Storage, before: TableMetadata, after: TableMetadata) -> dict[str, FileKind]:
-    """Return the files that snapshots of `before` need and no snapshot of `after` needs, by `file_key`.
-
-    Files that an expired snapshot lacks were deleted before. Raises as `needed_files` does.
-    """
+    """Return the files that snapshots of `before` need, and none of `after`, by `file_key`. Raises as `needed_files` does."""
     remaining_ids = {snapshot.snapshot_id for snapshot in after.snapshots}
     expired = [snapshot for snapshot in before.snapshots if snapshot.snapshot_id not in remaining_ids]
     files = _without(_manifest_lists(expired) | _statistics(before), _manifest_lists(after.snapshots))
@@ -70,6 +61,7 @@ def only_expired(storage: Storage, before: TableMetadata, after: TableMetadata) 
 def _only_expired_content(storage: Storage, expired: Sequence[IcebergVersion], remaining: Sequence[IcebergVersion]) -> dict[str, FileKind]:
     """Return the manifests, data files and delete files that only expired snapshots need."""
     remaining_manifests = _manifests(storage, remaining)
+    # Files that an expired snapshot lacks were deleted before.
     manifests = _without(_manifests(storage, expired, lenient=True), remaining_manifests)
     files = _content_files(storage, manifests.values(), lenient=True)
     if files:
@@ -106,7 +98,7 @@ def _content_files(storage: Storage, manifests: Iterable[Manifest], *, lenient: 
     for start in range(0, len(unread), _BATCH):
         batch = unread[start : start + _BATCH]
         for entries in _read_leniently(storage, batch) if lenient else read_manifests(storage, batch):
-            files |= {file_key(entry.file.path): _KINDS[entry.file.content] for entry in entries if entry.live}
+            files |= {file_key(entry.file.path): FileKind[entry.file.content.name] for entry in entries if entry.live}
     return files
 
 

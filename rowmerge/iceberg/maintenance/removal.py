@@ -17,13 +17,13 @@ def delete_dropped_files(storage: Storage, dropped: CurrentMetadata) -> None:
     """Delete the files that the metadata of a dropped table names, data first and metadata last.
 
     Files outside the table's places stay, such as files that `add_files` registered or the files of a shallow clone's source. So do files
-    that the metadata does not name, and all files of a table with `gc.enabled` = false.
-    Raises CorruptLog for metadata that cannot be read, StorageError.
+    that the metadata does not name, and all files of a table with `gc.enabled` = false. Raises CorruptLog, StorageError.
     """
     properties = dropped.metadata.properties
     if properties.get(GC_ENABLED, "true").strip().lower() == "false":
         return
-    groups = [with_checksums(sorted(map(plain_path, set(group)))) for group in _named_files(storage, dropped)]
+    named_files = _named_files(storage, dropped)
+    groups = [with_checksums(sorted(plain_path(path) for path in set(paths))) for paths in named_files]
     delete_files(storage, groups, Origin.NAMED, locations=file_locations(properties))
     storage.remove_folders()
 

@@ -20,7 +20,14 @@ from rowmerge.iceberg.catalogs.metadata_folder import CurrentMetadata
 from rowmerge.iceberg.catalogs.operations import TableOperations
 from rowmerge.iceberg.commits.metadata_commit import commit_updates
 from rowmerge.iceberg.commits.snapshot_entry import new_snapshot
-from rowmerge.iceberg.commits.snapshot_files import MAX_MANIFEST_ENTRIES, Place, Removal, SnapshotFiles, WrittenSnapshot, manifests_by_spec
+from rowmerge.iceberg.commits.snapshot_files import (
+    MAX_MANIFEST_ENTRIES,
+    Removal,
+    SnapshotFiles,
+    SnapshotNumbers,
+    WrittenSnapshot,
+    manifests_by_spec,
+)
 from rowmerge.iceberg.manifests.content import Content, ContentFile, Entry, Manifest
 from rowmerge.iceberg.manifests.manifest_files import read_manifest_list, read_manifests
 from rowmerge.iceberg.metadata.locations import plain_path
@@ -45,8 +52,8 @@ class Rewriting(ABC):
     _files: SnapshotFiles | None = field(default=None, init=False)
 
     @abstractmethod
-    def write(self, files: SnapshotFiles, parent: IcebergVersion, place: Place) -> WrittenSnapshot | None:
-        """Write the files of the snapshot that follows `parent`. Return None if there is nothing to rewrite."""
+    def write(self, files: SnapshotFiles, parent: IcebergVersion, numbers: SnapshotNumbers) -> WrittenSnapshot | None:
+        """Write the snapshot that follows `parent`, and set `done`. Return None if there is nothing to rewrite."""
 
     def commit(self) -> None:
         """Commit the rewriting. Raises MetadataChanged, CommitStateUnknown, UnsupportedTableFeature, CorruptLog, StorageError."""
@@ -67,7 +74,7 @@ class Rewriting(ABC):
             return ()
         snapshot_id = uuid.uuid4().int >> 65
         self._files = SnapshotFiles(self.operations.storage, metadata, snapshot_id, ())
-        written = self.write(self._files, parent, Place.after(metadata, parent))
+        written = self.write(self._files, parent, SnapshotNumbers.after(metadata, parent))
         if written is None:
             return ()
         metrics = dict(zip(self.metrics, (self.done.rewritten, self.done.added), strict=True))
@@ -88,80 +95,72 @@ class ManifestRewriting(Rewriting):
     metrics = ("numManifestsReplaced", "numManifestsCreated")
     done: RewrittenManifests = field(default_factory=RewrittenManifests, init=False)
 
-    def write(self, files: SnapshotFiles, parent: IcebergVersion, place: Place) -> WrittenSnapshot | None:
-        """Write the manifests of each partition spec anew, except a single one of at most the target size."""
+    def write(self, files: SnapshotFiles, parent: IcebergVersion, numbers: SnapshotNumbers) -> WrittenSnapshot | None:
+        """Rewrite the manifests of each partition spec, except a single manifest of at most the target size. Set `done`."""
         target_size = max(1, files.target_manifest_size)
-        remaining: list[Manifest] = []
+        unchanged: list[Manifest] = []
         added: list[Manifest] = []
-        rewritten = 0
-        for group in manifests_by_spec(read_manifest_list(files.storage, parent.manifest_list)):
-            manifest_count = math.ceil(sum(manifest.length for manifest in group) / target_size)
-            if len(group) == 1 and manifest_count == 1:
-                remaining += group
+        manifests = read_manifest_list(files.storage, parent.manifest_list)
+        for group in manifests_by_spec(manifests):
+            new_count = math.ceil(sum(manifest.length for manifest in group) / target_size)
+            if len(group) == 1 and new_count == 1:
+                unchanged += group
             else:
-                rewritten += len(group)
-                added += _rewrite_group(files, group, manifest_count)
-        self.done = RewrittenManifests(rewritten, len(added))
-        return files.write_list([*added, *remaining], (), place) if rewritten else None
+                added += _rewrite_group(files, group, new_count)
+        rewritten_count = len(manifests) - len(unchanged)
+        self.done = RewrittenManifests(rewritten_count, len(added))
+        return files.put_snapshot([*added, *unchanged], (), numbers) if rewritten_count else None
 
 
 @dataclass
 class DeleteRewriting(Rewriting):
-    """Writes one position-delete file for each data file that has several, or that shares one with other data files.
-
-    Position deletes that apply to no data file are removed.
-    """
+    """Writes one position-delete file for each data file that has several or a shared one. Removes those without a data file."""
 
     operation = "REWRITE POSITION DELETES"
     metrics = ("numDeleteFilesRemoved", "numDeleteFilesAdded")
     done: RewrittenDeletes = field(default_factory=RewrittenDeletes, init=False)
 
-    def write(self, files: SnapshotFiles, parent: IcebergVersion, place: Place) -> WrittenSnapshot | None:
-        """Replace the position deletes, except those that are already the only ones of one data file."""
+    def write(self, files: SnapshotFiles, parent: IcebergVersion, numbers: SnapshotNumbers) -> WrittenSnapshot | None:
+        """Replace the position deletes that are not yet the only ones of one data file. Set `done`."""
         live = live_files(files.storage, parent, unpartitioned_spec_ids(files.metadata))
-        deletes = [delete for delete in live.deletes if delete.file.content is Content.POSITION_DELETES]
-        position_deletes = {key_of_delete(delete): delete.file for delete in deletes}
         self.done = RewrittenDeletes()
-        if not position_deletes:
-            return None
-        final_keys, deletions = _plan_rewriting(live)
-        removed = {key: file for key, file in position_deletes.items() if key not in final_keys}
-        if not removed:
+        replaced, deletions = _plan_rewriting(live)
+        if not replaced:
             return None
         added = [file for file in files.delete_files.write(deletions) if file is not None]
-        self.done = RewrittenDeletes(len(removed), len(added), _total_size(removed.values()), _total_size(added))
-        remaining_manifests, removed_entries = files.rewrite_manifests(live, Removal(frozenset(), frozenset(removed)))
+        self.done = RewrittenDeletes(len(replaced), len(added), _total_size(replaced.values()), _total_size(added))
+        remaining_manifests, removed_entries = files.rewrite_manifests(live, Removal(frozenset(), frozenset(replaced)))
         new_manifests = files.write_delete_manifests(added)
         entries = [*removed_entries, *files.entries_of(new_manifests)]
-        return files.write_list([*new_manifests, *remaining_manifests], entries, place, [file.path for file in added])
+        return files.put_snapshot([*new_manifests, *remaining_manifests], entries, numbers, [file.path for file in added])
 
 
-def _plan_rewriting(live: LiveFiles) -> tuple[frozenset[str], list[tuple[Entry, Positions]]]:
-    """Return the keys of the delete files that stay, and the deleted rows of each data file that needs a new one.
+def _plan_rewriting(live: LiveFiles) -> tuple[dict[str, ContentFile], list[tuple[Entry, Positions]]]:
+    """Return the delete files to replace, by `key_of_delete`, and the deleted rows of each data file that needs a new delete file.
 
-    A delete file stays if it is about one data file, and no other delete file deletes more rows of it.
+    A delete file stays if it is about one data file, and no other delete file deletes more rows of that data file.
     """
+    deletes = [delete for delete in live.deletes if delete.file.content is Content.POSITION_DELETES]
+    replaced = {key_of_delete(delete): delete.file for delete in deletes}
     entries = [entry for entry in live.data if live.position_deletes_of(entry)]
-    deleted = live.deleted_positions(entries)
-    final_keys: set[str] = set()
+    positions_by_path = live.deleted_positions(entries)
     deletions: list[tuple[Entry, Positions]] = []
     for entry in entries:
-        positions = deleted.get(plain_path(entry.file.path), Positions())
+        positions = positions_by_path.get(plain_path(entry.file.path), Positions())
         own_deletes = [delete for delete in live.position_deletes_of(entry) if scope_of(delete) is not None]
         if len(own_deletes) == 1 and positions == live.positions_in(own_deletes, entry):
-            final_keys.add(key_of_delete(own_deletes[0]))
+            replaced.pop(key_of_delete(own_deletes[0]), None)
         elif positions:
             deletions.append((entry, positions))
-    return frozenset(final_keys), deletions
+    return replaced, deletions
 
 
 def _rewrite_group(files: SnapshotFiles, group: Sequence[Manifest], manifest_count: int) -> list[Manifest]:
-    """Write the live files of manifests of one partition spec to so many new manifests, sorted by partition."""
+    """Write the live files of one partition spec's manifests to `manifest_count` new manifests, sorted by partition."""
     entries = [entry.existing() for entries in read_manifests(files.storage, group) for entry in entries if entry.live]
     entries.sort(key=_partition_order)
-    size = min(MAX_MANIFEST_ENTRIES, math.ceil(len(entries) / manifest_count)) or 1
-    chunks = [entries[start : start + size] for start in range(0, len(entries), size)]
-    return [files.write_manifest(chunk, group[0].content, group[0].spec_id) for chunk in chunks]
+    max_entries = min(MAX_MANIFEST_ENTRIES, math.ceil(len(entries) / manifest_count)) or 1
+    return files.write_manifests(entries, group[0].content, group[0].spec_id, max_entries)
 
 
 def _partition_order(entry: Entry) -> tuple[Any, ...]:

@@ -25,7 +25,8 @@ def check_partitions(metadata: TableMetadata, snapshot: IcebergVersion | None, l
             assert snapshot is not None
             reason = f"the manifest {manifest.path} has the partition spec {manifest.spec_id}, which the table does not have"
             raise CorruptLog(plain_path(snapshot.manifest_list), reason)
-        field_count, entries = field_counts[manifest.spec_id], live.read[state_of(manifest)].entries
+        field_count = field_counts[manifest.spec_id]
+        entries = live.read[state_of(manifest)].entries
         if entries and len(entries[0].file.partition) != field_count:
             reason = f"its files have {len(entries[0].file.partition)} partition values, and its partition spec has {field_count} fields"
             raise CorruptLog(plain_path(manifest.path), reason)
@@ -33,10 +34,10 @@ def check_partitions(metadata: TableMetadata, snapshot: IcebergVersion | None, l
 
 def check_formats(table: str, live: LiveFiles) -> None:
     """Raise UnsupportedTableFeature for data files of another format than Parquet."""
-    others = sorted({entry.file.format.upper() for entry in live.data} - {"PARQUET"})
-    if others:
+    other_formats = sorted({entry.file.format.upper() for entry in live.data} - {"PARQUET"})
+    if other_formats:
         advice = "Rewrite its data files as Parquet in the engine that wrote them."
-        raise UnsupportedTableFeature(table, f"data files of the format {others[0]}", action="read", advice=advice)
+        raise UnsupportedTableFeature(table, f"data files of the format {other_formats[0]}", action="read", advice=advice)
 
 
 def check_uuids(table: str, schema: Schema) -> None:

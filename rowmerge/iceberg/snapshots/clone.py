@@ -40,7 +40,7 @@ def cloned_metadata(table: str, location: str, source: IcebergSnapshot, properti
             "metadata_log": [],
             "statistics": [],
             "partition_statistics": [],
-            **_history_of(source.at),
+            **_history_of(source.iceberg_version),
         }
     )
 

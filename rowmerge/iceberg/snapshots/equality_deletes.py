@@ -20,18 +20,16 @@ _REWRITE = "Rewrite the table's data files in the engine that wrote the deletes.
 
 
 def find_equality_deletes(table: str, live: LiveFiles, paths: Sequence[str], schemas: Sequence[Schema]) -> tuple[EqualityDeletes, ...]:
-    """Return the equality deletes that apply to these data files, grouped by data files with the same deletes.
-
-    `schemas`: the table's schemas, newest first. Raises UnsupportedTableFeature.
-    """
+    """Return the equality deletes of data files, grouped by files. `schemas`: newest first. Raises UnsupportedTableFeature."""
     paths_by_deletes: dict[_Deletes, list[str]] = defaultdict(list)
     for path, entry in live.by_path(paths).items():
         for deletes in _group_by_columns(table, live.equality_deletes_of(entry)):
             paths_by_deletes[deletes].append(path)
-    columns = {ids: Struct(tuple(_field_of(table, id_, schemas) for id_ in ids)) for ids, _ in paths_by_deletes}
-    return tuple(
-        EqualityDeletes(columns[ids], tuple(sorted(deletes)), tuple(data_paths)) for (ids, deletes), data_paths in paths_by_deletes.items()
-    )
+    equality_deletes = []
+    for (field_ids, delete_paths), data_paths in paths_by_deletes.items():
+        columns = Struct(tuple(_field_of(table, field_id, schemas) for field_id in field_ids))
+        equality_deletes.append(EqualityDeletes(columns, tuple(sorted(delete_paths)), tuple(data_paths)))
+    return tuple(equality_deletes)
 
 
 def _group_by_columns(table: str, deletes: Sequence[Entry]) -> list[_Deletes]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +20,7 @@ from rowmerge.iceberg.metadata.locations import plain_path
 from rowmerge.iceberg.metadata.partition_values import partition_value_name, partition_value_type
 from rowmerge.iceberg.snapshots.live_files import LiveFiles, ManifestFiles
 from rowmerge.parquet.uuids import uuid_texts
-from rowmerge.table.metadata.schema import Decimal, Field, Primitive, Struct, arrow_type
+from rowmerge.table.metadata.schema import Decimal, Primitive, Struct, arrow_type
 from rowmerge.table.snapshots.files import OF_UUIDS, SOURCE, TRANSFORM, FileListing, file_listing
 
 
@@ -32,35 +32,35 @@ def list_files(
     `partition` has the values of the table's current partition fields, and is null for a file of another spec.
     Raises CorruptLog, StorageError.
     """
-    fields = [field for field in columns if field.name in bound_columns and isinstance(field.type, Primitive | Decimal)]
-    bounds = pa.struct([(field.name, arrow_type(field.type)) for field in fields])
-    null_counts = pa.struct([(field.name, pa.int64()) for field in fields])
-    listing = file_listing(_partition_type(schema, spec), bounds, null_counts)
+    bounded = [field for field in columns if field.name in bound_columns and isinstance(field.type, Primitive | Decimal)]
+    bounds_type = pa.struct([(field.name, arrow_type(field.type)) for field in bounded])
+    null_counts_type = pa.struct([(field.name, pa.int64()) for field in bounded])
+    listing_schema = file_listing(_partition_type(schema, spec), bounds_type, null_counts_type)
     if not entries:
-        return FileListing(listing.empty_table())
+        return FileListing(listing_schema.empty_table())
     manifests = files.data_by_manifest if entries is files.data else [ManifestFiles(tuple(entries))]
-    batches = [_list_manifest(files, manifest, schema, spec, fields, listing) for manifest in manifests]
-    return FileListing(pa.Table.from_batches(batches, schema=listing))
+    bounded_columns = [schema.find_field(field.name) for field in bounded]
+    batches = [_list_manifest(files, manifest, spec, bounded_columns, listing_schema) for manifest in manifests]
+    return FileListing(pa.Table.from_batches(batches, schema=listing_schema))
 
 
 def _list_manifest(
-    files: LiveFiles, manifest: ManifestFiles, schema: Schema, spec: PartitionSpec, bounded: Sequence[Field], listing: pa.Schema
+    files: LiveFiles, manifest: ManifestFiles, spec: PartitionSpec, bounded_columns: Sequence[NestedField], listing_schema: pa.Schema
 ) -> pa.RecordBatch:
-    """Return the files of one manifest as rows of a listing. `bounded`: the columns with bounds."""
+    """Return the files of one manifest as rows of a listing."""
     entries = manifest.entries
-    bounds = [_column_bounds(manifest, schema.find_field(column.name)) for column in bounded]
-    lower, upper, null_counts = zip(*bounds, strict=True) if bounds else ((), (), ())
-    partition = listing.field("partition").type
-    partition_key = ("partition", spec.spec_id, str(partition))
+    bounds = [_column_bounds(manifest, column) for column in bounded_columns]
+    partition_type = listing_schema.field("partition").type
+    partition_key = ("partition", spec.spec_id, str(partition_type))
     arrays = [
         *_derived(manifest, "files", partial(_path_size_records, entries)),
         _deleted_counts(files, entries),
-        _derived(manifest, partition_key, partial(_partition_values, manifest, spec, partition)),
-        _struct_array(lower, listing.field("lower").type, len(entries)),
-        _struct_array(upper, listing.field("upper").type, len(entries)),
-        _struct_array(null_counts, listing.field("nulls").type, len(entries)),
+        _derived(manifest, partition_key, partial(_partition_values, manifest, spec, partition_type)),
+        _struct_array([column.lower for column in bounds], listing_schema.field("lower").type, len(entries)),
+        _struct_array([column.upper for column in bounds], listing_schema.field("upper").type, len(entries)),
+        _struct_array([column.null_counts for column in bounds], listing_schema.field("nulls").type, len(entries)),
     ]
-    return pa.RecordBatch.from_arrays(arrays, schema=listing)
+    return pa.RecordBatch.from_arrays(arrays, schema=listing_schema)
 
 
 def _partition_type(schema: Schema, spec: PartitionSpec) -> pa.StructType:
@@ -108,15 +108,15 @@ def _partition_values(manifest: ManifestFiles, spec: PartitionSpec, type_: pa.St
     entries = manifest.entries
     if not type_.num_fields:
         return _struct_array([], type_, len(entries))
-    nulls = (None,) * type_.num_fields
-    rows = [entry.file.partition if entry.file.spec_id == spec.spec_id else nulls for entry in entries]
-    is_other_spec = pa.array([entry.file.spec_id != spec.spec_id for entry in entries])
+    is_other_spec = [entry.file.spec_id != spec.spec_id for entry in entries]
+    null_partition = (None,) * type_.num_fields
+    partitions = [null_partition if is_other else entry.file.partition for entry, is_other in zip(entries, is_other_spec, strict=True)]
     try:
-        children = [_value_array([row[index] for row in rows], field.type) for index, field in enumerate(type_)]
+        children = [_value_array([values[index] for values in partitions], field.type) for index, field in enumerate(type_)]
     except (ArithmeticError, TypeError, ValueError, pa.ArrowException) as error:
         path = manifest.path or plain_path(entries[0].file.path)
         raise CorruptLog(path, f"a partition value has another type than its field ({error})") from error
-    return pa.StructArray.from_arrays(children, fields=list(type_), mask=is_other_spec)
+    return pa.StructArray.from_arrays(children, fields=list(type_), mask=pa.array(is_other_spec))
 
 
 def _value_array(values: Sequence[Any], type_: pa.DataType) -> pa.Array:
@@ -126,15 +126,21 @@ def _value_array(values: Sequence[Any], type_: pa.DataType) -> pa.Array:
     return pa.array(values, type_)
 
 
-def _column_bounds(manifest: ManifestFiles, column: NestedField) -> tuple[pa.Array, pa.Array, pa.Array]:
-    """Return the lower bounds, upper bounds and null counts of a column."""
+class _ColumnBounds(NamedTuple):
+    """The lower bounds, upper bounds and null counts of one column in several files."""
 
-    def compute() -> tuple[pa.Array, pa.Array, pa.Array]:
+    lower: pa.Array
+    upper: pa.Array
+    null_counts: pa.Array
+
+
+def _column_bounds(manifest: ManifestFiles, column: NestedField) -> _ColumnBounds:
+    def compute() -> _ColumnBounds:
         files = [entry.file for entry in manifest.entries]
         lower, upper = file_bounds(files, column.field_id, column.field_type)
-        return lower, upper, pa.array([file.null_counts.get(column.field_id) for file in files], pa.int64())
+        return _ColumnBounds(lower, upper, pa.array([file.null_counts.get(column.field_id) for file in files], pa.int64()))
 
-    bounds: tuple[pa.Array, pa.Array, pa.Array] = _derived(manifest, ("bounds", column.field_id, str(column.field_type)), compute)
+    bounds: _ColumnBounds = _derived(manifest, ("bounds", column.field_id, str(column.field_type)), compute)
     return bounds
 
 

@@ -90,27 +90,32 @@ class LiveFiles:
         return [delete for delete in candidates if delete.sequence_number > entry.sequence_number]
 
     def deleted_positions(self, entries: Sequence[Entry]) -> dict[str, Positions]:
-        """Return the positions that deletion vectors and position-delete files delete in these data files, by path.
+        """Return the deleted positions of those data files that have any, by path. Raises CorruptLog, MissingDataFile, StorageError."""
+        vectors: dict[str, Entry] = {}
+        delete_files: dict[str, list[Entry]] = {}
+        for entry in entries:
+            deletes = self.position_deletes_of(entry)
+            if deletes and _is_vector(deletes[0]):
+                vectors[plain_path(entry.file.path)] = deletes[0]
+            elif deletes:
+                delete_files[plain_path(entry.file.path)] = deletes
+        positions_in_files = self._positions_in_files(delete_files)
+        return self._positions_in_vectors(vectors) | positions_in_files
 
-        Data files without deleted positions are left out. Raises CorruptLog, MissingDataFile, StorageError.
-        """
-        deletes = {plain_path(entry.file.path): self.position_deletes_of(entry) for entry in entries}
-        vectors = {path: applying[0] for path, applying in deletes.items() if applying and _is_vector(applying[0])}
-        delete_files = {path: applying for path, applying in deletes.items() if applying and path not in vectors}
-        positions = self._positions_in_files(delete_files)
+    def _positions_in_vectors(self, vectors: Mapping[str, Entry]) -> dict[str, Positions]:
+        """Read the deletion vector of each data file."""
         bitmaps = map_concurrently(lambda vector: read_deletion_vector(self.storage, vector.file), list(vectors.values()))
-        in_vectors = {path: bitmap for path, bitmap in zip(vectors, bitmaps, strict=True) if bitmap}
-        return in_vectors | positions
+        return {path: bitmap for path, bitmap in zip(vectors, bitmaps, strict=True) if bitmap}
 
     def _positions_in_files(self, deletes: Mapping[str, Sequence[Entry]]) -> dict[str, Positions]:
-        """Read each position-delete file once, and return the positions of each data file that `deletes` names."""
-        files = {key_of_delete(delete): delete.file for applying in deletes.values() for delete in applying}
+        """Read each position-delete file once, and return the deleted positions of each data file that is a key of `deletes`."""
+        files = {key_of_delete(delete): delete.file for file_deletes in deletes.values() for delete in file_deletes}
         contents = map_concurrently(lambda file: read_position_delete_file(self.storage, file), list(files.values()))
-        by_file = dict(zip(files, contents, strict=True))
+        positions_by_key = dict(zip(files, contents, strict=True))
         positions: dict[str, Positions] = defaultdict(Positions)
-        for path, applying in deletes.items():
-            for delete in applying:
-                positions[path] |= by_file[key_of_delete(delete)].get(path, Positions())
+        for path, file_deletes in deletes.items():
+            for delete in file_deletes:
+                positions[path] |= positions_by_key[key_of_delete(delete)].get(path, Positions())
         return {path: deleted for path, deleted in positions.items() if deleted}
 
     def positions_in(self, deletes: Sequence[Entry], entry: Entry) -> Positions:
@@ -119,40 +124,33 @@ class LiveFiles:
         return live.deleted_positions([entry]).get(plain_path(entry.file.path), Positions())
 
     def deleted_count(self, entry: Entry) -> int:
-        """Return how many rows position deletes delete in a data file. A row that two delete files name counts twice.
-
-        Manifests do not state how many rows of each data file a shared delete file deletes, so such a delete file is read.
-        """
+        """Return how many rows position deletes delete in a data file. A row that two delete files name counts twice."""
         deletes = self.position_deletes_of(entry)
         if all(_is_vector(delete) or scope_of(delete) is not None for delete in deletes):
             return sum(delete.file.records for delete in deletes)
+        # A manifest does not state how many rows of each data file a shared delete file deletes.
         return sum(len(positions) for positions in self.deleted_positions([entry]).values())
 
-    def dangling_shared_deletes(self, removed_paths: Collection[str], data_age: int) -> set[str]:
-        """Return the keys of the delete files about several data files that apply to none after a removal of data files.
+    def dangling_shared_deletes(self, removed_paths: Collection[str], added_sequence_number: int) -> set[str]:
+        """Return the keys of the delete files for several data files that apply to none after data files are removed.
 
-        `data_age`: the sequence number of added rows, UNASSIGNED for that of the new snapshot.
+        `added_sequence_number`: that of added data files, UNASSIGNED if it is that of the new snapshot.
         """
         shared_deletes = [delete for delete in self.deletes if scope_of(delete) is None]
         if not shared_deletes or not removed_paths:
             return set()
-        added_age = _NEWEST if data_age == UNASSIGNED else data_age
+        added = _NEWEST if added_sequence_number == UNASSIGNED else added_sequence_number
+        oldest = _OldestData(added, self._oldest_by_partition(removed_paths), self.unpartitioned)
+        return {key_of_delete(delete) for delete in shared_deletes if not oldest.is_in_scope_of(delete)}
+
+    def _oldest_by_partition(self, removed_paths: Collection[str]) -> dict[_Partition, int]:
+        """Return the lowest sequence number of the data files of each partition, without the removed ones."""
         oldest: dict[_Partition, int] = {}
         for path, entry in zip(self.paths, self.data, strict=True):
             if path not in removed_paths:
                 partition = entry.file.partition_key
                 oldest[partition] = min(oldest.get(partition, _NEWEST), entry.sequence_number)
-        oldest_anywhere = min(added_age, min(oldest.values(), default=_NEWEST))
-
-        def applies(delete: Entry) -> bool:
-            oldest_in_partition = oldest.get(delete.file.partition_key, _NEWEST)
-            if delete.file.content is not Content.EQUALITY_DELETES:
-                return oldest_in_partition <= delete.sequence_number
-            if delete.file.spec_id in self.unpartitioned:
-                return oldest_anywhere < delete.sequence_number
-            return min(added_age, oldest_in_partition) < delete.sequence_number
-
-        return {key_of_delete(delete) for delete in shared_deletes if not applies(delete)}
+        return oldest
 
     @cached_property
     def _entries_by_path(self) -> dict[str, Entry]:
@@ -161,6 +159,28 @@ class LiveFiles:
     @cached_property
     def _deletes_index(self) -> _DeletesIndex:
         return _DeletesIndex.of(self.deletes, self.unpartitioned)
+
+
+@dataclass(frozen=True)
+class _OldestData:
+    """The lowest sequence numbers of data files: of added ones, and of the existing ones of each partition."""
+
+    added: int
+    by_partition: Mapping[_Partition, int]
+    unpartitioned: frozenset[int]
+
+    @cached_property
+    def in_table(self) -> int:
+        return min([self.added, *self.by_partition.values()])
+
+    def is_in_scope_of(self, delete: Entry) -> bool:
+        """Return whether a shared delete file applies to any of the data files. Position deletes never apply to added files."""
+        in_partition = self.by_partition.get(delete.file.partition_key, _NEWEST)
+        if delete.file.content is not Content.EQUALITY_DELETES:
+            return in_partition <= delete.sequence_number
+        if delete.file.spec_id in self.unpartitioned:
+            return self.in_table < delete.sequence_number
+        return min(self.added, in_partition) < delete.sequence_number
 
 
 @dataclass
@@ -177,17 +197,22 @@ class _DeletesIndex:
     def of(cls, deletes: Iterable[Entry], unpartitioned: frozenset[int]) -> _DeletesIndex:
         index = cls()
         for delete in deletes:
-            if delete.file.content is Content.EQUALITY_DELETES:
-                applies_everywhere = delete.file.spec_id in unpartitioned
-                files = index.equality_everywhere if applies_everywhere else index.equality[delete.file.partition_key]
-                files.append(delete)
-            elif (path := scope_of(delete)) is None:
-                index.by_partition[delete.file.partition_key].append(delete)
-            elif _is_vector(delete):
-                index.vectors[path] = delete
+            if delete.file.content is not Content.EQUALITY_DELETES:
+                index._add_position_deletes(delete)
+            elif delete.file.spec_id in unpartitioned:
+                index.equality_everywhere.append(delete)
             else:
-                index.by_file[path].append(delete)
+                index.equality[delete.file.partition_key].append(delete)
         return index
+
+    def _add_position_deletes(self, delete: Entry) -> None:
+        path = scope_of(delete)
+        if path is None:
+            self.by_partition[delete.file.partition_key].append(delete)
+        elif _is_vector(delete):
+            self.vectors[path] = delete
+        else:
+            self.by_file[path].append(delete)
 
 
 def live_files(
@@ -197,20 +222,24 @@ def live_files(
     if snapshot is None:
         return LiveFiles(storage)
     manifests = read_manifest_list(storage, snapshot.manifest_list)
-    shared = {} if before is None else before.read
-    unread = [manifest for manifest in manifests if state_of(manifest) not in shared]
-    contents = zip(unread, read_manifests(storage, unread), strict=True)
-    new = {state_of(manifest): _manifest_files(manifest, entries) for manifest, entries in contents}
-    read = {state_of(manifest): shared.get(state_of(manifest)) or new[state_of(manifest)] for manifest in manifests}
-    data, deletes = (
-        tuple(entry for manifest in manifests if manifest.content is content for entry in read[state_of(manifest)].entries)
-        for content in ManifestContent
-    )
+    read = _files_by_state(storage, manifests, {} if before is None else before.read)
+    entries: dict[ManifestContent, list[Entry]] = defaultdict(list)
+    for manifest in manifests:
+        entries[manifest.content] += read[state_of(manifest)].entries
+    data, deletes = tuple(entries[ManifestContent.DATA]), tuple(entries[ManifestContent.DELETES])
     return LiveFiles(storage, manifests, data, deletes, unpartitioned, read)
 
 
-def _manifest_files(manifest: Manifest, entries: Iterable[Entry]) -> ManifestFiles:
-    return ManifestFiles(tuple(entry for entry in entries if entry.live), plain_path(manifest.path))
+def _files_by_state(
+    storage: Storage, manifests: Sequence[Manifest], shared: Mapping[tuple[object, ...], ManifestFiles]
+) -> dict[tuple[object, ...], ManifestFiles]:
+    """Return the live files of manifests by `state_of`. Read only the manifests that are not in `shared`."""
+    files = {state_of(manifest): shared[state_of(manifest)] for manifest in manifests if state_of(manifest) in shared}
+    unread = [manifest for manifest in manifests if state_of(manifest) not in shared]
+    for manifest, entries in zip(unread, read_manifests(storage, unread), strict=True):
+        live_entries = tuple(entry for entry in entries if entry.live)
+        files[state_of(manifest)] = ManifestFiles(live_entries, plain_path(manifest.path))
+    return files
 
 
 def scope_of(delete: Entry) -> str | None:

@@ -41,7 +41,7 @@ def file_layouts(
     paths_with_ids: list[str] = []
     paths_by_layout: dict[tuple[Struct, tuple[str, ...]], list[str]] = defaultdict(list)
     for (path, entry), schema in zip(entries.items(), schemas, strict=True):
-        if any((field.metadata or {}).get(_ID) for field in schema):
+        if _has_field_ids(schema):
             paths_with_ids.append(path)
             continue
         stored = _stored_columns(columns, schema, names)
@@ -49,9 +49,14 @@ def file_layouts(
         if outside and entry.file.spec_id != spec_id:
             raise UnsupportedTableFeature(table, _WITHOUT_PARTITION_COLUMNS, action="read", advice=_REWRITE)
         paths_by_layout[stored, outside].append(path)
-    mapped = [FileLayout(tuple(paths), stored, False, outside) for (stored, outside), paths in paths_by_layout.items()]
-    with_ids = [FileLayout(tuple(paths_with_ids), ordinary.stored, True, ())] if paths_with_ids or not mapped else []
-    return (*mapped, *with_ids)
+    layouts = [FileLayout(tuple(paths), stored, False, outside) for (stored, outside), paths in paths_by_layout.items()]
+    if paths_with_ids or not layouts:
+        layouts.append(FileLayout(tuple(paths_with_ids), ordinary.stored, True, ()))
+    return tuple(layouts)
+
+
+def _has_field_ids(schema: pa.Schema) -> bool:
+    return any((field.metadata or {}).get(_ID) for field in schema)
 
 
 def _missing_columns(columns: Struct, stored: Struct, schema: pa.Schema, candidates: Collection[str]) -> tuple[str, ...]:
@@ -67,7 +72,8 @@ def _read_schema(storage: Storage, table: str, entry: Entry) -> pa.Schema:
     if schema is not None:
         return schema
     try:
-        schema = pq.read_metadata(pa.BufferReader(_read_footer(storage, path, size))).schema.to_arrow_schema()
+        footer = pa.BufferReader(_read_footer(storage, path, size))
+        schema = pq.read_metadata(footer).schema.to_arrow_schema()
     except FileNotFoundError as error:
         raise MissingDataFile(table, path) from error
     except (OSError, pa.ArrowException) as error:
@@ -79,10 +85,10 @@ def _read_schema(storage: Storage, table: str, entry: Entry) -> pa.Schema:
 
 
 def _read_footer(storage: Storage, path: str, size: int) -> bytes:
-    holder, relative_path = located(storage, path)
-    tail = holder.get_range(relative_path, size - _TAIL, _TAIL)
+    path_storage, relative_path = located(storage, path)
+    tail = path_storage.get_range(relative_path, size - _TAIL, _TAIL)
     length = int.from_bytes(tail[:4], "little") + _TAIL
-    return holder.get_range(relative_path, size - length, length)
+    return path_storage.get_range(relative_path, size - length, length)
 
 
 def _names_by_id(fields: Sequence[MappedField] | NameMapping) -> list[tuple[int, Sequence[str]]]:

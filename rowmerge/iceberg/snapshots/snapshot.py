@@ -52,17 +52,18 @@ class IcebergSnapshot:
         storage: Storage,
         name: str,
         current: CurrentMetadata,
-        at: IcebergVersion | None,
+        iceberg_version: IcebergVersion | None,
         schema: Schema,
         branch: str = MAIN,
         before: LiveFiles | None = None,
     ) -> None:
-        """Open a snapshot. `at`: its entry in the metadata, None for a table without rows. `schema`: its columns.
+        """Open a snapshot. `iceberg_version`: its entry in the metadata, None for a table without rows. `schema`: its columns.
 
         `branch`: the branch, or the tag, that was opened. `before`: the files of another version, if they were read.
         """
         self._storage, self._before = storage, before
-        self.name, self.current, self.at, self.iceberg_schema, self.branch = name, current, at, schema, branch
+        self.name, self.current, self.branch = name, current, branch
+        self.iceberg_version, self.iceberg_schema = iceberg_version, schema
         self._listings: dict[frozenset[str], FileListing] = {}
 
     @property
@@ -71,11 +72,11 @@ class IcebergSnapshot:
 
     @property
     def version(self) -> int:
-        return 0 if self.at is None else self.at.snapshot_id
+        return 0 if self.iceberg_version is None else self.iceberg_version.snapshot_id
 
     @property
     def timestamp(self) -> int:
-        return self.metadata.last_updated_ms if self.at is None else self.at.timestamp_ms
+        return self.metadata.last_updated_ms if self.iceberg_version is None else self.iceberg_version.timestamp_ms
 
     @property
     def identity(self) -> str:
@@ -118,8 +119,8 @@ class IcebergSnapshot:
     def live(self) -> LiveFiles:
         """Read the live data files and delete files. Raises CorruptLog, StorageError."""
         before, self._before = self._before, None
-        live = live_files(self._storage, self.at, unpartitioned_spec_ids(self.metadata), before)
-        check_partitions(self.metadata, self.at, live)
+        live = live_files(self._storage, self.iceberg_version, unpartitioned_spec_ids(self.metadata), before)
+        check_partitions(self.metadata, self.iceberg_version, live)
         return live
 
     @property

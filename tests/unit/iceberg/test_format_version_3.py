@@ -51,7 +51,7 @@ def test_a_data_file_has_one_vector_which_is_replaced_in_the_commit_that_brings_
     assert deletes(lake) == [("PUFFIN", 1), ("PUFFIN", 1)] and len(vectors) == 1
     lake.delete(1)
     assert deletes(lake) == [("PUFFIN", 1), ("PUFFIN", 2)]
-    summary = lake.table.snapshot().at.summary.additional_properties  # type: ignore[union-attr]
+    summary = lake.table.snapshot().iceberg_version.summary.additional_properties  # type: ignore[union-attr]
     assert (summary["added-dvs"], summary["removed-dvs"], summary["total-delete-files"]) == ("1", "1", "2")
     lake.delete(11, 12)
     assert deletes(lake) == [("PUFFIN", 2)]
@@ -109,7 +109,7 @@ def test_ids_stay_where_manifests_are_written_anew(lake: Lake, merge: bool) -> N
     found = row_ids(lake)
     assert {id_: row for id_, row in found.items() if id_ < 10} == {id_: row for id_, row in before.items() if id_ < 10}
     assert found[20] not in before.values() and len(found) == 4
-    data = [m for m in read_manifest_list(lake.storage, lake.table.snapshot().at.manifest_list) if m.content == Content.DATA]  # type: ignore[union-attr]
+    data = [m for m in read_manifest_list(lake.storage, lake.table.snapshot().iceberg_version.manifest_list) if m.content == Content.DATA]  # type: ignore[union-attr]
     assert len(data) == 1 and data[0].first_row_id is not None
 
 

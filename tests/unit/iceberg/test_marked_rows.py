@@ -9,7 +9,7 @@ from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
 from pyiceberg.table.metadata import new_table_metadata
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 
-from rowmerge.iceberg.commits.snapshot_files import Place, SnapshotFiles
+from rowmerge.iceberg.commits.snapshot_files import SnapshotFiles, SnapshotNumbers
 from rowmerge.iceberg.deletes.position_deletes import write_position_deletes
 from rowmerge.iceberg.manifests.content import ContentFile, Entry, ManifestContent, Status
 from rowmerge.iceberg.manifests.manifest_files import read_manifest, read_manifest_list, read_manifests, write_manifest, write_manifest_list
@@ -57,7 +57,7 @@ def test_each_data_file_has_one_delete_file_and_an_emptied_one_leaves(storage: S
     live = live_of(storage, files, [known])
     snapshot = SnapshotFiles(storage, METADATA, 78, ())
     deleted = {paths[0]: Positions([3]), paths[1]: Positions([1, 2]), paths[2]: Positions([4]), paths[3]: Positions(range(10))}
-    made = snapshot.write_snapshot(live, [], deleted, Place(77, 2))
+    made = snapshot.write_snapshot(live, [], deleted, SnapshotNumbers(77, 2))
     entries = [entry for manifest in read_manifest_list(storage, made.manifest_list) for entry in read_manifest(storage, manifest)]
     there = LiveFiles(
         storage,
@@ -75,7 +75,7 @@ def test_an_attempt_after_another_uses_the_delete_files_that_are_there(storage: 
     live = live_of(storage, files, [])
     snapshot = SnapshotFiles(storage, METADATA, 78, ())
     deleted = {path: Positions([3]) for path in live.paths}
-    first, second = (snapshot.write_snapshot(live, [], deleted, Place(77, number)) for number in (2, 3))
+    first, second = (snapshot.write_snapshot(live, [], deleted, SnapshotNumbers(77, number)) for number in (2, 3))
     assert {entry.file.path for entry in first.entries} == {entry.file.path for entry in second.entries}
     snapshot.discard()
     assert [stored.path for stored in storage.list("data")] == sorted(file.path[len(storage.location) + 1 :] for file in files)

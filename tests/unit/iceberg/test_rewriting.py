@@ -161,7 +161,7 @@ def test_equality_deletes_that_come_meanwhile_apply_to_moved_rows_and_older_ones
     lake.add_deletes(lake.equality_deletes(11))
     committed(lake.table.commit(base, change))
     (data,) = live(lake).data
-    assert data.sequence_number == base.at.sequence_number
+    assert data.sequence_number == base.iceberg_version.sequence_number
     assert len(live(lake).equality_deletes_of(data)) == 1
     assert read_with_duckdb_iceberg(lake.table.location, "id")["id"].to_pylist() == [0, 1, 2, 10, 12, 20, 21, 22]
     committed(lake.table.commit(lake.table.snapshot(), moved(lake)))
