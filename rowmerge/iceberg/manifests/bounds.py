@@ -41,7 +41,6 @@ def _nanos_to_micros(rows: _Array) -> _Array:
     return micros
 
 
-_LONG = {8: _decode_as("<i8")}
 _FIXED_WIDTH: Mapping[type[t.IcebergType], tuple[pa.DataType, Mapping[int, Decode]]] = {
     t.BooleanType: (pa.bool_(), {1: lambda rows: rows.ravel() != 0}),
     t.IntegerType: (pa.int32(), {4: _decode_as("<i4")}),
@@ -50,7 +49,7 @@ _FIXED_WIDTH: Mapping[type[t.IcebergType], tuple[pa.DataType, Mapping[int, Decod
     t.DoubleType: (pa.float64(), {4: _decode_as("<f4"), 8: _decode_as("<f8")}),
     t.DateType: (pa.date32(), {4: _decode_as("<i4")}),
     t.TimestampType: (_NAIVE, {4: _days_to_micros, 8: _decode_as("<i8")}),
-    t.TimestamptzType: (_ZONED, _LONG),
+    t.TimestamptzType: (_ZONED, {8: _decode_as("<i8")}),
     t.TimestampNanoType: (_NAIVE, {8: _nanos_to_micros}),
     t.TimestamptzNanoType: (_ZONED, {8: _nanos_to_micros}),
 }

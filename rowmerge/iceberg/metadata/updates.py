@@ -46,15 +46,14 @@ def apply_updates(base: TableMetadata, updates: Sequence[TableUpdate], *, locati
 
     Raises ValueError for an update that does not fit, ConfigurationError for an invalid length of the metadata log in the properties.
     """
-    other_updates = tuple(update for update in updates if not _is_upgrade(update))
-    is_upgraded = len(other_updates) < len(updates)
-    if is_upgraded and base.format_version < ROW_LINEAGE:
-        base = _upgrade_to_v3(base)
-    if is_upgraded and not other_updates:
-        return base
+    pyiceberg_updates = tuple(update for update in updates if not _is_upgrade(update))
+    if len(pyiceberg_updates) < len(updates):
+        base = base if base.format_version >= ROW_LINEAGE else _upgrade_to_v3(base)
+        if not pyiceberg_updates:
+            return base
     shared = base.model_copy(update={name: _SharedEntries(getattr(base, name)) for name in _HISTORIES})
     try:
-        return update_table_metadata(shared, other_updates, metadata_location=location)
+        return update_table_metadata(shared, pyiceberg_updates, metadata_location=location)
     except ValueError:
         whole_number(base.properties, PREVIOUS_VERSIONS, 100)  # raises ConfigurationError if another engine wrote an invalid value
         raise
@@ -107,5 +106,5 @@ def metadata_files_to_delete(before: TableMetadata, after: TableMetadata) -> lis
     logged_paths = {plain_path(entry.metadata_file) for entry in after.metadata_log}
     root = f"{plain_path(after.location)}/"
     old_paths = [plain_path(entry.metadata_file) for entry in before.metadata_log]
-    left = [path for path in old_paths if path not in logged_paths and path.startswith(root)]
-    return [path for path in left if _METADATA_FILE.fullmatch(path.removeprefix(root))]
+    removed_paths = [path for path in old_paths if path not in logged_paths and path.startswith(root)]
+    return [path for path in removed_paths if _METADATA_FILE.fullmatch(path.removeprefix(root))]
