@@ -32,17 +32,18 @@ def transaction_of(key: IdempotencyKey) -> tuple[str, int]:
     return application, version
 
 
-def key_from_settings(spark: SparkSession) -> IdempotencyKey | None:
-    """Return the key in Delta's settings of the Spark session, or None. With Delta's setting for it, unset the version.
+def take_key_from_settings(spark: SparkSession) -> IdempotencyKey | None:
+    """Return the key in Delta's settings of the Spark session, or None. Unset the version afterwards if Delta's autoReset is on.
 
     Raises ConfigurationError if only one of the two settings is set, or the version is no number.
     """
-    application, version = spark.conf.get(APPLICATION, None), spark.conf.get(VERSION, None)
+    application = spark.conf.get(APPLICATION, None)
+    version = spark.conf.get(VERSION, None)
     if application is None and version is None:
         return None
     if application is None or version is None:
-        missing = APPLICATION if application is None else VERSION
-        raise ConfigurationError(f"{missing} is not set, and the other one of the two is. Set both, or neither.")
+        missing_key = APPLICATION if application is None else VERSION
+        raise ConfigurationError(f"{missing_key} is not set, and the other one of the two is. Set both, or neither.")
     if not re.fullmatch(r"\s*\d+\s*", version):
         raise ConfigurationError(f"{VERSION} is {version!r}. Set it to a whole number, 0 or more.")
     if str(spark.conf.get(_AUTO_RESET, "false")).strip().lower() == "true":

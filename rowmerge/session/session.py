@@ -18,7 +18,7 @@ from rowmerge.commands.functions import CreateFunction, DescribeFunction, DropFu
 from rowmerge.commands.maintenance import DropReference, Optimize, Reorg, Restore, SetReference, Vacuum
 from rowmerge.commands.names import TableName
 from rowmerge.commands.procedures import Call
-from rowmerge.commands.rows import Delete, Insert, Merge, Truncate, Update
+from rowmerge.commands.rows import Delete, Insert, Merge, RowCommand, Truncate, Update
 from rowmerge.errors import ConfigurationError, PlanError, TableNotFound, UnsupportedStatement
 from rowmerge.execution.commit import CommitOptions
 from rowmerge.execution.insert import NewRows, Overwrite, insert
@@ -32,12 +32,12 @@ from rowmerge.session.definitions.creation import NewTable, create_new_table
 from rowmerge.session.definitions.definitions import run_definition
 from rowmerge.session.definitions.listings import describe_relation
 from rowmerge.session.definitions.partitioning import partition_field, resolve_partitioning
-from rowmerge.session.idempotency import IdempotencyKey, key_from_settings, transaction_of
+from rowmerge.session.idempotency import IdempotencyKey, take_key_from_settings, transaction_of
 from rowmerge.session.names.context import SessionContext
 from rowmerge.session.names.scope import StatementScope
 from rowmerge.session.names.table_changes import sql_constant
 from rowmerge.session.startup.embedded import start_spark
-from rowmerge.session.statements.explanations import explain_lines
+from rowmerge.session.statements.explanations import run_explain
 from rowmerge.session.statements.functions import run_function_command
 from rowmerge.session.statements.maintenance import run_maintenance
 from rowmerge.session.statements.rows import run_row_command
@@ -104,16 +104,16 @@ def connect(
     tables = _open_catalog(location, catalog, default_format, open_storage)
     if spark is not None:
         check_session(spark)
-    running = spark or start_spark(spark_config)
-    set_hadoop_settings(running, hadoop_settings(configuration))
+    spark_session = spark or start_spark(spark_config)
+    set_hadoop_settings(spark_session, hadoop_settings(configuration))
     return Session(
         tables,
-        running,
+        spark_session,
         schema,
         default_format,
         owns_spark=spark is None,
         commit_retries=commit_retries,
-        by_path=TablesByPath(open_storage),
+        tables_by_path=TablesByPath(open_storage),
         catalog_name=None if catalog is None else catalog.get("name"),
     )
 
@@ -124,7 +124,8 @@ def _check_settings(default_format: str, commit_retries: int | None, durability:
         raise ConfigurationError(f"default_format {default_format!r} is not known. Use one of {', '.join(TABLE_FORMATS)}.")
     if commit_retries is not None and commit_retries < 0:
         raise ConfigurationError(f"commit_retries is {commit_retries}. Give a whole number, 0 or more.")
-    if durability not in (levels := [level.value for level in Durability]):
+    levels = [level.value for level in Durability]
+    if durability not in levels:
         raise ConfigurationError(f"durability {durability!r} is not known. Use one of {', '.join(levels)}.")
 
 
@@ -153,14 +154,14 @@ class Session:
         *,
         owns_spark: bool,
         commit_retries: int | None = None,
-        by_path: TablesByPath | None = None,
+        tables_by_path: TablesByPath | None = None,
         catalog_name: str | None = None,
     ) -> None:
         self._catalog = catalog
         self._spark = spark
         self._owns_spark = owns_spark
         self._options = CommitOptions(retries=commit_retries)
-        tables_by_path = by_path or TablesByPath()
+        tables_by_path = tables_by_path or TablesByPath()
         tables_by_path.is_mismatch_fatal = partial(is_checksum_mismatch_fatal, spark)
         if isinstance(catalog, DirectoryCatalog):  # other catalogs have no Delta tables, and so no checksum files
             catalog.is_mismatch_fatal = tables_by_path.is_mismatch_fatal
@@ -172,10 +173,7 @@ class Session:
         return self._spark
 
     def sql(self, text: str, *, idempotency_key: IdempotencyKey | None = None) -> DataFrame:
-        """Run one statement and return its rows.
-
-        Row-level statements return counts of changed rows, as Delta does. Arguments and errors: as `execute`.
-        """
+        """Run one statement and return its rows, or Delta's counts of changed rows. Arguments and errors: as `execute`."""
         return self.execute(text, idempotency_key=idempotency_key).frame
 
     def execute(self, text: str, *, idempotency_key: IdempotencyKey | None = None) -> StatementResult:
@@ -189,15 +187,14 @@ class Session:
         Raises:
             RowmergeError: every error of the engine and of Spark.
         """
-        command = parse(text)
-        options, context = self._options_for(command, text, idempotency_key), self._context
+        command, context = parse(text), self._context
+        options = self._options_for(command, text, idempotency_key)
         with translated(text):
             match command:
                 case Query(query):
                     return StatementResult(StatementScope.begin(context).query(query), _first_word(query))
                 case Explain():
-                    plan = "\n".join(explain_lines(context, command))
-                    return StatementResult(frames.text_column(self._spark, "plan", [plan]), "EXPLAIN")
+                    return run_explain(context, command)
                 case Merge() | Update() | Delete() | Insert() | Truncate():
                     return run_row_command(context, command, options)
                 case Vacuum() | Optimize() | Reorg() | Restore() | Call() | SetReference() | DropReference():
@@ -208,27 +205,20 @@ class Session:
                     return run_definition(context, command, options)
 
     def _options_for(self, command: Statement, text: str, key: IdempotencyKey | None) -> CommitOptions:
-        """Return the commit options with the statement's idempotency key.
-
-        Raises UnsupportedStatement for a key of a statement that writes no rows, ConfigurationError for two keys.
-        """
+        """Return the commit options with the key. Raise ConfigurationError for two keys, UnsupportedStatement if none is allowed."""
         key_in_hint = hinted_key(text)
         if key is not None and key_in_hint is not None:
             raise ConfigurationError("The statement has an idempotency key as an argument and one in a hint. Give one of them.")
-        key = key_in_hint if key is None else key
-        creates_rows = isinstance(command, CreateTable) and command.query is not None
-        if creates_rows or isinstance(command, Merge | Update | Delete | Insert | Truncate):
-            return self._with_key(key)
-        if key is None:
+        statement_key = key_in_hint if key is None else key
+        if _writes_rows(command):
+            return self._with_key(statement_key)
+        if statement_key is None:
             return self._options
-        raise UnsupportedStatement(
-            "An idempotency key is for statements that write rows: MERGE, UPDATE, DELETE, INSERT, TRUNCATE and CREATE TABLE … AS. "
-            "Leave it out",
-            text=text,
-        )
+        problem = "An idempotency key is for statements that write rows: MERGE, UPDATE, DELETE, INSERT, TRUNCATE and CREATE TABLE … AS."
+        raise UnsupportedStatement(f"{problem} Leave it out", text=text)
 
     def _with_key(self, key: IdempotencyKey | None) -> CommitOptions:
-        key = key_from_settings(self._spark) if key is None else key
+        key = take_key_from_settings(self._spark) if key is None else key
         return self._options if key is None else replace(self._options, transaction=transaction_of(key))
 
     def table(self, name: str) -> DataFrame:
@@ -287,17 +277,11 @@ class Session:
                 columns = _with_comments(query_columns(frame), column_comments or {})
                 partition_fields = resolve_partitioning(columns, tuple(partition_field(columns, text) for text in partitioned_by))
                 definition = TableDefinition(columns, partition_fields, dict(properties or {}), comment)
-                result = self._replace(table_name, definition, rows, format, options)
+                table = NewTable(self._context.names.qualify(table_name), definition, rows, or_replace=True, format=format)
+                result = create_new_table(self._context, table, options)
             else:
                 result = self._insert(table_name, rows, mode, schema_evolution, options)
             return StatementResult.from_change(frames.changed_row_counts(self._spark, "INSERT", result.counts), "INSERT", result)
-
-    def _replace(
-        self, name: TableName, definition: TableDefinition, rows: NewRows, format_: str | None, options: CommitOptions
-    ) -> ChangeResult:
-        """Create the table with these rows, or replace it."""
-        table = NewTable(self._context.names.place(name), definition, rows, or_replace=True, format=format_)
-        return create_new_table(self._context, table, options)
 
     def _insert(self, name: TableName, rows: NewRows, mode: Mode, schema_evolution: bool | None, options: CommitOptions) -> ChangeResult:
         def rows_for(snapshot: Snapshot) -> NewRows:
@@ -353,6 +337,12 @@ def _check_write(mode: Mode, format_: str | None, schema_evolution: bool | None)
         raise ConfigurationError(f"format is {format_!r}. Give one of {', '.join(TABLE_FORMATS)}, and only with mode 'replace'.")
     if mode == "replace" and schema_evolution is not None:
         raise ConfigurationError("mode 'replace' takes the schema of the rows anyway. Leave schema_evolution out.")
+
+
+def _writes_rows(command: Statement) -> bool:
+    if isinstance(command, CreateTable):
+        return command.query is not None
+    return isinstance(command, RowCommand)
 
 
 def _first_word(text: str) -> str:

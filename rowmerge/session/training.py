@@ -8,13 +8,13 @@ from rowmerge.session.session import connect
 def train(folder: str, java_options: str) -> None:
     """Run one statement of each kind on small tables of both formats in a folder. The embedded Spark gets additional Java options."""
     session = connect(f"{folder}/warehouse", spark_config={"spark.driver.extraJavaOptions": java_options})
-    for statement in ("create schema training", *_statements("delta"), *_statements("iceberg")):
+    for statement in ("create schema training", *_training_statements("delta"), *_training_statements("iceberg")):
         session.sql(statement).collect()
     session.close()
 
 
-def _statements(format_: str) -> list[str]:
-    """Return statements that create, change and read tables of a format."""
+def _training_statements(format_: str) -> list[str]:
+    """Return SQL statements that create, change and read tables of a format."""
     table, source = f"training.{format_}_rows", f"{format_}_source"
     return [
         f"create table {table} (id bigint, name string, amount decimal(12, 2), at timestamp, day date, price double) using {format_}",

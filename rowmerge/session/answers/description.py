@@ -9,6 +9,7 @@ from rowmerge.catalog import Catalog, Relation
 from rowmerge.table.metadata.partitioning import PartitionField, SortField
 from rowmerge.table.metadata.rules import Rules
 from rowmerge.table.metadata.schema import Field
+from rowmerge.table.snapshots.files import FileListing
 from rowmerge.table.snapshots.snapshot import Snapshot
 
 
@@ -57,9 +58,8 @@ def describe(catalog: Catalog, relation: Relation) -> RelationDescription:
 
 def describe_snapshot(relation: Relation, snapshot: Snapshot) -> RelationDescription:
     """Describe one version of a table."""
-    files, shape = snapshot.files(), snapshot.shape
-    deleted = files.total_deleted
-    has_counts = files.records.null_count == 0
+    files = snapshot.files()
+    shape = snapshot.shape
     return RelationDescription(
         relation,
         snapshot.schema.fields,
@@ -71,9 +71,14 @@ def describe_snapshot(relation: Relation, snapshot: Snapshot) -> RelationDescrip
         comment=snapshot.description,
         version=snapshot.version,
         modified=snapshot.timestamp,
-        records=files.live_rows if has_counts else None,
+        records=row_count(files),
         size=files.total_size,
         rules=shape.rules,
         files=len(files),
-        deleted=deleted,
+        deleted=files.total_deleted,
     )
+
+
+def row_count(files: FileListing) -> int | None:
+    """Return the number of rows in data files, without deleted rows. Return None if the metadata of a file has no count."""
+    return None if files.records.null_count else files.live_rows

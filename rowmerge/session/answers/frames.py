@@ -72,18 +72,22 @@ def empty_frame(spark: SparkSession) -> DataFrame:
 
 def changed_row_counts(spark: SparkSession, operation: str, counts: RowCounts) -> DataFrame:
     """Return counts of changed rows as Delta does: four for MERGE, fewer for other statements."""
+    counts_by_change = _counts_by_change(operation, counts)
+    values = ", ".join(f"{count}L" for count in counts_by_change.values())
+    columns = ", ".join(f"num_{change}_rows" for change in counts_by_change)
+    # A query takes one call to the JVM, where Arrow takes dozens.
+    return spark.sql(f"select * from values ({values}) as counted({columns})")
+
+
+def _counts_by_change(operation: str, counts: RowCounts) -> dict[str, int]:
     match operation:
         case "MERGE":
-            columns = {"affected": counts.affected, "updated": counts.updated, "deleted": counts.deleted, "inserted": counts.inserted}
+            return {"affected": counts.affected, "updated": counts.updated, "deleted": counts.deleted, "inserted": counts.inserted}
         case "UPDATE":
-            columns = {"affected": counts.updated}
+            return {"affected": counts.updated}
         case "DELETE" | "TRUNCATE":
-            columns = {"affected": counts.deleted}
-        case _:
-            columns = {"affected": counts.inserted, "inserted": counts.inserted}
-    # A query takes one call to the JVM, where Arrow takes dozens.
-    values, names = ", ".join(f"{count}L" for count in columns.values()), ", ".join(f"num_{change}_rows" for change in columns)
-    return spark.sql(f"select * from values ({values}) as counted({names})")
+            return {"affected": counts.deleted}
+    return {"affected": counts.inserted, "inserted": counts.inserted}
 
 
 def describe_columns(spark: SparkSession, description: RelationDescription, extended: bool) -> DataFrame:
@@ -98,14 +102,15 @@ def describe_columns(spark: SparkSession, description: RelationDescription, exte
     return rows_frame(spark, {"col_name": _STRING, "data_type": _STRING, "comment": _STRING}, rows)
 
 
-def _section(title: str, rows: Iterable[TextRow]) -> list[TextRow]:
-    """Return rows below an empty row and a heading."""
-    return [("", "", ""), (f"# {title}", "", ""), *rows]
+def _section(title: str, rows: Sequence[TextRow]) -> list[TextRow]:
+    """Return rows below an empty row and a heading, or nothing if there are no rows."""
+    return [("", "", ""), (f"# {title}", "", ""), *rows] if rows else []
 
 
 def _detailed_facts(description: RelationDescription) -> list[tuple[str, str]]:
-    """Return facts about a relation besides its name and columns, under the headings of Spark's DESCRIBE EXTENDED."""
+    """Return (heading, value) pairs of Spark's DESCRIBE EXTENDED, except the name and the columns. Leave out empty values."""
     relation = description.relation
+    version = "" if description.version is None else str(description.version)
     properties = ",".join(f"{key}={value}" for key, value in sorted(description.properties.items()))
     row_count = "" if description.records is None else f", {description.records} rows"
     facts = [
@@ -113,13 +118,13 @@ def _detailed_facts(description: RelationDescription) -> list[tuple[str, str]]:
         ("Provider", relation.format or ""),
         ("Location", description.location),
         ("Comment", description.comment or ""),
-        ("Version", "" if description.version is None else str(description.version)),
+        ("Version", version),
         ("Write Order", ", ".join(field.told for field in description.ordering)),
         ("Statistics", f"{description.size} bytes{row_count}"),
         ("Table Properties", f"[{properties}]"),
         ("View Text", description.text or ""),
     ]
-    return [(key, value) for key, value in facts if value]
+    return [(heading, value) for heading, value in facts if value]
 
 
 def _partitioning_rows(description: RelationDescription) -> list[TextRow]:
@@ -132,24 +137,21 @@ def _partitioning_rows(description: RelationDescription) -> list[TextRow]:
     rows: list[TextRow] = [("# Partition Information", "", ""), ("# col_name", "data_type", "comment")]
     columns = Struct(description.columns)
     for field in fields:
-        source = columns.at(field.column, case_sensitive=True)
-        assert source is not None
-        rows.append((".".join(field.column), source.sql_type, source.comment))
+        column = columns.at(field.column, case_sensitive=True)
+        assert column is not None
+        rows.append((".".join(field.column), column.sql_type, column.comment))
     return rows
 
 
 def _rule_rows(description: RelationDescription) -> list[TextRow]:
     """Return the rows of defaults, generated columns and constraints, each group below a heading."""
-    rules, types = description.rules, {field.name: field.sql_type for field in description.columns}
-    rows: list[TextRow] = []
-    if rules.defaults:
-        rows += _section("Column Default Values", [(name, types[name], text) for name, text in rules.defaults.items()])
-    if rules.generated:
-        generated = [(name, types[name], f"GENERATED ALWAYS AS ({text})") for name, text in rules.generated.items()]
-        rows += _section("Generated Columns", generated)
-    if rules.checks:
-        rows += _section("Constraints", [(check.name, check.told.removeprefix(f"{check.name} "), "") for check in rules.checks])
-    return rows
+    rules = description.rules
+    types = {field.name: field.sql_type for field in description.columns}
+    default_values = [(name, types[name], default) for name, default in rules.defaults.items()]
+    generated_columns = [(name, types[name], f"GENERATED ALWAYS AS ({expression})") for name, expression in rules.generated.items()]
+    constraints = [(check.name, check.told.removeprefix(f"{check.name} "), "") for check in rules.checks]
+    sections = [("Column Default Values", default_values), ("Generated Columns", generated_columns), ("Constraints", constraints)]
+    return [row for title, section_rows in sections for row in _section(title, section_rows)]
 
 
 def describe_detail(spark: SparkSession, description: RelationDescription, snapshot: Snapshot) -> DataFrame:
@@ -178,48 +180,48 @@ def describe_history(spark: SparkSession, entries: Sequence[HistoryEntry]) -> Da
 
 def compaction_metrics(spark: SparkSession, location: str, statistics: CompactionStatistics) -> DataFrame:
     """Return the row of OPTIMIZE and REORG: the path, and those of Delta's metrics that have a meaning here."""
-    size_type = _struct({"min": _LONG, "max": _LONG, "avg": Primitive("double"), "totalFiles": _LONG, "totalSize": _LONG})
-    vector_type = _struct({"numDeletionVectorsRemoved": _LONG, "numDeletionVectorRowsRemoved": _LONG})
-    vectors = {"numDeletionVectorsRemoved": statistics.vectors, "numDeletionVectorRowsRemoved": statistics.rows}
+    deletion_vectors: RowValues = {
+        "numDeletionVectorsRemoved": (_LONG, statistics.vectors),
+        "numDeletionVectorRowsRemoved": (_LONG, statistics.rows),
+    }
     metrics: RowValues = {
         "numFilesAdded": (_LONG, len(statistics.added.sizes)),
         "numFilesRemoved": (_LONG, len(statistics.removed.sizes)),
-        "filesAdded": (size_type, _size_metrics(statistics.added)),
-        "filesRemoved": (size_type, _size_metrics(statistics.removed)),
+        "filesAdded": _size_metrics(statistics.added),
+        "filesRemoved": _size_metrics(statistics.removed),
         "partitionsOptimized": (_LONG, statistics.partitions),
         "numBins": (_LONG, statistics.bins),
         "totalConsideredFiles": (_LONG, statistics.considered),
         "totalFilesSkipped": (_LONG, statistics.considered - len(statistics.removed.sizes)),
-        "deletionVectorStats": (vector_type, vectors),
+        "deletionVectorStats": _struct_value(deletion_vectors),
     }
-    metric_types = _struct({name: type_ for name, (type_, _) in metrics.items()})
-    metric_values = {name: value for name, (_, value) in metrics.items()}
-    return single_row(spark, {"path": (_STRING, location), "metrics": (metric_types, metric_values)})
+    return single_row(spark, {"path": (_STRING, location), "metrics": _struct_value(metrics)})
 
 
 def _struct(types: Mapping[str, DataType]) -> Struct:
     return Struct(tuple(Field(name, type_) for name, type_ in types.items()))
 
 
-def _size_metrics(files: Sizes) -> dict[str, int | float | None]:
-    return {
-        "min": min(files.sizes, default=None),
-        "max": max(files.sizes, default=None),
-        "avg": files.average,
-        "totalFiles": len(files.sizes),
-        "totalSize": files.total,
+def _struct_value(values: RowValues) -> tuple[DataType, object]:
+    """Return the type and the value of a struct with these fields."""
+    return _struct({name: type_ for name, (type_, _) in values.items()}), {name: value for name, (_, value) in values.items()}
+
+
+def _size_metrics(files: Sizes) -> tuple[DataType, object]:
+    metrics: RowValues = {
+        "min": (_LONG, min(files.sizes, default=None)),
+        "max": (_LONG, max(files.sizes, default=None)),
+        "avg": (Primitive("double"), files.average),
+        "totalFiles": (_LONG, len(files.sizes)),
+        "totalSize": (_LONG, files.total),
     }
-
-
-def show_names(spark: SparkSession, column: str, names: Iterable[str], like: str | None) -> DataFrame:
-    """Return one column of the names that match a pattern of SHOW … LIKE."""
-    return text_column(spark, column, (name for name in names if matches_pattern(name, like)))
+    return _struct_value(metrics)
 
 
 def show_relations(spark: SparkSession, relations: Iterable[Relation], name_column: str) -> DataFrame:
     """Return the rows of SHOW TABLES and SHOW VIEWS: namespace, name, isTemporary."""
-    rows = [(relation.schema, relation.name, False) for relation in relations]
-    return rows_frame(spark, {"namespace": _STRING, name_column: _STRING, "isTemporary": _BOOLEAN}, rows)
+    columns = {"namespace": _STRING, name_column: _STRING, "isTemporary": _BOOLEAN}
+    return rows_frame(spark, columns, [(relation.schema, relation.name, False) for relation in relations])
 
 
 def show_relations_extended(spark: SparkSession, descriptions: Iterable[RelationDescription]) -> DataFrame:

@@ -2,51 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from rowmerge.commands.definitions import (
-    AddColumns,
-    AlterColumn,
-    ChangePartitioning,
-    ColumnDefinition,
-    CommentOn,
-    CommentOnColumns,
-    DropColumns,
-    RenameColumn,
-    SetProperties,
-    SetWriteOrder,
-    UnsetProperties,
-)
-from rowmerge.session.definitions.column_changes import (
-    Path,
-    check_unused,
-    drop_columns,
-    move_column,
-    rename_column,
-    retype_column,
-    set_comment,
-)
+from rowmerge.commands import definitions as commands
+from rowmerge.session.definitions import column_changes
+from rowmerge.session.definitions.column_changes import Path, set_comment
 from rowmerge.session.definitions.columns import add_columns, new_properties
 from rowmerge.session.definitions.partitioning import change_partitioning, change_write_order, partitioning_operation, write_order_operation
 from rowmerge.session.names.context import SessionContext
 from rowmerge.spark.columns import parse_columns
-from rowmerge.table.metadata.schema import Struct
+from rowmerge.table.metadata.schema import Field, Struct
 from rowmerge.table.metadata.shape import TableDefinition
 from rowmerge.table.snapshots.snapshot import Snapshot
 
-ColumnCommand = RenameColumn | DropColumns | AlterColumn
-PropertyCommand = SetProperties | UnsetProperties
-AlterTable = AddColumns | ColumnCommand | PropertyCommand | ChangePartitioning | SetWriteOrder | CommentOn | CommentOnColumns
+ColumnCommand = commands.RenameColumn | commands.DropColumns | commands.AlterColumn
+PropertyCommand = commands.SetProperties | commands.UnsetProperties
+CommentCommand = commands.CommentOn | commands.CommentOnColumns
+AlterTable = commands.AddColumns | ColumnCommand | PropertyCommand | CommentCommand | commands.ChangePartitioning | commands.SetWriteOrder
 
 
 @dataclass(frozen=True)
 class Alteration:
-    """A change of a table's definition.
+    """A change of a table's definition, with `operation` and `parameters` as Delta's history names them.
 
-    `definition` returns the parts that change in a version, or None if nothing changes. `operation` and `parameters`: as Delta's history
-    names them.
+    `definition` returns the parts that change in a version, or None if nothing changes.
     """
 
     operation: str
@@ -54,71 +35,75 @@ class Alteration:
     parameters: dict[str, object] = field(default_factory=dict)
 
 
-def alteration_of(context: SessionContext, command: AlterTable) -> Alteration:
-    """Return what a command changes. Raises what Spark raises for a type; `definition` raises UnknownColumn, PlanError, TableError."""
+def build_alteration(context: SessionContext, command: AlterTable) -> Alteration:
+    """Return the change that a command describes. Its `definition` raises UnknownColumn, PlanError and TableError."""
     match command:
-        case AddColumns():
+        case commands.AddColumns():
             return _add_columns(context, command)
-        case RenameColumn():
+        case commands.RenameColumn():
             return _rename_column(command)
-        case DropColumns():
+        case commands.DropColumns():
             return _drop_columns(command)
-        case AlterColumn():
+        case commands.AlterColumn():
             return _alter_column(context, command)
-        case SetProperties() | UnsetProperties():
+        case commands.SetProperties() | commands.UnsetProperties():
             return _change_properties(command)
-        case ChangePartitioning():
+        case commands.ChangePartitioning():
             return Alteration(partitioning_operation(command), partial(change_partitioning, command))
-        case SetWriteOrder():
+        case commands.SetWriteOrder():
             return Alteration(write_order_operation(command), partial(change_write_order, command))
-        case CommentOn():
+        case commands.CommentOn():
             return _comment(command)
-        case CommentOnColumns():
+        case commands.CommentOnColumns():
             return _comment_on_columns(command)
 
 
-def _add_columns(context: SessionContext, command: AddColumns) -> Alteration:
+def _add_columns(context: SessionContext, command: commands.AddColumns) -> Alteration:
     columns = parse_columns(context.spark, command.columns)
     parameters: dict[str, object] = {"columns": [{"column": {"name": column.name, "type": column.sql_type}} for column in columns]}
     return Alteration("ADD COLUMNS", lambda snapshot: TableDefinition(schema=add_columns(snapshot, columns, command)), parameters)
 
 
-def _rename_column(command: RenameColumn) -> Alteration:
+def _rename_column(command: commands.RenameColumn) -> Alteration:
     path, new_name = command.column, command.new_name
     parameters: dict[str, object] = {"oldColumnPath": ".".join(path), "newColumnPath": ".".join((*path[:-1], new_name))}
-    rename = partial(rename_column, path=path, new_name=new_name)
+    rename = partial(column_changes.rename_column, path=path, new_name=new_name)
     return Alteration("RENAME COLUMN", partial(_change_schema, change=rename, changed_paths=(path,)), parameters)
 
 
-def _drop_columns(command: DropColumns) -> Alteration:
-    drop = partial(drop_columns, paths=command.columns, if_exists=command.if_exists)
+def _drop_columns(command: commands.DropColumns) -> Alteration:
+    drop = partial(column_changes.drop_columns, paths=command.columns, if_exists=command.if_exists)
     parameters: dict[str, object] = {"columns": [".".join(path) for path in command.columns]}
     return Alteration("DROP COLUMNS", partial(_change_schema, change=drop, changed_paths=command.columns), parameters)
 
 
-def _alter_column(context: SessionContext, command: AlterColumn) -> Alteration:
+def _alter_column(context: SessionContext, command: commands.AlterColumn) -> Alteration:
     """Return the change of a column's type, comment and position, each if the command gives it."""
-    path, comment, place = command.column, command.comment, command.place
-    declared = None if command.type is None else parse_columns(context.spark, [ColumnDefinition(path[-1], command.type)]).fields[0]
-
-    def change(schema: Struct) -> Struct:
-        if declared is not None:
-            schema = retype_column(schema, path, declared)
-        if comment is not None:
-            schema = set_comment(schema, path, comment)
-        return schema if place is None else move_column(schema, path, place)
-
-    column = {"name": path[-1], "type": None if declared is None else declared.sql_type}
-    parameters: dict[str, object] = {"column": column, "position": None if place is None else str(place)}
-    changed_paths = () if declared is None else (path,)
+    declared_field = None
+    if command.type is not None:
+        declared_field = parse_columns(context.spark, [commands.ColumnDefinition(command.column[-1], command.type)]).fields[0]
+    parameters: dict[str, object] = {
+        "column": {"name": command.column[-1], "type": None if declared_field is None else declared_field.sql_type},
+        "position": None if command.place is None else str(command.place),
+    }
+    change = partial(_change_column, command=command, declared_field=declared_field)
+    changed_paths = () if declared_field is None else (command.column,)
     return Alteration("CHANGE COLUMN", partial(_change_schema, change=change, changed_paths=changed_paths), parameters)
+
+
+def _change_column(schema: Struct, command: commands.AlterColumn, declared_field: Field | None) -> Struct:
+    if declared_field is not None:
+        schema = column_changes.retype_column(schema, command.column, declared_field)
+    if command.comment is not None:
+        schema = set_comment(schema, command.column, command.comment)
+    return schema if command.place is None else column_changes.move_column(schema, command.column, command.place)
 
 
 def _change_schema(snapshot: Snapshot, change: Callable[[Struct], Struct], changed_paths: Sequence[Path]) -> TableDefinition | None:
     """Return the changed schema, or None if it is the same. Raise PlanError if a rule of the table uses a changed column."""
     schema = change(snapshot.schema)
     for path in changed_paths:
-        check_unused(snapshot, path)
+        column_changes.check_unused(snapshot, path)
     return TableDefinition(schema=schema) if schema != snapshot.schema else None
 
 
@@ -126,26 +111,25 @@ def _change_properties(command: PropertyCommand) -> Alteration:
     def definition(snapshot: Snapshot) -> TableDefinition:
         return TableDefinition(properties=new_properties(command, snapshot.settings.properties))
 
-    if isinstance(command, SetProperties):
+    if isinstance(command, commands.SetProperties):
         return Alteration("SET TBLPROPERTIES", definition, {"properties": dict(command.properties)})
     return Alteration("UNSET TBLPROPERTIES", definition, {"properties": list(command.keys)})
 
 
-def _comment(command: CommentOn) -> Alteration:
-    def definition(snapshot: Snapshot) -> TableDefinition:
-        if command.column is None:
-            return TableDefinition(description=command.comment or "")
-        return TableDefinition(schema=set_comment(snapshot.schema, command.column, command.comment))
-
-    return Alteration("CHANGE COLUMN" if command.column else "COMMENT ON TABLE", definition, {"comment": command.comment or ""})
+def _comment(command: commands.CommentOn) -> Alteration:
+    parameters: dict[str, object] = {"comment": command.comment or ""}
+    if command.column is None:
+        return Alteration("COMMENT ON TABLE", lambda snapshot: TableDefinition(description=command.comment or ""), parameters)
+    return Alteration("CHANGE COLUMN", partial(_set_comments, comments=[(command.column, command.comment)]), parameters)
 
 
-def _comment_on_columns(command: CommentOnColumns) -> Alteration:
-    def definition(snapshot: Snapshot) -> TableDefinition:
-        schema = snapshot.schema
-        for path, comment in command.comments:
-            schema = set_comment(schema, path, comment)
-        return TableDefinition(schema=schema)
-
+def _comment_on_columns(command: commands.CommentOnColumns) -> Alteration:
     parameters: dict[str, object] = {"columns": [{"path": ".".join(path), "comment": comment} for path, comment in command.comments]}
-    return Alteration("CHANGE COLUMNS", definition, parameters)
+    return Alteration("CHANGE COLUMNS", partial(_set_comments, comments=command.comments), parameters)
+
+
+def _set_comments(snapshot: Snapshot, comments: Iterable[tuple[Path, str | None]]) -> TableDefinition:
+    schema = snapshot.schema
+    for path, comment in comments:
+        schema = set_comment(schema, path, comment)
+    return TableDefinition(schema=schema)

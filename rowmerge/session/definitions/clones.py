@@ -10,48 +10,44 @@ from rowmerge.session.answers import frames
 from rowmerge.session.answers.results import StatementResult, empty_result
 from rowmerge.session.names.context import SessionContext
 from rowmerge.session.names.format_features import branches_of
-from rowmerge.session.names.resolver import Place
+from rowmerge.session.names.resolver import QualifiedName
 from rowmerge.spark.views import milliseconds
 from rowmerge.table.snapshots.snapshot import Snapshot
 from rowmerge.table.table import Table
 
 
 def clone_table(context: SessionContext, command: CloneTable, options: CommitOptions) -> StatementResult:
-    """Create a table that references the data files of another one. Return Delta's counts of files and bytes.
-
-    Raises TableNotFound, VersionNotFound, AlreadyExists, PlanError, and as `Clone.run`.
-    """
-    place = context.names.place(command.name)
-    if place.existing is not None and command.if_not_exists:
+    """Clone a table, but share its data files. Return Delta's counts. Raises TableNotFound, VersionNotFound, AlreadyExists, PlanError."""
+    name = context.names.qualify(command.name)
+    if name.relation is not None and command.if_not_exists:
         return empty_result(context.spark, "CLONE")
-    if place.existing is not None and place.existing.kind == "view":
-        raise AlreadyExists(f"{place} is a view. Drop it with DROP VIEW, or choose another name.")
-    source_place = context.names.place(command.source)
-    source = _source_version(context, command)
-    assert source_place.existing is not None  # the source is a table, or `_source_version` raises
-    assert source_place.existing.format is not None
-    table = _clone_target(context, command, place, source_place.existing.format)
+    if name.relation is not None and name.relation.kind == "view":
+        raise AlreadyExists(f"{name} is a view. Drop it with DROP VIEW, or choose another name.")
+    source_name = context.names.qualify(command.source)
+    source = _source_snapshot(context, command)
+    assert source_name.relation is not None and source_name.relation.format is not None  # a table, or `_source_snapshot` raises
+    format_ = source_name.relation.format
+    table = _clone_target(context, command, name, format_)
     if table.location == source.shape.location:
-        raise PlanError(f"{place} would be a clone of itself. Give the clone another name; older versions come back with RESTORE TABLE.")
-    clone = Clone(table, str(place), source, str(source_place), command.properties, options)
+        raise PlanError(f"{name} would be a clone of itself. Give the clone another name; older versions come back with RESTORE TABLE.")
+    clone = Clone(table, str(name), source, str(source_name), command.properties, options)
     result = clone.run(or_replace=command.or_replace)
-    if command.location is not None and place.existing is None:
-        context.catalog.register(place.schema, place.name, source_place.existing.format, command.location)
+    if command.location is not None and name.relation is None:
+        context.catalog.register(name.schema, name.name, format_, command.location)
     return StatementResult.from_change(frames.count_row(context.spark, clone.counts), "CLONE", result)
 
 
-def _clone_target(context: SessionContext, command: CloneTable, place: Place, format_: str) -> Table:
+def _clone_target(context: SessionContext, command: CloneTable, name: QualifiedName, format_: str) -> Table:
     """Return the table that becomes the clone. Raise PlanError for an existing table of another format than the source's."""
-    if place.existing is None:
-        return context.catalog.table_at(place.schema, place.name, format_, command.location)
-    if place.existing.format != format_:
-        raise PlanError(
-            f"{place} has the format {place.existing.format}, and a clone of {command.source} has {format_}. Drop the table first."
-        )
-    return context.catalog.open(place.schema, place.name)
+    if name.relation is None:
+        return context.catalog.table_at(name.schema, name.name, format_, command.location)
+    if name.relation.format != format_:
+        problem = f"{name} has the format {name.relation.format}, and a clone of {command.source} has {format_}."
+        raise PlanError(f"{problem} Drop the table first.")
+    return context.catalog.open(name.schema, name.name)
 
 
-def _source_version(context: SessionContext, command: CloneTable) -> Snapshot:
+def _source_snapshot(context: SessionContext, command: CloneTable) -> Snapshot:
     """Return the version to clone. Raise TableNotFound, TableError for a view, VersionNotFound."""
     table = context.names.table(command.source)
     if command.timestamp is not None:

@@ -70,31 +70,33 @@ def insert_field(struct: Struct, field: Field, place: ColumnPlace) -> Struct:
     """Insert a field as the first one, or after another one. Raises UnknownColumn."""
     if place.after is None:
         return Struct((field, *struct))
-    previous = struct.find(place.after)
-    if previous is None:
+    previous_field = struct.find(place.after)
+    if previous_field is None:
         raise UnknownColumn(place.after, struct.names, where="AFTER")
-    position = struct.fields.index(previous) + 1
+    position = struct.fields.index(previous_field) + 1
     return Struct((*struct.fields[:position], field, *struct.fields[position:]))
 
 
-def retype_column(schema: Struct, path: Path, declared: Field) -> Struct:
-    """Change the type of a column, field, element, key or value. `declared`: a field with the type as the statement declares it.
+def retype_column(schema: Struct, path: Path, declared_field: Field) -> Struct:
+    """Change the type of a column, field, element, key or value. `declared_field`: a field with the type as the statement declares it.
 
     Raises UnknownColumn, and PlanError for a struct, an array or a map: a statement changes their fields one by one.
     """
+    changed_schema = _change_type(schema, path[:-1], partial(_retype_child, path=path, declared_field=declared_field))
+    assert isinstance(changed_schema, Struct)
+    return changed_schema
+
+
+def _retype_child(parent: DataType, path: Path, declared_field: Field) -> DataType:
+    """Change the type of the child at the end of the path. A field of a struct also gets the declared length of a char or varchar."""
     column_name = ".".join(path)
-
-    def retype(parent: DataType) -> DataType:
-        if not isinstance(parent, Struct):
-            return _change_type(parent, path[-1:], lambda old: _checked_type(old, declared.type, column_name), path[:-1])
-        field = _find_field(parent, path[-1])
-        _check_length(field, declared, column_name)
-        retyped = replace(field, type=_checked_type(field.type, declared.type, column_name))
-        return replace_field(parent, field, set_metadata(retyped, CHAR_VARCHAR, declared.metadata.get(CHAR_VARCHAR)))
-
-    retyped_schema = _change_type(schema, path[:-1], retype)
-    assert isinstance(retyped_schema, Struct)
-    return retyped_schema
+    if not isinstance(parent, Struct):
+        change = partial(_checked_type, new=declared_field.type, column_name=column_name)
+        return _change_type(parent, path[-1:], change, path[:-1])
+    field = find_field(parent, path[-1])
+    _check_length(field, declared_field, column_name)
+    new_field = replace(field, type=_checked_type(field.type, declared_field.type, column_name))
+    return replace_field(parent, field, set_metadata(new_field, CHAR_VARCHAR, declared_field.metadata.get(CHAR_VARCHAR)))
 
 
 def set_comment(schema: Struct, path: Path, comment: str | None) -> Struct:
@@ -104,32 +106,33 @@ def set_comment(schema: Struct, path: Path, comment: str | None) -> Struct:
 
 def change_struct(schema: Struct, path: Path, change: Callable[[Struct], Struct]) -> Struct:
     """Change the struct at a path; the empty path means the schema itself. Raises UnknownColumn, PlanError."""
-
-    def change_if_struct(type_: DataType) -> DataType:
-        if isinstance(type_, Struct):
-            return change(type_)
-        problem = f"`{'.'.join(path)}` is {sql_name(type_)}, which has no fields of its own."
-        raise PlanError(f"{problem} {_NESTED_NAMES.get(type(type_), '')}".rstrip())
-
-    changed_schema = _change_type(schema, path, change_if_struct)
+    changed_schema = _change_type(schema, path, partial(_change_if_struct, path=path, change=change))
     assert isinstance(changed_schema, Struct)
     return changed_schema
 
 
+def _change_if_struct(type_: DataType, path: Path, change: Callable[[Struct], Struct]) -> Struct:
+    if isinstance(type_, Struct):
+        return change(type_)
+    problem = f"`{'.'.join(path)}` is {sql_name(type_)}, which has no fields of its own."
+    raise PlanError(f"{problem} {_NESTED_NAMES.get(type(type_), '')}".rstrip())
+
+
 def _change_field(schema: Struct, path: Path, change: Callable[[Struct, Field], Struct]) -> Struct:
     """Change the struct that has the field at the end of a path."""
-    return change_struct(schema, path[:-1], lambda struct: change(struct, _find_field(struct, path[-1])))
+    return change_struct(schema, path[:-1], lambda struct: change(struct, find_field(struct, path[-1])))
 
 
-def _change_type(type_: DataType, path: Path, change: Callable[[DataType], DataType], above: Path = ()) -> DataType:
-    """Change the type at a path inside a type that is itself at the path `above`. Raises UnknownColumn, PlanError."""
+def _change_type(type_: DataType, path: Path, change: Callable[[DataType], DataType], parent_path: Path = ()) -> DataType:
+    """Change the type at a path inside `type_`, which is itself at the path `parent_path`. Raise UnknownColumn, PlanError."""
     if not path:
         return change(type_)
-    name, nested_name = path[0], path[0].lower()
-    change_nested = partial(_change_type, path=path[1:], change=change, above=(*above, name))
+    name = path[0]
+    nested_name = name.lower()
+    change_nested = partial(_change_type, path=path[1:], change=change, parent_path=(*parent_path, name))
     match type_:
         case Struct():
-            field = _find_field(type_, name)
+            field = find_field(type_, name)
             return replace_field(type_, field, replace(field, type=change_nested(field.type)))
         case Array() if nested_name == "element":
             return replace(type_, element=change_nested(type_.element))
@@ -138,16 +141,15 @@ def _change_type(type_: DataType, path: Path, change: Callable[[DataType], DataT
         case Map() if nested_name == "value":
             return replace(type_, value=change_nested(type_.value))
     advice = _NESTED_NAMES.get(type(type_), "It is no struct.")
-    raise PlanError(f"`{'.'.join(above)}` is {sql_name(type_)} and has no field `{name}`. {advice}")
+    raise PlanError(f"`{'.'.join(parent_path)}` is {sql_name(type_)} and has no field `{name}`. {advice}")
 
 
 def _checked_type(old: DataType, new: DataType, column_name: str) -> DataType:
     """Return the new type. Raise PlanError for a change from or to a struct, an array or a map."""
     if old != new and (isinstance(old, Struct | Array | Map) or isinstance(new, Struct | Array | Map)):
-        raise PlanError(
-            f"`{column_name}` is {sql_name(old)} and cannot become {sql_name(new)}. Change its fields one by one: ADD COLUMN, DROP COLUMN, "
-            f"ALTER COLUMN {column_name}.<field> TYPE, with element, key and value for what arrays and maps hold."
-        )
+        problem = f"`{column_name}` is {sql_name(old)} and cannot become {sql_name(new)}. Change its fields one by one: ADD COLUMN,"
+        advice = f"DROP COLUMN, ALTER COLUMN {column_name}.<field> TYPE, with element, key and value for what arrays and maps hold."
+        raise PlanError(f"{problem} {advice}")
     return new
 
 
@@ -158,10 +160,8 @@ def _check_length(field: Field, new: Field, column_name: str) -> None:
     old_length, new_length = _declared_length(field), _declared_length(new)
     becomes_char = str(new.metadata[CHAR_VARCHAR]).startswith("char") and field.sql_type != new.sql_type
     if old_length is None or new_length is None or new_length < old_length or becomes_char:
-        raise PlanError(
-            f"`{column_name}` is {field.sql_type} and cannot become {new.sql_type}: rows that are there may not fit. "
-            f"Use a longer varchar, or string."
-        )
+        problem = f"`{column_name}` is {field.sql_type} and cannot become {new.sql_type}: rows that are there may not fit."
+        raise PlanError(f"{problem} Use a longer varchar, or string.")
 
 
 def _declared_length(field: Field) -> int | None:
@@ -170,7 +170,8 @@ def _declared_length(field: Field) -> int | None:
     return int(match[1]) if match else None
 
 
-def _find_field(struct: Struct, name: str) -> Field:
+def find_field(struct: Struct, name: str) -> Field:
+    """Return the field of this name, regardless of case. Raises UnknownColumn."""
     field = struct.find(name)
     if field is None:
         raise UnknownColumn(name, struct.names)
@@ -188,5 +189,7 @@ def replace_field(struct: Struct, old: Field, new: Field) -> Struct:
 
 def set_metadata(field: Field, key: str, value: object | None) -> Field:
     """Return the field with one entry of its metadata replaced, or removed if the value is None."""
-    metadata = {other_key: other for other_key, other in field.metadata.items() if other_key != key}
-    return replace(field, metadata=metadata if value is None else {**metadata, key: value})
+    metadata = {other_key: entry for other_key, entry in field.metadata.items() if other_key != key}
+    if value is not None:
+        metadata[key] = value
+    return replace(field, metadata=metadata)

@@ -65,9 +65,8 @@ def _check_addable(field: Field, *, supports_initial_defaults: bool) -> None:
     if DEFAULT in field.metadata and not supports_initial_defaults:
         raise _unsupported_column(field, "has a DEFAULT", "Add it without, then ALTER COLUMN … SET DEFAULT")
     if not field.nullable:
-        raise PlanError(
-            f"The new column `{field.name}` cannot be NOT NULL: the rows that are there have no value for it. Leave NOT NULL out."
-        )
+        problem = f"The new column `{field.name}` cannot be NOT NULL: the rows that are there have no value for it."
+        raise PlanError(f"{problem} Leave NOT NULL out.")
 
 
 def _unsupported_column(field: Field, feature: str, advice: str) -> UnsupportedStatement:
@@ -88,9 +87,10 @@ def new_properties(command: SetProperties | UnsetProperties, properties: Mapping
     """Return all properties after SET or UNSET TBLPROPERTIES. Raises TableError if UNSET names a property that does not exist."""
     if isinstance(command, SetProperties):
         return {**properties, **command.properties}
-    missing = [key for key in command.keys if key not in properties]
-    if missing and not command.if_exists:
-        raise TableError(f"{command.name} has no property {missing[0]!r}. Add IF EXISTS, or look at SHOW TBLPROPERTIES {command.name}.")
+    missing_keys = [key for key in command.keys if key not in properties]
+    if missing_keys and not command.if_exists:
+        advice = f"Add IF EXISTS, or look at SHOW TBLPROPERTIES {command.name}."
+        raise TableError(f"{command.name} has no property {missing_keys[0]!r}. {advice}")
     return {key: value for key, value in properties.items() if key not in command.keys}
 
 
@@ -98,9 +98,7 @@ def rename_view_columns(columns: Struct, aliases: tuple[tuple[str, str | None], 
     """Return the columns with the names and comments in `aliases`. Raises PlanError if the numbers of columns differ."""
     if len(columns) != len(aliases):
         raise PlanError(f"The view names {len(aliases)} column(s), but its query has {len(columns)}. Name each of them once.")
-    return Struct(
-        tuple(
-            replace(column, name=name, metadata={"comment": comment} if comment else {})
-            for column, (name, comment) in zip(columns, aliases, strict=True)
-        )
-    )
+    fields = []
+    for column, (name, comment) in zip(columns, aliases, strict=True):
+        fields.append(replace(column, name=name, metadata={"comment": comment} if comment else {}))
+    return Struct(tuple(fields))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -11,11 +11,11 @@ from rowmerge.commands.definitions import AddConstraint, CheckConstraint, DropCo
 from rowmerge.errors import AlreadyExists, ConstraintNotFound, PlanError, UnknownColumn
 from rowmerge.execution.result import ChangeResult
 from rowmerge.execution.table_change import change_definition
-from rowmerge.session.definitions.column_changes import replace_field, set_metadata
+from rowmerge.session.definitions.column_changes import find_field, replace_field, set_metadata
 from rowmerge.session.names.context import SessionContext
 from rowmerge.spark.values.definition_rules import check_condition, check_default, check_existing
 from rowmerge.table.metadata.rules import DEFAULT, Check, not_null_checks
-from rowmerge.table.metadata.schema import Struct
+from rowmerge.table.metadata.schema import Field, Struct
 from rowmerge.table.metadata.shape import TableDefinition
 from rowmerge.table.snapshots.snapshot import Snapshot
 
@@ -23,12 +23,13 @@ ConstraintCommand = AddConstraint | DropConstraint | SetDefault | SetNullable
 
 
 def change_constraint(context: SessionContext, command: ConstraintCommand) -> ChangeResult:
-    """Add or drop a CHECK constraint, a default or NOT NULL. Raises ConstraintViolated by existing rows, and what `check_rules` raises."""
+    """Add or drop a CHECK constraint, a default or NOT NULL. Raises ConstraintViolated, and what `check_rules` raises."""
     table = context.names.table(command.name)
     match command:
         case AddConstraint(_, check):
             parameters: dict[str, object] = {"name": constraint_name(check, str(command.name)), "expr": check.expression.text}
-            return change_definition(table, "ADD CONSTRAINT", parameters, partial(_add_check, context, command), reads_rows=True)
+            add_check = partial(_add_check, context, command)
+            return change_definition(table, "ADD CONSTRAINT", parameters, add_check, reads_rows=True)
         case DropConstraint(_, name):
             return change_definition(table, "DROP CONSTRAINT", {"name": name}, partial(_drop_check, command))
         case SetDefault(_, column, value):
@@ -41,14 +42,10 @@ def change_constraint(context: SessionContext, command: ConstraintCommand) -> Ch
 
 
 def _add_check(context: SessionContext, command: AddConstraint, snapshot: Snapshot) -> TableDefinition:
-    """Return the CHECK constraints with the new one, which the rows of this version satisfy. Raise AlreadyExists otherwise."""
+    """Return the CHECK constraints with the new one. Raise AlreadyExists for its name, ConstraintViolated by existing rows."""
     constraints = _check_expressions(snapshot)
     name, expression = constraint_name(command.check, snapshot.name), command.check.expression.text
-    for other_name, other in constraints.items():
-        if other_name.lower() == name.lower():
-            raise AlreadyExists(
-                f"{snapshot.name} has the constraint `{other_name}` already: CHECK ({other}). Drop it first, or choose another name."
-            )
+    _check_new_name(snapshot.name, constraints, name)
     check = Check(f"{name} CHECK ({expression})", expression, name)
     rows = context.views.rows(snapshot)
     check_condition(rows, check)
@@ -56,19 +53,31 @@ def _add_check(context: SessionContext, command: AddConstraint, snapshot: Snapsh
     return TableDefinition(checks={**constraints, name: expression})
 
 
+def _check_new_name(table: str, constraints: Mapping[str, str], new_name: str) -> None:
+    """Raise AlreadyExists if one of the constraints has this name."""
+    for name, expression in constraints.items():
+        if name.lower() == new_name.lower():
+            problem = f"{table} has the constraint `{name}` already: CHECK ({expression})."
+            raise AlreadyExists(f"{problem} Drop it first, or choose another name.")
+
+
 def _set_default(context: SessionContext, command: SetDefault, snapshot: Snapshot) -> TableDefinition | None:
     """Return the schema with the new default, or None if the column has no default to drop. Raise UnknownColumn, PlanError."""
     field = snapshot.schema.find(command.column)
     if field is None:
         raise UnknownColumn(command.column, snapshot.schema.names, where=snapshot.name)
-    value = None if command.value is None else command.value.text
-    if value is None and DEFAULT not in field.metadata:
+    default = None if command.value is None else command.value.text
+    if default is None and DEFAULT not in field.metadata:
         return None
-    if value is not None and field.name in snapshot.shape.rules.generated:
+    if default is not None:
+        _check_new_default(context, snapshot, field, default)
+    return TableDefinition(schema=replace_field(snapshot.schema, field, set_metadata(field, DEFAULT, default)))
+
+
+def _check_new_default(context: SessionContext, snapshot: Snapshot, field: Field, default: str) -> None:
+    if field.name in snapshot.shape.rules.generated:
         raise PlanError(f"The column `{field.name}` of {snapshot.name} is GENERATED, so it cannot have a default too.")
-    if value is not None:
-        check_default(context.spark, snapshot.name, field, value)
-    return TableDefinition(schema=replace_field(snapshot.schema, field, set_metadata(field, DEFAULT, value)))
+    check_default(context.spark, snapshot.name, field, default)
 
 
 def _set_nullable(context: SessionContext, command: SetNullable, snapshot: Snapshot) -> TableDefinition | None:
@@ -86,9 +95,9 @@ def _set_nullable(context: SessionContext, command: SetNullable, snapshot: Snaps
 def _drop_check(command: DropConstraint, snapshot: Snapshot) -> TableDefinition | None:
     """Return the remaining CHECK constraints, or None if IF EXISTS allows that nothing changes. Raise ConstraintNotFound."""
     constraints = _check_expressions(snapshot)
-    remaining = {name: expression for name, expression in constraints.items() if name.lower() != command.constraint.lower()}
-    if len(remaining) < len(constraints):
-        return TableDefinition(checks=remaining)
+    remaining_constraints = {name: expression for name, expression in constraints.items() if name.lower() != command.constraint.lower()}
+    if len(remaining_constraints) < len(constraints):
+        return TableDefinition(checks=remaining_constraints)
     if command.if_exists:
         return None
     raise ConstraintNotFound(snapshot.name, command.constraint, tuple(constraints))
@@ -118,9 +127,7 @@ def checks_by_name(checks: Iterable[CheckConstraint], table: str) -> dict[str, s
 
 def set_nullable(schema: Struct, path: tuple[str, ...], nullable: bool) -> Struct:
     """Return the schema in which a column, or a field of a struct, is nullable or NOT NULL. Raises UnknownColumn, PlanError."""
-    field = schema.find(path[0])
-    if field is None:
-        raise UnknownColumn(path[0], schema.names)
+    field = find_field(schema, path[0])
     if len(path) == 1:
         return replace_field(schema, field, replace(field, nullable=nullable))
     if not isinstance(field.type, Struct):

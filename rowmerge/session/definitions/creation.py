@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from rowmerge.catalog import Relation
 from rowmerge.commands.definitions import CreateTable
 from rowmerge.commands.names import SqlText
 from rowmerge.errors import AlreadyExists, PlanError
-from rowmerge.execution.commit import AS_THE_TABLE_SAYS, CommitOptions
+from rowmerge.execution.commit import CommitOptions
 from rowmerge.execution.insert import NewRows
 from rowmerge.execution.result import ChangeResult
 from rowmerge.execution.table_change import change_definition, create_table
@@ -17,7 +18,7 @@ from rowmerge.session.definitions.columns import query_columns
 from rowmerge.session.definitions.constraints import checks_by_name
 from rowmerge.session.definitions.partitioning import resolve_partitioning
 from rowmerge.session.names.context import SessionContext
-from rowmerge.session.names.resolver import Place
+from rowmerge.session.names.resolver import QualifiedName
 from rowmerge.session.names.scope import StatementScope
 from rowmerge.spark.columns import parse_columns
 from rowmerge.spark.types import check_storable
@@ -35,7 +36,7 @@ class NewTable:
     replaced table, or the session's default format. `location` None: the catalog's folder for the table.
     """
 
-    place: Place
+    name: QualifiedName
     definition: TableDefinition
     rows: NewRows | None = None
     or_replace: bool = False
@@ -46,29 +47,36 @@ class NewTable:
 
 def run_create_table(context: SessionContext, command: CreateTable, options: CommitOptions) -> StatementResult:
     """Execute CREATE TABLE. Raises AlreadyExists, PlanError, TypeMismatch, and what Spark and the commit raise."""
-    place, spark = context.names.place(command.name), context.spark
-    if place.existing is not None and command.if_not_exists:
-        return empty_result(spark, "CREATE TABLE")
-    columns, rows, base = parse_columns(spark, command.columns), None, None
+    name = context.names.qualify(command.name)
+    if name.relation is not None and command.if_not_exists:
+        return empty_result(context.spark, "CREATE TABLE")
+    new_table = _new_table(context, command, name)
+    result = create_new_table(context, new_table, options)
+    operation = "CREATE OR REPLACE TABLE" if command.or_replace else "CREATE TABLE"
+    outcome = StatementResult.from_change(frames.empty_frame(context.spark), operation, result)
+    # A table without a query gets no rows to count.
+    return outcome if new_table.rows is not None else replace(outcome, changes=None)
+
+
+def _new_table(context: SessionContext, command: CreateTable, name: QualifiedName) -> NewTable:
+    """Return the table that the command defines, with the rows of its query. Raise PlanError, TypeMismatch, and what Spark raises."""
+    columns, rows, base = parse_columns(context.spark, command.columns), None, None
     if command.query is not None:
-        base = _replaced_version(context, place)
+        base = _replaced_snapshot(context, name)
         rows = _query_rows(context, command.query, base)
         columns = columns or query_columns(rows.frame)
     check_storable(columns)
-    partition_fields, checks = resolve_partitioning(columns, command.partitioned_by), checks_by_name(command.checks, place.name)
+    partition_fields = resolve_partitioning(columns, command.partitioned_by)
+    checks = checks_by_name(command.checks, name.name)
     definition = TableDefinition(columns, partition_fields, command.properties, command.comment, checks or None)
-    new_table = NewTable(place, definition, rows, command.or_replace, command.format, command.location, base)
-    result = create_new_table(context, new_table, options)
-    operation = "CREATE OR REPLACE TABLE" if command.or_replace else "CREATE TABLE"
-    outcome = StatementResult.from_change(frames.empty_frame(spark), operation, result)
-    return outcome if rows is not None else replace(outcome, changes=None)
+    return NewTable(name, definition, rows, command.or_replace, command.format, command.location, base)
 
 
-def _replaced_version(context: SessionContext, place: Place) -> Snapshot | None:
+def _replaced_snapshot(context: SessionContext, name: QualifiedName) -> Snapshot | None:
     """Return the newest version of the table that CREATE OR REPLACE replaces, or None without one."""
-    if place.existing is None or place.existing.kind != "table":
+    if name.relation is None or name.relation.kind != "table":
         return None
-    return context.catalog.open(place.schema, place.name).snapshot()
+    return context.catalog.open(name.schema, name.name).snapshot()
 
 
 def _query_rows(context: SessionContext, query: SqlText, base: Snapshot | None) -> NewRows:
@@ -78,17 +86,19 @@ def _query_rows(context: SessionContext, query: SqlText, base: Snapshot | None) 
     return NewRows(frame, reads_table=base is not None and scope.reads(base))
 
 
-def create_new_table(context: SessionContext, new: NewTable, options: CommitOptions = AS_THE_TABLE_SAYS) -> ChangeResult:
-    """Create or replace a table.
+def create_new_table(context: SessionContext, new: NewTable, options: CommitOptions) -> ChangeResult:
+    """Create or replace a table. Raises AlreadyExists, also for a view, and PlanError for another format or without columns."""
+    name = new.name
+    if name.relation is None:
+        return _create_and_register(context, new, options)
+    _check_replaceable(new, name.relation)
+    return _commit(context, context.catalog.open(name.schema, name.name), new, options)
 
-    Raises AlreadyExists, also if a view has the name, and PlanError for a definition without columns or another format.
-    """
-    place, catalog = new.place, context.catalog
-    if place.existing is not None:
-        _check_replaceable(new)
-        return _commit(context, catalog.open(place.schema, place.name), new, options)
-    format_ = new.format or context.default_format
-    table = catalog.table_at(place.schema, place.name, format_, new.location)
+
+def _create_and_register(context: SessionContext, new: NewTable, options: CommitOptions) -> ChangeResult:
+    """Create a table under a free name, and register its location if it has one of its own."""
+    name, format_ = new.name, new.format or context.default_format
+    table = context.catalog.table_at(name.schema, name.name, format_, new.location)
     has_only_location = new.location is not None and new.rows is None and not new.definition.schema
     if has_only_location and table.exists():
         # The existing table becomes a table of the catalog without a change.
@@ -96,26 +106,23 @@ def create_new_table(context: SessionContext, new: NewTable, options: CommitOpti
     else:
         result = _commit(context, table, new, options)
     if new.location is not None:
-        catalog.register(place.schema, place.name, format_, new.location)
+        context.catalog.register(name.schema, name.name, format_, new.location)
     return result
 
 
 def _commit(context: SessionContext, table: Table, new: NewTable, options: CommitOptions) -> ChangeResult:
     """Check the definition, and commit it with the first rows. Raise PlanError for a definition without columns."""
-    name, definition = str(new.place), new.definition
+    name, definition = str(new.name), new.definition
     if not definition.schema:
         raise PlanError(f"CREATE TABLE {name} has no columns. List them, add AS SELECT, or give the LOCATION of a table that exists.")
     check_rules(context.spark, name, definition.schema, table.shape(definition).rules)
     return create_table(table, name, definition, new.rows, options, or_replace=new.or_replace, base=new.base)
 
 
-def _check_replaceable(new: NewTable) -> None:
+def _check_replaceable(new: NewTable, existing: Relation) -> None:
     """Raise AlreadyExists for a view, PlanError for a table of another format than the statement names."""
-    existing = new.place.existing
-    assert existing is not None
     if existing.kind == "view":
-        raise AlreadyExists(f"{new.place} is a view. Drop it with DROP VIEW, or choose another name.")
+        raise AlreadyExists(f"{new.name} is a view. Drop it with DROP VIEW, or choose another name.")
     if new.or_replace and new.format not in (None, existing.format):
-        raise PlanError(
-            f"{new.place} has the format {existing.format}, which CREATE OR REPLACE cannot change to {new.format}. Drop the table first."
-        )
+        problem = f"{new.name} has the format {existing.format}, which CREATE OR REPLACE cannot change to {new.format}."
+        raise PlanError(f"{problem} Drop the table first.")

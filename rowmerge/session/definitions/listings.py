@@ -6,11 +6,9 @@ from typing import TYPE_CHECKING
 
 from rowmerge.commands.definitions import Describe, Detail, ShowColumns, ShowProperties, ShowSchemas, ShowTables
 from rowmerge.commands.names import TableName
-from rowmerge.errors import SchemaNotFound
 from rowmerge.session.answers import frames
 from rowmerge.session.answers.description import RelationDescription, describe
 from rowmerge.session.names.context import SessionContext
-from rowmerge.table.metadata.schema import quote
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -20,7 +18,7 @@ ListingCommand = Describe | ShowSchemas | ShowTables | ShowProperties | ShowColu
 
 def describe_relation(context: SessionContext, name: TableName) -> RelationDescription:
     """Describe a table's newest version, or a view. Raises TableNotFound, SchemaNotFound."""
-    return describe(context.catalog, context.names.existing(name))
+    return describe(context.catalog, context.names.existing_relation(name))
 
 
 def listing_rows(context: SessionContext, command: ListingCommand) -> DataFrame:
@@ -31,25 +29,31 @@ def listing_rows(context: SessionContext, command: ListingCommand) -> DataFrame:
             return frames.describe_history(spark, names.table(name).history(limit))
         case Describe(name, Detail.DETAIL):
             return frames.describe_detail(spark, describe_relation(context, name), names.table(name).snapshot())
-        case Describe(name, detail):
-            if len(name.parts) == 1 and names.temporary_views.exists(name.parts[0]):
-                return spark.sql(f"describe {name}")
-            return frames.describe_columns(spark, describe_relation(context, name), detail is Detail.EXTENDED)
+        case Describe():
+            return _describe_columns(context, command)
         case ShowSchemas(like):
-            return frames.show_names(spark, "namespace", context.catalog.schemas(), like)
+            schemas = [schema for schema in context.catalog.schemas() if frames.matches_pattern(schema, like)]
+            return frames.text_column(spark, "namespace", schemas)
         case ShowTables():
             return _show_relations(context, command)
         case ShowProperties(name, key):
             return frames.show_properties(spark, describe_relation(context, name).properties, key)
         case ShowColumns(name):
-            return frames.show_names(spark, "col_name", [column.name for column in describe_relation(context, name).columns], None)
+            return frames.text_column(spark, "col_name", [column.name for column in describe_relation(context, name).columns])
+
+
+def _describe_columns(context: SessionContext, command: Describe) -> DataFrame:
+    """Return the rows of DESCRIBE or DESCRIBE EXTENDED. Spark describes temporary views."""
+    name = command.name
+    if context.names.is_temporary_view(name):
+        return context.spark.sql(f"describe {name}")
+    return frames.describe_columns(context.spark, describe_relation(context, name), command.detail is Detail.EXTENDED)
 
 
 def _show_relations(context: SessionContext, command: ShowTables) -> DataFrame:
     """Return the rows of SHOW TABLES, which include views, or of SHOW VIEWS or SHOW TABLE EXTENDED. Raise SchemaNotFound."""
     catalog, schema = context.catalog, command.schema or context.names.schema
-    if not catalog.schema_exists(schema):
-        raise SchemaNotFound(quote(schema), catalog.schemas())
+    context.names.check_schema(schema)
     relations = [relation for relation in catalog.relations(schema) if frames.matches_pattern(relation.name, command.like)]
     if command.views:
         relations = [relation for relation in relations if relation.kind == "view"]

@@ -16,19 +16,21 @@ _NAME_SUFFIXES = {IDENTITY: "", "truncate": "_trunc", "void": "_null"}
 
 
 def resolve_partitioning(columns: Struct, fields: tuple[PartitionField, ...]) -> tuple[PartitionField, ...]:
-    """Return the fields of PARTITIONED BY with exact column names, and with the field names that Iceberg's Java gives in a new table.
-
-    Raises UnknownColumn, and PlanError if two fields divide the rows by the same values.
-    """
+    """Return the fields with exact column names and Iceberg's default names. Raises UnknownColumn, PlanError for redundant fields."""
     partition_fields: list[PartitionField] = []
     for field in fields:
-        resolved = _resolve_column(columns, field)
-        for other in partition_fields:
-            if resolved.column == other.column and _transform_kind(resolved) == _transform_kind(other):
-                conflict = f"PARTITIONED BY {other.told} and {resolved.told}"
-                raise PlanError(f"{conflict}: one of them divides the rows already. Keep the finer one.")
-        partition_fields.append(replace(resolved, name=default_name(resolved)))
+        exact_field = replace(field, column=_exact_path(columns, field.column, "PARTITIONED BY"))
+        _check_not_redundant(partition_fields, exact_field)
+        partition_fields.append(replace(exact_field, name=default_name(exact_field)))
     return tuple(partition_fields)
+
+
+def _check_not_redundant(fields: list[PartitionField], new_field: PartitionField) -> None:
+    """Raise PlanError if one of the fields divides the rows by the same values as the new one."""
+    for field in fields:
+        if field.column == new_field.column and _transform_kind(field) == _transform_kind(new_field):
+            conflict = f"PARTITIONED BY {field.told} and {new_field.told}"
+            raise PlanError(f"{conflict}: one of them divides the rows already. Keep the finer one.")
 
 
 def partition_field(columns: Struct, text: str) -> PartitionField:
@@ -46,17 +48,23 @@ def partitioning_operation(command: ChangePartitioning) -> str:
 def change_partitioning(command: ChangePartitioning, snapshot: Snapshot) -> TableDefinition:
     """Return the partitioning after ALTER TABLE … PARTITION FIELD. Raises UnknownColumn, PlanError for a missing or duplicate field."""
     old_fields = snapshot.shape.partitioning
-    dropped = None if command.dropped is None else _existing_field(snapshot, command.dropped)
-    fields = [field for field in old_fields if field is not dropped]
-    if command.added is not None:
-        added = _resolve_column(snapshot.schema, command.added)
-        added = replace(added, name=command.added.name or default_name(added, with_parameter=True))
-        _check_new(snapshot, fields, added)
-        # A REPLACE that only renames a field leaves it in its position.
-        is_rename = dropped is not None and (dropped.column, dropped.transform) == (added.column, added.transform)
-        position = old_fields.index(dropped) if is_rename else len(fields)
-        fields.insert(position, added)
+    old_field = None if command.dropped is None else _find_partition_field(snapshot, command.dropped)
+    fields = [field for field in old_fields if field is not old_field]
+    if command.added is None:
+        return TableDefinition(partitioning=tuple(fields))
+    new_field = _resolve_new_field(snapshot, command.added)
+    _check_not_duplicate(snapshot, fields, new_field)
+    # A REPLACE that only renames a field leaves it in its position.
+    is_rename = old_field is not None and (old_field.column, old_field.transform) == (new_field.column, new_field.transform)
+    position = old_fields.index(old_field) if is_rename else len(fields)
+    fields.insert(position, new_field)
     return TableDefinition(partitioning=tuple(fields))
+
+
+def _resolve_new_field(snapshot: Snapshot, field: PartitionField) -> PartitionField:
+    """Return the field with the exact name of its column, and with a default name if it has none of its own."""
+    exact_field = replace(field, column=_exact_path(snapshot.schema, field.column, "PARTITIONED BY"))
+    return replace(exact_field, name=field.name or default_name(exact_field, with_parameter=True))
 
 
 def write_order_operation(command: SetWriteOrder) -> str:
@@ -86,10 +94,6 @@ def _transform_kind(field: PartitionField) -> str:
     return "time" if transform.name in ("year", "month", "day", "hour") else transform.name
 
 
-def _resolve_column(columns: Struct, field: PartitionField) -> PartitionField:
-    return replace(field, column=_exact_path(columns, field.column, "PARTITIONED BY"))
-
-
 def _exact_path(columns: Struct, path: tuple[str, ...], where: str) -> tuple[str, ...]:
     """Return the path of a column or field in the case that the table has. Raises UnknownColumn."""
     exact_names: tuple[str, ...] = ()
@@ -103,7 +107,7 @@ def _exact_path(columns: Struct, path: tuple[str, ...], where: str) -> tuple[str
     return exact_names
 
 
-def _existing_field(snapshot: Snapshot, requested: PartitionField) -> PartitionField:
+def _find_partition_field(snapshot: Snapshot, requested: PartitionField) -> PartitionField:
     """Return the partition field with the requested column and transform, or else with the requested name. Raises PlanError."""
     path = [name.lower() for name in requested.column]
     for field in snapshot.shape.partitioning:
@@ -114,12 +118,16 @@ def _existing_field(snapshot: Snapshot, requested: PartitionField) -> PartitionF
     for field in fields:
         if requested.transform.name == IDENTITY and field.own_name.lower() == ".".join(path):
             return field
+    raise _unknown_field_error(snapshot.name, requested, fields)
+
+
+def _unknown_field_error(table: str, requested: PartitionField, fields: list[PartitionField]) -> PlanError:
     names = ", ".join(f"{quote(field.own_name)} ({field.told})" for field in fields)
     advice = f"There are: {names}. Name one of these." if names else "It is not partitioned."
-    raise PlanError(f"{snapshot.name} has no partition field {requested.told}. {advice}")
+    return PlanError(f"{table} has no partition field {requested.told}. {advice}")
 
 
-def _check_new(snapshot: Snapshot, fields: list[PartitionField], new_field: PartitionField) -> None:
+def _check_not_duplicate(snapshot: Snapshot, fields: list[PartitionField], new_field: PartitionField) -> None:
     """Raise PlanError if one of the fields has the new field's column and transform, or its name."""
     for field in fields:
         if field.transform.name == VOID:

@@ -18,10 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SessionContext:
-    """Spark, the catalog, and the objects that resolve names in them. All are safe for several threads.
-
-    `default_format`: the format of a new table whose statement names none.
-    """
+    """Spark, the catalog, and thread-safe objects that resolve names in them. `default_format`: the format of new tables."""
 
     spark: SparkSession
     catalog: Catalog

@@ -11,8 +11,8 @@ from rowmerge.table.table import Branches, Table
 def branch_of(table: Table, branch: str) -> Table:
     """Return a table on one of its branches. Raises VersionNotFound, PlanError for a tag and for a table without branches."""
     if table.branches is None:
-        advice = "Name the table alone, or make an Iceberg table of it."
-        raise PlanError(f"{table.name} is no Iceberg table: it has no branch {branch}. {advice}")
+        problem = f"{table.name} is no Iceberg table: it has no branch {branch}."
+        raise PlanError(f"{problem} Name the table alone, or make an Iceberg table of it.")
     return table.branches.table(branch)
 
 

@@ -17,6 +17,7 @@ INFORMATION_SCHEMA = "information_schema"
 
 _TEXT = Primitive("string")
 _NAME = ("table_catalog", "table_schema", "table_name")
+_ROUTINE = ("routine_catalog", "routine_schema", "routine_name")
 TABLES: dict[str, dict[str, DataType]] = {
     "schemata": dict.fromkeys(("catalog_name", "schema_name"), _TEXT),
     "tables": dict.fromkeys((*_NAME, "table_type", "data_source_format"), _TEXT),
@@ -26,13 +27,7 @@ TABLES: dict[str, dict[str, DataType]] = {
         "ordinal_position": Primitive("integer"),
         **dict.fromkeys(("is_nullable", "data_type", "comment"), _TEXT),
     },
-    "routines": dict.fromkeys(
-        (
-            *("routine_catalog", "routine_schema", "routine_name", "routine_type"),
-            *("data_type", "routine_body", "routine_definition", "external_language"),
-        ),
-        _TEXT,
-    ),
+    "routines": dict.fromkeys((*_ROUTINE, "routine_type", "data_type", "routine_body", "routine_definition", "external_language"), _TEXT),
 }
 
 

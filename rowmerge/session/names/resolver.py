@@ -26,12 +26,12 @@ class Target:
 
 
 @dataclass(frozen=True)
-class Place:
-    """A name under which a statement creates, replaces or drops a table or view. `existing`: what the catalog has there."""
+class QualifiedName:
+    """The name of a table or view that a statement creates, replaces or drops. `relation`: the one that has this name now, or None."""
 
     schema: str
     name: str
-    existing: Relation | None
+    relation: Relation | None
 
     def __str__(self) -> str:
         return f"{self.schema}.{self.name}"
@@ -77,46 +77,48 @@ class NameResolver:
                 return schema, relation
         raise TableNotFound(str(name))
 
-    def place(self, name: TableName) -> Place:
-        """Return the place of a table or view that may exist. Raises TableNotFound if the name has more than schema and relation."""
+    def qualify(self, name: TableName) -> QualifiedName:
+        """Return the name with its schema, and the relation of this name. Raises TableNotFound if the name has more parts than two."""
         schema, relation = self.locate(name)
-        return Place(schema, relation, self._catalog.relation(schema, relation))
+        return QualifiedName(schema, relation, self._catalog.relation(schema, relation))
 
-    def existing(self, name: TableName) -> Relation:
+    def existing_relation(self, name: TableName) -> Relation:
         """Return the table or view of this name. Raises TableNotFound with similar names, SchemaNotFound."""
-        relation = self.place(name).existing
+        relation = self.qualify(name).relation
         if relation is None:
             self.table(name)  # raises the error that lists similar names
             raise TableNotFound(str(name))
         return relation
 
     def resolve(self, name: TableName, default_schema: str) -> ResolvedName | None:
-        """Return the table or view that a query reads under a name, or None if the catalog has none: then the name is Spark's to resolve.
-
-        Raises TableNotFound if too many parts stand before a branch.
-        """
+        """Return the table or view that a query reads, or None for a name that Spark resolves. Raises TableNotFound."""
         table_name, reference = self._split_reference(name)
         if reference is None and len(table_name.parts) > 2:
             return None
         relation = self._catalog.relation(*self.locate(table_name, default_schema))
-        if relation is None or (reference is not None and relation.kind == "view"):
+        if relation is None:
             return None
-        return ResolvedName(relation, reference)
+        is_branch_of_view = reference is not None and relation.kind == "view"
+        return None if is_branch_of_view else ResolvedName(relation, reference)
 
     def table(self, name: TableName) -> Table:
         """Open an existing table. Raises TableNotFound with similar names, SchemaNotFound, TableError for a view."""
         schema, table = self.locate(name)
-        if not self._catalog.schema_exists(schema):
-            raise SchemaNotFound(quote(schema), self._catalog.schemas())
+        self.check_schema(schema)
         return self._catalog.open(schema, table)
 
-    def target(self, name: TableName) -> Target:
-        """Return the table that a statement writes.
+    def check_schema(self, schema: str) -> None:
+        """Raise SchemaNotFound if the catalog has no such schema."""
+        if not self._catalog.schema_exists(schema):
+            raise SchemaNotFound(quote(schema), self._catalog.schemas())
 
-        Raises TableNotFound, SchemaNotFound, TableError for a view or a temporary view, VersionNotFound for an unknown branch, PlanError
-        for a tag.
-        """
-        if len(name.parts) == 1 and self.temporary_views.exists(name.parts[0]):
+    def is_temporary_view(self, name: TableName) -> bool:
+        """Return whether a name without a schema is that of a temporary view, whoever created it."""
+        return len(name.parts) == 1 and self.temporary_views.exists(name.parts[0])
+
+    def target(self, name: TableName) -> Target:
+        """Return the table that a statement writes. Raises TableNotFound, SchemaNotFound, TableError, VersionNotFound, PlanError."""
+        if self.is_temporary_view(name):
             raise TableError(f"{name} is a temporary view, which holds no rows to change. Name the table that it reads.")
         table_name, branch = self._split_reference(name)
         table = self.table(table_name)

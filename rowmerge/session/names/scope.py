@@ -13,7 +13,6 @@ from rowmerge.errors import PlanError
 from rowmerge.session.names.context import SessionContext
 from rowmerge.session.names.format_features import branches_of, change_feed_of
 from rowmerge.session.names.information_schema import INFORMATION_SCHEMA, TABLES, information_rows
-from rowmerge.session.names.pinned_snapshots import PinnedSnapshots
 from rowmerge.session.names.resolver import ResolvedName
 from rowmerge.session.names.table_changes import parse_change_range
 from rowmerge.spark.functions import BUILT_IN
@@ -21,9 +20,32 @@ from rowmerge.spark.views import milliseconds
 from rowmerge.sql import CalledFunction, TableReference, bind, bind_expression, expression_of, names_of_with
 from rowmerge.table.metadata.schema import backquote, string_literal
 from rowmerge.table.snapshots.snapshot import Snapshot
+from rowmerge.table.table import Table
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+
+@dataclass
+class PinnedSnapshots:
+    """Snapshots by their history key: the table's location, with its branch or tag.
+
+    `keys_read`: the histories that the statement reads at their newest version. A commit to one of these changes what it reads.
+    """
+
+    by_history_key: dict[str, Snapshot] = field(default_factory=dict)
+    keys_read: set[str] = field(default_factory=set)
+
+    def newest(self, table: Table) -> Snapshot:
+        """Return the version of a table's main branch that is the newest one for this statement."""
+        if table.location not in self.by_history_key:
+            self.by_history_key[table.location] = table.snapshot()
+        return self.by_history_key[table.location]
+
+    def record_read(self, snapshot: Snapshot) -> Snapshot:
+        """Record that the statement reads the newest version of a history. Return the version that the statement has pinned."""
+        self.keys_read.add(snapshot.history_key)
+        return self.by_history_key.setdefault(snapshot.history_key, snapshot)
 
 
 @dataclass(frozen=True)
@@ -76,8 +98,8 @@ class StatementScope:
     def view_for(self, reference: TableReference) -> str | None:
         """Return the quoted name of the view that stands for a table name, or None for a name that Spark resolves."""
         first_part = reference.name.parts[0]
-        is_name_alone = not reference.timed and reference.changes is None and len(reference.name.parts) == 1
-        if is_name_alone and first_part.lower() in self.with_clause.names:
+        is_plain_name = not reference.timed and reference.changes is None and len(reference.name.parts) == 1
+        if is_plain_name and first_part.lower() in self.with_clause.names:
             query = f"{self.with_clause.text} select * from {backquote(first_part)}"
             return self._register_query(f"WITH {first_part}", query, self.schema)
         key = (self.schema, *_lookup_key(reference))
@@ -93,14 +115,14 @@ class StatementScope:
             return self._register_files(reference.files)
         names = self.context.names
         name = names.without_catalog(reference.name)
-        if len(name.parts) == 1 and names.temporary_views.exists(name.parts[0]):
+        if names.is_temporary_view(name):
             return self._register_temporary_view(name.parts[0], reference)
-        resolved = names.resolve(name, self.schema)
-        if resolved is None:
+        resolved_name = names.resolve(name, self.schema)
+        if resolved_name is None:
             return self._register_information_table(name)
-        if resolved.relation.kind == "view":
-            return self._register_catalog_view(resolved, reference)
-        return self.context.views.of_snapshot(self._resolve_snapshot(resolved, reference))
+        if resolved_name.relation.kind == "view":
+            return self._register_catalog_view(resolved_name, reference)
+        return self.context.views.register_snapshot(self._resolve_snapshot(resolved_name, reference))
 
     def _register_temporary_view(self, name: str, reference: TableReference) -> str | None:
         if reference.timed:
@@ -116,10 +138,10 @@ class StatementScope:
             return None
         context = self.context
         rows = information_rows(context.spark, context.catalog, context.names.catalog_name, table.lower())
-        return context.views.of_frame(rows)
+        return context.views.register_frame(rows)
 
-    def _register_catalog_view(self, resolved: ResolvedName, reference: TableReference) -> str:
-        relation = resolved.relation
+    def _register_catalog_view(self, resolved_name: ResolvedName, reference: TableReference) -> str:
+        relation = resolved_name.relation
         name = f"{relation.schema}.{relation.name}"
         if reference.timed:
             raise PlanError(f"{name} is a view: it has no versions. Name a table before VERSION or TIMESTAMP AS OF.")
@@ -128,82 +150,92 @@ class StatementScope:
 
     def _register_query(self, name: str, query: str, schema: str, columns: tuple[str, ...] = ()) -> str:
         """Register the query of a view. Raises PlanError if the view reads itself."""
-        if name in self.enclosing:
-            raise PlanError(f"The view {name} reads itself ({' → '.join((*self.enclosing, name))}). Replace one of these.")
+        self._check_not_enclosing(name, f"The view {name} reads itself")
         inner = self._inside(name, schema)
-        return self.context.views.of_query(bind(query, inner.view_for, inner.function_for), columns)
+        return self.context.views.register_query(bind(query, inner.view_for, inner.function_for), columns)
+
+    def _check_not_enclosing(self, name: str, problem: str) -> None:
+        """Raise PlanError if this scope is inside the view or function of this name, which would contain itself."""
+        if name in self.enclosing:
+            raise PlanError(f"{problem} ({' → '.join((*self.enclosing, name))}). Replace one of these.")
 
     def _inside(self, name: str, schema: str) -> StatementScope:
         """Return the scope of the text of a view or function, where the WITH list of the statement has no meaning."""
         return replace(self, schema=schema, with_clause=WithClause(), enclosing=(*self.enclosing, name))
 
-    def _resolve_snapshot(self, resolved: ResolvedName, reference: TableReference) -> Snapshot:
-        """Return the version of a table that a reference means. Pin the newest version of the table, a branch or a tag. Raise PlanError."""
-        relation = resolved.relation
-        if resolved.reference is not None and reference.timed:
-            problem = f"{relation.schema}.{relation.name} is read at {resolved.reference} already."
+    def _resolve_snapshot(self, resolved_name: ResolvedName, reference: TableReference) -> Snapshot:
+        """Return the snapshot of a table at the branch, tag, version or time of a reference, or else the newest one. Raise PlanError."""
+        relation = resolved_name.relation
+        if resolved_name.reference is not None and reference.timed:
+            problem = f"{relation.schema}.{relation.name} is read at {resolved_name.reference} already."
             raise PlanError(f"{problem} Leave VERSION or TIMESTAMP AS OF out, or name the table alone.")
         table = self.context.catalog.open(relation.schema, relation.name)
-        branch_or_tag = resolved.reference or reference.reference
+        branch_or_tag = resolved_name.reference or reference.reference
         if branch_or_tag is not None:
-            return self.snapshots.read(branches_of(table, table.name).snapshot(branch_or_tag))
-        if reference.version is not None:
-            return table.snapshot_at(version=reference.version)
-        if reference.timestamp is not None:
-            return table.snapshot_at(timestamp=milliseconds(self.context.spark, reference.timestamp.text))
-        return self.snapshots.read(self.snapshots.newest(table))
+            return self.snapshots.record_read(branches_of(table, table.name).snapshot(branch_or_tag))
+        timestamp = None if reference.timestamp is None else reference.timestamp.text
+        return self._snapshot_at(table, reference.version, timestamp)
+
+    def _snapshot_at(self, table: Table, version: int | None, timestamp: str | None) -> Snapshot:
+        """Return the snapshot at a version, or at the time of an SQL expression. Without both, pin and return the newest one."""
+        if version is not None:
+            return table.snapshot_at(version=version)
+        if timestamp is not None:
+            return table.snapshot_at(timestamp=milliseconds(self.context.spark, timestamp))
+        return self.snapshots.record_read(self.snapshots.newest(table))
 
     def _register_changes(self, arguments: tuple[SqlText, ...]) -> str:
-        """Register the rows of `table_changes(…)`. Raise PlanError for a view."""
+        """Register the change rows that `table_changes(…)` returns. Raise PlanError for a view."""
         change_range = parse_change_range(self.context.spark, arguments)
-        schema, name = self.context.names.locate(change_range.table, self.schema)
-        relation = self.context.catalog.relation(schema, name)
-        if relation is not None and relation.kind == "view":
-            raise PlanError(f"{relation.schema}.{relation.name} is a view: it has no changes. Name a table in table_changes(…).")
-        table = self.context.names.table(TableName((schema, name)))
+        table = self._table_of_changes(change_range.table)
         newest = self.snapshots.newest(table)
         changes = change_feed_of(table).changes(newest, change_range.first, change_range.last)
         # A range that ends at a fixed version has the same rows whatever others commit.
         has_fixed_end = change_range.last is not None and change_range.last.version == changes.last
         if changes.last == newest.version and not has_fixed_end:
-            self.snapshots.read(newest)
-        return self.context.views.of_changes(changes)
+            self.snapshots.record_read(newest)
+        return self.context.views.register_changes(changes)
+
+    def _table_of_changes(self, table_name: TableName) -> Table:
+        schema, name = self.context.names.locate(table_name, self.schema)
+        relation = self.context.catalog.relation(schema, name)
+        if relation is not None and relation.kind == "view":
+            raise PlanError(f"{relation.schema}.{relation.name} is a view: it has no changes. Name a table in table_changes(…).")
+        return self.context.names.table(TableName((schema, name)))
 
     def _register_files(self, source: FileSource) -> str:
         """Register the rows of `read_files(…)`."""
         views = self.context.views
         if source.format in TABLE_FORMATS:
-            return views.of_snapshot(self._source_snapshot(source))
-        return views.of_frame(self.context.files.rows(source))
+            return views.register_snapshot(self._source_snapshot(source))
+        return views.register_frame(self.context.files.rows(source))
 
     def _source_snapshot(self, source: FileSource) -> Snapshot:
-        """Return the version of a table at a path that `versionAsOf` or `timestampAsOf` names, or pin its newest version."""
+        """Return the snapshot of a table at a path, at `versionAsOf` or `timestampAsOf`, or else the newest one. Raise PlanError."""
         table = self.context.files.table(source)
         version, timestamp = source.options.get("versionAsOf"), source.options.get("timestampAsOf")
-        if version is not None:
-            if not version.lstrip("-").isdecimal():
-                raise PlanError(f"versionAsOf of {source.display_name} is {version!r}, which is no version. Give a whole number.")
-            return table.snapshot_at(version=int(version))
-        if timestamp is not None:
-            return table.snapshot_at(timestamp=milliseconds(self.context.spark, string_literal(timestamp)))
-        return self.snapshots.read(self.snapshots.newest(table))
+        if version is not None and not version.lstrip("-").isdecimal():
+            raise PlanError(f"versionAsOf of {source.display_name} is {version!r}, which is no version. Give a whole number.")
+        version_number = None if version is None else int(version)
+        return self._snapshot_at(table, version_number, None if timestamp is None else string_literal(timestamp))
 
     def function_for(self, name: TableName) -> CalledFunction | None:
-        """Return the function of the warehouse that a call means, or None for one of Spark's.
+        """Return the warehouse's function that a call means, or None for one of Spark's. Raises PlanError if it calls itself."""
+        # In a call without a schema, Spark's functions take precedence.
+        match self.context.names.without_catalog(name).parts:
+            case (function_name,) if function_name.lower() not in BUILT_IN:
+                return self._find_function(self.schema, function_name, is_qualified=False)
+            case (schema, function_name):
+                return self._find_function(schema, function_name, is_qualified=True)
+        return None
 
-        In a call without a schema, Spark's functions take precedence. Raises PlanError for a function that calls itself.
-        """
-        parts = self.context.names.without_catalog(name).parts
-        is_qualified = len(parts) == 2
-        if len(parts) > 2 or (not is_qualified and parts[0].lower() in BUILT_IN):
-            return None
-        schema, function_name = parts if is_qualified else (self.schema, parts[0])
-        call_name = _call_name(schema, function_name)
-        if call_name in self.enclosing:
-            raise PlanError(f"The function {call_name} calls itself ({' → '.join((*self.enclosing, call_name))}). Replace one of these.")
-        key = (schema.lower(), function_name.lower(), is_qualified)
+    def _find_function(self, schema: str, name: str, *, is_qualified: bool) -> CalledFunction | None:
+        """Find a function in the catalog and bind its body, once per statement. Return None if the call means one of Spark's."""
+        call_name = _call_name(schema, name)
+        self._check_not_enclosing(call_name, f"The function {call_name} calls itself")
+        key = (schema.lower(), name.lower(), is_qualified)
         if key not in self._functions:
-            function = self.context.functions.find(schema, function_name, is_qualified=is_qualified)
+            function = self.context.functions.find(schema, name, is_qualified=is_qualified)
             self._functions[key] = None if function is None else self.called_function(function)
         return self._functions[key]
 

@@ -24,7 +24,7 @@ MOST_VIEWS = 512
 
 
 class SparkViews:
-    """Registers views in one Spark session. Methods return quoted names. Thread-safe.
+    """Registers views in one Spark session. The methods `register_…` return quoted names. Thread-safe.
 
     A view of a snapshot is named by a digest of the table's location and version, so statements that read one version share one view.
     """
@@ -36,21 +36,21 @@ class SparkViews:
 
     def rows(self, snapshot: Snapshot) -> DataFrame:
         """Return the rows of a snapshot."""
-        return self._shared(view_name(snapshot.shape.location, snapshot.identity), lambda: read_snapshot(self._spark, snapshot))
+        return self._register_once(view_name(snapshot.shape.location, snapshot.identity), lambda: read_snapshot(self._spark, snapshot))
 
-    def of_snapshot(self, snapshot: Snapshot) -> str:
+    def register_snapshot(self, snapshot: Snapshot) -> str:
         """Register the rows of a snapshot."""
         self.rows(snapshot)
         return backquote(view_name(snapshot.shape.location, snapshot.identity))
 
-    def of_changes(self, changes: TableChanges) -> str:
+    def register_changes(self, changes: TableChanges) -> str:
         """Register the change rows between two versions of a table."""
         snapshot = changes.snapshot
         name = view_name("changes", snapshot.shape.location, snapshot.identity, str(changes.first), str(changes.last))
-        self._shared(name, lambda: read_changes(self._spark, changes))
+        self._register_once(name, lambda: read_changes(self._spark, changes))
         return backquote(name)
 
-    def of_query(self, text: str, columns: tuple[str, ...] = ()) -> str:
+    def register_query(self, text: str, columns: tuple[str, ...] = ()) -> str:
         """Register a query in Spark's SQL, with its columns renamed to `columns` if there are any."""
 
         def read() -> DataFrame:
@@ -58,17 +58,17 @@ class SparkViews:
             return frame.toDF(*columns) if columns and list(columns) != frame.columns else frame
 
         name = view_name(text, *columns)
-        self._shared(name, read)
+        self._register_once(name, read)
         return backquote(name)
 
-    def of_frame(self, frame: DataFrame) -> str:
+    def register_frame(self, frame: DataFrame) -> str:
         """Register rows that no later statement may read again, such as a listing of files."""
         name = f"__rowmerge_{uuid4().hex}"
         with self._lock:
             self._register(name, frame)
         return backquote(name)
 
-    def _shared(self, name: str, read: Callable[[], DataFrame]) -> DataFrame:
+    def _register_once(self, name: str, read: Callable[[], DataFrame]) -> DataFrame:
         """Return the rows of a view, which the first call reads and registers."""
         with self._lock:
             if name not in self._frames:

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _USAGE = "Write table_changes('schema.table', start) or table_changes('schema.table', start, end), with versions or times."
-_WHOLE_NUMBERS = ("byte", "short", "integer", "long")
-_TIMES = ("string", "timestamp", "timestamp_ntz", "date")
+_INTEGER_TYPES = ("byte", "short", "integer", "long")
+_TIME_TYPES = ("string", "timestamp", "timestamp_ntz", "date")
 
 
 @dataclass(frozen=True)
@@ -36,10 +36,9 @@ def parse_change_range(spark: SparkSession, arguments: tuple[SqlText, ...]) -> C
     """Evaluate the arguments. Raises PlanError, TypeMismatch, and Unparsable for a text that is not a table name."""
     if not 2 <= len(arguments) <= 3:
         raise PlanError(f"table_changes takes two or three arguments, not {len(arguments)}. {_USAGE}")
-    name, first, *last = (argument.text for argument in arguments)
-    return ChangeRange(
-        _evaluate_table_name(spark, name), _evaluate_bound(spark, first, "start"), _evaluate_bound(spark, last[0], "end") if last else None
-    )
+    name, start, *end = (argument.text for argument in arguments)
+    table, first = _evaluate_table_name(spark, name), _evaluate_bound(spark, start, "start")
+    return ChangeRange(table, first, _evaluate_bound(spark, end[0], "end") if end else None)
 
 
 def sql_constant(value: int | str | datetime) -> str:
@@ -59,18 +58,22 @@ def _evaluate_table_name(spark: SparkSession, text: str) -> TableName:
 
 
 def _evaluate_bound(spark: SparkSession, expression: str, argument: str) -> Bound:
-    """Return the version or the time that a constant means. `argument`: `start` or `end`. Raise PlanError, TypeMismatch."""
+    """Return the version or the time that a constant expression means. `argument`: `start` or `end`. Raise PlanError, TypeMismatch."""
     if expression.isdecimal():
         return Bound(version=int(expression))
     frame = spark.sql(f"select {expression} as at")
     (column,) = schema_of(frame)
     type_name = column.type.name if isinstance(column.type, Primitive) else ""
-    if type_name in _TIMES:
+    if type_name in _TIME_TYPES:
         return Bound(timestamp=milliseconds(spark, expression))
-    if type_name not in _WHOLE_NUMBERS:
-        problem = f"The {argument} of table_changes is {expression}, of type {sql_name(column.type)}: neither a version nor a time."
-        raise TypeMismatch(f"{problem} {_USAGE}")
-    version = frame.collect()[0]["at"]
+    if type_name in _INTEGER_TYPES:
+        return Bound(version=_checked_version(frame.collect()[0]["at"], argument))
+    problem = f"The {argument} of table_changes is {expression}, of type {sql_name(column.type)}: neither a version nor a time."
+    raise TypeMismatch(f"{problem} {_USAGE}")
+
+
+def _checked_version(version: int | None, argument: str) -> int:
+    """Return the version. Raise PlanError for NULL or a negative number."""
     if version is None or version < 0:
         raise PlanError(f"The {argument} of table_changes is {'NULL' if version is None else version}, which is no version. {_USAGE}")
-    return Bound(version=version)
+    return version

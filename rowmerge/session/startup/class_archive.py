@@ -61,15 +61,9 @@ def make_archive() -> Path:
     """
     stem = archive_stem({})
     if stem is None:
-        raise ConfigurationError(
-            f"There is no place or no Java for an archive of classes. Set {CACHE} to a folder that can be written, and JAVA_HOME."
-        )
-    try:
-        stem.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        temporary_folder = tempfile.TemporaryDirectory(prefix=".making-", dir=stem.parent)
-    except OSError as error:
-        raise ConfigurationError(f"{stem.parent} cannot be written: {error.strerror}. Set {CACHE} to a folder that can be.") from error
-    with temporary_folder as folder:
+        advice = f"Set {CACHE} to a folder that can be written, and JAVA_HOME."
+        raise ConfigurationError(f"There is no place or no Java for an archive of classes. {advice}")
+    with _create_temporary_folder(stem.parent) as folder:
         new_archive = _train(folder)
         path = Path(f"{stem}-{new_archive.stat().st_size}.jsa")
         new_archive.replace(path)
@@ -77,6 +71,14 @@ def make_archive() -> Path:
         if other_path != path:
             other_path.unlink(missing_ok=True)
     return path
+
+
+def _create_temporary_folder(parent: Path) -> tempfile.TemporaryDirectory[str]:
+    try:
+        parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return tempfile.TemporaryDirectory(prefix=".making-", dir=parent)
+    except OSError as error:
+        raise ConfigurationError(f"{parent} cannot be written: {error.strerror}. Set {CACHE} to a folder that can be.") from error
 
 
 def _train(folder: str) -> Path:
@@ -89,24 +91,27 @@ def _train(folder: str) -> Path:
     child = subprocess.run([sys.executable, "-c", code, folder, options], env=environment, capture_output=True, text=True, check=False)
     if child.returncode or not archive.is_file():
         lines = [line for line in child.stderr.splitlines() if line.strip()]
-        raise ConfigurationError(f"Java made no archive of classes: {lines[-1] if lines else 'it says nothing about why'}")
+        reason = lines[-1] if lines else "it says nothing about why"
+        raise ConfigurationError(f"Java made no archive of classes: {reason}")
     return archive
 
 
 def archive_stem(config: Mapping[str, str]) -> Path | None:
     """Return the start of the paths of archives for this Java and this Spark, or None without a folder for them, Java or Spark."""
-    java, spark_home = _java_executable(), Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent)
+    java = _java_executable()
     if java is None:
         return None
+    spark_home = Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent)
     try:
         folder = _cache_folder()
         jars = [(entry.name, entry.stat().st_size, entry.stat().st_mtime_ns) for entry in os.scandir(spark_home / "jars")]
-        runtime = (java.parent.parent / "lib" / "modules").stat()
+        java_modules = (java.parent.parent / "lib" / "modules").stat()
     except (OSError, RuntimeError):
         return None
     class_path = [os.environ.get(name) for name in _CLASS_PATH_VARIABLES] + [config.get("spark.driver.extraClassPath")]
-    identity = json.dumps([str(java), runtime.st_size, runtime.st_mtime_ns, str(spark_home), sorted(jars), class_path])
-    return folder / f"spark-{pyspark.__version__}-{hashlib.sha256(identity.encode()).hexdigest()[:16]}"
+    identity = json.dumps([str(java), java_modules.st_size, java_modules.st_mtime_ns, str(spark_home), sorted(jars), class_path])
+    digest = hashlib.sha256(identity.encode()).hexdigest()[:16]
+    return folder / f"spark-{pyspark.__version__}-{digest}"
 
 
 def _archives(stem: Path) -> list[Path]:

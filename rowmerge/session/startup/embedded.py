@@ -33,14 +33,15 @@ def start_spark(config: Mapping[str, object] | None = None) -> SparkSession:
     """
     check_pyspark()
     settings = _settings_text(config or {})
-    if not logging.getLogger("SQLQueryContextLogger").handlers:
+    query_logger = logging.getLogger("SQLQueryContextLogger")
+    if not query_logger.handlers:
         # PySpark prints each SQL error as a JSON line before it raises it: the error itself is enough.
-        logging.getLogger("SQLQueryContextLogger").disabled = True
+        query_logger.disabled = True
     address = settings.pop("spark.remote", None) or os.environ.get("SPARK_REMOTE")
     if address:
         return _remote_session(address, settings)
-    running = active_session()
-    return _launch(settings) if running is None else _session_beside(running, settings)
+    running_session = active_session()
+    return _launch(settings) if running_session is None else _reuse_spark(running_session, settings)
 
 
 def active_session() -> SparkSession | None:
@@ -55,9 +56,8 @@ def _settings_text(config: Mapping[str, object]) -> dict[str, str]:
     """Return the settings as text. Raise ConfigurationError for a key that is not Spark's."""
     for key in config:
         if not key.startswith("spark."):
-            raise ConfigurationError(
-                f"spark_config has the key {key!r}, but Spark's keys begin with 'spark.'. Write 'spark.{key}' if that is meant."
-            )
+            problem = f"spark_config has the key {key!r}, but Spark's keys begin with 'spark.'."
+            raise ConfigurationError(f"{problem} Write 'spark.{key}' if that is meant.")
     return {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in config.items()}
 
 
@@ -68,23 +68,23 @@ def _launch(settings: Mapping[str, str]) -> SparkSession:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     builder = SparkSession.builder.appName("rowmerge")
-    for key, value in {**_default_settings(), **settings, _JAVA_OPTIONS: _java_options(settings)}.items():
+    all_settings = {**_default_settings(), **settings, _JAVA_OPTIONS: _java_options(settings)}
+    for key, value in all_settings.items():
         builder = builder.config(key, value)
     try:
         return builder.getOrCreate()
     except (PySparkException, RuntimeError) as error:
-        raise ConfigurationError(
-            f"Spark did not start: {str(error).splitlines()[0]}. Check Java (17 or newer) with `java -version`, and spark_config."
-        ) from error
+        reason, advice = str(error).splitlines()[0], "Check Java (17 or newer) with `java -version`, and spark_config."
+        raise ConfigurationError(f"Spark did not start: {reason}. {advice}") from error
 
 
-def _session_beside(running: SparkSession, settings: Mapping[str, str]) -> SparkSession:
+def _reuse_spark(running_session: SparkSession, settings: Mapping[str, str]) -> SparkSession:
     """Return the running session if it has these settings, or else a new one with them over the same Spark."""
-    differing = {key: value for key, value in settings.items() if not _has_setting(running, key, value)}
-    if not differing:
-        return running
-    _check_changeable(running, differing, "Spark runs in this process already")
-    session = running.newSession()
+    changed_settings = {key: value for key, value in settings.items() if not _has_setting(running_session, key, value)}
+    if not changed_settings:
+        return running_session
+    _check_changeable(running_session, changed_settings, "Spark runs in this process already")
+    session = running_session.newSession()
     for key, value in settings.items():
         if session.conf.isModifiable(key):
             session.conf.set(key, value)
@@ -93,12 +93,11 @@ def _session_beside(running: SparkSession, settings: Mapping[str, str]) -> Spark
 
 def _remote_session(address: str, settings: Mapping[str, str]) -> SparkSession:
     """Return a new session of a Spark Connect server with these settings. Raise ConfigurationError."""
-    running = active_session()
-    if running is not None and not type(running).__module__.startswith("pyspark.sql.connect"):
-        raise ConfigurationError(
-            "Spark runs in this process already, and PySpark takes no Spark Connect session beside it. "
-            "Use one of both in a process: start another process, or stop the running session first."
-        )
+    running_session = active_session()
+    if running_session is not None and not type(running_session).__module__.startswith("pyspark.sql.connect"):
+        problem = "Spark runs in this process already, and PySpark takes no Spark Connect session beside it."
+        advice = "Use one of both in a process: start another process, or stop the running session first."
+        raise ConfigurationError(f"{problem} {advice}")
     session = _connect(address)
     _check_changeable(session, settings, "A Spark Connect server has its own Spark")
     for key, value in settings.items():
@@ -112,7 +111,7 @@ def _connect(address: str) -> SparkSession:
         if address.startswith("local"):
             session = SparkSession.builder.remote(address).getOrCreate()
         else:
-            _check_answers(address)
+            _check_server_answers(address)
             session = SparkSession.builder.remote(address).create()
         check_session(session)
     except ImportError as error:
@@ -123,7 +122,7 @@ def _connect(address: str) -> SparkSession:
     return session
 
 
-def _check_answers(address: str) -> None:
+def _check_server_answers(address: str) -> None:
     """Raise ConfigurationError if no server answers at an address."""
     import grpc  # type: ignore[import-untyped]
     from pyspark.sql.connect.client import DefaultChannelBuilder
@@ -133,10 +132,9 @@ def _check_answers(address: str) -> None:
     try:
         grpc.channel_ready_future(channel).result(timeout=ANSWER_SECONDS)
     except grpc.FutureTimeoutError as error:
-        raise ConfigurationError(
-            f"No Spark Connect server answers at {builder.endpoint}. Check host and port, whether it wants use_ssl=true, and that it runs "
-            f"(sbin/start-connect-server.sh of a Spark distribution starts one)."
-        ) from error
+        advice = "Check host and port, whether it wants use_ssl=true, and that it runs"
+        example = "(sbin/start-connect-server.sh of a Spark distribution starts one)"
+        raise ConfigurationError(f"No Spark Connect server answers at {builder.endpoint}. {advice} {example}.") from error
     finally:
         channel.close()
 
@@ -196,6 +194,5 @@ def _check_java() -> None:
     if home and not (Path(home) / "bin" / "java").is_file():
         raise ConfigurationError(f"JAVA_HOME is {home}, but there is no bin/java in it. Point it to a Java 17 (or newer), or unset it.")
     if not home and shutil.which("java") is None:
-        raise ConfigurationError(
-            "There is no Java: Spark needs one. Install Java 17 or newer (for example openjdk-17-jre-headless) or set JAVA_HOME."
-        )
+        advice = "Install Java 17 or newer (for example openjdk-17-jre-headless) or set JAVA_HOME."
+        raise ConfigurationError(f"There is no Java: Spark needs one. {advice}")

@@ -35,13 +35,20 @@ def replace_defaults(command: Insert, snapshot: Snapshot) -> InsertQuery:
         return InsertQuery(text, command.columns)
     if command.by_name:
         raise PlanError("INSERT … BY NAME takes no DEFAULT. Leave the column out of the query, and it gets its default.")
+    columns = command.columns or _columns_without_value(command, snapshot)
+    fields = {position: snapshot.schema.find(name) for position, name in enumerate(columns)}
+    generated_positions = _generated_positions(defaults, fields, snapshot)
+    query = defaults.filled(text, lambda position: _default_value(fields.get(position), snapshot))
+    if not generated_positions:
+        return InsertQuery(query, command.columns)
+    other_columns = tuple(name for position, name in enumerate(columns) if position not in generated_positions)
+    return InsertQuery(query, other_columns, generated_positions)
+
+
+def _columns_without_value(command: Insert, snapshot: Snapshot) -> tuple[str, ...]:
+    """Return the columns of the table in order, except those that have a value in PARTITION (p = value)."""
     static_columns = {name.lower() for name, value in command.partition if value is not None}
-    columns = command.columns or tuple(name for name in snapshot.schema.names if name.lower() not in static_columns)
-    fields = dict(enumerate(map(snapshot.schema.find, columns)))
-    generated = _generated_positions(defaults, fields, snapshot)
-    text = defaults.filled(text, lambda position: _default_value(fields.get(position), snapshot))
-    other_columns = tuple(name for position, name in enumerate(columns) if position not in generated)
-    return InsertQuery(text, other_columns if generated else command.columns, generated)
+    return tuple(name for name in snapshot.schema.names if name.lower() not in static_columns)
 
 
 def _generated_positions(defaults: Defaults, fields: Mapping[int, Field | None], snapshot: Snapshot) -> frozenset[int]:
@@ -52,10 +59,8 @@ def _generated_positions(defaults: Defaults, fields: Mapping[int, Field | None],
         if field is None or field.name not in snapshot.shape.rules.generated:
             continue
         if not defaults.everywhere(position):
-            raise PlanError(
-                f"The column `{field.name}` of {snapshot.name} is GENERATED, and only some of the rows say DEFAULT for it. "
-                f"Say it in all of them, or leave the column out."
-            )
+            problem = f"The column `{field.name}` of {snapshot.name} is GENERATED, and only some of the rows say DEFAULT for it."
+            raise PlanError(f"{problem} Say it in all of them, or leave the column out.")
         generated.add(position)
     return frozenset(generated)
 

@@ -9,8 +9,11 @@ from rowmerge.commands.explain import Explain
 from rowmerge.commands.names import TableName
 from rowmerge.commands.rows import Insert, Merge, RowCommand, Truncate
 from rowmerge.execution.explanation import explained, explained_create, explained_insert, explained_truncate
-from rowmerge.execution.insert import partition_mask
+from rowmerge.execution.insert import NewRows, partition_mask
 from rowmerge.plan.planner import static_partition
+from rowmerge.session.answers import frames
+from rowmerge.session.answers.description import row_count
+from rowmerge.session.answers.results import StatementResult
 from rowmerge.session.definitions.columns import query_columns
 from rowmerge.session.names.context import SessionContext
 from rowmerge.session.names.resolver import Target
@@ -22,8 +25,6 @@ from rowmerge.table.metadata.partitioning import identity_columns
 from rowmerge.table.metadata.schema import backquote
 from rowmerge.table.snapshots.snapshot import Snapshot
 
-_NOT_EVALUATED = "not evaluated by EXPLAIN, so its rows are not known"
-
 
 @dataclass(frozen=True)
 class Explanation:
@@ -33,15 +34,15 @@ class Explanation:
     query: str | None = None
 
 
-def explain_lines(context: SessionContext, explain: Explain) -> list[str]:
-    """Return what a command would do, one fact per line. Raises what planning the command raises."""
+def run_explain(context: SessionContext, explain: Explain) -> StatementResult:
+    """Return what a command would do, as one text in the column `plan`. Raises what planning the command raises."""
     command = explain.command
     explanation = _explain_create(context, command) if isinstance(command, CreateTable) else _explain_rows(context, command)
-    if not explain.mode or explanation.query is None:
-        return explanation.lines
-    plan_rows = StatementScope.begin(context).query(f"explain {explain.mode} {explanation.query}").collect()
-    plan_lines = [line for row in plan_rows for line in row[0].splitlines()]
-    return [*explanation.lines, "", "Spark's plan of the query:", *plan_lines]
+    lines = explanation.lines
+    if explain.mode and explanation.query is not None:
+        plan_rows = StatementScope.begin(context).query(f"explain {explain.mode} {explanation.query}").collect()
+        lines = [*lines, "", "Spark's plan of the query:", *(line for row in plan_rows for line in row[0].splitlines())]
+    return StatementResult(frames.text_column(context.spark, "plan", ["\n".join(lines)]), "EXPLAIN")
 
 
 def _explain_rows(context: SessionContext, command: RowCommand) -> Explanation:
@@ -68,28 +69,34 @@ def _explain_truncate(context: SessionContext, command: Truncate, snapshot: Snap
 
 def _explain_insert(context: SessionContext, command: Insert, target: Target, snapshot: Snapshot) -> Explanation:
     """Explain an INSERT in any of its forms."""
-    statement, source = InsertStatement(context, command, target), _describe_source(context, command.query.text)
+    statement = InsertStatement(context, command, target)
+    source = _describe_source(context, command.query.text)
     rows = statement.rows(snapshot)
     if statement.replace_form:
         lines = explained(context.spark, snapshot, statement.plan(snapshot), source)
         lines[0] = f"INSERT INTO {snapshot.name} REPLACE {statement.replace_form}"
     else:
         lines = explained_insert(snapshot, rows, source, statement.overwrite)
-    if rows.alias is None:
-        # The plan names the query's columns by their positions; users know their names.
-        for position_name, name in zip(rows.side.columns, rows.frame.columns, strict=True):
-            lines = [line.replace(f"`{position_name}`", backquote(name)) for line in lines]
-    return Explanation(lines, command.query.text)
+    return Explanation(_with_column_names(lines, rows), command.query.text)
+
+
+def _with_column_names(lines: list[str], rows: NewRows) -> list[str]:
+    """Replace the names that the plan makes of the positions of the query's columns. Rows with an alias have their own names."""
+    if rows.alias is not None:
+        return lines
+    for position_name, name in zip(rows.side.columns, rows.frame.columns, strict=True):
+        lines = [line.replace(f"`{position_name}`", backquote(name)) for line in lines]
+    return lines
 
 
 def _explain_create(context: SessionContext, command: CreateTable) -> Explanation:
     assert command.query is not None
-    query, place = command.query.text, context.names.place(command.name)
-    existing = context.names.table(command.name).snapshot() if place.existing is not None else None
-    columns = query_columns(StatementScope.begin(context, existing).query(query))
+    query, name = command.query.text, context.names.qualify(command.name)
+    snapshot = None if name.relation is None else context.names.table(command.name).snapshot()
+    columns = query_columns(StatementScope.begin(context, snapshot).query(query))
     options = {"or_replace": command.or_replace, "if_not_exists": command.if_not_exists}
     source = _describe_source(context, query)
-    return Explanation(explained_create(str(place), columns, command.partitioned_by, existing, source, **options), query)
+    return Explanation(explained_create(str(name), columns, command.partitioned_by, snapshot, source, **options), query)
 
 
 def _describe_source(context: SessionContext, source: str) -> str:
@@ -98,19 +105,19 @@ def _describe_source(context: SessionContext, source: str) -> str:
     source = source[len("table ") :].strip() if source.lower().startswith("table ") else source
     tables = references(f"select * from {source}")
     if len(tables) == 1 and source.replace("`", "").lower() == ".".join(tables[0].name.parts).lower():
-        row_count = _count_rows_by_metadata(context, tables[0].name)
-        if row_count is not None:
-            return f"{source}, {row_count:,} row(s) by its log, not read by EXPLAIN"
+        count = _count_rows_by_metadata(context, tables[0].name)
+        if count is not None:
+            return f"{source}, {count:,} row(s) by its log, not read by EXPLAIN"
     text = " ".join(source.split())
-    return f"{text if len(text) <= 200 else f'{text[:200]}…'}, {_NOT_EVALUATED}"
+    excerpt = text if len(text) <= 200 else f"{text[:200]}…"
+    return f"{excerpt}, not evaluated by EXPLAIN, so its rows are not known"
 
 
 def _count_rows_by_metadata(context: SessionContext, name: TableName) -> int | None:
     """Return the number of rows of a table, or None for a view and for a table whose metadata does not count them."""
-    if len(name.parts) == 1 and context.names.temporary_views.exists(name.parts[0]):
+    if context.names.is_temporary_view(name):
         return None
-    relation = context.names.place(name).existing
+    relation = context.names.qualify(name).relation
     if relation is None or relation.kind != "table":
         return None
-    files = context.names.table(name).snapshot().files()
-    return None if files.records.null_count else files.live_rows
+    return row_count(context.names.table(name).snapshot().files())

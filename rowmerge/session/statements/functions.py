@@ -6,42 +6,39 @@ from collections.abc import Iterator
 
 from rowmerge.catalog import Function
 from rowmerge.commands.functions import CreateFunction, DescribeFunction, DropFunction, FunctionCommand, Parameter, ShowFunctions
-from rowmerge.errors import SchemaNotFound
 from rowmerge.session.answers import frames
 from rowmerge.session.answers.results import StatementResult, empty_result
 from rowmerge.session.names.context import SessionContext
 from rowmerge.session.names.scope import StatementScope
 from rowmerge.spark.functions import analyse, is_known, reading_body
 from rowmerge.sql import call_of
-from rowmerge.table.metadata.schema import backquote, quote
+from rowmerge.table.metadata.schema import backquote
 
 
 def run_function_command(context: SessionContext, command: FunctionCommand) -> StatementResult:
-    """Execute a command.
-
-    Raises PlanError for a body that does not fit its signature, FunctionNotFound, AlreadyExists, SchemaNotFound, and TableError for
-    a catalog that stores no functions.
-    """
+    """Execute a command. Raises PlanError for a wrong function body, FunctionNotFound, AlreadyExists, SchemaNotFound, TableError."""
     match command:
         case CreateFunction():
-            return _create(context, command)
+            return _create_function(context, command)
         case DropFunction():
-            return _drop(context, command)
+            return _drop_function(context, command)
         case DescribeFunction():
-            return _describe(context, command)
+            return _describe_function(context, command)
         case ShowFunctions():
-            return _show(context, command)
+            return _show_functions(context, command)
 
 
-def _create(context: SessionContext, command: CreateFunction) -> StatementResult:
+def _create_function(context: SessionContext, command: CreateFunction) -> StatementResult:
     schema, name = context.names.locate(command.name)
-    if not (command.if_not_exists and context.catalog.functions.get(schema, name) is not None):
-        _check(context, Function(schema.lower(), name.lower(), command.definition, context.names.schema))
-        context.catalog.functions.put(schema, name, command.definition, context.names.schema, or_replace=command.or_replace)
+    functions, current_schema = context.catalog.functions, context.names.schema
+    if command.if_not_exists and functions.get(schema, name) is not None:
+        return empty_result(context.spark, "CREATE FUNCTION")
+    _check_signature_and_body(context, Function(schema.lower(), name.lower(), command.definition, current_schema))
+    functions.put(schema, name, command.definition, current_schema, or_replace=command.or_replace)
     return empty_result(context.spark, "CREATE FUNCTION")
 
 
-def _check(context: SessionContext, function: Function) -> None:
+def _check_signature_and_body(context: SessionContext, function: Function) -> None:
     """Let Spark analyse types, defaults and body. The module of a Python function is executed, but its handler is not called."""
     definition = function.definition
     values = [f"cast({p.default or 'null'} as {p.type}) as {backquote(p.name)}" for p in definition.parameters]
@@ -52,7 +49,7 @@ def _check(context: SessionContext, function: Function) -> None:
         analyse(context.spark, f"select {call}" if definition.aggregate else f"select 1 where ({call}) is null")
 
 
-def _drop(context: SessionContext, command: DropFunction) -> StatementResult:
+def _drop_function(context: SessionContext, command: DropFunction) -> StatementResult:
     schema, name = context.names.locate(command.name)
     exists = context.catalog.functions.get(schema, name) is not None
     if not exists and is_known(context.spark, str(command.name)):  # Spark itself has the functions of Java classes
@@ -62,24 +59,23 @@ def _drop(context: SessionContext, command: DropFunction) -> StatementResult:
     return empty_result(context.spark, "DROP FUNCTION")
 
 
-def _describe(context: SessionContext, command: DescribeFunction) -> StatementResult:
+def _describe_function(context: SessionContext, command: DescribeFunction) -> StatementResult:
     schema, name = context.names.locate(command.name)
     function = context.catalog.functions.get(schema, name)
     if function is None:
         return StatementResult(context.spark.sql(command.text.text), "DESCRIBE")
-    facts = (f"{key}: {value}" for key, value in _function_facts(function))
-    return StatementResult(frames.text_column(context.spark, "function_desc", facts), "DESCRIBE")
+    lines = (f"{heading}: {value}" for heading, value in _function_properties(function))
+    return StatementResult(frames.text_column(context.spark, "function_desc", lines), "DESCRIBE")
 
 
-def _show(context: SessionContext, command: ShowFunctions) -> StatementResult:
-    catalog, schema = context.catalog, command.schema or context.names.schema
-    if not catalog.schema_exists(schema):
-        raise SchemaNotFound(quote(schema), catalog.schemas())
-    names = [f"{schema.lower()}.{name}" for name in catalog.functions.names(schema) if frames.matches_pattern(name, command.like)]
+def _show_functions(context: SessionContext, command: ShowFunctions) -> StatementResult:
+    schema = command.schema or context.names.schema
+    context.names.check_schema(schema)
+    names = [f"{schema.lower()}.{name}" for name in context.catalog.functions.names(schema) if frames.matches_pattern(name, command.like)]
     return StatementResult(frames.text_column(context.spark, "function", names), "SHOW")
 
 
-def _function_facts(function: Function) -> Iterator[tuple[str, str]]:
+def _function_properties(function: Function) -> Iterator[tuple[str, str]]:
     """Yield the headings and values of DESCRIBE FUNCTION."""
     definition = function.definition
     yield "Function", f"{function.schema}.{function.name}"

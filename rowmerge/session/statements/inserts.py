@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from rowmerge.commands.names import TableName
@@ -77,19 +78,13 @@ class InsertStatement:
         scope = StatementScope.begin(self.context, snapshot)
         query = replace_defaults(command, snapshot)
         frame = _query_frame(query, scope)
-        alias = None
-        if command.replace_on is not None:
-            alias, frame = command.query_alias or SOURCE, _without_duplicate_names(frame)
-        return NewRows(
-            frame,
-            query.columns,
-            command.by_name,
-            partition=tuple((name, None if value is None else value.text) for name, value in command.partition),
-            reads_table=scope.reads(snapshot),
-            evolves=command.schema_evolution or may_evolve(spark, snapshot),
-            alias=alias,
-            case_sensitive=is_case_sensitive(spark),
-        )
+        partition = tuple((name, None if value is None else value.text) for name, value in command.partition)
+        evolves = command.schema_evolution or may_evolve(spark, snapshot)
+        case_sensitive = is_case_sensitive(spark)
+        rows = NewRows(frame, query.columns, command.by_name, partition, scope.reads(snapshot), evolves, case_sensitive=case_sensitive)
+        if command.replace_on is None:
+            return rows
+        return replace(rows, frame=_without_duplicate_names(frame), alias=command.query_alias or SOURCE)
 
 
 def _query_frame(query: InsertQuery, scope: StatementScope) -> DataFrame:
@@ -97,12 +92,14 @@ def _query_frame(query: InsertQuery, scope: StatementScope) -> DataFrame:
     frame = scope.query(query.text)
     if query.generated_positions:
         # Positions become the names, because the query may have two columns of one name.
-        frame = frame.toDF(*map(str, range(len(frame.columns)))).drop(*map(str, query.generated_positions))
+        position_names = map(str, range(len(frame.columns)))
+        frame = frame.toDF(*position_names).drop(*map(str, query.generated_positions))
     # Rows in the text of a statement are few: Spark writes one file, not one per core.
     return frame.coalesce(1) if query.text.lstrip().upper().startswith("VALUES") else frame
 
 
 def _without_duplicate_names(frame: DataFrame) -> DataFrame:
     """Rename the columns whose name occurs twice, because a condition cannot mean one of them."""
-    names = [name.lower() for name in frame.columns]
-    return frame.toDF(*(VALUE_COLUMN % index if names.count(name.lower()) > 1 else name for index, name in enumerate(frame.columns)))
+    names = frame.columns
+    name_counts = Counter(name.lower() for name in names)
+    return frame.toDF(*(VALUE_COLUMN % index if name_counts[name.lower()] > 1 else name for index, name in enumerate(names)))

@@ -39,11 +39,11 @@ def _vacuum(context: SessionContext, command: Vacuum) -> StatementResult:
     """Delete files. Return the table's location, or with DRY RUN the files that VACUUM would delete."""
     table, spark = context.names.table(command.target), context.spark
     options = VacuumOptions(command.retain_hours, command.dry_run, is_retention_checked(spark), is_vacuum_logged(spark))
-    vacuumed = table.vacuum(options)
+    result = table.vacuum(options)
     if command.dry_run:
-        return StatementResult(frames.text_column(spark, "path", vacuumed.paths), "VACUUM", None, vacuumed.version)
-    changes = RowCounts(files_removed=len(vacuumed.paths))
-    return StatementResult(frames.text_column(spark, "path", [table.location]), "VACUUM", changes, vacuumed.version)
+        return StatementResult(frames.text_column(spark, "path", result.paths), "VACUUM", None, result.version)
+    changes = RowCounts(files_removed=len(result.paths))
+    return StatementResult(frames.text_column(spark, "path", [table.location]), "VACUUM", changes, result.version)
 
 
 def _compact(context: SessionContext, command: Optimize | Reorg, options: CommitOptions) -> StatementResult:
@@ -51,8 +51,8 @@ def _compact(context: SessionContext, command: Optimize | Reorg, options: Commit
     table = context.names.table(command.target)
     condition = None if command.condition is None else command.condition.text
     compact = optimize if isinstance(command, Optimize) else purge
-    result, compacted = compact(context.spark, table, condition, options)
-    frame = frames.compaction_metrics(context.spark, table.location, compacted)
+    result, statistics = compact(context.spark, table, condition, options)
+    frame = frames.compaction_metrics(context.spark, table.location, statistics)
     return StatementResult.from_change(frame, type(command).__name__.upper(), result)
 
 
@@ -72,13 +72,13 @@ def _change_reference(context: SessionContext, command: SetReference | DropRefer
     table = context.names.table(command.target)
     if table.branches is None:
         raise PlanError(f"{command.target} is no Iceberg table, and has no branches and tags. Read older versions with VERSION AS OF.")
+    kind = "TAG" if command.tag else "BRANCH"
     if isinstance(command, DropReference):
-        verb = "DROP"
+        operation = f"DROP {kind}"
         table.branches.drop(command.name, tag=command.tag, if_exists=command.if_exists)
     else:
-        verb = "CREATE"
+        operation = f"CREATE {kind}"
         retention = (command.max_age, command.min_snapshots, command.max_snapshot_age)
         reference = SnapshotReference(command.name, command.tag, command.version, *retention)
         table.branches.set(reference, create=command.create, replace=command.replace, if_not_exists=command.if_not_exists)
-    operation = f"{verb} {'TAG' if command.tag else 'BRANCH'}"
     return StatementResult(frames.empty_frame(context.spark), operation, None, table.snapshot().version)

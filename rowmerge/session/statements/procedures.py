@@ -26,16 +26,12 @@ from rowmerge.table.table import Branches, Table
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_INT, _LONG = Primitive("integer"), Primitive("long")
+_INT, _LONG, _STRING = Primitive("integer"), Primitive("long"), Primitive("string")
 _DAY = 24 * 3_600_000  # milliseconds
 
 
 def call_procedure(context: SessionContext, command: Call, options: CommitOptions) -> StatementResult:
-    """Run a procedure.
-
-    Raises TableNotFound, TypeMismatch for an argument of another type, PlanError for a Delta table and for arguments that contradict
-    each other, CommitConflict.
-    """
+    """Run a procedure. Raises TableNotFound, TypeMismatch, CommitConflict, PlanError for a Delta table or contradictory arguments."""
     procedure = command.procedure
     arguments = {name: _evaluate_argument(context.spark, procedure, name, text.text) for name, text in command.arguments.items()}
     name = parse_table_name(arguments["table"])
@@ -82,15 +78,16 @@ class IcebergProcedures:
 
     def _expire_snapshots(self) -> StatementResult:
         """Expire snapshots. Return Iceberg's counts of deleted files."""
-        older_than, retain_last, snapshot_ids = (self.arguments.get(name) for name in ("older_than", "retain_last", "snapshot_ids"))
-        expired = self.maintenance.expire(ExpiryOptions(older_than, retain_last, tuple(snapshot_ids or ())))
+        snapshot_ids = tuple(self.arguments.get("snapshot_ids") or ())
+        options = ExpiryOptions(self.arguments.get("older_than"), self.arguments.get("retain_last"), snapshot_ids)
+        expiry = self.maintenance.expire(options)
         values: RowValues = {
-            "deleted_data_files_count": (_LONG, expired.data_files),
-            "deleted_position_delete_files_count": (_LONG, expired.position_delete_files),
-            "deleted_equality_delete_files_count": (_LONG, expired.equality_delete_files),
-            "deleted_manifest_files_count": (_LONG, expired.manifests),
-            "deleted_manifest_lists_count": (_LONG, expired.manifest_lists),
-            "deleted_statistics_files_count": (_LONG, expired.statistics_files),
+            "deleted_data_files_count": (_LONG, expiry.data_files),
+            "deleted_position_delete_files_count": (_LONG, expiry.position_delete_files),
+            "deleted_equality_delete_files_count": (_LONG, expiry.equality_delete_files),
+            "deleted_manifest_files_count": (_LONG, expiry.manifests),
+            "deleted_manifest_lists_count": (_LONG, expiry.manifest_lists),
+            "deleted_statistics_files_count": (_LONG, expiry.statistics_files),
         }
         return self._result("EXPIRE SNAPSHOTS", values)
 
@@ -98,10 +95,9 @@ class IcebergProcedures:
         """Delete files that no snapshot references. Raise PlanError for a time less than a day ago, as Iceberg does."""
         spark, older_than = self.spark, self.arguments.get("older_than")
         if older_than is not None and is_retention_checked(spark) and older_than > milliseconds(spark, "current_timestamp()") - _DAY:
-            raise PlanError(
-                f"remove_orphan_files takes files that are a day old or older: statements that are running could lose theirs. Give an "
-                f"older_than of 24 hours ago or more, or, when nobody else uses the table, SET {RETENTION_CHECK} = false."
-            )
+            problem = "remove_orphan_files takes files that are a day old or older: statements that are running could lose theirs."
+            advice = f"Give an older_than of 24 hours ago or more, or, when nobody else uses the table, SET {RETENTION_CHECK} = false."
+            raise PlanError(f"{problem} {advice}")
         paths = self.maintenance.remove_orphan_files(older_than, dry_run=self.arguments.get("dry_run", False))
         frame = frames.text_column(spark, "orphan_file_location", paths)
         return StatementResult(frame, "REMOVE ORPHAN FILES", None, self.table.snapshot().version)
@@ -109,18 +105,20 @@ class IcebergProcedures:
     def _rewrite_data_files(self) -> StatementResult:
         """Compact data files. Return Iceberg's counts. Raise PlanError for an unknown strategy or option."""
         table, arguments = self.table, self.arguments
-        if arguments.get("strategy", "binpack").lower() not in ("binpack", "sort"):
-            raise PlanError(f"rewrite_data_files has no strategy {arguments['strategy']!r}. Leave it out: a table's order is kept anyway.")
+        strategy = arguments.get("strategy", "binpack")
+        if strategy.lower() not in ("binpack", "sort"):
+            raise PlanError(f"rewrite_data_files has no strategy {strategy!r}. Leave it out: a table's order is kept anyway.")
         old_version = table.snapshot().version
-        wishes = parse_rewrite_options(arguments.get("options", {}))
-        result, compacted = optimize(self.spark, table, arguments.get("where"), self.options, wishes, by_bounds=True)
+        rewrite_options = parse_rewrite_options(arguments.get("options", {}))
+        result, statistics = optimize(self.spark, table, arguments.get("where"), self.options, rewrite_options, by_bounds=True)
         has_new_version = result.version != old_version
+        removed_delete_files = self.maintenance.removed_delete_files(result.version) if has_new_version else 0
         values: RowValues = {
-            "rewritten_data_files_count": (_INT, len(compacted.removed.sizes)),
-            "added_data_files_count": (_INT, len(compacted.added.sizes)),
-            "rewritten_bytes_count": (_LONG, compacted.removed.total),
+            "rewritten_data_files_count": (_INT, len(statistics.removed.sizes)),
+            "added_data_files_count": (_INT, len(statistics.added.sizes)),
+            "rewritten_bytes_count": (_LONG, statistics.removed.total),
             "failed_data_files_count": (_INT, 0),
-            "removed_delete_files_count": (_INT, self.maintenance.removed_delete_files(result.version) if has_new_version else 0),
+            "removed_delete_files_count": (_INT, removed_delete_files),
         }
         return StatementResult.from_change(frames.single_row(self.spark, values), "OPTIMIZE", result)
 
@@ -142,11 +140,7 @@ class IcebergProcedures:
     def _fast_forward(self) -> StatementResult:
         branch = self.arguments["branch"]
         old_id, new_id = self.branches.fast_forward(branch, self.arguments["to"])
-        values: RowValues = {
-            "branch_updated": (Primitive("string"), branch),
-            "previous_ref": (_LONG, old_id),
-            "updated_ref": (_LONG, new_id),
-        }
+        values: RowValues = {"branch_updated": (_STRING, branch), "previous_ref": (_LONG, old_id), "updated_ref": (_LONG, new_id)}
         return self._result("FAST FORWARD", values)
 
     def _set_current(self, snapshot_id: int) -> StatementResult:
@@ -180,7 +174,7 @@ def _evaluate_argument(spark: SparkSession, procedure: str, name: str, expressio
 
 
 def _is_of_kind(value: object, kind: Kind) -> bool:
-    """Return whether a parameter of this kind takes a value. `milliseconds` has checked a time before."""
+    """Return whether a parameter of this kind takes the value. Every time fits: `milliseconds` has checked it."""
     match kind:
         case Kind.TABLE | Kind.TEXT:
             return isinstance(value, str)
@@ -191,6 +185,6 @@ def _is_of_kind(value: object, kind: Kind) -> bool:
         case Kind.NUMBERS:
             return isinstance(value, list) and all(_is_of_kind(item, Kind.NUMBER) for item in value)
         case Kind.OPTIONS:
-            return isinstance(value, dict) and all(isinstance(text, str) for option in value.items() for text in option)
+            return isinstance(value, dict) and all(isinstance(text, str) for text in (*value.keys(), *value.values()))
         case Kind.TIME:
             return True

@@ -63,9 +63,9 @@ def _wrong_value(name: str, text: str, advice: str) -> PlanError:
 
 
 def _unknown_option(name: str) -> PlanError:
-    supported = sorted(_OPTIONS)
-    similar = get_close_matches(name, [*supported, *_IGNORED], n=1, cutoff=0.7)
-    advice = f"Did you mean {similar[0]}?" if similar else f"There are: {', '.join(supported)}."
+    supported_options = sorted(_OPTIONS)
+    similar_options = get_close_matches(name, [*supported_options, *_IGNORED], n=1, cutoff=0.7)
+    advice = f"Did you mean {similar_options[0]}?" if similar_options else f"There are: {', '.join(supported_options)}."
     return PlanError(f"rewrite_data_files takes no option {name}. {advice}")
 
 

@@ -22,6 +22,7 @@ from rowmerge.execution.ways.request import Planned
 from rowmerge.plan.expressions.conditions import Side
 from rowmerge.plan.expressions.sides import apart_from, side_of
 from rowmerge.plan.planner import SOURCE, plan_delete, plan_merge, plan_update
+from rowmerge.plan.row_plan import RowPlan
 from rowmerge.session.answers import frames
 from rowmerge.session.answers.results import StatementResult
 from rowmerge.session.names.context import SessionContext
@@ -91,18 +92,24 @@ class MergePlanner:
     def plan(self, snapshot: Snapshot) -> Planned:
         """Return the plan on this version, with the source."""
         scope = StatementScope.begin(self.context, snapshot, self.command.with_clause)
-        clauses = tuple(_bind_clause(clause, scope) for clause in self.command.clauses)
-        command = replace(self.command, on=scope.bind(self.command.on), clauses=clauses)
+        command = _bind_merge(self.command, scope)
         frame = scope.query(source_query(command))
         reads_target = scope.reads(snapshot)
         if self._source is None or reads_target:
-            self._source = SourceRowsOnce(frame, source_side(command, frame, self.context.names).alias)
-        # A source of an earlier attempt has the columns that it had then, whatever became of its tables.
-        frame = self._source.frame
-        side = source_side(command, frame, self.context.names)
-        source_schema = schema_of(frame) if command.schema_evolution or may_evolve(frame.sparkSession, snapshot) else None
-        plan = plan_merge(command, snapshot, side, case_sensitive=is_case_sensitive(self.context.spark), source_schema=source_schema)
-        return Planned(plan, self._source, reads_target)
+            self._source = SourceRowsOnce(frame, _resolve_source(command, frame, self.context.names).alias)
+        return Planned(self._plan(command, snapshot, self._source.frame), self._source, reads_target)
+
+    def _plan(self, command: Merge, snapshot: Snapshot, frame: DataFrame) -> RowPlan:
+        """Return the plan with the columns of `frame`: those of an earlier attempt's source, whatever became of its tables."""
+        source = _resolve_source(command, frame, self.context.names)
+        evolves = command.schema_evolution or may_evolve(frame.sparkSession, snapshot)
+        source_schema = schema_of(frame) if evolves else None
+        return plan_merge(command, snapshot, source, case_sensitive=is_case_sensitive(self.context.spark), source_schema=source_schema)
+
+
+def _bind_merge(command: Merge, scope: StatementScope) -> Merge:
+    clauses = tuple(_bind_clause(clause, scope) for clause in command.clauses)
+    return replace(command, on=scope.bind(command.on), clauses=clauses)
 
 
 def _bind_assignments(assignments: tuple[Assignment, ...], scope: StatementScope) -> tuple[Assignment, ...]:
@@ -126,20 +133,17 @@ def source_query(command: Merge) -> str:
     return text
 
 
-def source_side(command: Merge, frame: DataFrame, names: NameResolver) -> Side:
-    """Return the alias and the columns of a MERGE's source. The alias of a table without one is its name.
-
-    `command.target` is qualified with its schema. `frame`: the rows of the source.
-    """
+def _resolve_source(command: Merge, frame: DataFrame, names: NameResolver) -> Side:
+    """Return the alias and the columns of a MERGE's source, whose rows are `frame`. The alias of a table without one is its name."""
     columns = tuple(frame.columns)
     if command.source_alias is not None:
         return Side(command.source_alias, (), columns)
+    # `planner_of` has qualified the target's name with its schema.
     target = side_of(command.target.parts, command.target_alias, ())
     source_name = _source_table_name(command.source)
     if source_name is None:
         return replace(apart_from(Side(SOURCE, (), columns), target, SOURCE), names=())
-    is_temporary = len(source_name.parts) == 1 and names.temporary_views.exists(source_name.parts[0])
-    parts = source_name.parts if is_temporary or len(source_name.parts) > 2 else names.locate(source_name)
+    parts = _qualified_parts(source_name, names)
     source = side_of(parts, None, columns)
     # Tables of one name in two schemas get different aliases. Planning refuses one alias for both sides in all other cases.
     if parts == command.target.parts or command.target_alias is not None:
@@ -149,4 +153,12 @@ def source_side(command: Merge, frame: DataFrame, names: NameResolver) -> Side:
 
 def _source_table_name(source: SqlText) -> TableName | None:
     """Return the name of a source that is a table or view, or None for a query."""
-    return next((reference.name for reference in references(f"{_SELECT}{source.text}") if reference.start == len(_SELECT)), None)
+    for reference in references(f"{_SELECT}{source.text}"):
+        if reference.start == len(_SELECT):
+            return reference.name
+    return None
+
+
+def _qualified_parts(name: TableName, names: NameResolver) -> tuple[str, ...]:
+    """Return the parts of a table's name with its schema. A temporary view has none."""
+    return name.parts if names.is_temporary_view(name) or len(name.parts) > 2 else names.locate(name)

@@ -21,10 +21,7 @@ def is_case_sensitive(spark: SparkSession) -> bool:
 
 
 def overwrites_dynamically(spark: SparkSession) -> bool:
-    """Return whether INSERT OVERWRITE of a partitioned table replaces only partitions that get rows.
-
-    Otherwise `PARTITION (p)` without a value replaces every partition, as in Spark.
-    """
+    """Return whether INSERT OVERWRITE replaces only partitions that get rows. Otherwise `PARTITION (p)` replaces all, as in Spark."""
     return _setting(spark, OVERWRITE_MODE, "static") == "dynamic"
 
 

@@ -123,4 +123,4 @@ def test_use_changes_the_schema_of_unqualified_names() -> None:
     names, _ = resolver("db.orders", "other.orders")
     names.schema = "other"
     assert names.locate(name_of("orders")) == ("other", "orders")
-    assert str(names.place(name_of("orders"))) == "other.orders"
+    assert str(names.qualify(name_of("orders"))) == "other.orders"
