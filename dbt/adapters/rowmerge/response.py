@@ -31,12 +31,13 @@ class RowmergeResponse(AdapterResponse):
 
 def response_from(result: Any) -> RowmergeResponse:
     """Return the response for a StatementResult of the engine."""
-    changes, code = result.changes, str(result.operation)
+    operation, changes = str(result.operation), result.changes
     if changes is None:
-        return RowmergeResponse(_message="OK", code=code, version=result.version)
+        return RowmergeResponse(_message="OK", code=operation, version=result.version)
+    retries = result.attempts - 1
     return RowmergeResponse(
-        _message=_console_line(code, changes, result.version, result.attempts - 1),
-        code=code,
+        _message=_console_line(operation, changes, result.version, retries),
+        code=operation,
         rows_affected=changes.affected,
         rows_inserted=changes.inserted,
         rows_updated=changes.updated,
@@ -46,7 +47,7 @@ def response_from(result: Any) -> RowmergeResponse:
         files_removed=changes.files_removed,
         files_marked=changes.files_marked,
         bytes_added=changes.bytes_added,
-        retries=result.attempts - 1,
+        retries=retries,
         seconds={stage: round(duration, 3) for stage, duration in result.seconds.items()} or None,
     )
 

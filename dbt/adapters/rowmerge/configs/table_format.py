@@ -52,8 +52,8 @@ class TableFormats(metaclass=AdapterMeta):
         dbt's cache does not have the format of a table that this run has created.
         """
         with self.connections.exception_handler(f"look at {relation}"):
-            stored = self.session.relation(relation.schema, relation.identifier)
-        return None if stored is None else stored.format
+            existing = self.session.relation(relation.schema, relation.identifier)
+        return None if existing is None else existing.format
 
     @available.parse(lambda *a, **k: True)
     def can_clone(self, relation: Optional[BaseRelation]) -> bool:
@@ -64,10 +64,10 @@ class TableFormats(metaclass=AdapterMeta):
         return relation is not None and not (self.config.credentials.catalog and self.format_of(relation) == "iceberg")
 
     @available.parse_none
-    def check_place(self, relation: BaseRelation, location_root: Optional[str]) -> None:
-        """Raise CompilationError if a table would change its format in the folder of its own files.
+    def check_format_change(self, relation: BaseRelation, location_root: Optional[str]) -> None:
+        """Raise CompilationError if a table of another format would be written to the folder of the table's own files.
 
-        A drop leaves the files of a table with a `location_root` in place.
+        A drop leaves the files of a table with a `location_root`, so the new table would find them there.
         """
         if not location_root:
             return
@@ -85,19 +85,24 @@ def table_format(config: Any, default: str) -> str:
 
     `config` has dict's `get`. Raises CompilationError that lists all errors in the configs that depend on the format.
     """
-    file_format = value_of(config, ("file_format",))
-    format_ = default if file_format is None else str(file_format).lower()
+    configured_format = value_of(config, ("file_format",))
+    file_format = default if configured_format is None else str(configured_format).lower()
+    if file_format not in TABLE_FORMATS:
+        problems = [f"file_format is {configured_format!r}. Set it to {CHOICES}."]
+    else:
+        problems = _delta_property_problems(config) if file_format == "iceberg" else []
+    raise_problems(problems + _foreign_config_problems(config), "The table cannot be built:")
+    return file_format
+
+
+def _foreign_config_problems(config: Any) -> List[str]:
+    """Return an error for each config of a table that other adapters have, or have in another form."""
     problems = []
-    if format_ not in TABLE_FORMATS:
-        problems.append(f"file_format is {file_format!r}. Set it to {CHOICES}.")
-    elif format_ == "iceberg":
-        problems += _delta_property_problems(config)
     if str(config.get("table_format") or "default").lower() != "default":
         problems.append("table_format is a config of other adapters. Say it with file_format.")
     if isinstance(config.get("partition_by"), Mapping):
         problems.append("partition_by is a mapping, as BigQuery has it. Write a column's name, or a list of columns and transforms.")
-    raise_problems(problems, "The table cannot be built:")
-    return format_
+    return problems
 
 
 def _delta_property_problems(config: Any) -> List[str]:

@@ -79,7 +79,8 @@ def needed_properties(changes: SchemaChanges, properties: Mapping[str, str], tbl
     if changes.retyped and properties.get(TYPE_WIDENING, "false").lower() != "true":
         needed[TYPE_WIDENING] = "true"
     configured = {name: str(tblproperties[name]).lower() for name in needed if tblproperties.get(name) is not None}
-    if conflicts := [name for name, value in configured.items() if value in ("none", "false")]:
+    conflicts = [name for name, value in configured.items() if value in ("none", "false")]
+    if conflicts:
         raise CompilationError(
             f"The columns of the table differ from the model's: {changes}. To change them in place, the table needs "
             f"{' and '.join(conflicts)}, and the tblproperties of the model say otherwise. Leave them out, run the model with "
@@ -105,10 +106,11 @@ def _struct_changes(model: StructType, table: StructType, path: tuple[str, ...])
     model_names = {field.name.lower() for field in model.fields}
     for model_field in model.fields:
         table_field = table_fields.get(model_field.name.lower())
-        if table_field is None:
-            yield SchemaChanges(added=((_join_path(path, quote(model_field.name)), sql_type(model_field.dataType)),))
-        else:
+        if table_field is not None:
             yield from _type_changes(model_field.dataType, table_field.dataType, (*path, quote(table_field.name)))
+            continue
+        new_path = _join_path(path, quote(model_field.name))
+        yield SchemaChanges(added=((new_path, sql_type(model_field.dataType)),))
     for table_field in table.fields:
         if table_field.name.lower() not in model_names:
             yield SchemaChanges(dropped=(_join_path(path, quote(table_field.name)),))
