@@ -144,22 +144,16 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
         with self.connections.exception_handler(f"columns of {relation}"):
             if relation.is_read_by_query:
                 return self._columns_of_query(relation)
-            description = self._describe_or_none(relation)
-            if description is not None:
-                return columns_of(relation, [(field.name, field.sql_type) for field in description.columns])
-            source = self._source_of_files(relation)
-            return [] if source is None else self._columns_of_query(source)
+            try:
+                fields = self.session.describe(relation.schema, relation.identifier).columns
+            except (TableNotFound, SchemaNotFound):
+                source = self._source_of_files(relation)
+                return [] if source is None else self._columns_of_query(source)
+            return columns_of(relation, [(field.name, field.sql_type) for field in fields])
 
     def _columns_of_query(self, relation: BaseRelation) -> List[RowmergeColumn]:
         fields = self._schema_of_query(relation).fields
         return columns_of(relation, [(field.name, field.dataType.simpleString()) for field in fields])
-
-    def _describe_or_none(self, relation: BaseRelation) -> Any:
-        """Return the engine's description of a table or a view; None if it does not exist."""
-        try:
-            return self.session.describe(relation.schema, relation.identifier)
-        except (TableNotFound, SchemaNotFound):
-            return None
 
     def _source_of_files(self, relation: BaseRelation) -> Optional[RowmergeRelation]:
         """Return the project's source of this name if its rows are in files. dbt's unit tests look sources up by their names."""
@@ -198,10 +192,8 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
     def load_seed(
         self, relation: BaseRelation, rows: agate.Table, column_types: Dict[str, str], delimiter: str = ",", **definition: Any
     ) -> AdapterResponse:
-        """Create or replace a table with a seed's rows, in one commit. `delimiter` is the file's. `definition`: see `_write_table`.
-
-        dbt reads columns in `column_types` as text. Spark casts them, and fails at a value that it cannot cast.
-        """
+        """Create or replace a table with a seed's rows, in one commit. `delimiter` is the file's. `definition`: see `_write_table`."""
+        # dbt reads columns in `column_types` as text. Spark casts them, and fails at a value that it cannot cast.
         file_rows = rows_of_file(rows, column_types, delimiter)
         inferred_types = [self.convert_type(file_rows, index) for index in range(len(rows.column_names))]
         cast_types = {name.lower(): self.Column.translate_type(type_) for name, type_ in column_types.items()}

@@ -65,11 +65,9 @@ def target_argument(operation: str, arguments: Mapping[str, Any]) -> Any:
 
 
 def schema_and_alias(name: str, nodes: Iterable[Mapping[str, Any]]) -> tuple[str, str] | None:
-    """Return schema and alias of the node with a name, or None. Of several versions of a model, take the latest, as `ref` does.
-
-    Raises CompilationError if several packages have a node with this name, and for an ephemeral model.
-    """
+    """Return schema and alias of a node, or None. Raises CompilationError for nodes of several packages, and an ephemeral model."""
     versions = [node for node in nodes if node["resource_type"] in _NODES and node["name"] == name]
+    # Of several versions of a model, `ref` takes the latest.
     candidates = [node for node in versions if _is_latest_version(node)] or versions
     if not candidates:
         return None

@@ -53,10 +53,7 @@ def response_from(result: Any) -> RowmergeResponse:
 
 
 def _console_line(operation: str, changes: Any, version: int | None, retries: int) -> str:
-    """Return the line on the console: `OK merge: 1,204 inserted, 310 updated, 3 files (1.2 MB), 2 marked, version 7`.
-
-    A marked file has a new deletion vector.
-    """
+    """Return the line on the console: `OK merge: 1,204 inserted, 310 updated, 3 files (1.2 MB), 2 marked, version 7`."""
     verb = operation.split(" ", 1)[0].lower()
     phrases = [*_row_phrases(verb, changes), *_file_phrases(changes)] or ["nothing to do"]
     if version is not None:
@@ -81,6 +78,7 @@ def _file_phrases(changes: Any) -> list[str]:
         phrases.append(f"{count(changes.files_added, 'file')}{total_size}")
     elif changes.files_removed and not changes.affected:
         phrases.append(f"{count(changes.files_removed, 'file')} removed")
+    # A marked file has a new deletion vector.
     if changes.files_marked:
         phrases.append(f"{changes.files_marked:,} marked")
     return phrases

@@ -57,10 +57,7 @@ class TableContract:
 def table_contract(
     columns: Sequence[ContractColumn], constraints: Iterable[ModelLevelConstraint], is_supported: Callable[[Constraint], bool]
 ) -> TableContract:
-    """Return the contract of a table with these columns, in their order, and these table constraints.
-
-    Leave out the constraints that `is_supported` rejects. Raises CompilationError for an incomplete constraint.
-    """
+    """Return a table's contract from the supported constraints. Raises CompilationError for an incomplete constraint."""
     table_constraints = [constraint for constraint in constraints if is_supported(constraint)]
     not_null_columns = _not_null_columns(table_constraints)
     contract = TableContract()

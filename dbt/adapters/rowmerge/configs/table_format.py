@@ -27,10 +27,7 @@ class TableFormats(metaclass=AdapterMeta):
 
     @available
     def table_format(self, config: Any) -> str:
-        """Return the format of a model's table, `delta` or `iceberg`.
-
-        Raises CompilationError for another format, and for configs that belong to the other format.
-        """
+        """Return the format of a model's table. Raises CompilationError for an unknown format, and for configs of another format."""
         catalog = self._catalog_of(config)
         return table_format(config, (catalog and catalog.table_format) or self.config.credentials.file_format)
 
@@ -47,28 +44,20 @@ class TableFormats(metaclass=AdapterMeta):
 
     @available.parse_none
     def format_of(self, relation: BaseRelation) -> Optional[str]:
-        """Return the format of a table; None for a view, and if no such relation exists.
-
-        dbt's cache does not have the format of a table that this run has created.
-        """
+        """Return the format of a table; None for a view or no relation. dbt's cache lacks the format of a table of this run."""
         with self.connections.exception_handler(f"look at {relation}"):
             existing = self.session.relation(relation.schema, relation.identifier)
         return None if existing is None else existing.format
 
     @available.parse(lambda *a, **k: True)
     def can_clone(self, relation: Optional[BaseRelation]) -> bool:
-        """Return whether `dbt clone` can create a table that references this one's files.
-
-        A catalog of Iceberg tables cannot: it assigns table ids of its own.
-        """
+        """Return whether `dbt clone` can create a table that references this one's files."""
+        # A catalog of Iceberg tables assigns table ids of its own.
         return relation is not None and not (self.config.credentials.catalog and self.format_of(relation) == "iceberg")
 
     @available.parse_none
     def check_format_change(self, relation: BaseRelation, location_root: Optional[str]) -> None:
-        """Raise CompilationError if a table of another format would be written to the folder of the table's own files.
-
-        A drop leaves the files of a table with a `location_root`, so the new table would find them there.
-        """
+        """Raise CompilationError if a table of another format would be written to the folder of this table's files."""
         if not location_root:
             return
         with self.connections.exception_handler(f"describe {relation}"):
@@ -81,10 +70,7 @@ class TableFormats(metaclass=AdapterMeta):
 
 
 def table_format(config: Any, default: str) -> str:
-    """Return the format of a model's table: its `file_format`, or `default` if the config is missing or empty.
-
-    `config` has dict's `get`. Raises CompilationError that lists all errors in the configs that depend on the format.
-    """
+    """Return a model's `file_format`, or `default` if it has none. Raises CompilationError that lists all errors in its configs."""
     configured_format = value_of(config, ("file_format",))
     file_format = default if configured_format is None else str(configured_format).lower()
     if file_format not in TABLE_FORMATS:

@@ -16,10 +16,7 @@ from dbt.adapters.rowmerge.frames.arrow_frames import spark_frame
 
 
 def check_python_config(config: Any) -> None:
-    """Raise CompilationError for configs of a Python model that are not supported. `config` has dict's `get`.
-
-    `packages` must be installed where dbt runs, in matching versions. `submission_method` is a config of other adapters.
-    """
+    """Raise CompilationError for packages that are not installed where dbt runs, and for configs of other adapters."""
     problems = package_problems(config.get("packages"))
     if (method := config.get("submission_method")) is not None:
         problems.append(f"submission_method is {method!r}, but Python models run in dbt's own process. Remove it.")
@@ -27,10 +24,7 @@ def check_python_config(config: Any) -> None:
 
 
 def run_python_model(compiled_code: str, name: str, session: Any) -> Any:
-    """Run a Python model and return its rows as a Spark DataFrame. `session` is the engine's; the model gets the Spark session.
-
-    Raises DbtRuntimeError, with the line of the model, if the model raises an error or does not return a frame.
-    """
+    """Run a Python model and return its rows as a Spark DataFrame. Raises DbtRuntimeError if it fails or returns no frame."""
     module = ModuleType(name)
     # Notebooks of Databricks have this variable, and models may come from there.
     module.__dict__["spark"] = session.spark
@@ -73,10 +67,7 @@ def _file_name(name: str) -> str:
 
 
 def package_problems(packages: Any) -> list[str]:
-    """Return an error for each package that a model or a function requires and that is not installed in a matching version.
-
-    `packages` is a requirement as pip takes it, or a list of them.
-    """
+    """Return an error for each package, written as pip takes it, that is not installed in a matching version."""
     problems = map(_package_problem, as_list(packages))
     return [problem for problem in problems if problem is not None]
 

@@ -116,10 +116,7 @@ def lower_name(name: str) -> str:
 
 
 def parse_clauses(config: Any, columns: Columns, defaults: Iterable[Clause]) -> tuple[list[Clause], list[str]]:
-    """Return the clauses of the config `merge_clauses`, and a sentence for each error in it.
-
-    Kinds of clauses without entries keep their clauses of `defaults`.
-    """
+    """Return the clauses of the config `merge_clauses`, with `defaults` for kinds without entries, and a sentence for each error."""
     if not isinstance(config, Mapping):
         return [], [f"merge_clauses is {config!r}. It must be a mapping with {', '.join(KINDS)}."]
     problems = [f"merge_clauses: there is no {name}. {suggest_names(str(name), KINDS)}" for name in config if name not in KINDS]
@@ -137,11 +134,9 @@ def parse_clauses(config: Any, columns: Columns, defaults: Iterable[Clause]) -> 
 
 
 def remove_do_nothing(clauses: Iterable[Clause]) -> tuple[list[Clause], list[str]]:
-    """Return the clauses without `do_nothing`, which MERGE lacks, and an error for each clause that no row reaches.
-
-    The clauses after a `do_nothing` exclude its rows by a condition.
-    """
+    """Return the clauses without `do_nothing`, which MERGE lacks, and an error for each clause that no row reaches."""
     reachable_clauses, problems = _remove_unreachable(clauses)
+    # The clauses after a `do_nothing` exclude its rows by a condition.
     executed_clauses = []
     exclusions: dict[str, tuple[str, ...]] = {}
     for clause in reachable_clauses:

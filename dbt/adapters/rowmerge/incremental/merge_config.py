@@ -44,10 +44,7 @@ class Aliases:
 
 
 def aliases_of(config: Any) -> Aliases:
-    """Return the aliases of a model's configs, or the default aliases of dbt.
-
-    The defaults are those of dbt-athena if a condition with a name from dbt-athena, or a predicate, uses them.
-    """
+    """Return the aliases of a model's configs. The default is dbt's, or that of dbt-athena if a predicate or its conditions use it."""
     conditions = [str(config.get(name) or "") for name in (*_ATHENA_CONDITIONS, *PREDICATES)]
     uses_athena_aliases = any(map(_ATHENA_ALIAS.search, conditions)) and not any(map(_DBT_ALIAS.search, conditions))
     dest, source = ("target", "src") if uses_athena_aliases else ("DBT_INTERNAL_DEST", "DBT_INTERNAL_SOURCE")
@@ -60,10 +57,7 @@ def keys_of(config: Any, columns: Sequence[str] = ()) -> tuple[str, ...]:
 
 
 def newest_first_order(config: Any, name: str, columns: Sequence[str]) -> tuple[str, ...]:
-    """Return the terms of an ORDER BY that puts the newest row first, from the config `name`.
-
-    The newest row has the greatest value, or the smallest with the suffix `asc`. NULL comes last.
-    """
+    """Return the ORDER BY terms of the config `name`: greater values first, or smaller ones with the suffix `asc`. NULL comes last."""
     return tuple(_newest_first_term(term, columns) for term in as_list(config.get(name)))
 
 
@@ -133,10 +127,7 @@ def _update_clauses(config: Any, columns: Columns) -> list[Clause]:
 
 
 def _update_expressions(config: Any, columns: Columns) -> dict[str, str]:
-    """Return the columns that an update does not set to the model's value, with the expressions that it sets them to.
-
-    The sources are the expressions of dbt-duckdb and the rules of dbt-athena; an expression takes precedence over a rule.
-    """
+    """Return an expression, of dbt-duckdb or of a rule of dbt-athena, for each column that does not get the model's value."""
     aliases = aliases_of(config)
     expressions = {str(name): str(sql) for name, sql in _mapping(config, "merge_update_set_expressions").items()}
     for name, rule in _update_rules(config, columns).items():

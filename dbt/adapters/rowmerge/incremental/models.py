@@ -99,10 +99,8 @@ class IncrementalModels(metaclass=AdapterMeta):
     def _columns_to_write(
         self, config: Any, existing: Optional[BaseRelation], source: Optional[BaseRelation]
     ) -> Tuple[List[RowmergeColumn], SchemaChanges]:
-        """Return the columns that the statement writes, and the changes of the table's columns before it.
-
-        Return no columns for a new table, and while the columns of the model's rows are unknown but may be new.
-        """
+        """Return the columns that the statement writes, and the changes of the table's columns before it."""
+        # The columns of a new table, and new columns of the model's rows, are not known yet.
         if existing is None or (source is None and may_add_columns(config)):
             return [], SchemaChanges()
         on_schema_change = config.get("on_schema_change") or "ignore"

@@ -50,18 +50,12 @@ class SchemaChanges:
 
 
 def schema_changes(model: StructType, table: StructType) -> SchemaChanges:
-    """Return the changes that give a table the columns of a model.
-
-    Like Spark, the comparison ignores case and order. A type of the model that the table's type can hold is no difference.
-    """
+    """Return the changes that give a table the columns of a model. Case, order, and types that the table's can hold do not matter."""
     return sum(_struct_changes(model, table, ()), start=SchemaChanges())
 
 
 def changes_before_rows(changes: SchemaChanges, on_schema_change: str, rows_bring_columns: bool) -> SchemaChanges:
-    """Return the changes that need statements of their own before the model's rows are written.
-
-    `rows_bring_columns` states whether the statement that writes the rows adds new columns and fields in the same commit.
-    """
+    """Return the changes before the rows are written. With `rows_bring_columns`, the statement that writes them adds columns."""
     if on_schema_change == "fail":
         return SchemaChanges()
     added = () if rows_bring_columns else changes.added

@@ -23,17 +23,14 @@ _STATISTICS = {
     "last_modified": ("Last modified", "The time of the newest commit, in UTC"),
 }
 _TABLE_COLUMNS = ("table_database", "table_schema", "table_name", "table_type", "table_comment", "table_owner")
+_STATISTIC_COLUMNS = {"label": _TEXT, "value": _TEXT, "description": _TEXT, "include": _FLAG}
 _COLUMNS = {
     **dict.fromkeys(_TABLE_COLUMNS, _TEXT),
     "column_name": _TEXT,
     "column_index": _NUMBER,
     "column_type": _TEXT,
     "column_comment": _TEXT,
-    **{
-        f"stats:{key}:{part}": _FLAG if part == "include" else _TEXT
-        for key in _STATISTICS
-        for part in ("label", "value", "description", "include")
-    },
+    **{f"stats:{key}:{part}": type_ for key in _STATISTICS for part, type_ in _STATISTIC_COLUMNS.items()},
 }
 
 
@@ -63,8 +60,8 @@ def _column_rows(description: Any) -> list[dict[str, Any]]:
         "table_comment": description.comment,
     }
     for key, item in _statistics(description).items():
-        relation_values |= {f"stats:{key}:label": item.label, f"stats:{key}:value": str(item.value)}
-        relation_values |= {f"stats:{key}:description": item.description, f"stats:{key}:include": item.include}
+        relation_values |= {f"stats:{key}:{part}": getattr(item, part) for part in _STATISTIC_COLUMNS}
+        relation_values[f"stats:{key}:value"] = str(item.value)
     rows = []
     for index, field in enumerate(description.columns, start=1):
         column_values = {"column_name": field.name, "column_index": index, "column_type": field.sql_type, "column_comment": field.comment}
