@@ -26,10 +26,7 @@ class CatalogTable:
 
 
 class WarehouseCatalog(CatalogIntegration):
-    """Configure a table format and a folder, below the target's warehouse or elsewhere, for the models that name this catalog.
-
-    `external_volume` and the adapter property `location_root` both name the folder that holds the files of these tables.
-    """
+    """Configure the format and the folder of the tables of a catalog. `external_volume` and `location_root` both name the folder."""
 
     catalog_type = "warehouse"
     allows_writes = True

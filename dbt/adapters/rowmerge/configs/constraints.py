@@ -24,10 +24,7 @@ _KEY_CLAUSES = {ConstraintType.primary_key: "primary key", ConstraintType.unique
 
 @dataclass
 class TableContract:
-    """Hold the parts of a CREATE TABLE that a contract adds.
-
-    `columns` and `checks` are elements of the column list. `properties` record keys, which the table does not enforce.
-    """
+    """Hold what a contract adds to a CREATE TABLE: elements of the column list, and `properties` for keys, which are not enforced."""
 
     columns: list[str] = field(default_factory=list)
     checks: list[str] = field(default_factory=list)
@@ -72,7 +69,6 @@ def table_contract(
 
 
 def _not_null_columns(constraints: Iterable[ModelLevelConstraint]) -> set[str]:
-    """Return the columns of all not-null constraints, without quotes and in lower case."""
     columns_of_constraints = [constraint.columns for constraint in constraints if constraint.type == ConstraintType.not_null]
     return {name.strip("`").lower() for columns in columns_of_constraints for name in columns}
 
@@ -102,5 +98,4 @@ def _expression(constraint: Constraint) -> str:
 
 
 def _with_name(constraint: Constraint, definition: str) -> str:
-    """Return the SQL of a constraint with its name, if it has one."""
     return f"constraint {quote(constraint.name)} {definition}" if constraint.name else definition

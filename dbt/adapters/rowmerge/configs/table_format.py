@@ -73,25 +73,23 @@ def table_format(config: Any, default: str) -> str:
     """Return a model's `file_format`, or `default` if it has none. Raises CompilationError that lists all errors in its configs."""
     configured_format = value_of(config, ("file_format",))
     file_format = default if configured_format is None else str(configured_format).lower()
+    problems = _config_problems(config, file_format)
     if file_format not in TABLE_FORMATS:
-        problems = [f"file_format is {configured_format!r}. Set it to {CHOICES}."]
-    else:
-        problems = _delta_property_problems(config) if file_format == "iceberg" else []
-    raise_problems(problems + _foreign_config_problems(config), "The table cannot be built:")
+        problems.insert(0, f"file_format is {configured_format!r}. Set it to {CHOICES}.")
+    raise_problems(problems, "The table cannot be built:")
     return file_format
 
 
-def _foreign_config_problems(config: Any) -> List[str]:
-    """Return an error for each config of a table that other adapters have, or have in another form."""
+def _config_problems(config: Any, file_format: str) -> List[str]:
+    """Return an error for the Delta properties of an Iceberg table, and for each config that is another adapter's."""
     problems = []
+    properties = (config.get("tblproperties") or {}) if file_format == "iceberg" else {}
+    delta_properties = sorted(str(name) for name in properties if str(name).startswith("delta."))
+    if delta_properties:
+        names = ", ".join(delta_properties)
+        problems.append(f"tblproperties: {names} belong to Delta tables, and this one is to be Iceberg. Leave them out.")
     if str(config.get("table_format") or "default").lower() != "default":
         problems.append("table_format is a config of other adapters. Say it with file_format.")
     if isinstance(config.get("partition_by"), Mapping):
         problems.append("partition_by is a mapping, as BigQuery has it. Write a column's name, or a list of columns and transforms.")
     return problems
-
-
-def _delta_property_problems(config: Any) -> List[str]:
-    """Return an error that lists the Delta properties of an Iceberg table."""
-    names = sorted(str(name) for name in config.get("tblproperties") or {} if str(name).startswith("delta."))
-    return [f"tblproperties: {', '.join(names)} belong to Delta tables, and this one is to be Iceberg. Leave them out."] if names else []

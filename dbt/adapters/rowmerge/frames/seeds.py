@@ -32,10 +32,7 @@ def rows_of_file(rows: agate.Table, text_columns: Iterable[str], delimiter: str)
 
 
 def arrow_table(rows: agate.Table, types: Iterable[str], zone: tzinfo) -> pa.Table:
-    """Return a seed as an Arrow table. `types` are the types that dbt infers from CSV files, one for each column.
-
-    `zone` applies to timestamps without a zone. Raises DbtRuntimeError for a value that its column cannot hold.
-    """
+    """Return a seed as an Arrow table. `types` are inferred by dbt. Raises DbtRuntimeError for a value that its column cannot hold."""
     names = [str(name) for name in rows.column_names]
     columns = []
     for index, (name, sql_type) in enumerate(zip(names, types, strict=True)):
@@ -62,18 +59,11 @@ def _arrow_column(name: str, values: Iterable[Any], sql_type: str, zone: tzinfo)
         raise DbtRuntimeError(f"The seed's column {name!r} does not fit the type {sql_type}: {error}. {advice}") from error
 
 
-def _converter(type_: str, zone: tzinfo) -> Callable[[Any], Any]:
-    match type_:
-        case "bigint":
-            return int
-        case "double":
-            return float
-        case "timestamp":
-            return lambda value: _in_utc(value, zone)
-        case "string":
-            return str
-    return lambda value: value
+def _converter(sql_type: str, zone: tzinfo) -> Callable[[Any], Any]:
+    converters = {"bigint": int, "double": float, "string": str, "timestamp": lambda value: _in_utc(value, zone)}
+    return converters.get(sql_type, lambda value: value)
 
 
 def _in_utc(value: datetime, zone: tzinfo) -> datetime:
+    # `zone` applies to timestamps without a zone.
     return (value if value.tzinfo else value.replace(tzinfo=zone)).astimezone(timezone.utc)

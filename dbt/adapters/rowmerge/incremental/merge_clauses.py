@@ -20,7 +20,6 @@ _MODES = ("by_name", "by_position", "star", "explicit")
 _KEYS = ("action", "mode", "condition", "by", "update", "insert", "set_expressions", "error_message")
 _NESTED_KEYS = {"update": ("include", "exclude", "set_expressions"), "insert": ("columns", "values")}
 
-
 Assignments = tuple[tuple[str, str], ...]
 """Pairs of a quoted column and its value in SQL."""
 
@@ -44,10 +43,7 @@ class Clause:
 
 @dataclass(frozen=True)
 class UpdatedColumns:
-    """Select the columns that an update sets: those in `included`, or if it is empty, all columns except those in `excluded`.
-
-    They get the model's values, except that `expressions` has the SQL of other values by column.
-    """
+    """Select the columns of an update: `included`, or else all but `excluded`. `expressions` has SQL of values that are not the model's."""
 
     included: Sequence[str]
     excluded: Sequence[str]
@@ -72,7 +68,6 @@ class Columns:
 
     @cached_property
     def lower_names(self) -> frozenset[str]:
-        """The names of the target's columns in lower case."""
         return frozenset(name.lower() for name in self.target)
 
     @cached_property

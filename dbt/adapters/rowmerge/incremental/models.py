@@ -36,9 +36,7 @@ class IncrementalModels(metaclass=AdapterMeta):
         """Return the plan of a model's run, after all of the model's configs were verified together.
 
         `context` is the model's Jinja context. `existing` is the target if the run changes its rows, and None if the run builds it.
-        `source` has the model's rows. The materialization first passes None, so that a wrong config stops the model before anything runs.
-        If the run changes rows, it passes them after hooks and `sql_header` created what the model's query reads.
-
+        `source` has the model's rows. It is None in the first call, which stops a wrong model before hooks and `sql_header` run.
         Raises CompilationError that lists all errors in the configs, or that states why the table's columns or partitions do not fit.
         """
         config = context["config"]
@@ -62,10 +60,7 @@ class IncrementalModels(metaclass=AdapterMeta):
 
     @available.parse_none
     def schema_changes(self, config: Any, on_schema_change: str, source: BaseRelation, target: BaseRelation) -> SchemaChanges:
-        """Return the changes that `on_schema_change` makes to the columns of `target` before the rows of `source` are written.
-
-        Raises CompilationError if the columns differ and the value is `fail`, or if the model's `tblproperties` prevent a change.
-        """
+        """Return the changes of the columns of `target` before rows are written. Raises CompilationError if a config forbids one."""
         with self.connections.exception_handler(f"columns of {source}"):
             model_schema = self._schema_of_query(source)
             table_schema = self._schema_of_query(target)

@@ -144,7 +144,6 @@ def _common_plan(config: Any, strategy_config: Any, strategy: str, arguments: St
 
 
 def _with_change_stream(plan: IncrementalPlan, config: Any, columns: Sequence[str]) -> IncrementalPlan:
-    """Return the plan of `cdc` with the stream of changes and its order."""
     stream = change_stream(config, columns)
     return replace(plan, change_stream=stream, newest_first=tuple(f"{column} desc nulls last" for column in stream.order))
 

@@ -56,14 +56,8 @@ class RowmergeRelation(SparkRelation):
     @classmethod
     def from_engine(cls, relation: Any, database: Optional[str]) -> RowmergeRelation:
         """Return dbt's relation of a table or a view that the engine lists."""
-        return cls.create(
-            database=database,
-            schema=relation.schema,
-            identifier=relation.name,
-            type=relation.kind,
-            is_delta=relation.format == "delta",
-            is_iceberg=relation.format == "iceberg",
-        )
+        formats = {"is_delta": relation.format == "delta", "is_iceberg": relation.format == "iceberg"}
+        return cls.create(database=database, schema=relation.schema, identifier=relation.name, type=relation.kind, **formats)
 
     @property
     def is_read_by_query(self) -> bool:
