@@ -176,9 +176,9 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
         return f"{stem}__dbt_tmp_{uuid.uuid4().hex}"
 
     @available.parse_none
-    def check_packages(self, packages: Any, whose: str) -> None:
-        """Raise CompilationError if packages are not installed where dbt and Spark run. `whose` names what requires them."""
-        raise_problems(package_problems(packages), f"The {whose} cannot run:")
+    def check_packages(self, packages: Any, requirer: str) -> None:
+        """Raise CompilationError if packages are not installed where dbt and Spark run. `requirer` names what requires them."""
+        raise_problems(package_problems(packages), f"The {requirer} cannot run:")
 
     @available.parse_none
     def descriptions_in(self, relation: BaseRelation) -> Dict[str, Any]:
@@ -265,10 +265,10 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
         return self.process_parsed_constraint(constraint, lambda _: "") is not None
 
     @available.parse(lambda *a, **k: False)
-    def is_first_time(self, what: str) -> bool:
+    def is_first_time(self, topic: str) -> bool:
         """Return whether this is the first call with a text in this run. Without it, each batch of a model would repeat its warnings."""
         marker = object()
-        return self._announcements.setdefault(what, marker) is marker
+        return self._announcements.setdefault(topic, marker) is marker
 
     def get_catalog(
         self, relation_configs: Iterable[RelationConfig], used_schemas: FrozenSet[Tuple[str, str]]
