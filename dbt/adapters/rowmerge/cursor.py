@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
@@ -22,13 +22,7 @@ class Handle:
     def __init__(self, session: Any) -> None:
         self.session = session
         self.tag = f"dbt-{uuid.uuid4().hex}"
-        spark = session.spark
-        # On Spark Connect the tags of a session apply to its jobs. In process, the tags of the context do, and interruptTag has no effect.
-        if type(spark).__module__.startswith("pyspark.sql.connect"):
-            self._add_tag, self._remove_tag, self._cancel_jobs = spark.addTag, spark.removeTag, spark.interruptTag
-        else:
-            context = spark.sparkContext
-            self._add_tag, self._remove_tag, self._cancel_jobs = context.addJobTag, context.removeJobTag, context.cancelJobsWithTag
+        self._add_tag, self._remove_tag, self._cancel_jobs = _job_tag_methods(session.spark)
         self._cancelled = threading.Event()
         self._idle = threading.Event()
         self._idle.set()
@@ -39,7 +33,7 @@ class Handle:
         if self._cancelled.is_set():
             raise DbtRuntimeError(CANCELLED)
         if not self._idle.is_set():
-            yield  # an outer block tags the jobs
+            yield  # An outer block has tagged the thread's jobs.
             return
         self._idle.clear()
         self._add_tag(self.tag)
@@ -72,6 +66,15 @@ class Handle:
 
     def close(self) -> None:
         """Do nothing: the session belongs to the process, not to a connection."""
+
+
+def _job_tag_methods(spark: Any) -> tuple[Callable[[str], Any], Callable[[str], Any], Callable[[str], Any]]:
+    """Return the methods that add a tag to this thread's jobs, remove it, and cancel the jobs that have it."""
+    if type(spark).__module__.startswith("pyspark.sql.connect"):
+        return spark.addTag, spark.removeTag, spark.interruptTag
+    # In process, Spark ignores the tags of a session: those of the context apply.
+    context = spark.sparkContext
+    return context.addJobTag, context.removeJobTag, context.cancelJobsWithTag
 
 
 class Cursor:

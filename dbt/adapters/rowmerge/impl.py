@@ -6,7 +6,6 @@ import uuid
 from collections.abc import Iterable
 from contextlib import suppress
 from datetime import datetime, timezone
-from functools import partial
 from typing import TYPE_CHECKING, Any, Dict, FrozenSet, List, Optional, Set, Tuple, Union
 from zoneinfo import ZoneInfo
 
@@ -28,7 +27,7 @@ from dbt_common.exceptions import DbtRuntimeError
 
 from dbt.adapters.rowmerge.configs.catalog_integrations import WarehouseCatalog
 from dbt.adapters.rowmerge.configs.config_values import as_list, raise_problems
-from dbt.adapters.rowmerge.configs.constraints import Constraint, table_contract
+from dbt.adapters.rowmerge.configs.constraints import Constraint, ContractColumn, table_contract
 from dbt.adapters.rowmerge.configs.model_config import RowmergeConfig
 from dbt.adapters.rowmerge.configs.table_format import TableFormats
 from dbt.adapters.rowmerge.connections import RowmergeConnectionManager
@@ -37,7 +36,7 @@ from dbt.adapters.rowmerge.frames.seeds import arrow_table, cast_columns, rows_o
 from dbt.adapters.rowmerge.incremental.models import IncrementalModels
 from dbt.adapters.rowmerge.operations import Operations
 from dbt.adapters.rowmerge.relations.catalog import catalog_rows, catalog_table
-from dbt.adapters.rowmerge.relations.column import RowmergeColumn
+from dbt.adapters.rowmerge.relations.column import RowmergeColumn, columns_of
 from dbt.adapters.rowmerge.relations.names import as_text, literal, quote
 from dbt.adapters.rowmerge.relations.relation import RowmergeRelation
 from dbt.adapters.rowmerge.response import RowmergeResponse, response_from
@@ -97,7 +96,6 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
     @available
     @classmethod
     def literal(cls, text: Any) -> str:
-        """Return the SQL string literal of a text."""
         return literal(text)
 
     @classmethod
@@ -124,58 +122,37 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
         return SQLAdapter.get_relation(self, database or self.config.credentials.database, schema, identifier)
 
     def list_relations_without_caching(self, schema_relation: BaseRelation) -> List[BaseRelation]:
-        with self.connections.exception_handler(f"list relations in {schema_relation.schema}"):
+        """Return the functions, tables and views of a schema; an empty list if the schema does not exist."""
+        database, schema = schema_relation.database, schema_relation.schema
+        with self.connections.exception_handler(f"list relations in {schema}"):
             try:
-                relations = self.session.relations(schema_relation.schema)
+                relations = self.session.relations(schema)
             except SchemaNotFound:
                 return []
-            functions = set(self.session.functions(schema_relation.schema)) - {relation.name for relation in relations}
-        # The database is rendered nowhere, but dbt's cache finds a relation by it.
-        create = partial(self.Relation.create, database=schema_relation.database)
-        return [
-            *(create(schema=schema_relation.schema.lower(), identifier=name, type=self.Relation.Function) for name in sorted(functions)),
-            *(
-                create(
-                    schema=relation.schema,
-                    identifier=relation.name,
-                    type=relation.kind,
-                    is_delta=relation.format == "delta",
-                    is_iceberg=relation.format == "iceberg",
-                )
-                for relation in relations
-            ),
+            function_names = set(self.session.functions(schema)) - {relation.name for relation in relations}
+        functions = [
+            self.Relation.create(database=database, schema=schema.lower(), identifier=name, type=self.Relation.Function)
+            for name in sorted(function_names)
         ]
+        # The database is rendered nowhere, but dbt's cache finds a relation by it.
+        return [*functions, *(self.Relation.from_engine(relation, database) for relation in relations)]
 
     @available.parse_list
     def get_columns_in_relation(self, relation: BaseRelation) -> List[RowmergeColumn]:
         """Return the columns of a table, a view, a query or a source of files; an empty list if the relation does not exist."""
         with self.connections.exception_handler(f"columns of {relation}"):
-            if relation.is_read_by_query or not relation.include_policy.schema or not relation.schema:
-                schema = self.session.sql(f"select * from {relation.render()}").schema
-                types = [(field.name, field.dataType.simpleString()) for field in schema.fields]
-            elif (description := self._describe_or_none(relation)) is not None:
-                types = [(field.name, field.sql_type) for field in description.columns]
-            else:
+            if relation.is_read_by_query:
+                return self._columns_of_query(relation)
+            try:
+                fields = self.session.describe(relation.schema, relation.identifier).columns
+            except (TableNotFound, SchemaNotFound):
                 source = self._source_of_files(relation)
-                return [] if source is None else self.get_columns_in_relation(source)
-        return [
-            RowmergeColumn(
-                column=name,
-                dtype=type_,
-                table_schema=relation.schema,
-                table_name=relation.identifier,
-                table_type=relation.type,
-                column_index=index,
-            )
-            for index, (name, type_) in enumerate(types)
-        ]
+                return [] if source is None else self._columns_of_query(source)
+            return columns_of(relation, [(field.name, field.sql_type) for field in fields])
 
-    def _describe_or_none(self, relation: BaseRelation) -> Any:
-        """Return the engine's description of a table or a view; None if it does not exist."""
-        try:
-            return self.session.describe(relation.schema, relation.identifier)
-        except (TableNotFound, SchemaNotFound):
-            return None
+    def _columns_of_query(self, relation: BaseRelation) -> List[RowmergeColumn]:
+        fields = self._schema_of_query(relation).fields
+        return columns_of(relation, [(field.name, field.dataType.simpleString()) for field in fields])
 
     def _source_of_files(self, relation: BaseRelation) -> Optional[RowmergeRelation]:
         """Return the project's source of this name if its rows are in files. dbt's unit tests look sources up by their names."""
@@ -199,9 +176,9 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
         return f"{stem}__dbt_tmp_{uuid.uuid4().hex}"
 
     @available.parse_none
-    def check_packages(self, packages: Any, whose: str) -> None:
-        """Raise CompilationError if packages are not installed where dbt and Spark run. `whose` names what requires them."""
-        raise_problems(package_problems(packages), f"The {whose} cannot run:")
+    def check_packages(self, packages: Any, requirer: str) -> None:
+        """Raise CompilationError if packages are not installed where dbt and Spark run. `requirer` names what requires them."""
+        raise_problems(package_problems(packages), f"The {requirer} cannot run:")
 
     @available.parse_none
     def descriptions_in(self, relation: BaseRelation) -> Dict[str, Any]:
@@ -214,10 +191,8 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
     def load_seed(
         self, relation: BaseRelation, rows: agate.Table, column_types: Dict[str, str], delimiter: str = ",", **definition: Any
     ) -> AdapterResponse:
-        """Create or replace a table with a seed's rows, in one commit. `delimiter` is the file's. `definition`: see `_write_table`.
-
-        dbt reads columns in `column_types` as text. Spark casts them, and fails at a value that it cannot cast.
-        """
+        """Create or replace a table with a seed's rows, in one commit. `delimiter` is the file's. `definition`: see `_write_table`."""
+        # dbt reads columns in `column_types` as text. Spark casts them, and fails at a value that it cannot cast.
         file_rows = rows_of_file(rows, column_types, delimiter)
         inferred_types = [self.convert_type(file_rows, index) for index in range(len(rows.column_names))]
         cast_types = {name.lower(): self.Column.translate_type(type_) for name, type_ in column_types.items()}
@@ -246,8 +221,8 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
     def _write_table(
         self,
         relation: BaseRelation,
-        data: Any,
-        names: Iterable[str],
+        rows: Any,
+        column_names: Iterable[str],
         *,
         file_format: Optional[str] = None,
         partition_by: Union[List[str], str, None] = None,
@@ -255,40 +230,31 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
         comment: Optional[str] = None,
         column_comments: Optional[Dict[str, str]] = None,
     ) -> AdapterResponse:
-        """Create or replace a table with the rows of `data`, an Arrow table or a DataFrame whose columns are `names`, in one commit.
-
-        The macro `rowmerge_table_definition` returns the other arguments: the model's format, partitions, properties and comments.
-        """
+        """Create or replace a table with `rows`, an Arrow table or a DataFrame. The macro `rowmerge_table_definition` gives the rest."""
         comments = {name.lower(): text for name, text in (column_comments or {}).items()}
         result = self.session.write(
-            data,
+            rows,
             relation.render(),
             mode="replace",
             format=file_format,
             partitioned_by=as_list(partition_by),
             comment=comment,
             properties={str(key): as_text(value) for key, value in (properties or {}).items()},
-            column_comments={name: comments[name.lower()] for name in names if name.lower() in comments},
+            column_comments={name: comments[name.lower()] for name in column_names if name.lower() in comments},
         )
         return response_from(result)
 
     @available.parse(lambda *a, **k: {"elements": [], "properties": {}})
     def contract_clauses(self, columns: Dict[str, Any], constraints: List[Dict[str, Any]], file_format: str) -> Dict[str, Any]:
-        """Return what a model's contract adds to its CREATE TABLE: `elements` of the column list, and table `properties`.
-
-        Like dbt, warn about constraints that the table does not enforce. Raises CompilationError for an incomplete constraint.
-        """
-        contract_columns = [
-            (
-                column["name"],
-                self.Column.translate_type(column["data_type"]),
-                list(map(self._parse_column_constraint, column["constraints"])),
-            )
-            for column in columns.values()
-        ]
-        table_constraints = list(map(self._parse_model_constraint, constraints))
+        """Return a contract's column list `elements` and table `properties`. Like dbt, warn about constraints that are not enforced."""
+        contract_columns = [self._contract_column(column) for column in columns.values()]
+        table_constraints = [self._parse_model_constraint(constraint) for constraint in constraints]
         contract = table_contract(contract_columns, table_constraints, lambda constraint: self._supports(constraint, file_format))
         return {"elements": [*contract.columns, *contract.checks], "properties": contract.properties}
+
+    def _contract_column(self, column: Dict[str, Any]) -> ContractColumn:
+        constraints = [self._parse_column_constraint(constraint) for constraint in column["constraints"]]
+        return column["name"], self.Column.translate_type(column["data_type"]), constraints
 
     def _supports(self, constraint: Constraint, file_format: str) -> bool:
         """Return whether a table of this format can have a constraint. Warn about it if not, or if it is not enforced."""
@@ -299,10 +265,10 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
         return self.process_parsed_constraint(constraint, lambda _: "") is not None
 
     @available.parse(lambda *a, **k: False)
-    def is_first_time(self, what: str) -> bool:
+    def is_first_time(self, topic: str) -> bool:
         """Return whether this is the first call with a text in this run. Without it, each batch of a model would repeat its warnings."""
         marker = object()
-        return self._announcements.setdefault(what, marker) is marker
+        return self._announcements.setdefault(topic, marker) is marker
 
     def get_catalog(
         self, relation_configs: Iterable[RelationConfig], used_schemas: FrozenSet[Tuple[str, str]]
@@ -331,24 +297,25 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
         self, sources: List[BaseRelation], macro_resolver: Optional[MacroResolverProtocol] = None
     ) -> Tuple[List[Optional[AdapterResponse]], Dict[BaseRelation, FreshnessResponse]]:
         """Return the age of each source's newest commit. Raises DbtRuntimeError for a source that is not a table."""
-        now, ages = datetime.now(timezone.utc), {}
+        now = datetime.now(timezone.utc)
+        freshness = {}
         for source in sources:
             descriptions = self._describe_existing([source])
             if not descriptions or descriptions[0].modified is None:
                 raise DbtRuntimeError(f"The source {source} is no table with a history. Give it a `loaded_at_field`, or check its name.")
             last_modified = datetime.fromtimestamp(descriptions[0].modified / 1000, timezone.utc)
-            ages[source] = self._create_freshness_response(last_modified, now)
-        return [RowmergeResponse(_message="OK", code="METADATA")], ages
+            freshness[source] = self._create_freshness_response(last_modified, now)
+        return [RowmergeResponse(_message="OK", code="METADATA")], freshness
 
     def _describe_existing(self, relations: Iterable[BaseRelation]) -> List[Any]:
-        """Return the engine's descriptions of the relations that exist."""
-        missing = (TableNotFound, SchemaNotFound, FilesNotFound)
+        """Return the engine's descriptions of the relations that exist. The description of a source of files reads the files."""
         descriptions = []
         for relation in relations:
-            files = getattr(relation, "files", None)
-            with self.connections.exception_handler(f"describe {relation}"), suppress(*missing):
-                if files is None:
-                    descriptions.append(self.session.describe(relation.schema, relation.identifier))
-                else:
+            not_found = suppress(TableNotFound, SchemaNotFound, FilesNotFound)
+            with self.connections.exception_handler(f"describe {relation}"), not_found:
+                files = getattr(relation, "files", None)
+                if files is not None:
                     descriptions.append(self.session.describe_files(files))
+                else:
+                    descriptions.append(self.session.describe(relation.schema, relation.identifier))
         return descriptions

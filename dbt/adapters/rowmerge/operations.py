@@ -33,24 +33,24 @@ class Operations(metaclass=AdapterMeta):
         Raises CompilationError for missing, superfluous and wrong arguments, and DbtDatabaseError if the engine rejects the statement.
         """
         if unknown_arguments:
-            unknown, valid = ", ".join(map(repr, unknown_arguments)), ", ".join(arguments)
-            raise CompilationError(f"{name} has no argument {unknown}. Its arguments are {valid}.")
-        target = target_argument(name, arguments)
-        relation = target if isinstance(target, BaseRelation) else self._relation_of(str(target), graph)
-        sql = operation_sql(name, relation.render(), arguments)
+            unknown_names = ", ".join(map(repr, unknown_arguments))
+            raise CompilationError(f"{name} has no argument {unknown_names}. Its arguments are {', '.join(arguments)}.")
+        table = self._relation_of(target_argument(name, arguments), graph).render()
+        sql = operation_sql(name, table, arguments)
         _, cursor = self.connections.add_query(sql, auto_begin=False)
         with self.connections.exception_handler(sql):
             columns = [column[0] for column in cursor.description or ()]
             rows = [dict(zip(columns, row, strict=True)) for row in cursor.fetchall()]
-        return format_report(name, relation.render(), arguments, rows, cursor.result)
+        return format_report(name, table, arguments, rows, cursor.result)
 
-    def _relation_of(self, name: str, graph: Mapping[str, Any]) -> BaseRelation:
-        """Return the table `schema.name`, or the table of a model, a seed or a snapshot of the project."""
-        if "." in name:
-            schema, _, identifier = (part.strip("`") for part in name.rpartition("."))
-            return self.Relation.create(schema=schema, identifier=identifier, type="table")
-        name = name.strip("`")
-        schema, identifier = schema_and_alias(name, graph.get("nodes", {}).values()) or (self.config.credentials.schema, name)
+    def _relation_of(self, target: Any, graph: Mapping[str, Any]) -> BaseRelation:
+        """Return the relation `target`, the table `schema.name`, or the table of a model, a seed or a snapshot of the project."""
+        if isinstance(target, BaseRelation):
+            return target
+        schema, dot, identifier = (part.strip("`") for part in str(target).rpartition("."))
+        if not dot:
+            node_table = schema_and_alias(identifier, graph.get("nodes", {}).values())
+            schema, identifier = node_table or (self.config.credentials.schema, identifier)
         return self.Relation.create(schema=schema, identifier=identifier, type="table")
 
 
@@ -65,21 +65,23 @@ def target_argument(operation: str, arguments: Mapping[str, Any]) -> Any:
 
 
 def schema_and_alias(name: str, nodes: Iterable[Mapping[str, Any]]) -> tuple[str, str] | None:
-    """Return schema and alias of the node with a name, or None. Of several versions of a model, take the latest, as `ref` does.
-
-    Raises CompilationError if several packages have a node with this name, and for an ephemeral model.
-    """
+    """Return schema and alias of a node, or None. Raises CompilationError for nodes of several packages, and an ephemeral model."""
     versions = [node for node in nodes if node["resource_type"] in _NODES and node["name"] == name]
-    latest = [node for node in versions if not node.get("version") or node["version"] == node.get("latest_version")] or versions
-    if not latest:
+    # Of several versions of a model, `ref` takes the latest.
+    candidates = [node for node in versions if _is_latest_version(node)] or versions
+    if not candidates:
         return None
-    if len(latest) > 1:
-        tables = ", ".join(f"{node['schema']}.{node['alias']}" for node in latest)
+    if len(candidates) > 1:
+        tables = ", ".join(f"{node['schema']}.{node['alias']}" for node in candidates)
         raise CompilationError(f"{name} is the name of several nodes of the project. Name the table: {tables}.")
-    [node] = latest
+    [node] = candidates
     if node["config"].get("materialized") == "ephemeral":
         raise CompilationError(f"{name} is an ephemeral model: it has no table. Name another one.")
     return node["schema"], node["alias"]
+
+
+def _is_latest_version(node: Mapping[str, Any]) -> bool:
+    return not node.get("version") or node["version"] == node.get("latest_version")
 
 
 def operation_sql(operation: str, table: str, arguments: Mapping[str, Any]) -> str:
@@ -87,12 +89,9 @@ def operation_sql(operation: str, table: str, arguments: Mapping[str, Any]) -> s
     values = {name: value for name, value in arguments.items() if value is not None and name not in _TARGETS}
     match operation:
         case "optimize":
-            condition = f" where {values['where']}" if values.get("where") else ""
-            return f"optimize {table}{condition}"
+            return f"optimize {table} where {values['where']}" if values.get("where") else f"optimize {table}"
         case "vacuum":
-            retention = f" retain {_number(operation, 'retain_hours', values['retain_hours'])} hours" if "retain_hours" in values else ""
-            dry_run = " dry run" if _is_dry_run(arguments) else ""
-            return f"vacuum {table}{retention}{dry_run}"
+            return _vacuum_sql(table, values)
         case "history":
             limit = f" limit {_whole_number(operation, 'limit', values['limit'])}" if "limit" in values else ""
             return f"describe history {table}{limit}"
@@ -100,20 +99,23 @@ def operation_sql(operation: str, table: str, arguments: Mapping[str, Any]) -> s
             return f"restore table {table} to {_restored_version(operation, values)}"
 
 
+def _vacuum_sql(table: str, values: Mapping[str, Any]) -> str:
+    sql = f"vacuum {table}"
+    if "retain_hours" in values:
+        sql += f" retain {_number('vacuum', 'retain_hours', values['retain_hours'])} hours"
+    return f"{sql} dry run" if _is_dry_run(values) else sql
+
+
 def _restored_version(operation: str, values: Mapping[str, Any]) -> str:
     """Return the clause of RESTORE that names a version. Raises CompilationError unless exactly one argument names it."""
-    match [(name, values[name]) for name in _VERSION_ARGUMENTS if name in values]:
-        case [("timestamp", timestamp)]:
-            return f"timestamp as of {literal(timestamp)}"
-        case [("reference", reference)]:
-            return f"version as of {literal(reference)}"
-        case [("version", version)]:
-            return f"version as of {_whole_number(operation, 'version', version)}"
-        case []:
-            problem = "does not say to what"
-        case selections:
-            problem = f"got {' and '.join(repr(name) for name, _ in selections)}"
-    raise CompilationError(f"{operation} {problem}. Give one of version, timestamp, and reference (a branch or a tag).")
+    names = [name for name in _VERSION_ARGUMENTS if name in values]
+    if len(names) != 1:
+        problem = f"got {' and '.join(map(repr, names))}" if names else "does not say to what"
+        raise CompilationError(f"{operation} {problem}. Give one of version, timestamp, and reference (a branch or a tag).")
+    [name] = names
+    if name == "version":
+        return f"version as of {_whole_number(operation, name, values[name])}"
+    return f"{'timestamp' if name == 'timestamp' else 'version'} as of {literal(values[name])}"
 
 
 def _whole_number(operation: str, name: str, value: Any) -> int:
@@ -148,12 +150,12 @@ def format_report(operation: str, table: str, arguments: Mapping[str, Any], rows
             return f"optimize {table}: {_optimize_summary(rows[0]['metrics'])}, version {result.version}"
         case "vacuum" if _is_dry_run(arguments):
             paths = sorted(str(row["path"]) for row in rows)
-            return "\n".join([f"vacuum {table}: {count(len(paths), 'file')} would be deleted", *(f"  {path}" for path in paths)])
+            return "\n  ".join([f"vacuum {table}: {count(len(paths), 'file')} would be deleted", *paths])
         case "vacuum":
             return f"vacuum {table}: {count(result.changes.files_removed, 'file')} deleted"
         case "history":
-            entries = _align_columns(list(map(_history_entry, rows)))
-            return "\n".join([f"history {table}: {count(len(rows), 'version')}, newest first", *entries])
+            entries = [_history_entry(row) for row in rows]
+            return "\n".join([f"history {table}: {count(len(rows), 'version')}, newest first", *_align_columns(entries)])
         case _:
             return f"restore {table}: {_restore_summary(rows[0])}, version {result.version}"
 

@@ -31,12 +31,13 @@ class RowmergeResponse(AdapterResponse):
 
 def response_from(result: Any) -> RowmergeResponse:
     """Return the response for a StatementResult of the engine."""
-    changes, code = result.changes, str(result.operation)
+    operation, changes = str(result.operation), result.changes
     if changes is None:
-        return RowmergeResponse(_message="OK", code=code, version=result.version)
+        return RowmergeResponse(_message="OK", code=operation, version=result.version)
+    retries = result.attempts - 1
     return RowmergeResponse(
-        _message=_console_line(code, changes, result.version, result.attempts - 1),
-        code=code,
+        _message=_console_line(operation, changes, result.version, retries),
+        code=operation,
         rows_affected=changes.affected,
         rows_inserted=changes.inserted,
         rows_updated=changes.updated,
@@ -46,16 +47,13 @@ def response_from(result: Any) -> RowmergeResponse:
         files_removed=changes.files_removed,
         files_marked=changes.files_marked,
         bytes_added=changes.bytes_added,
-        retries=result.attempts - 1,
+        retries=retries,
         seconds={stage: round(duration, 3) for stage, duration in result.seconds.items()} or None,
     )
 
 
 def _console_line(operation: str, changes: Any, version: int | None, retries: int) -> str:
-    """Return the line on the console: `OK merge: 1,204 inserted, 310 updated, 3 files (1.2 MB), 2 marked, version 7`.
-
-    A marked file has a new deletion vector.
-    """
+    """Return the line on the console: `OK merge: 1,204 inserted, 310 updated, 3 files (1.2 MB), 2 marked, version 7`."""
     verb = operation.split(" ", 1)[0].lower()
     phrases = [*_row_phrases(verb, changes), *_file_phrases(changes)] or ["nothing to do"]
     if version is not None:
@@ -80,6 +78,7 @@ def _file_phrases(changes: Any) -> list[str]:
         phrases.append(f"{count(changes.files_added, 'file')}{total_size}")
     elif changes.files_removed and not changes.affected:
         phrases.append(f"{count(changes.files_removed, 'file')} removed")
+    # A marked file has a new deletion vector.
     if changes.files_marked:
         phrases.append(f"{changes.files_marked:,} marked")
     return phrases

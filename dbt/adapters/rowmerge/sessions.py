@@ -21,26 +21,23 @@ _sessions: dict[tuple[Any, ...], Any] = {}
 
 
 def session_for(credentials: RowmergeCredentials) -> Any:
-    """Return the session of a profile. The first call starts Spark, which takes several seconds.
-
-    Raises DbtRuntimeError if the warehouse is a file, and rowmerge.errors.RowmergeError if the engine does not start.
-    """
-    existing = _existing_session() if credentials.method == "existing" else None
-    key = _session_key(credentials, existing)
+    """Return the session of a profile. The first call starts Spark. Raises DbtRuntimeError or RowmergeError if it cannot start."""
+    spark = _active_spark() if credentials.method == "existing" else None
+    key = _session_key(credentials, spark)
     with _lock:
         if key not in _sessions:
-            _sessions[key] = _connect(credentials, existing)
+            _sessions[key] = _connect(credentials, spark)
         return _sessions[key]
 
 
-def _session_key(credentials: RowmergeCredentials, existing: Any) -> tuple[Any, ...]:
+def _session_key(credentials: RowmergeCredentials, spark: Any) -> tuple[Any, ...]:
     """Return the settings of a profile that must be equal for two connections to share a session."""
-    app_id = None if existing is None else existing.conf.get("spark.app.id")
+    app_id = None if spark is None else spark.conf.get("spark.app.id")
     return app_id, json.dumps([getattr(credentials, name) for name in _SESSION_SETTINGS], sort_keys=True, default=str)
 
 
-def _connect(credentials: RowmergeCredentials, existing: Any) -> Any:
-    """Create the session of a profile, on the Spark session `existing` if it is not None. Raises as `session_for`."""
+def _connect(credentials: RowmergeCredentials, spark: Any) -> Any:
+    """Create the session of a profile on a Spark session, or for None on a new one. Raises as `session_for`."""
     warehouse = credentials.warehouse
     if warehouse is not None and os.path.isfile(warehouse):
         raise DbtRuntimeError(f"The warehouse {warehouse} is a file. Set `warehouse` to a folder; it need not exist yet.")
@@ -48,7 +45,7 @@ def _connect(credentials: RowmergeCredentials, existing: Any) -> Any:
     return rowmerge.connect(
         warehouse,
         catalog=credentials.catalog or None,
-        spark=existing,
+        spark=spark,
         spark_config={**credentials.spark_config, **remote} or None,
         schema=credentials.schema,
         default_format=credentials.file_format,
@@ -57,7 +54,7 @@ def _connect(credentials: RowmergeCredentials, existing: Any) -> Any:
     )
 
 
-def _existing_session() -> Any:
+def _active_spark() -> Any:
     """Return the Spark session of the program that runs dbt. Raises DbtRuntimeError if there is none."""
     try:
         return SparkSession.active()

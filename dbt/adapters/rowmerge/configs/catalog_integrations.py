@@ -26,10 +26,7 @@ class CatalogTable:
 
 
 class WarehouseCatalog(CatalogIntegration):
-    """Configure a table format and a folder, below the target's warehouse or elsewhere, for the models that name this catalog.
-
-    `external_volume` and the adapter property `location_root` both name the folder that holds the files of these tables.
-    """
+    """Configure the format and the folder of the tables of a catalog. `external_volume` and `location_root` both name the folder."""
 
     catalog_type = "warehouse"
     allows_writes = True
@@ -44,8 +41,9 @@ class WarehouseCatalog(CatalogIntegration):
         self.external_volume = self.external_volume or properties.get("location_root")
 
     def _config_problems(self, properties: Mapping[str, Any], catalog_database: Optional[str]) -> List[str]:
-        """Return a sentence or two for each error in the settings."""
-        problems = [f"There is no property {name}. Remove it, or set location_root." for name in properties if name not in _PROPERTIES]
+        """Return an error message for each setting that is not valid. `properties` are the `adapter_properties`."""
+        unknown_names = [name for name in properties if name not in _PROPERTIES]
+        problems = [f"There is no property {name}. Remove it, or set location_root." for name in unknown_names]
         if self.table_format not in (None, *TABLE_FORMATS):
             problems.append(f"table_format is {self.table_format!r}. Set it to {CHOICES}.")
         if str(self.file_format or "parquet").lower() != "parquet":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Optional, Union
+from typing import Union
 
 from dbt_common.contracts.constraints import ColumnLevelConstraint, ConstraintType, ModelLevelConstraint
 from dbt_common.exceptions import CompilationError
@@ -24,10 +24,7 @@ _KEY_CLAUSES = {ConstraintType.primary_key: "primary key", ConstraintType.unique
 
 @dataclass
 class TableContract:
-    """Hold the parts of a CREATE TABLE that a contract adds.
-
-    `columns` and `checks` are elements of the column list. `properties` record keys, which the table does not enforce.
-    """
+    """Hold what a contract adds to a CREATE TABLE: elements of the column list, and `properties` for keys, which are not enforced."""
 
     columns: list[str] = field(default_factory=list)
     checks: list[str] = field(default_factory=list)
@@ -57,22 +54,23 @@ class TableContract:
 def table_contract(
     columns: Sequence[ContractColumn], constraints: Iterable[ModelLevelConstraint], is_supported: Callable[[Constraint], bool]
 ) -> TableContract:
-    """Return the contract of a table with these columns, in their order, and with these constraints of the table.
-
-    Constraints that `is_supported` rejects are left out. Raises CompilationError for an incomplete constraint.
-    """
-    table_constraints = list(filter(is_supported, constraints))
-    not_null_constraints = [constraint for constraint in table_constraints if constraint.type == ConstraintType.not_null]
-    not_null_columns = {name.strip("`").lower() for constraint in not_null_constraints for name in constraint.columns}
+    """Return a table's contract from the supported constraints. Raises CompilationError for an incomplete constraint."""
+    table_constraints = [constraint for constraint in constraints if is_supported(constraint)]
+    not_null_columns = _not_null_columns(table_constraints)
     contract = TableContract()
-    for name, sql_type, column_constraints in columns:
-        supported = list(filter(is_supported, column_constraints))
-        contract.add_column(name, sql_type, supported, is_not_null=name.lower() in not_null_columns)
-    names = {name.lower(): name for name, _, _ in columns}
+    for name, sql_type, constraints_of_column in columns:
+        column_constraints = [constraint for constraint in constraints_of_column if is_supported(constraint)]
+        contract.add_column(name, sql_type, column_constraints, is_not_null=name.lower() in not_null_columns)
+    column_names = {name.lower(): name for name, _, _ in columns}
     for constraint in table_constraints:
         unquoted_names = [name.strip("`") for name in constraint.columns]
-        contract.add_constraint(constraint, [names.get(name.lower(), name) for name in unquoted_names])
+        contract.add_constraint(constraint, [column_names.get(name.lower(), name) for name in unquoted_names])
     return contract
+
+
+def _not_null_columns(constraints: Iterable[ModelLevelConstraint]) -> set[str]:
+    columns_of_constraints = [constraint.columns for constraint in constraints if constraint.type == ConstraintType.not_null]
+    return {name.strip("`").lower() for columns in columns_of_constraints for name in columns}
 
 
 def _key_definition(constraint: Constraint, columns: Sequence[str]) -> str:
@@ -100,6 +98,4 @@ def _expression(constraint: Constraint) -> str:
 
 
 def _with_name(constraint: Constraint, definition: str) -> str:
-    """Return the SQL of a constraint with its name, if it has one."""
-    name: Optional[str] = constraint.name
-    return f"constraint {quote(name)} {definition}" if name else definition
+    return f"constraint {quote(constraint.name)} {definition}" if constraint.name else definition

@@ -75,11 +75,8 @@ class RowmergeCredentials(Credentials):
         _check_keys(data, [key.name for key in fields(cls)])
         _check_database(data)
         _check_file_format(data)
-        for key in _MAPPINGS:
-            if data.get(key) is not None and not isinstance(data[key], dict):
-                raise DbtRuntimeError(f"`{key}` in the profile must be a mapping of names to values. Indent its entries below it.")
-        if str(data.get("durability") or DURABILITIES[0]).lower() not in DURABILITIES:
-            raise DbtRuntimeError(f"`durability` in the profile is {data['durability']!r}. Set it to {' or '.join(DURABILITIES)}.")
+        _check_mappings(data)
+        _check_durability(data)
         _check_method(data)
         super().validate(data)
 
@@ -122,28 +119,28 @@ def _hide_secrets(key: str, value: Any) -> Any:
     """Return the value of a key without secrets."""
     match key:
         case "spark_config":
-            return {name: HIDDEN if _SECRET_KEY.search(name) else text for name, text in value.items()}
+            return {name: HIDDEN if _SECRET_KEY.search(name) else setting for name, setting in value.items()}
         case "catalog":
-            return {name: text if _is_harmless(str(name), str(text)) else HIDDEN for name, text in value.items()}
+            return {name: setting if _is_harmless(str(name), str(setting)) else HIDDEN for name, setting in value.items()}
         case "remote" if value is not None:
             return value.partition(";")[0].rstrip("/").rpartition("@")[2]
     return value
 
 
-def _check_keys(data: Any, valid_keys: list[str]) -> None:
+def _check_keys(profile: Any, valid_keys: list[str]) -> None:
     """Raise DbtRuntimeError for an unknown key, with similar keys, and for a required key that is missing."""
-    for key in data:
+    for key in profile:
         if key not in valid_keys:
             raise DbtRuntimeError(_unknown_key_message(str(key), [name for name in valid_keys if name != "database"]))
-    if not data.get("warehouse") and not data.get("catalog"):
+    if not profile.get("warehouse") and not profile.get("catalog"):
         raise DbtRuntimeError("The profile has no `warehouse`. Add it: the folder or object-store URL that holds the tables.")
-    if not data.get("schema"):
+    if not profile.get("schema"):
         raise DbtRuntimeError("The profile has no `schema`. Add it: where dbt builds models.")
 
 
-def _check_database(data: Any) -> None:
+def _check_database(profile: Any) -> None:
     """Raise DbtRuntimeError if the database is not the catalog's name."""
-    database, catalog = data.get("database"), data.get("catalog")
+    database, catalog = profile.get("database"), profile.get("catalog")
     configured_name = catalog.get("name") if isinstance(catalog, dict) else None
     valid_names = [name for name in (configured_name, *CATALOGS) if name]
     if database and str(database).lower() not in [name.lower() for name in valid_names]:
@@ -153,33 +150,45 @@ def _check_database(data: Any) -> None:
         )
 
 
-def _check_file_format(data: Any) -> None:
+def _check_file_format(profile: Any) -> None:
     """Raise DbtRuntimeError for an unknown format, and for another format than Iceberg in a catalog."""
-    file_format = data.get("file_format")
+    file_format = profile.get("file_format")
     if file_format is not None and str(file_format).lower() not in TABLE_FORMATS:
         raise DbtRuntimeError(f"`file_format` in the profile is {file_format!r}. Set it to {CHOICES}.")
-    if data.get("catalog") and str(file_format or "iceberg").lower() != "iceberg":
+    if profile.get("catalog") and str(file_format or "iceberg").lower() != "iceberg":
         raise DbtRuntimeError(f"`file_format` in the profile is {file_format!r}, and a `catalog` holds Iceberg tables. Leave it out.")
 
 
-def _check_method(data: Any) -> None:
+def _check_mappings(profile: Any) -> None:
+    for key in _MAPPINGS:
+        if profile.get(key) is not None and not isinstance(profile[key], dict):
+            raise DbtRuntimeError(f"`{key}` in the profile must be a mapping of names to values. Indent its entries below it.")
+
+
+def _check_durability(profile: Any) -> None:
+    durability = profile.get("durability") or DURABILITIES[0]
+    if str(durability).lower() not in DURABILITIES:
+        raise DbtRuntimeError(f"`durability` in the profile is {durability!r}. Set it to {' or '.join(DURABILITIES)}.")
+
+
+def _check_method(profile: Any) -> None:
     """Raise DbtRuntimeError for an unknown method, and for keys that do not belong to the method."""
-    method = str(data.get("method") or "session").lower()
+    method = str(profile.get("method") or "session").lower()
     if method not in METHODS:
         raise DbtRuntimeError(
-            f"`method` in the profile is {data['method']!r}. Set it to `session` (Spark inside dbt's process, the default), "
+            f"`method` in the profile is {profile['method']!r}. Set it to `session` (Spark inside dbt's process, the default), "
             f"`connect` (a Spark Connect server) or `existing` (the Spark session that the process has already)."
         )
-    address_keys = [key for key in _ADDRESS_KEYS if data.get(key)]
+    address_keys = [key for key in _ADDRESS_KEYS if profile.get(key)]
     if method == "connect":
-        _check_address(data, address_keys)
+        _check_address(profile, address_keys)
     elif address_keys:
         raise DbtRuntimeError(f"The profile has `{address_keys[0]}`, which belongs to `method: connect`. Set the method, or remove it.")
-    elif method == "existing" and data.get("spark_config"):
+    elif method == "existing" and profile.get("spark_config"):
         raise DbtRuntimeError("`spark_config` is nothing for `method: existing`. Configure Spark where its session is made.")
 
 
-def _check_address(data: Any, address_keys: list[str]) -> None:
+def _check_address(profile: Any, address_keys: list[str]) -> None:
     """Raise DbtRuntimeError unless the keys give the address of a Spark Connect server, either by `host` or by `remote`."""
     if ("host" in address_keys) == ("remote" in address_keys):
         raise DbtRuntimeError(
@@ -187,15 +196,16 @@ def _check_address(data: Any, address_keys: list[str]) -> None:
             "`remote: sc://host:port/;token=…`."
         )
     if "host" in address_keys:
-        if "//" in str(data["host"]) or ";" in str(data["host"]):
-            raise DbtRuntimeError(
-                "`host` in the profile is the name of a machine. Write a whole address as `remote: sc://host:port` instead."
-            )
-        return
-    if address_keys != ["remote"]:
+        _check_host(str(profile["host"]))
+    elif address_keys != ["remote"]:
         raise DbtRuntimeError(f"`{address_keys[0]}` in the profile goes with `host`. Write it into `remote`, or give `host` instead.")
-    if not str(data["remote"]).startswith(("sc://", "local")):
+    elif not str(profile["remote"]).startswith(("sc://", "local")):
         raise DbtRuntimeError("`remote` in the profile is no address of a Spark Connect server. Write `sc://host:port`.")
+
+
+def _check_host(host: str) -> None:
+    if "//" in host or ";" in host:
+        raise DbtRuntimeError("`host` in the profile is the name of a machine. Write a whole address as `remote: sc://host:port` instead.")
 
 
 def _is_harmless(name: str, text: str) -> bool:

@@ -27,10 +27,7 @@ class TableFormats(metaclass=AdapterMeta):
 
     @available
     def table_format(self, config: Any) -> str:
-        """Return the format of a model's table, `delta` or `iceberg`.
-
-        Raises CompilationError for another format, and for configs that belong to the other format.
-        """
+        """Return the format of a model's table. Raises CompilationError for an unknown format, and for configs of another format."""
         catalog = self._catalog_of(config)
         return table_format(config, (catalog and catalog.table_format) or self.config.credentials.file_format)
 
@@ -47,28 +44,20 @@ class TableFormats(metaclass=AdapterMeta):
 
     @available.parse_none
     def format_of(self, relation: BaseRelation) -> Optional[str]:
-        """Return the format of a table; None for a view, and if no such relation exists.
-
-        dbt's cache does not have the format of a table that this run has created.
-        """
+        """Return the format of a table; None for a view or no relation. dbt's cache lacks the format of a table of this run."""
         with self.connections.exception_handler(f"look at {relation}"):
-            stored = self.session.relation(relation.schema, relation.identifier)
-        return None if stored is None else stored.format
+            existing = self.session.relation(relation.schema, relation.identifier)
+        return None if existing is None else existing.format
 
     @available.parse(lambda *a, **k: True)
     def can_clone(self, relation: Optional[BaseRelation]) -> bool:
-        """Return whether `dbt clone` can create a table that references this one's files.
-
-        A catalog of Iceberg tables cannot: it assigns table ids of its own.
-        """
+        """Return whether `dbt clone` can create a table that references this one's files."""
+        # A catalog of Iceberg tables assigns table ids of its own.
         return relation is not None and not (self.config.credentials.catalog and self.format_of(relation) == "iceberg")
 
     @available.parse_none
-    def check_place(self, relation: BaseRelation, location_root: Optional[str]) -> None:
-        """Raise CompilationError if a table would change its format in the folder of its own files.
-
-        A drop leaves the files of a table with a `location_root` in place.
-        """
+    def check_format_change(self, relation: BaseRelation, location_root: Optional[str]) -> None:
+        """Raise CompilationError if a table of another format would be written to the folder of this table's files."""
         if not location_root:
             return
         with self.connections.exception_handler(f"describe {relation}"):
@@ -81,26 +70,26 @@ class TableFormats(metaclass=AdapterMeta):
 
 
 def table_format(config: Any, default: str) -> str:
-    """Return the format of a model's table: its `file_format`, or `default` if the config is missing or empty.
+    """Return a model's `file_format`, or `default` if it has none. Raises CompilationError that lists all errors in its configs."""
+    configured_format = value_of(config, ("file_format",))
+    file_format = default if configured_format is None else str(configured_format).lower()
+    problems = _config_problems(config, file_format)
+    if file_format not in TABLE_FORMATS:
+        problems.insert(0, f"file_format is {configured_format!r}. Set it to {CHOICES}.")
+    raise_problems(problems, "The table cannot be built:")
+    return file_format
 
-    `config` has dict's `get`. Raises CompilationError that lists all errors in the configs that depend on the format.
-    """
-    file_format = value_of(config, ("file_format",))
-    format_ = default if file_format is None else str(file_format).lower()
+
+def _config_problems(config: Any, file_format: str) -> List[str]:
+    """Return an error for the Delta properties of an Iceberg table, and for each config that is another adapter's."""
     problems = []
-    if format_ not in TABLE_FORMATS:
-        problems.append(f"file_format is {file_format!r}. Set it to {CHOICES}.")
-    elif format_ == "iceberg":
-        problems += _delta_property_problems(config)
+    properties = (config.get("tblproperties") or {}) if file_format == "iceberg" else {}
+    delta_properties = sorted(str(name) for name in properties if str(name).startswith("delta."))
+    if delta_properties:
+        names = ", ".join(delta_properties)
+        problems.append(f"tblproperties: {names} belong to Delta tables, and this one is to be Iceberg. Leave them out.")
     if str(config.get("table_format") or "default").lower() != "default":
         problems.append("table_format is a config of other adapters. Say it with file_format.")
     if isinstance(config.get("partition_by"), Mapping):
         problems.append("partition_by is a mapping, as BigQuery has it. Write a column's name, or a list of columns and transforms.")
-    raise_problems(problems, "The table cannot be built:")
-    return format_
-
-
-def _delta_property_problems(config: Any) -> List[str]:
-    """Return an error that lists the Delta properties of an Iceberg table."""
-    names = sorted(str(name) for name in config.get("tblproperties") or {} if str(name).startswith("delta."))
-    return [f"tblproperties: {', '.join(names)} belong to Delta tables, and this one is to be Iceberg. Leave them out."] if names else []
+    return problems

@@ -20,11 +20,12 @@ def spark_frame(value: Any, spark: Any) -> Any:
     library = type(value).__module__.partition(".")[0]
     if library == "pandas" and hasattr(value, "columns"):
         return spark.createDataFrame(value)
-    is_lazy = library == "polars" and hasattr(value, "collect")
-    table = _arrow_table(value.collect() if is_lazy else value)
+    if library == "polars" and hasattr(value, "collect"):
+        value = value.collect()
+    table = _arrow_table(value)
     if table is None:
         return None
-    return spark.createDataFrame(table.cast(pa.schema([field.with_type(_spark_type(field.type)) for field in table.schema])))
+    return spark.createDataFrame(table.cast(pa.schema(map(_spark_field, table.schema))))
 
 
 def _arrow_table(value: Any) -> pa.Table | None:
@@ -38,21 +39,28 @@ def _arrow_table(value: Any) -> pa.Table | None:
     return pa.RecordBatchReader.from_stream(value).read_all() if hasattr(value, "__arrow_c_stream__") else None
 
 
+def _spark_field(field: pa.Field) -> pa.Field:
+    return field.with_type(_spark_type(field.type))
+
+
 def _spark_type(type_: pa.DataType) -> pa.DataType:
-    """Return a type that Spark supports: of a dictionary the type of its values, strings for views, and wider signed integers."""
+    """Return the Arrow type to which a column is cast because Spark does not support its type; the same type if it does."""
     if pa.types.is_dictionary(type_):
         return _spark_type(type_.value_type)
     if pa.types.is_struct(type_):
-        return pa.struct([field.with_type(_spark_type(field.type)) for field in type_])
+        return pa.struct(map(_spark_field, type_))
     if pa.types.is_map(type_):
         return pa.map_(_spark_type(type_.key_type), _spark_type(type_.item_type))
-    if pa.types.is_list(type_) or pa.types.is_large_list(type_) or pa.types.is_fixed_size_list(type_) or pa.types.is_list_view(type_):
-        return pa.list_(type_.value_field.with_type(_spark_type(type_.value_type)))
+    if any(is_list(type_) for is_list in _LIST_CHECKS):
+        return pa.list_(_spark_field(type_.value_field))
     if pa.types.is_timestamp(type_):
         return pa.timestamp("us", type_.tz)
     if pa.types.is_date64(type_):
         return pa.date32()
     return _WIDER_TYPES.get(type_, type_)
+
+
+_LIST_CHECKS = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list, pa.types.is_list_view)
 
 
 _WIDER_TYPES = {

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import traceback
-from collections.abc import Iterator
 from importlib import metadata
 from types import ModuleType
 from typing import Any
@@ -17,35 +16,29 @@ from dbt.adapters.rowmerge.frames.arrow_frames import spark_frame
 
 
 def check_python_config(config: Any) -> None:
-    """Raise CompilationError for configs of a Python model that are not supported. `config` has dict's `get`.
-
-    `packages` must be installed where dbt runs, in matching versions. `submission_method` is a config of other adapters.
-    """
-    problems = list(package_problems(config.get("packages")))
+    """Raise CompilationError for packages that are not installed where dbt runs, and for configs of other adapters."""
+    problems = package_problems(config.get("packages"))
     if (method := config.get("submission_method")) is not None:
         problems.append(f"submission_method is {method!r}, but Python models run in dbt's own process. Remove it.")
     raise_problems(problems, "The Python model cannot run:")
 
 
 def run_python_model(compiled_code: str, name: str, session: Any) -> Any:
-    """Run a Python model and return its rows as a Spark DataFrame. `session` is the engine's; the model gets the Spark session.
-
-    Raises DbtRuntimeError, with the line of the model, if the model raises an error or does not return a frame.
-    """
+    """Run a Python model and return its rows as a Spark DataFrame. Raises DbtRuntimeError if it fails or returns no frame."""
     module = ModuleType(name)
     # Notebooks of Databricks have this variable, and models may come from there.
     module.__dict__["spark"] = session.spark
     try:
         exec(compile(compiled_code, _file_name(name), "exec"), module.__dict__)
-        returned = module.model(module.dbtObj(session.table), session.spark)
+        model_result = module.model(module.dbtObj(session.table), session.spark)
     except Exception as error:
         raise _model_error(error, name, compiled_code) from error
-    frame = spark_frame(returned, session.spark)
-    if frame is None:
-        raise DbtRuntimeError(
-            f"The Python model {name} returned a {type(returned).__name__}. Return a Spark, pandas or Polars DataFrame, or an Arrow table."
-        )
-    return frame
+    frame = spark_frame(model_result, session.spark)
+    if frame is not None:
+        return frame
+    type_name = type(model_result).__name__
+    advice = "Return a Spark, pandas or Polars DataFrame, or an Arrow table."
+    raise DbtRuntimeError(f"The Python model {name} returned a {type_name}. {advice}")
 
 
 def line_of_model(error: BaseException) -> str:
@@ -64,31 +57,32 @@ def _model_error(error: Exception, name: str, compiled_code: str) -> DbtRuntimeE
     lines = compiled_code.splitlines()
     stack = traceback.extract_tb(error.__traceback__)
     numbers = [frame.lineno for frame in stack if frame.filename == _file_name(name) and frame.lineno is not None]
-    place = f" in line {numbers[-1]} ({lines[numbers[-1] - 1].strip()})" if numbers and numbers[-1] <= len(lines) else ""
+    location = f" in line {numbers[-1]} ({lines[numbers[-1] - 1].strip()})" if numbers and numbers[-1] <= len(lines) else ""
     message = str(error).split("\n\nJVM stacktrace:", 1)[0].rstrip()
-    return DbtRuntimeError(f"The Python model {name} raised {type(error).__name__}{place}: {message}")
+    return DbtRuntimeError(f"The Python model {name} raised {type(error).__name__}{location}: {message}")
 
 
 def _file_name(name: str) -> str:
     return f"<python model {name}>"
 
 
-def package_problems(packages: Any) -> Iterator[str]:
-    """Yield an error for each package that a model or a function requires and that is not installed in a matching version.
+def package_problems(packages: Any) -> list[str]:
+    """Return an error for each package, written as pip takes it, that is not installed in a matching version."""
+    problems = map(_package_problem, as_list(packages))
+    return [problem for problem in problems if problem is not None]
 
-    `packages` is a requirement as pip takes it, or a list of them.
-    """
-    for package in as_list(packages):
-        try:
-            requirement = Requirement(package)
-        except InvalidRequirement:
-            yield f"packages: {package!r} is no requirement. Write it as pip takes it, such as 'holidays>=0.50'."
-            continue
-        name, specifier = requirement.name, requirement.specifier
-        try:
-            version = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            yield f"packages: {name} is not installed where dbt runs. Install it: pip install '{requirement}'."
-            continue
-        if not specifier.contains(version, prereleases=True):
-            yield f"packages: {name} is installed as {version}, and {specifier} is asked for. Install that one."
+
+def _package_problem(package: str) -> str | None:
+    """Return the error of a requirement that is not valid, or not met where dbt runs; None if it is met."""
+    try:
+        requirement = Requirement(package)
+    except InvalidRequirement:
+        return f"packages: {package!r} is no requirement. Write it as pip takes it, such as 'holidays>=0.50'."
+    name, specifier = requirement.name, requirement.specifier
+    try:
+        version = metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return f"packages: {name} is not installed where dbt runs. Install it: pip install '{requirement}'."
+    if specifier.contains(version, prereleases=True):
+        return None
+    return f"packages: {name} is installed as {version}, and {specifier} is asked for. Install that one."

@@ -32,19 +32,12 @@ def rows_of_file(rows: agate.Table, text_columns: Iterable[str], delimiter: str)
 
 
 def arrow_table(rows: agate.Table, types: Iterable[str], zone: tzinfo) -> pa.Table:
-    """Return a seed as an Arrow table. `types` are the types that dbt infers from CSV files, one for each column.
-
-    `zone` applies to timestamps without a zone. Raises DbtRuntimeError for a value that its column cannot hold.
-    """
+    """Return a seed as an Arrow table. `types` are inferred by dbt. Raises DbtRuntimeError for a value that its column cannot hold."""
     names = [str(name) for name in rows.column_names]
     columns = []
-    for index, (name, type_) in enumerate(zip(names, types, strict=True)):
-        try:
-            columns.append(_arrow_column([row[index] for row in rows.rows], type_, zone))
-        except (pa.ArrowException, OverflowError, ValueError, TypeError) as error:
-            raise DbtRuntimeError(
-                f"The seed's column {name!r} does not fit the type {type_}: {error}. Give it another one with `column_types` in its config."
-            ) from error
+    for index, (name, sql_type) in enumerate(zip(names, types, strict=True)):
+        values = [row[index] for row in rows.rows]
+        columns.append(_arrow_column(name, values, sql_type, zone))
     return pa.table(columns, names=names)
 
 
@@ -57,23 +50,20 @@ def cast_columns(table: pa.Table, types: Mapping[str, str], spark: Any) -> Any:
     return spark.createDataFrame(table).selectExpr(*expressions)
 
 
-def _arrow_column(values: Iterable[Any], type_: str, zone: tzinfo) -> pa.Array:
-    convert = _converter(type_, zone)
-    return pa.array([None if value is None else convert(value) for value in values], type=_ARROW_TYPES[type_])
+def _arrow_column(name: str, values: Iterable[Any], sql_type: str, zone: tzinfo) -> pa.Array:
+    convert = _converter(sql_type, zone)
+    try:
+        return pa.array([None if value is None else convert(value) for value in values], type=_ARROW_TYPES[sql_type])
+    except (pa.ArrowException, OverflowError, ValueError, TypeError) as error:
+        advice = "Give it another one with `column_types` in its config."
+        raise DbtRuntimeError(f"The seed's column {name!r} does not fit the type {sql_type}: {error}. {advice}") from error
 
 
-def _converter(type_: str, zone: tzinfo) -> Callable[[Any], Any]:
-    match type_:
-        case "bigint":
-            return int
-        case "double":
-            return float
-        case "timestamp":
-            return lambda value: _in_utc(value, zone)
-        case "string":
-            return str
-    return lambda value: value
+def _converter(sql_type: str, zone: tzinfo) -> Callable[[Any], Any]:
+    converters = {"bigint": int, "double": float, "string": str, "timestamp": lambda value: _in_utc(value, zone)}
+    return converters.get(sql_type, lambda value: value)
 
 
 def _in_utc(value: datetime, zone: tzinfo) -> datetime:
+    # `zone` applies to timestamps without a zone.
     return (value if value.tzinfo else value.replace(tzinfo=zone)).astimezone(timezone.utc)

@@ -45,13 +45,13 @@ class ChangeStream:
 
 def change_stream(config: Any, columns: Sequence[str]) -> ChangeStream:
     """Return the stream that a model's configs describe. `columns` are the table's. The configs must have no errors."""
-    quoted = Columns(tuple(columns)).quoted
-    operations = {name: tuple(str(value).lower() for value in values) for name, values in _operations(config).items()}
-    order = tuple(quoted(name) for name in as_list(config.get("cdc_order_by")))
+    table = Columns(tuple(columns))
+    operations = _operations(config)
+    order = tuple(table.quoted(name) for name in as_list(config.get("cdc_order_by")))
     return ChangeStream(
-        operation=quoted(str(config.get("cdc_operation_column"))),
+        operation=table.quoted(str(config.get("cdc_operation_column"))),
         order=order,
-        written=(*operations["insert"], *operations["update"]),
+        written=operations["insert"] + operations["update"],
         deleted=operations["delete"],
         ignored=operations["ignore"],
         keeps_deletes=is_true(config, "cdc_keep_deletes"),
@@ -70,18 +70,24 @@ def _recency_condition(order: Sequence[str], aliases: Aliases) -> str:
 
 
 def change_stream_problems(config: Any, columns: Sequence[str]) -> list[str]:
-    """Return a sentence for each error in the configs of strategy `cdc`. No `columns`: names of columns are not verified."""
+    """Return a sentence for each error in the configs of strategy `cdc`. Without `columns`, names of columns are not verified."""
     problems = []
     if not has_value(config, "cdc_operation_column"):
         problems.append("cdc_operation_column is missing. Name the model's column that says insert, update or delete.")
     if not has_value(config, "cdc_order_by"):
         problems.append("cdc_order_by is missing. Name the columns of the model by which a later change is greater than an earlier one.")
+    return problems + _order_problems(config, columns) + _operation_problems(config)
+
+
+def _order_problems(config: Any, columns: Sequence[str]) -> list[str]:
+    """Return the errors in `cdc_order_by`: columns of the key, and unknown columns."""
     order = as_list(config.get("cdc_order_by"))
     keys = {lower_name(key) for key in as_list(value_of(config, KEY))}
-    if key_columns := [name for name in order if lower_name(name) in keys]:
-        problems.append(f"cdc_order_by: {', '.join(key_columns)} is of the key, and the same in all changes of a row. Leave it out.")
-    problems += [f"cdc_order_by: {problem}" for problem in Columns(tuple(columns)).unknown_column_problems(order)]
-    return problems + _operation_problems(config)
+    key_columns = [name for name in order if lower_name(name) in keys]
+    problems = [f"cdc_order_by: {problem}" for problem in Columns(tuple(columns)).unknown_column_problems(order)]
+    if not key_columns:
+        return problems
+    return [f"cdc_order_by: {', '.join(key_columns)} is of the key, and the same in all changes of a row. Leave it out.", *problems]
 
 
 def _operation_problems(config: Any) -> list[str]:
@@ -94,13 +100,15 @@ def _operation_problems(config: Any) -> list[str]:
     kinds_by_value: dict[str, list[str]] = {}
     for kind, values in _operations(config).items():
         for value in values:
-            kinds_by_value.setdefault(str(value).lower(), []).append(kind)
+            kinds_by_value.setdefault(value, []).append(kind)
     ambiguous = {value: kinds for value, kinds in kinds_by_value.items() if len(set(kinds)) > 1}
     return problems + [f"cdc_operations: {value!r} cannot be {' and '.join(kinds)}." for value, kinds in ambiguous.items()]
 
 
-def _operations(config: Any) -> dict[str, list[str]]:
-    """Return the values of each kind of operation: those of the model, and the usual values that the model does not use otherwise."""
-    configured = {str(name): as_list(values) for name, values in (config.get("cdc_operations") or {}).items() if name in OPERATIONS}
-    used_values = {value.lower() for values in configured.values() for value in values}
-    return {name: configured.get(name) or [value for value in values if value not in used_values] for name, values in OPERATIONS.items()}
+def _operations(config: Any) -> dict[str, tuple[str, ...]]:
+    """Return the values of each kind of operation in lower case: those of the model, or the usual ones that the model does not use."""
+    configured = {kind: as_list(values) for kind, values in (config.get("cdc_operations") or {}).items() if kind in OPERATIONS}
+    model_values = {kind: tuple(value.lower() for value in values) for kind, values in configured.items()}
+    used_values = set().union(*model_values.values())
+    unused_values = {kind: tuple(value for value in values if value not in used_values) for kind, values in OPERATIONS.items()}
+    return {kind: model_values.get(kind) or unused_values[kind] for kind in OPERATIONS}

@@ -20,7 +20,6 @@ _MODES = ("by_name", "by_position", "star", "explicit")
 _KEYS = ("action", "mode", "condition", "by", "update", "insert", "set_expressions", "error_message")
 _NESTED_KEYS = {"update": ("include", "exclude", "set_expressions"), "insert": ("columns", "values")}
 
-
 Assignments = tuple[tuple[str, str], ...]
 """Pairs of a quoted column and its value in SQL."""
 
@@ -44,10 +43,7 @@ class Clause:
 
 @dataclass(frozen=True)
 class UpdatedColumns:
-    """Select the columns that an update sets: those in `included`, or if it is empty, all columns except those in `excluded`.
-
-    They get the model's values, except that `expressions` has the SQL of other values by column.
-    """
+    """Select the columns of an update: `included`, or else all but `excluded`. `expressions` has SQL of values that are not the model's."""
 
     included: Sequence[str]
     excluded: Sequence[str]
@@ -72,7 +68,6 @@ class Columns:
 
     @cached_property
     def lower_names(self) -> frozenset[str]:
-        """The names of the target's columns in lower case."""
         return frozenset(name.lower() for name in self.target)
 
     @cached_property
@@ -99,7 +94,8 @@ class Columns:
 
     def positional_assignments(self) -> Assignments:
         """Return assignments that pair the columns of both sides by their positions."""
-        return tuple((quote(name), f"{self.alias}.{quote(other)}") for name, other in zip(self.target, self.source, strict=False))
+        pairs = zip(self.target, self.source, strict=False)
+        return tuple((quote(target_name), f"{self.alias}.{quote(source_name)}") for target_name, source_name in pairs)
 
     def quoted(self, name: str) -> str:
         """Return a column's name quoted, in the case of the target."""
@@ -115,10 +111,7 @@ def lower_name(name: str) -> str:
 
 
 def parse_clauses(config: Any, columns: Columns, defaults: Iterable[Clause]) -> tuple[list[Clause], list[str]]:
-    """Return the clauses of the config `merge_clauses`, and a sentence for each error in it.
-
-    Kinds of clauses without entries keep their clauses of `defaults`.
-    """
+    """Return the clauses of the config `merge_clauses`, with `defaults` for kinds without entries, and a sentence for each error."""
     if not isinstance(config, Mapping):
         return [], [f"merge_clauses is {config!r}. It must be a mapping with {', '.join(KINDS)}."]
     problems = [f"merge_clauses: there is no {name}. {suggest_names(str(name), KINDS)}" for name in config if name not in KINDS]
@@ -130,29 +123,38 @@ def parse_clauses(config: Any, columns: Columns, defaults: Iterable[Clause]) -> 
         kind_clauses, kind_problems = _parse_entries(config[name], kind, columns)
         clauses += kind_clauses
         problems += [f"merge_clauses.{name}{problem}" for problem in kind_problems]
-    order = list(KINDS.values())
-    return sorted(clauses, key=lambda clause: order.index(clause.kind)), problems
+    kind_order = list(KINDS.values())
+    clauses.sort(key=lambda clause: kind_order.index(clause.kind))
+    return clauses, problems
 
 
 def remove_do_nothing(clauses: Iterable[Clause]) -> tuple[list[Clause], list[str]]:
-    """Return the clauses without `do_nothing`, which MERGE lacks, and an error for each clause that no row reaches.
+    """Return the clauses without `do_nothing`, which MERGE lacks, and an error for each clause that no row reaches."""
+    reachable_clauses, problems = _remove_unreachable(clauses)
+    # The clauses after a `do_nothing` exclude its rows by a condition.
+    executed_clauses = []
+    exclusions: dict[str, tuple[str, ...]] = {}
+    for clause in reachable_clauses:
+        kind_exclusions = exclusions.get(clause.kind, ())
+        if clause.action != "do_nothing":
+            executed_clauses.append(replace(clause, conditions=kind_exclusions + clause.conditions))
+        elif clause.conditions:
+            exclusions[clause.kind] = (*kind_exclusions, _negate(clause.conditions))
+    return executed_clauses, problems
 
-    The clauses after a `do_nothing` exclude its rows by a condition.
-    """
-    remaining, problems = [], []
-    exclusions: dict[str, list[str]] = {}
-    complete_kinds: set[str] = set()
+
+def _remove_unreachable(clauses: Iterable[Clause]) -> tuple[list[Clause], list[str]]:
+    """Return the clauses that rows can reach, and an error for each clause after one of its kind that has no conditions."""
+    reachable_clauses, problems = [], []
+    complete_kinds = set()
     for clause in clauses:
         if clause.kind in complete_kinds:
             problems.append(f"when {clause.kind}: a clause is never reached. Give the one before it a condition.")
             continue
+        reachable_clauses.append(clause)
         if not clause.conditions:
             complete_kinds.add(clause.kind)
-        if clause.action != "do_nothing":
-            remaining.append(replace(clause, conditions=(*exclusions.get(clause.kind, ()), *clause.conditions)))
-        elif clause.conditions:
-            exclusions.setdefault(clause.kind, []).append(_negate(clause.conditions))
-    return remaining, problems
+    return reachable_clauses, problems
 
 
 def _negate(conditions: Sequence[str]) -> str:
@@ -186,16 +188,11 @@ def _parse_entry(entry: Any, kind: str, columns: Columns) -> tuple[Clause | None
         return None, [*problems, f"action is {action!r}. For when {kind} there are: {', '.join(_ACTIONS[kind])}."]
     conditions = tuple(as_list(entry.get("condition")))
     if action == "error":
-        return Clause(kind, "insert" if kind == "not matched" else "update", conditions, _raise_error(entry, kind, columns)), problems
+        action = "insert" if kind == "not matched" else "update"
+        return Clause(kind, action, conditions, _raise_error(entry, kind, columns)), problems
     parser = _AssignmentParser(entry, columns)
-    match action:
-        case "insert":
-            assignments = parser.parse_insert()
-        case "update":
-            assignments = parser.parse_update_by_source() if kind == "not matched by source" else parser.parse_update()
-        case _:
-            assignments = ()
-    return Clause(kind, action, conditions, assignments), problems + parser.problems
+    clause = Clause(kind, action, conditions, parser.parse(kind, action))
+    return clause, problems + parser.problems
 
 
 def _apply_by(by: Any, kind: str) -> tuple[str, list[str]]:
@@ -215,7 +212,15 @@ class _AssignmentParser:
         self._entry, self._columns = entry, columns
         self.problems: list[str] = []
 
-    def parse_update(self) -> Assignments:
+    def parse(self, kind: str, action: str) -> Assignments:
+        """Return the assignments of the entry. Call this method once, then read `problems`."""
+        if action == "insert":
+            return self._parse_insert()
+        if action != "update":
+            return ()
+        return self._parse_update_by_source() if kind == "not matched by source" else self._parse_update()
+
+    def _parse_update(self) -> Assignments:
         updated, mode = self._parse_updated_columns()
         if mode == "by_position":
             return self._columns.positional_assignments()
@@ -226,7 +231,7 @@ class _AssignmentParser:
             self.problems.append("it sets no column. Exclude less, or make its action do_nothing.")
         return assignments
 
-    def parse_update_by_source(self) -> Assignments:
+    def _parse_update_by_source(self) -> Assignments:
         updated, _ = self._parse_updated_columns()
         if not updated.expressions or updated.included or updated.excluded:
             self.problems.append("an update by source has no source row to copy from. Say what it sets in set_expressions, and only there.")
@@ -244,17 +249,20 @@ class _AssignmentParser:
             self.problems.append("update.include and update.exclude cannot both be set. Keep one of them.")
         return updated, mode
 
-    def parse_insert(self) -> Assignments:
+    def _parse_insert(self) -> Assignments:
         insert = self._nested_mapping("insert")
         names, values = as_list(insert.get("columns")), as_list(insert.get("values"))
         mode = self._parse_mode(is_explicit=bool(insert))
         self.problems += self._columns.unknown_column_problems(names)
         if self._entry.get("set_expressions"):
             self.problems.append("an insert has no set_expressions. Say insert.columns and insert.values.")
+        if mode == "explicit":
+            return self._pair_columns(names, values)
         if mode == "by_position":
             return self._columns.positional_assignments()
-        if mode != "explicit":
-            return () if self._columns.evolves else self._columns.insert_assignments()
+        return () if self._columns.evolves else self._columns.insert_assignments()
+
+    def _pair_columns(self, names: Sequence[str], values: Sequence[str]) -> Assignments:
         if not names or len(names) != len(values):
             counts = f"insert.columns has {len(names)} names, and insert.values {len(values)} values"
             self.problems.append(f"{counts}. Give each column its value.")

@@ -17,11 +17,14 @@ _DBT_ALIAS = re.compile(r"\bDBT_INTERNAL_(SOURCE|DEST)\b", re.IGNORECASE)
 _ATHENA_CONDITIONS = ("update_condition", "insert_condition", "delete_condition")
 _COLUMN_CONFIGS = ("merge_update_columns", "merge_exclude_columns", "merge_update_set_expressions", "merge_update_columns_rules")
 _BY_SOURCE_CONFIGS = ("not_matched_by_source_action", "not_matched_by_source_condition")
-_SKIPS = ("skip_matched_step", "skip_not_matched_step")
+_CONFIGS_BY_SKIP = {
+    "skip_matched_step": ("merge_update_columns", "merge_exclude_columns", "merge_update_set_expressions", *UPDATE_CONDITION),
+    "skip_not_matched_step": INSERT_CONDITION,
+}
 _DEFAULT_RULE = "merge_update_columns_default_rule"
 _CLAUSE_CONFIGS = (
     *(*UPDATE_CONDITION, *INSERT_CONDITION, "delete_condition"),
-    *(*_COLUMN_CONFIGS, _DEFAULT_RULE, *_BY_SOURCE_CONFIGS, *_SKIPS),
+    *(*_COLUMN_CONFIGS, _DEFAULT_RULE, *_BY_SOURCE_CONFIGS, *_CONFIGS_BY_SKIP),
 )
 _RULES = {
     "replace": "{new}",
@@ -41,10 +44,7 @@ class Aliases:
 
 
 def aliases_of(config: Any) -> Aliases:
-    """Return the aliases of a model's configs, or the default aliases of dbt.
-
-    The defaults are those of dbt-athena if a condition with a name from dbt-athena, or a predicate, uses them.
-    """
+    """Return the aliases of a model's configs. The default is dbt's, or that of dbt-athena if a predicate or its conditions use it."""
     conditions = [str(config.get(name) or "") for name in (*_ATHENA_CONDITIONS, *PREDICATES)]
     uses_athena_aliases = any(map(_ATHENA_ALIAS.search, conditions)) and not any(map(_DBT_ALIAS.search, conditions))
     dest, source = ("target", "src") if uses_athena_aliases else ("DBT_INTERNAL_DEST", "DBT_INTERNAL_SOURCE")
@@ -57,18 +57,15 @@ def keys_of(config: Any, columns: Sequence[str] = ()) -> tuple[str, ...]:
 
 
 def newest_first_order(config: Any, name: str, columns: Sequence[str]) -> tuple[str, ...]:
-    """Return the terms of an ORDER BY that puts the newest row first, from the config `name`.
+    """Return the ORDER BY terms of the config `name`: greater values first, or smaller ones with the suffix `asc`. NULL comes last."""
+    return tuple(_newest_first_term(term, columns) for term in as_list(config.get(name)))
 
-    The newest row has the greatest value, or the smallest with the suffix `asc`. NULL comes last.
-    """
-    terms = []
-    for term in as_list(config.get(name)):
-        words = term.split()
-        if len(words) == 2 and words[1].lower() in ("asc", "desc"):
-            terms.append(f"{quote_column(words[0], columns)} {words[1].lower()} nulls last")
-        else:
-            terms.append(f"{quote_column(term, columns)} desc nulls last")
-    return tuple(terms)
+
+def _newest_first_term(term: str, columns: Sequence[str]) -> str:
+    words = term.split()
+    if len(words) == 2 and words[1].lower() in ("asc", "desc"):
+        return f"{quote_column(words[0], columns)} {words[1].lower()} nulls last"
+    return f"{quote_column(term, columns)} desc nulls last"
 
 
 def configured_clauses(config: Any, columns: Sequence[str], source_columns: Sequence[str] | None = None) -> tuple[list[Clause], list[str]]:
@@ -108,34 +105,43 @@ def _matched_clauses(config: Any, columns: Columns) -> list[Clause]:
     clauses = []
     if has_value(config, "delete_condition"):
         clauses.append(Clause("matched", "delete", (str(config.get("delete_condition")),)))
+    if not is_true(config, "skip_matched_step"):
+        clauses += _update_clauses(config, columns)
+    return clauses
+
+
+def _update_clauses(config: Any, columns: Columns) -> list[Clause]:
+    """Return the clause that updates matched rows; an empty list if it would set no column."""
     updated = UpdatedColumns(
         included=as_list(config.get("merge_update_columns")),
         excluded=as_list(config.get("merge_exclude_columns")),
         expressions=_update_expressions(config, columns),
     )
     assignments = columns.update_assignments(updated)
-    if assignments and not is_true(config, "skip_matched_step"):
-        sets_all_columns = columns.evolves and not (updated.included or updated.excluded or updated.expressions)
-        conditions = as_list(value_of(config, UPDATE_CONDITION))
-        clauses.append(Clause("matched", "update", tuple(conditions), () if sets_all_columns else assignments))
-    return clauses
+    if not assignments:
+        return []
+    selects_columns = updated.included or updated.excluded or updated.expressions
+    if columns.evolves and not selects_columns:
+        assignments = ()  # An update without assignments sets new columns, too.
+    return [Clause("matched", "update", tuple(as_list(value_of(config, UPDATE_CONDITION))), assignments)]
 
 
 def _update_expressions(config: Any, columns: Columns) -> dict[str, str]:
-    """Return the columns that an update does not set to the model's value, with the expressions that it sets them to.
-
-    The sources are the expressions of dbt-duckdb and the rules of dbt-athena; an expression takes precedence over a rule.
-    """
-    rules = {lower_name(key): "replace" for key in as_list(value_of(config, KEY))}
-    rules |= {lower_name(str(name)): str(rule) for name, rule in _mapping(config, "merge_update_columns_rules").items()}
-    default_rule = str(config.get(_DEFAULT_RULE) or "replace")
+    """Return an expression, of dbt-duckdb or of a rule of dbt-athena, for each column that does not get the model's value."""
     aliases = aliases_of(config)
     expressions = {str(name): str(sql) for name, sql in _mapping(config, "merge_update_set_expressions").items()}
-    for name in columns.target:
-        rule = rules.get(name.lower(), default_rule)
+    for name, rule in _update_rules(config, columns).items():
         if rule != "replace":
             expressions.setdefault(name, _apply_rule(rule, f"{aliases.source}.{quote(name)}", f"{aliases.dest}.{quote(name)}"))
     return expressions
+
+
+def _update_rules(config: Any, columns: Columns) -> dict[str, str]:
+    """Return the rule of dbt-athena for each column of the table. The rule `replace` sets a column to the model's value."""
+    rules = {lower_name(key): "replace" for key in as_list(value_of(config, KEY))}
+    rules |= {lower_name(str(name)): str(rule) for name, rule in _mapping(config, "merge_update_columns_rules").items()}
+    default_rule = str(config.get(_DEFAULT_RULE) or "replace")
+    return {name: rules.get(name.lower(), default_rule) for name in columns.target}
 
 
 def _apply_rule(rule: str, new: str, old: str) -> str:
@@ -150,7 +156,7 @@ def _mapping(config: Any, name: str) -> dict[Any, Any]:
 
 
 def _general_problems(config: Any) -> list[str]:
-    """Return the errors that do not depend on columns."""
+    """Return an error for each wrong value or combination of configs, except for names of columns."""
     problems = synonym_problems(config, UPDATE_CONDITION, INSERT_CONDITION, PREDICATES)
     if has_value(config, "merge_update_columns") and has_value(config, "merge_exclude_columns"):
         problems.append("merge_update_columns and merge_exclude_columns cannot both be set. Keep one of them.")
@@ -167,14 +173,13 @@ def _general_problems(config: Any) -> list[str]:
 
 def _skipped_step_problems(config: Any) -> list[str]:
     """Return an error for each skipped step that has configs, and one if no step is left."""
-    update_configs = ("merge_update_columns", "merge_exclude_columns", "merge_update_set_expressions", *UPDATE_CONDITION)
     problems = []
-    for skip, step_configs in zip(_SKIPS, (update_configs, INSERT_CONDITION), strict=True):
+    for skip, step_configs in _CONFIGS_BY_SKIP.items():
         unused = [name for name in step_configs if has_value(config, name)]
         if is_true(config, skip) and unused:
             problems.append(f"{skip} leaves nothing to do for {' and '.join(unused)}. Remove one or the other.")
     has_other_step = config.get("not_matched_by_source_action") or config.get("delete_condition")
-    if all(is_true(config, skip) for skip in _SKIPS) and not has_other_step:
+    if all(is_true(config, skip) for skip in _CONFIGS_BY_SKIP) and not has_other_step:
         problems.append("skip_matched_step and skip_not_matched_step together leave the merge without a clause. Remove one of them.")
     return problems
 

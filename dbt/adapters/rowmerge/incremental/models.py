@@ -36,9 +36,7 @@ class IncrementalModels(metaclass=AdapterMeta):
         """Return the plan of a model's run, after all of the model's configs were verified together.
 
         `context` is the model's Jinja context. `existing` is the target if the run changes its rows, and None if the run builds it.
-        `source` has the model's rows. The materialization calls this method without `source` before anything runs, so that a wrong config
-        stops the model. It calls it again, if the run changes rows, after hooks and `sql_header` created what the model's query reads.
-
+        `source` has the model's rows. It is None in the first call, which stops a wrong model before hooks and `sql_header` run.
         Raises CompilationError that lists all errors in the configs, or that states why the table's columns or partitions do not fit.
         """
         config = context["config"]
@@ -62,12 +60,10 @@ class IncrementalModels(metaclass=AdapterMeta):
 
     @available.parse_none
     def schema_changes(self, config: Any, on_schema_change: str, source: BaseRelation, target: BaseRelation) -> SchemaChanges:
-        """Return the changes that `on_schema_change` makes to the columns of `target` before the rows of `source` are written.
-
-        Raises CompilationError if the columns differ and the value is `fail`, or if the model's `tblproperties` prevent a change.
-        """
+        """Return the changes of the columns of `target` before rows are written. Raises CompilationError if a config forbids one."""
         with self.connections.exception_handler(f"columns of {source}"):
-            model_schema, table_schema = (self.session.sql(f"select * from {relation.render()}").schema for relation in (source, target))
+            model_schema = self._schema_of_query(source)
+            table_schema = self._schema_of_query(target)
         changes = schema_changes(model_schema, table_schema)
         if on_schema_change == "fail" and changes:
             raise CompilationError(
@@ -76,6 +72,9 @@ class IncrementalModels(metaclass=AdapterMeta):
             )
         separate_changes = changes_before_rows(changes, on_schema_change, writes_new_columns(config))
         return self._with_properties(separate_changes, target, config.get("tblproperties") or {})
+
+    def _schema_of_query(self, relation: BaseRelation) -> Any:
+        return self.session.sql(f"select * from {relation.render()}").schema
 
     @available.parse_none
     def column_changes(
@@ -95,18 +94,16 @@ class IncrementalModels(metaclass=AdapterMeta):
     def _columns_to_write(
         self, config: Any, existing: Optional[BaseRelation], source: Optional[BaseRelation]
     ) -> Tuple[List[RowmergeColumn], SchemaChanges]:
-        """Return the columns that the statement writes, and the changes of the table's columns before it.
-
-        Return no columns for a new table, and while the columns of the model's rows are unknown but may be new.
-        """
+        """Return the columns that the statement writes, and the changes of the table's columns before it."""
+        # The columns of a new table, and new columns of the model's rows, are not known yet.
         if existing is None or (source is None and may_add_columns(config)):
             return [], SchemaChanges()
         on_schema_change = config.get("on_schema_change") or "ignore"
         # The rows of strategy `delete` are keys, which change no columns.
         if source is None or on_schema_change == "ignore" or strategy_of(config) == "delete":
             return self.get_columns_in_relation(existing), SchemaChanges()
-        stored = self._stored_rows(config, source)
-        return self.get_columns_in_relation(stored), self.schema_changes(config, on_schema_change, stored, existing)
+        stored_rows = self._stored_rows(config, source)
+        return self.get_columns_in_relation(stored_rows), self.schema_changes(config, on_schema_change, stored_rows, existing)
 
     def _stored_rows(self, config: Any, source: BaseRelation) -> BaseRelation:
         """Return the model's rows with the columns of the table. Strategy `cdc` stores the operation only if it keeps deleted rows."""

@@ -92,15 +92,14 @@ class IncrementalPlan(StrategyArguments):
     @property
     def arg_dict(self) -> dict[str, Any]:
         """The argument of a strategy's macro: dbt's five keys with dbt's types, and the plan as a sixth key."""
-        values = {each.name: getattr(self, each.name) for each in fields(StrategyArguments)}
+        values = {key.name: getattr(self, key.name) for key in fields(StrategyArguments)}
         predicates = list(self.incremental_predicates) or None
         return {**values, "dest_columns": list(self.dest_columns), "incremental_predicates": predicates, "plan": self}
 
     def is_for(self, strategy: str, arguments: StrategyArguments) -> bool:
         """Return whether a macro of this strategy, called with these arguments, renders this plan."""
-        return self.strategy == strategy and all(
-            getattr(self, each.name) == getattr(arguments, each.name) for each in fields(StrategyArguments)
-        )
+        has_arguments = all(getattr(self, key.name) == getattr(arguments, key.name) for key in fields(StrategyArguments))
+        return self.strategy == strategy and has_arguments
 
 
 def plan_strategy(config: Any, strategy: str, arguments: StrategyArguments, source_columns: Callable[[], Sequence[str]]) -> IncrementalPlan:
@@ -113,8 +112,7 @@ def plan_strategy(config: Any, strategy: str, arguments: StrategyArguments, sour
     strategy_config = WithArguments(config, arguments.unique_key, arguments.incremental_predicates)
     plan = _common_plan(config, strategy_config, strategy, arguments)
     if plan.strategy == "cdc":
-        stream = change_stream(strategy_config, columns)
-        return replace(plan, change_stream=stream, newest_first=tuple(f"{column} desc nulls last" for column in stream.order))
+        return _with_change_stream(plan, strategy_config, columns)
     # Before the model's rows can be read, no macro renders the other fields.
     if arguments.temp_relation is None:
         return plan
@@ -145,20 +143,28 @@ def _common_plan(config: Any, strategy_config: Any, strategy: str, arguments: St
     )
 
 
+def _with_change_stream(plan: IncrementalPlan, config: Any, columns: Sequence[str]) -> IncrementalPlan:
+    stream = change_stream(config, columns)
+    return replace(plan, change_stream=stream, newest_first=tuple(f"{column} desc nulls last" for column in stream.order))
+
+
 def _merge_clauses(config: Any, columns: Sequence[str], source_columns: Callable[[], Sequence[str]]) -> tuple[Clause, ...]:
     """Return the clauses of a merge. Raises CompilationError that lists all errors in its configs."""
-    adds_columns = is_true(config, "merge_with_schema_evolution")
-    selects_columns = has_value(config, "merge_update_columns") or has_value(config, "merge_exclude_columns")
-    names_columns = has_value(config, "merge_clauses") or has_value(config, "merge_update_set_expressions")
-    if names_columns or (adds_columns and selects_columns):
-        model_columns = source_columns()
+    model_columns = source_columns() if _needs_source_columns(config) else None
+    new_columns: list[str] = []
+    if model_columns and is_true(config, "merge_with_schema_evolution"):
         table_columns = {name.lower() for name in columns}
-        new_columns = [name for name in model_columns if adds_columns and name.lower() not in table_columns]
-        clauses, problems = configured_clauses(config, [*columns, *new_columns], model_columns)
-    else:
-        clauses, problems = configured_clauses(config, columns)
+        new_columns = [name for name in model_columns if name.lower() not in table_columns]
+    clauses, problems = configured_clauses(config, [*columns, *new_columns], model_columns)
     raise_problems(problems)
     return tuple(clauses)
+
+
+def _needs_source_columns(config: Any) -> bool:
+    """Return whether the clauses of a merge name columns, some of which only the model or only the table may have."""
+    names_columns = has_value(config, "merge_clauses") or has_value(config, "merge_update_set_expressions")
+    selects_columns = has_value(config, "merge_update_columns") or has_value(config, "merge_exclude_columns")
+    return names_columns or (selects_columns and is_true(config, "merge_with_schema_evolution"))
 
 
 def _with_partitions(plan: IncrementalPlan, partition_by: Sequence[str], columns: Sequence[str]) -> IncrementalPlan:

@@ -50,18 +50,12 @@ class SchemaChanges:
 
 
 def schema_changes(model: StructType, table: StructType) -> SchemaChanges:
-    """Return the changes that give a table the columns of a model.
-
-    Like Spark, the comparison ignores case and order. A type of the model that the table's type can hold is no difference.
-    """
+    """Return the changes that give a table the columns of a model. Case, order, and types that the table's can hold do not matter."""
     return sum(_struct_changes(model, table, ()), start=SchemaChanges())
 
 
 def changes_before_rows(changes: SchemaChanges, on_schema_change: str, rows_bring_columns: bool) -> SchemaChanges:
-    """Return the changes that need statements of their own before the model's rows are written.
-
-    `rows_bring_columns` states whether the statement that writes the rows adds new columns and fields in the same commit.
-    """
+    """Return the changes before the rows are written. With `rows_bring_columns`, the statement that writes them adds columns."""
     if on_schema_change == "fail":
         return SchemaChanges()
     added = () if rows_bring_columns else changes.added
@@ -79,7 +73,8 @@ def needed_properties(changes: SchemaChanges, properties: Mapping[str, str], tbl
     if changes.retyped and properties.get(TYPE_WIDENING, "false").lower() != "true":
         needed[TYPE_WIDENING] = "true"
     configured = {name: str(tblproperties[name]).lower() for name in needed if tblproperties.get(name) is not None}
-    if conflicts := [name for name, value in configured.items() if value in ("none", "false")]:
+    conflicts = [name for name, value in configured.items() if value in ("none", "false")]
+    if conflicts:
         raise CompilationError(
             f"The columns of the table differ from the model's: {changes}. To change them in place, the table needs "
             f"{' and '.join(conflicts)}, and the tblproperties of the model say otherwise. Leave them out, run the model with "
@@ -105,10 +100,11 @@ def _struct_changes(model: StructType, table: StructType, path: tuple[str, ...])
     model_names = {field.name.lower() for field in model.fields}
     for model_field in model.fields:
         table_field = table_fields.get(model_field.name.lower())
-        if table_field is None:
-            yield SchemaChanges(added=((_join_path(path, quote(model_field.name)), sql_type(model_field.dataType)),))
-        else:
+        if table_field is not None:
             yield from _type_changes(model_field.dataType, table_field.dataType, (*path, quote(table_field.name)))
+            continue
+        new_path = _join_path(path, quote(model_field.name))
+        yield SchemaChanges(added=((new_path, sql_type(model_field.dataType)),))
     for table_field in table.fields:
         if table_field.name.lower() not in model_names:
             yield SchemaChanges(dropped=(_join_path(path, quote(table_field.name)),))

@@ -51,30 +51,32 @@ def config_problems(config: Any, names: Sequence[str], macros: Container[str], c
         advice = f"{suggest_names(strategy, STRATEGIES)} A strategy of your own is a macro of that name."
         # Users of other adapters know the error by these words of dbt.
         return [f'dbt could not find an incremental strategy macro with the name "{macro}". {advice}']
-    problems = []
+    problems = _on_schema_change_problems(config)
+    if strategy not in (*STRATEGIES, "default"):
+        return problems  # A strategy of the project has configs of its own.
+    problems += misspelling_problems(names)
+    if strategy not in ("merge", "default"):
+        return problems + _strategy_problems(config, strategy, names, columns)
+    _, merge_problems = configured_clauses(config, columns)
+    return problems + merge_problems
+
+
+def _on_schema_change_problems(config: Any) -> list[str]:
     on_schema_change = config.get("on_schema_change")
-    if on_schema_change is not None and on_schema_change not in SCHEMA_CHANGES:
-        problems.append(f"on_schema_change is {on_schema_change!r}. {suggest_names(str(on_schema_change), SCHEMA_CHANGES)}")
-    if strategy in ("merge", "default"):
-        _, merge_problems = configured_clauses(config, columns)
-        return [*problems, *misspelling_problems(names), *merge_problems]
-    if strategy in STRATEGIES:
-        return [*problems, *misspelling_problems(names), *_strategy_problems(config, strategy, names, columns)]
-    return problems  # a strategy of the project, whose configs are its own
+    if on_schema_change is None or on_schema_change in SCHEMA_CHANGES:
+        return []
+    return [f"on_schema_change is {on_schema_change!r}. {suggest_names(str(on_schema_change), SCHEMA_CHANGES)}"]
 
 
 def _strategy_problems(config: Any, strategy: str, names: Sequence[str], columns: Sequence[str]) -> list[str]:
     """Return the errors in the configs of a strategy other than `merge`."""
     problems = synonym_problems(config, REPLACED_ROWS if strategy == "replace_where" else PREDICATES)
-    finds_rows_by_key = strategy in ("delete", "cdc")
-    if has_value(config, "merge_deduplicate_by") and not finds_rows_by_key:
+    if strategy in ("delete", "cdc"):
+        problems += _key_strategy_problems(config, strategy, names, columns)
+    elif has_value(config, "merge_deduplicate_by"):
         problems.append(f"merge_deduplicate_by would mean nothing to the strategy {strategy}. Leave it out, or choose merge.")
-    if strategy == "delete+insert" or finds_rows_by_key:
+    if strategy == "delete+insert":
         problems += key_problems(config, columns)
-    if finds_rows_by_key:
-        problems += _unused_merge_config_problems(config, strategy, names)
-    if finds_rows_by_key and not value_of(config, KEY):
-        problems.append(f"the strategy {strategy} finds rows by their key. Set unique_key.")
     if strategy == "replace_where" and not value_of(config, REPLACED_ROWS):
         problems.append("the strategy replace_where needs to know which rows to replace. Set replace_where to a condition on the table.")
     if strategy == "cdc":
@@ -82,7 +84,13 @@ def _strategy_problems(config: Any, strategy: str, names: Sequence[str], columns
     return problems
 
 
-def _unused_merge_config_problems(config: Any, strategy: str, names: Sequence[str]) -> list[str]:
-    """Return an error that lists the configs that only merges use."""
-    unused = [name for name in names if name.startswith("merge_") and name != "merge_on_using_columns" and has_value(config, name)]
-    return [f"{', '.join(unused)} would mean nothing to the strategy {strategy}. Leave it out, or choose merge."] if unused else []
+def _key_strategy_problems(config: Any, strategy: str, names: Sequence[str], columns: Sequence[str]) -> list[str]:
+    """Return the errors in the key of a strategy that finds rows by it, and one for configs that only merges use."""
+    problems = key_problems(config, columns)
+    merge_configs = [name for name in names if name.startswith("merge_") and name != "merge_on_using_columns"]
+    unused = [name for name in merge_configs if has_value(config, name)]
+    if unused:
+        problems.append(f"{', '.join(unused)} would mean nothing to the strategy {strategy}. Leave it out, or choose merge.")
+    if not value_of(config, KEY):
+        problems.append(f"the strategy {strategy} finds rows by their key. Set unique_key.")
+    return problems

@@ -23,17 +23,14 @@ _STATISTICS = {
     "last_modified": ("Last modified", "The time of the newest commit, in UTC"),
 }
 _TABLE_COLUMNS = ("table_database", "table_schema", "table_name", "table_type", "table_comment", "table_owner")
+_STATISTIC_COLUMNS = {"label": _TEXT, "value": _TEXT, "description": _TEXT, "include": _FLAG}
 _COLUMNS = {
     **dict.fromkeys(_TABLE_COLUMNS, _TEXT),
     "column_name": _TEXT,
     "column_index": _NUMBER,
     "column_type": _TEXT,
     "column_comment": _TEXT,
-    **{
-        f"stats:{key}:{part}": _FLAG if part == "include" else _TEXT
-        for key in _STATISTICS
-        for part in ("label", "value", "description", "include")
-    },
+    **{f"stats:{key}:{part}": type_ for key in _STATISTICS for part, type_ in _STATISTIC_COLUMNS.items()},
 }
 
 
@@ -46,46 +43,35 @@ def catalog_rows(descriptions: Iterable[Any], database: str | None = None) -> ag
 def catalog_table(description: Any, database: str | None = None) -> CatalogTable:
     """Return a RelationDescription of the engine as dbt's CatalogTable."""
     relation = description.relation
-    return CatalogTable(
-        metadata=TableMetadata(
-            type=relation.kind, database=database, schema=relation.schema, name=relation.name, comment=description.comment
-        ),
-        columns={
-            field.name: ColumnMetadata(type=field.sql_type, index=index, name=field.name, comment=field.comment)
-            for index, field in enumerate(description.columns, start=1)
-        },
-        stats={
-            key: StatsItem(id=key, label=_STATISTICS[key][0], value=value, include=True, description=_STATISTICS[key][1])
-            for key, value in _statistics(description).items()
-        },
-    )
+    metadata = TableMetadata(type=relation.kind, database=database, schema=relation.schema, name=relation.name, comment=description.comment)
+    columns = {
+        field.name: ColumnMetadata(type=field.sql_type, index=index, name=field.name, comment=field.comment)
+        for index, field in enumerate(description.columns, start=1)
+    }
+    return CatalogTable(metadata=metadata, columns=columns, stats=_statistics(description))
 
 
 def _column_rows(description: Any) -> list[dict[str, Any]]:
     """Return a row for each column, with the names of `_COLUMNS`. Statistics and properties of the relation repeat in each row."""
-    relation = description.relation
-    table: dict[str, Any] = {
-        "table_schema": relation.schema,
-        "table_name": relation.name,
-        "table_type": relation.kind,
+    relation_values = {
+        "table_schema": description.relation.schema,
+        "table_name": description.relation.name,
+        "table_type": description.relation.kind,
         "table_comment": description.comment,
     }
-    for key, value in _statistics(description).items():
-        label, explanation = _STATISTICS[key]
-        table |= {f"stats:{key}:label": label, f"stats:{key}:value": str(value)}
-        table |= {f"stats:{key}:description": explanation, f"stats:{key}:include": True}
-    return [
-        {**table, "column_name": field.name, "column_index": index, "column_type": field.sql_type, "column_comment": field.comment}
-        for index, field in enumerate(description.columns, start=1)
-    ]
+    for key, item in _statistics(description).items():
+        relation_values |= {f"stats:{key}:{part}": getattr(item, part) for part in _STATISTIC_COLUMNS}
+        relation_values[f"stats:{key}:value"] = str(item.value)
+    rows = []
+    for index, field in enumerate(description.columns, start=1):
+        column_values = {"column_name": field.name, "column_index": index, "column_type": field.sql_type, "column_comment": field.comment}
+        rows.append({**relation_values, **column_values})
+    return rows
 
 
-def _statistics(description: Any) -> dict[str, str | float]:
-    """Return the statistics of a relation by the keys of `_STATISTICS`. A view has none."""
-    last_modified = None
-    if description.modified:
-        last_modified = datetime.fromtimestamp(description.modified / 1000, timezone.utc).strftime("%Y-%m-%d %H:%M:%S")
-    statistics = {
+def _statistics(description: Any) -> dict[str, StatsItem]:
+    """Return the statistics of a relation that have a value, by the keys of `_STATISTICS`. A view has none."""
+    values = {
         "format": description.relation.format,
         "location": description.location,
         "partition_columns": ", ".join(field.told for field in description.partitioning),
@@ -94,6 +80,14 @@ def _statistics(description: Any) -> dict[str, str | float]:
         "bytes": None if description.files is None and not description.size else description.size,
         "num_files": description.files,
         "num_deleted_rows": description.deleted,
-        "last_modified": last_modified,
+        "last_modified": _utc_text(description.modified) if description.modified else None,
     }
-    return {key: value for key, value in statistics.items() if value not in (None, "")}
+    return {
+        key: StatsItem(id=key, label=label, value=values[key], include=True, description=explanation)
+        for key, (label, explanation) in _STATISTICS.items()
+        if values[key] not in (None, "")
+    }
+
+
+def _utc_text(milliseconds: int) -> str:
+    return datetime.fromtimestamp(milliseconds / 1000, timezone.utc).strftime("%Y-%m-%d %H:%M:%S")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
+from dbt.adapters.base import BaseRelation
 from dbt.adapters.base.column import Column
 from dbt.adapters.spark import SparkColumn
 
@@ -69,3 +71,9 @@ class RowmergeColumn(SparkColumn):
 
     def _base_type(self) -> str:
         return self.dtype.lower().partition("(")[0].strip()
+
+
+def columns_of(relation: BaseRelation, types: Iterable[tuple[str, str]]) -> list[RowmergeColumn]:
+    """Return the columns of a relation from their names and SQL types."""
+    table = {"table_schema": relation.schema, "table_name": relation.identifier, "table_type": relation.type}
+    return [RowmergeColumn(column=name, dtype=dtype, column_index=index, **table) for index, (name, dtype) in enumerate(types)]

@@ -17,43 +17,53 @@ _KEYS = ("external_location", "location", "format", "options", "schema")
 
 
 def read_files_of(source: Any) -> Optional[str]:
-    """Return the call of `read_files(…)` that reads a source with a `location`; None for a table of the warehouse.
+    """Return the call `read_files(…)` that reads the files of a source; None if the source is a table of the warehouse.
 
-    The `meta` and `config` of a table take precedence over those of its source. Raises CompilationError, which names the source, for
-    settings that are not valid.
+    The `meta` and `config` of a table take precedence over those of its source. Raises CompilationError for settings that are not valid.
     """
     settings = _settings(source)
     subject = f"The source {source.source_name}.{source.name}"
-    location = settings.get("external_location", settings.get("location"))
-    if location is not None and not isinstance(location, str) and "format" in settings:
-        raise CompilationError(f"{subject} has the location {location!r}. Give one path; patterns such as /data/*.parquet are understood.")
-    if not isinstance(location, str) or _is_documentation(location, settings):
+    location = _location_of_files(settings, subject)
+    if location is None:
         return None
     options = settings.get("options") or {}
     if not isinstance(options, dict):
         raise CompilationError(f"{subject} has options that are no mapping of names to values. Indent its entries below `options`.")
     path = _absolute_path(source, location)
+    arguments = _arguments(source, _file_format(path, settings, subject), settings.get("schema"), options)
+    named_arguments = [f"{quote(name)} => {literal(as_text(value))}" for name, value in arguments.items()]
+    return f"read_files({literal(path)}, {', '.join(named_arguments)})"
+
+
+def _location_of_files(settings: Dict[str, Any], subject: str) -> Optional[str]:
+    """Return the location of a source's files, or None if it has no files. `subject` begins the message of an error."""
+    location = settings.get("external_location", settings.get("location"))
+    if isinstance(location, str):
+        # Any other `location` is text for readers of the documentation.
+        is_path = "external_location" in settings or "format" in settings or "/" in location or _ENDING.search(location)
+        return location if is_path else None
+    if location is not None and "format" in settings:
+        raise CompilationError(f"{subject} has the location {location!r}. Give one path; patterns such as /data/*.parquet are understood.")
+    return None
+
+
+def _file_format(path: str, settings: Dict[str, Any], subject: str) -> str:
+    """Return the format of a source's files: that of the settings, or the ending of the path."""
     ending = _ENDING.search(path)
-    format_ = str(settings.get("format") or (ending[1] if ending else "")).lower()
-    if not format_:
+    file_format = settings.get("format") or (ending[1] if ending else "")
+    if not file_format:
         raise CompilationError(
             f"{subject} has the location {path}, which does not say its format. Add `format`: parquet, csv, json, delta, …"
         )
-    arguments = _arguments(source, format_, settings.get("schema"), options)
-    return f"read_files({literal(path)}, {', '.join(f'{quote(name)} => {literal(as_text(value))}' for name, value in arguments.items())})"
+    return str(file_format).lower()
 
 
-def _is_documentation(location: str, settings: Dict[str, Any]) -> bool:
-    """Return whether a `location` is text for readers of the documentation: nothing in the settings shows that it is a path of files."""
-    return not ("external_location" in settings or "format" in settings or "/" in location or _ENDING.search(location))
-
-
-def _arguments(source: Any, format_: str, schema: Optional[str], options: Dict[Any, Any]) -> Dict[str, Any]:
+def _arguments(source: Any, file_format: str, schema: Optional[str], options: Dict[Any, Any]) -> Dict[str, Any]:
     """Return the named arguments of `read_files`. Options take precedence, and their names match without regard to case."""
-    arguments = {"format": format_, "name": f"{quote(source.schema)}.{quote(source.identifier)}"}
+    arguments = {"format": file_format, "name": f"{quote(source.schema)}.{quote(source.identifier)}"}
     if schema:
         arguments["schema"] = schema
-    if format_ == "csv":
+    if file_format == "csv":
         arguments |= {"header": True} if schema else {"header": True, "inferSchema": True}
     names = {name.lower(): name for name in arguments}
     return {**arguments, **{names.get(str(name).lower(), str(name)): value for name, value in options.items()}}

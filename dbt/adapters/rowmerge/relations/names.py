@@ -16,10 +16,7 @@ def quote(name: str) -> str:
 
 
 def quote_column(name: str, columns: Collection[str]) -> str:
-    """Quote a column's name. Return other text unchanged: it is quoted already, or names a field of a struct.
-
-    If `columns` is empty, each text that may be a name is taken for a column.
-    """
+    """Quote a column's name, and return other SQL unchanged. Without `columns`, each text that may be a name is taken for a column."""
     is_column = name.lower() in {column.lower() for column in columns} if columns else PLAIN.fullmatch(name)
     return quote(name) if is_column else name
 

@@ -53,10 +53,16 @@ class RowmergeRelation(SparkRelation):
             kwargs = {"files": files, **kwargs}
         return super().create_from(quoting, relation_config, **kwargs)
 
+    @classmethod
+    def from_engine(cls, relation: Any, database: Optional[str]) -> RowmergeRelation:
+        """Return dbt's relation of a table or a view that the engine lists."""
+        formats = {"is_delta": relation.format == "delta", "is_iceberg": relation.format == "iceberg"}
+        return cls.create(database=database, schema=relation.schema, identifier=relation.name, type=relation.kind, **formats)
+
     @property
     def is_read_by_query(self) -> bool:
-        """Whether the relation is not in the warehouse, so that its columns come from a query."""
-        return self.query is not None or self.files is not None
+        """Whether the relation is a query, files or a temporary view: then its columns come from a query, not from the warehouse."""
+        return self.query is not None or self.files is not None or not self.include_policy.schema or not self.schema
 
     def render(self) -> str:
         if self.files is not None:

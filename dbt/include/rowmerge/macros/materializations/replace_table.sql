@@ -6,7 +6,7 @@
   {% if not rowmerge_changes_format(existing_relation) %}
     {{ return(caller(target_relation)) }}
   {% endif %}
-  {% do adapter.check_place(existing_relation, adapter.location_root(config)) %}
+  {% do adapter.check_format_change(existing_relation, adapter.location_root(config)) %}
   {% set staged = target_relation.incorporate(path={'identifier': adapter.temporary_name(target_relation.identifier)}) %}
   {% do caller(staged) %}
   {{ log('Dropping ' ~ existing_relation ~ ' because it is a table of the format ' ~ adapter.format_of(existing_relation)) }}
