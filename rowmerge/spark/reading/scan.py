@@ -170,11 +170,11 @@ def _by_deleted_rows(files: FileListing) -> Iterator[tuple[FileListing, str | No
     if sizes[is_clean].sum() * _CLEAN_SHARE < sizes.sum() and len(np.unique(sizes)) == len(sizes):
         is_clean = np.zeros_like(is_clean)
     yield files.filter(pa.array(is_clean)), None
-    others = files.filter(pa.array(~is_clean))
-    is_first_of_size = np.zeros(len(others), dtype=bool)
-    is_first_of_size[np.unique(others.sizes.to_numpy(), return_index=True)[1]] = True
-    yield others.filter(pa.array(is_first_of_size)), _SIZE
-    yield others.filter(pa.array(~is_first_of_size)), FILE
+    files_with_deletes = files.filter(pa.array(~is_clean))
+    is_first_of_size = np.zeros(len(files_with_deletes), dtype=bool)
+    is_first_of_size[np.unique(files_with_deletes.sizes.to_numpy(), return_index=True)[1]] = True
+    yield files_with_deletes.filter(pa.array(is_first_of_size)), _SIZE
+    yield files_with_deletes.filter(pa.array(~is_first_of_size)), FILE
 
 
 def lineage_columns(lineage: Lineage | None, layout: FileLayout) -> list[ColumnPair]:
@@ -252,8 +252,8 @@ def read_files(
     if layout.by_field_id:
         # A setting of the session, because Spark reads it when the query runs. It has no effect on tables whose fields have no ids.
         spark.conf.set("spark.sql.parquet.fieldId.read.enabled", "true")
-    kept_metadata = [FIELD_ID] * layout.by_field_id + [INITIAL] * snapshot.shape.supports_initial_defaults
-    schema = to_spark(Struct(tuple(held for _, held in pairs)), kept_metadata)
+    metadata_keys = [FIELD_ID] * layout.by_field_id + [INITIAL] * snapshot.shape.supports_initial_defaults
+    schema = to_spark(Struct(tuple(file_column for _, file_column in pairs)), metadata_keys)
     options = {"mergeSchema": "false", "datetimeRebaseMode": "CORRECTED", "int96RebaseMode": "CORRECTED"}
     if partition_folder is not None:
         # Without this option, names of folders have no meaning, and files may be elsewhere, as those of a shallow clone are.
@@ -266,7 +266,7 @@ def read_files(
             raise MissingDataFile(snapshot.name, missing_path) from error
         raise
     # Each part of a Column object would be a call to the JVM, and tables may have a thousand columns. So columns are SQL texts.
-    columns = [_column_sql(field, held) for field, held in pairs]
+    columns = [_column_sql(field, file_column) for field, file_column in pairs]
     columns += [f"_metadata.file_path as {FILE}", f"_metadata.row_index as {POSITION}"] if addresses else []
     return frame.selectExpr(*columns, *([f"_metadata.file_size as {_SIZE}"] if sizes else []))
 
@@ -279,10 +279,10 @@ def _without_patterns(path: str) -> str:
     return re.sub(r"[{}\[\]*?\\]", r"\\\g<0>", path)
 
 
-def _column_sql(field: Field, held: Field) -> str:
+def _column_sql(field: Field, file_column: Field) -> str:
     """Return SQL for a column of the files under the table's name and with the table's names of struct fields."""
-    column = readable(backquote(held.name), held.type)
-    if held.metadata or field.type != held.type:
+    column = readable(backquote(file_column.name), file_column.type)
+    if file_column.metadata or field.type != file_column.type:
         # The cast drops the metadata of the files' column, which must not become the table's.
         column = f"cast({column} as {sql_name(field.type)})"
     return f"{column} as {backquote(field.name)}"

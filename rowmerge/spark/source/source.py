@@ -268,15 +268,15 @@ def _key_ranges(checkpoint: DataFrame, pairs: Sequence[KeyPair], fields: Sequenc
     aggregates = []
     for name in key_names(pairs):
         aggregates += [F.min(name).alias(f"{name}_low"), F.max(name).alias(f"{name}_high"), F.count(name).alias(f"{name}_count")]
-    answer = checkpoint.agg(*aggregates).toArrow()
-
-    def ranged(pair: KeyPair, field: Field) -> SourceKey:
+    statistics = checkpoint.agg(*aggregates).toArrow()
+    keys = []
+    for pair, field in zip(pairs, fields, strict=True):
         if has_collation(Struct((field,))):
-            return SourceKey(pair, field.type)
-        low, high, count = (answer[f"{field.name}_{suffix}"][0] for suffix in ("low", "high", "count"))
-        return SourceKey(pair, field.type, low=low, high=high, has_null=count.as_py() < rows)
-
-    return tuple(map(ranged, pairs, fields))
+            keys.append(SourceKey(pair, field.type))
+            continue
+        low, high, count = (statistics[f"{field.name}_{suffix}"][0] for suffix in ("low", "high", "count"))
+        keys.append(SourceKey(pair, field.type, low=low, high=high, has_null=count.as_py() < rows))
+    return tuple(keys)
 
 
 def _are_short(checkpoint: DataFrame, fields: Sequence[Field], rows: int) -> bool:

@@ -176,15 +176,15 @@ def _new_values(rows: DataFrame, plan: RowPlan, writing: Sequence[NumberedClause
     columns = []
     for position, field in enumerate(plan.schema):
         values = {number: _stored_value(plan, clause, field, texts[number, field.name], types) for number, clause in writing}
-        chosen, *others = values.values()
+        value, *other_values = values.values()
         # A value must not be computed for rows of another clause, but a column may be read in any row. Where no CASE is needed, there is
         # none: with one for each of many columns, Java may find the code too long to compile.
-        is_unconditional = fires_always or (_COLUMN_REFERENCE.fullmatch(chosen) and all(value == chosen for value in others))
+        is_unconditional = fires_always or (_COLUMN_REFERENCE.fullmatch(value) and all(other == value for other in other_values))
         if not is_unconditional:
-            branches = " ".join(f"when {number} then {value}" for number, value in values.items())
-            chosen = f"case {CLAUSE} {branches} end"
+            branches = " ".join(f"when {number} then {clause_value}" for number, clause_value in values.items())
+            value = f"case {CLAUSE} {branches} end"
         # The cast gives NULL its type and drops what a value's own type says beyond the column's.
-        columns.append(f"cast({chosen} as {sql_name(field.type)}) as {output_column(position)}")
+        columns.append(f"cast({value} as {sql_name(field.type)}) as {output_column(position)}")
     return columns
 
 

@@ -153,10 +153,7 @@ def _micros(column: str, type_: DataType) -> str:
 
 
 def _bucket(column: str, type_: DataType, transform: Transform) -> Column:
-    """Return the bucket, which a pandas UDF computes.
-
-    Dates and timestamps reach the UDF as the number that is hashed, because pandas would hold them as another type.
-    """
+    """Return the bucket, computed by a pandas UDF. Dates and timestamps reach it as numbers: pandas would change their type."""
     arrow = arrow_type(type_)
     match type_:
         case Primitive("date"):

@@ -220,8 +220,8 @@ def _parse_view(cursor: Cursor, or_replace: bool, temporary: bool) -> CreateView
     start_token = cursor.token()
     if_not_exists = _accept_if_not_exists(cursor)
     if if_not_exists and (or_replace or temporary):
-        other = "OR REPLACE" if or_replace else "TEMPORARY"
-        raise cursor.error(f"CREATE VIEW takes {other} or IF NOT EXISTS, not both. Keep one", start_token)
+        conflicting_option = "OR REPLACE" if or_replace else "TEMPORARY"
+        raise cursor.error(f"CREATE VIEW takes {conflicting_option} or IF NOT EXISTS, not both. Keep one", start_token)
     name = cursor.table_name("the name of a view")
     if temporary and _find_before_query(cursor, ("USING",)) is not None:
         return None

@@ -90,10 +90,10 @@ def _parse_match(cursor: Cursor) -> Match:
         return Match.NOT_MATCHED if negated else Match.MATCHED
     if not negated:
         raise cursor.error("WHEN MATCHED has no BY. Write WHEN MATCHED, or WHEN NOT MATCHED BY SOURCE", cursor.token(-1))
-    side = cursor.accept_any("SOURCE", "TARGET")
-    if not side:
+    missing_side = cursor.accept_any("SOURCE", "TARGET")
+    if not missing_side:
         raise cursor.expected("SOURCE or TARGET")
-    return Match.NOT_MATCHED if side == "TARGET" else Match.NOT_MATCHED_BY_SOURCE
+    return Match.NOT_MATCHED if missing_side == "TARGET" else Match.NOT_MATCHED_BY_SOURCE
 
 
 def _parse_action(cursor: Cursor, match: Match, qualifier: tuple[str, ...]) -> Action:

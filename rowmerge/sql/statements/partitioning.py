@@ -146,8 +146,8 @@ def _parse_sort_field(cursor: Cursor) -> SortField:
     ascending = cursor.accept_any("ASC", "DESC") != "DESC"
     nulls_first = ascending
     if cursor.accept("NULLS"):
-        side = cursor.accept_any("FIRST", "LAST")
-        if not side:
+        null_position = cursor.accept_any("FIRST", "LAST")
+        if not null_position:
             raise cursor.expected("FIRST or LAST")
-        nulls_first = side == "FIRST"
+        nulls_first = null_position == "FIRST"
     return SortField(field.column, field.transform, ascending, nulls_first)
