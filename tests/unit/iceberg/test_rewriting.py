@@ -157,7 +157,7 @@ def moved(lake: Lake) -> CommitRequest:
 
 def test_equality_deletes_that_come_meanwhile_apply_to_moved_rows_and_older_ones_do_not(lake: Lake) -> None:
     base, change = lake.table.snapshot(), moved(lake)
-    assert base.at is not None
+    assert base.iceberg_version is not None
     lake.add_deletes(lake.equality_deletes(11))
     committed(lake.table.commit(base, change))
     (data,) = live(lake).data
