@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from rowmerge.commands.definitions import (
     AddColumns,
     AddConstraint,
+    ColumnDefinition,
+    ColumnPlace,
     CommentOn,
     DefinitionCommand,
     DropConstraint,
@@ -52,25 +55,28 @@ def parse_alter(cursor: Cursor) -> Alteration | None:
 def parse_comment_on(cursor: Cursor) -> CommentOn | None:
     """Parse `COMMENT ON TABLE name IS …` or `COMMENT ON COLUMN table.column IS …`. Return None for schemas."""
     cursor.expect("COMMENT", "ON")
-    kind = cursor.accept_any("TABLE", "COLUMN")
-    if not kind:
+    column: tuple[str, ...] | None = None
+    if cursor.accept("TABLE"):
+        table = cursor.table_name("the name of a table")
+    elif cursor.accept("COLUMN"):
+        table, column = _parse_column_of_table(cursor)
+    else:
         return None
-    path_token = cursor.token()
-    path = cursor.table_name(f"the name of a {kind.lower()}").parts
-    if kind == "COLUMN" and len(path) == 1:
-        raise cursor.error(f"COMMENT ON COLUMN needs the table too. Write table.{path[0]}", path_token)
-    table, column = _split_column_path(path) if kind == "COLUMN" else (path, None)
     cursor.expect("IS")
     comment = None if cursor.accept("NULL") else cursor.string("a comment or NULL")
     cursor.expect_end("the comment")
-    return CommentOn(TableName(table), comment, column)
+    return CommentOn(table, comment, column)
 
 
-def _split_column_path(path: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Split `[[catalog.]schema.]table.column[.field…]` into the table's name and the column's path."""
+def _parse_column_of_table(cursor: Cursor) -> tuple[TableName, tuple[str, ...]]:
+    """Parse `[[catalog.]schema.]table.column[.field…]`, and return the table's name and the column's path."""
+    path_token = cursor.token()
+    path = cursor.table_name("the name of a column").parts
+    if len(path) == 1:
+        raise cursor.error(f"COMMENT ON COLUMN needs the table too. Write table.{path[0]}", path_token)
     longest_table_name = 3 if path[0].lower() in CATALOGS else 2
     size = min(len(path) - 1, longest_table_name)
-    return path[:size], path[size:]
+    return TableName(path[:size]), path[size:]
 
 
 def _parse_set_properties(cursor: Cursor, name: TableName) -> SetProperties | None:
@@ -92,19 +98,25 @@ def _parse_unset_properties(cursor: Cursor, name: TableName) -> UnsetProperties 
     return UnsetProperties(name, keys, if_exists)
 
 
+class _PlacedColumn(NamedTuple):
+    definition: ColumnDefinition
+    place: ColumnPlace | None
+
+
 def _parse_add_columns(cursor: Cursor, name: TableName) -> AddColumns | None:
     """Parse `ADD COLUMN[S] (name type … [FIRST|AFTER column], …)`, or return None."""
     if not cursor.accept("ADD") or not cursor.accept_any("COLUMN", "COLUMNS"):
         return None
-    columns_with_places = cursor.list_with_or_without_parentheses(
-        lambda: (
-            columns.parse_column_definition(cursor, nested=True),
-            alter_columns.parse_column_place(cursor, "the column before the new one"),
-        )
-    )
+    placed_columns = cursor.list_with_or_without_parentheses(lambda: _parse_placed_column(cursor))
     cursor.expect_end("the columns")
-    positions = {column.path: place.after for column, place in columns_with_places if place is not None}
-    return AddColumns(name, tuple(column for column, _ in columns_with_places), positions)
+    definitions = tuple(column.definition for column in placed_columns)
+    positions = {column.definition.path: column.place.after for column in placed_columns if column.place is not None}
+    return AddColumns(name, definitions, positions)
+
+
+def _parse_placed_column(cursor: Cursor) -> _PlacedColumn:
+    definition = columns.parse_column_definition(cursor, nested=True)
+    return _PlacedColumn(definition, alter_columns.parse_column_place(cursor, "the column before the new one"))
 
 
 def _parse_drop_constraint(cursor: Cursor, name: TableName) -> DropConstraint | None:
@@ -140,15 +152,20 @@ def _parse_default_or_nullability(cursor: Cursor, name: TableName, column: tuple
     """Parse `SET DEFAULT value`, `DROP DEFAULT` or `SET|DROP NOT NULL`. Refuse every other change of a column."""
     verb = cursor.accept_any("SET", "DROP")
     if verb and cursor.accept("DEFAULT"):
-        if len(column) > 1:
-            raise cursor.unsupported(f"A field inside the column `{column[0]}` has no default of its own. Give the whole column one")
-        value = parse_last_expression(cursor, "a default value") if verb == "SET" else None
-        cursor.expect_end("DEFAULT")
-        return SetDefault(name, column[0], value)
+        return _parse_default(cursor, name, column, verb)
     if verb and cursor.accept("NOT", "NULL"):
         cursor.expect_end("NOT NULL")
         return SetNullable(name, column, nullable=verb == "DROP")
     raise cursor.unsupported(f"Of a column only type, comment, place, default and NOT NULL can be altered. {_REWRITE}")
+
+
+def _parse_default(cursor: Cursor, name: TableName, column: tuple[str, ...], verb: str) -> SetDefault:
+    """Parse what follows `SET DEFAULT` or `DROP DEFAULT`."""
+    if len(column) > 1:
+        raise cursor.unsupported(f"A field inside the column `{column[0]}` has no default of its own. Give the whole column one")
+    value = parse_last_expression(cursor, "a default value") if verb == "SET" else None
+    cursor.expect_end("DEFAULT")
+    return SetDefault(name, column[0], value)
 
 
 def _refusal(cursor: Cursor, kind: str) -> Exception:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from rowmerge.commands.names import SqlText
 from rowmerge.commands.rows import Delete, Insert, Merge, OverwriteMode, Truncate, Update
@@ -94,38 +94,36 @@ def parse_insert(cursor: Cursor) -> Insert | None:
     if mode == "OVERWRITE" and _at_directory(cursor):
         return None
     cursor.accept_before_name("TABLE")
-    return replace(_parse_insert_target(cursor, mode, insert_index), schema_evolution=schema_evolution)
+    insert = replace(_parse_target_clauses(cursor, mode), schema_evolution=schema_evolution)
+    return _parse_insert_query(cursor, insert, insert_index)
 
 
-def _parse_insert_target(cursor: Cursor, mode: str, insert_index: int) -> Insert:
-    """Parse the target, its clauses and the query of an INSERT `mode` (INTO or OVERWRITE). INSERT is the token `insert_index`."""
+def _parse_target_clauses(cursor: Cursor, mode: str) -> Insert:
+    """Parse the target of an INSERT and the clauses before the query. `mode` is INTO or OVERWRITE. The returned query is empty."""
     target = cursor.table_name()
     overwrite_mode = _parse_overwrite_mode(cursor, mode)
     alias = _parse_target_alias(cursor)
     partition = _parse_optional_partition(cursor)
     if_not_exists = _accept_if_not_exists(cursor, mode, partition)
     columns, by_name = _parse_columns(cursor)
-    replaced_rows = _parse_replaced_rows(cursor, mode, partition)
-    if alias is not None and replaced_rows.on is None:
+    insert = Insert(target, columns, by_name, SqlText(""), overwrite=mode == "OVERWRITE", partition=partition, alias=alias)
+    insert = replace(insert, if_not_exists=if_not_exists, overwrite_mode=overwrite_mode)
+    insert = _parse_replaced_rows(cursor, insert)
+    if alias is not None and insert.replace_on is None:
         raise cursor.error(f"The alias `{alias}` is for REPLACE ON. Leave it out, or write REPLACE ON and a condition")
+    return insert
+
+
+def _parse_insert_query(cursor: Cursor, insert: Insert, insert_index: int) -> Insert:
+    """Parse the query and its alias after REPLACE ON, and return `insert` with them. INSERT is the token `insert_index`."""
     if not begins_query(cursor):
         raise cursor.expected("a query (SELECT, VALUES, TABLE, WITH, FROM or a query in parentheses)")
-    query_alias = _cut_query_alias(cursor) if replaced_rows.on is not None else None
-    return Insert(
-        target,
-        columns,
-        by_name,
-        query=_parse_query_after_with_list(cursor, insert_index),
-        overwrite=mode == "OVERWRITE",
-        partition=partition,
-        replace_where=replaced_rows.where,
-        replace_using=replaced_rows.using,
-        replace_on=replaced_rows.on,
-        alias=alias,
-        query_alias=query_alias,
-        if_not_exists=if_not_exists,
-        overwrite_mode=overwrite_mode,
-    )
+    query_alias = _cut_query_alias(cursor) if insert.replace_on is not None else None
+    query_index = cursor.index
+    query = cursor.take_rest()
+    if insert_index > 0:
+        query = _prepend_with_list(cursor, query, insert_index, query_index)
+    return replace(insert, query=query, query_alias=query_alias)
 
 
 def refuse_from_insert(cursor: Cursor) -> None:
@@ -178,14 +176,14 @@ def _parse_overwrite_mode(cursor: Cursor, mode: str) -> OverwriteMode | None:
     cursor.index += 1
     options = parse_properties(cursor, "The option")
     unsupported_options = [option for option in options if option.lower() not in _OVERWRITE_MODE_OPTIONS]
-    if mode == "INTO":
-        unsupported_options = unsupported_options or list(options)
+    if mode == "INTO" and not unsupported_options:
+        unsupported_options = list(options)
     if unsupported_options:
         raise cursor.unsupported(f"The option `{unsupported_options[0]}` of INSERT {mode} is not supported. Leave it out", with_token)
-    values = {value.lower() for value in options.values()}
-    if values not in ({"dynamic"}, {"static"}):
+    overwrite_modes = {value.lower() for value in options.values()}
+    if overwrite_modes not in ({"dynamic"}, {"static"}):
         raise cursor.error(f"`{next(iter(options))}` is dynamic or static. Set it to one of them", with_token)
-    return OverwriteMode(values.pop())
+    return OverwriteMode(overwrite_modes.pop())
 
 
 def _parse_columns(cursor: Cursor) -> tuple[tuple[str, ...] | None, bool]:
@@ -198,30 +196,21 @@ def _parse_columns(cursor: Cursor) -> tuple[tuple[str, ...] | None, bool]:
     return columns, cursor.accept("BY", "NAME")
 
 
-@dataclass(frozen=True)
-class _ReplacedRows:
-    """The rows that REPLACE WHERE, REPLACE USING or REPLACE ON deletes, as `Insert` describes them."""
-
-    where: SqlText | None = None
-    using: tuple[str, ...] = ()
-    on: SqlText | None = None
-
-
-def _parse_replaced_rows(cursor: Cursor, mode: str, partition: _Partition) -> _ReplacedRows:
-    """Parse `[REPLACE WHERE condition | REPLACE USING (columns) | REPLACE ON condition]`."""
+def _parse_replaced_rows(cursor: Cursor, insert: Insert) -> Insert:
+    """Parse `[REPLACE WHERE condition | REPLACE USING (columns) | REPLACE ON condition]`, and return `insert` with it."""
     if not cursor.accept("REPLACE"):
-        return _ReplacedRows()
+        return insert
     kind = cursor.accept_any("WHERE", "USING", "ON")
     if not kind:
         raise cursor.expected("WHERE, USING or ON")
-    if mode == "OVERWRITE":
+    if insert.overwrite:
         raise cursor.error(f"REPLACE {kind} goes with INSERT INTO. Write INSERT INTO instead of INSERT OVERWRITE")
-    if partition:
+    if insert.partition:
         raise cursor.error(f"REPLACE {kind} and PARTITION do not go together. Select the partition's values, without PARTITION")
     if kind == "USING":
-        return _ReplacedRows(using=cursor.identifiers("a column's name"))
+        return replace(insert, replace_using=cursor.identifiers("a column's name"))
     condition = parse_expression(cursor, f"a condition after REPLACE {kind}", begins_separate_query)
-    return _ReplacedRows(where=condition) if kind == "WHERE" else _ReplacedRows(on=condition)
+    return replace(insert, replace_where=condition) if kind == "WHERE" else replace(insert, replace_on=condition)
 
 
 def _parse_target_alias(cursor: Cursor) -> str | None:
@@ -240,8 +229,9 @@ def _cut_query_alias(cursor: Cursor) -> str | None:
     start = cursor.index
     cursor.skip_group()
     query_end = cursor.index
+    is_last_name = cursor.token().is_name and cursor.token(1).kind is Kind.END
     alias = None
-    if cursor.accept("AS") or (cursor.token().is_name and cursor.token(1).kind is Kind.END):
+    if cursor.accept("AS") or is_last_name:
         alias = cursor.identifier("an alias")
         cursor.expect_end("the query's alias")
         cursor.tokens = cursor.tokens.between(0, query_end)
@@ -261,22 +251,24 @@ def _accept_if_not_exists(cursor: Cursor, mode: str, partition: _Partition) -> b
     return True
 
 
-def _parse_query_after_with_list(cursor: Cursor, insert_index: int) -> SqlText:
-    """Parse the query up to the end of the statement, and put the WITH list that precedes INSERT before it.
+def _prepend_with_list(cursor: Cursor, query: SqlText, insert_index: int, query_index: int) -> SqlText:
+    """Return the query with the WITH list that precedes INSERT before it.
 
-    Each character stays on its line and column: the text between the two becomes spaces. If the query has a WITH list of its own, the two
-    lists become one.
+    Spaces replace the text between list and query, so that every character keeps its line and column.
     """
-    query_index = cursor.index
-    query = cursor.take_rest()
-    if insert_index == 0:
-        return query
-    query_text, tokens = query.text, cursor.tokens
-    if tokens.keys[query_index] == "WITH":
-        if tokens.keys[query_index + 1] == "RECURSIVE":
-            reason = "WITH RECURSIVE after another WITH list is not supported. Put both into one list"
-            raise cursor.unsupported(reason, tokens[query_index])
-        query_text = ",   " + query_text[len("WITH") :]
-    with_start, insert_start, query_start = (tokens.starts[index] for index in (0, insert_index, query_index))
-    spaces = re.sub(r"[^\n\t]", " ", cursor.text[insert_start:query_start])
-    return SqlText(cursor.text[with_start:insert_start] + spaces + query_text, *tokens.place(with_start))
+    starts = cursor.tokens.starts
+    with_list = cursor.text[starts[0] : starts[insert_index]]
+    spaces = re.sub(r"[^\n\t]", " ", cursor.text[starts[insert_index] : starts[query_index]])
+    query_text = _continue_with_list(cursor, query.text, query_index)
+    return SqlText(with_list + spaces + query_text, *cursor.tokens.place(starts[0]))
+
+
+def _continue_with_list(cursor: Cursor, query_text: str, query_index: int) -> str:
+    """Return the text of the query at token `query_index`. A comma replaces its WITH, so that its list continues another list."""
+    keys = cursor.tokens.keys
+    if keys[query_index] != "WITH":
+        return query_text
+    if keys[query_index + 1] == "RECURSIVE":
+        reason = "WITH RECURSIVE after another WITH list is not supported. Put both into one list"
+        raise cursor.unsupported(reason, cursor.tokens[query_index])
+    return ",   " + query_text[len("WITH") :]
