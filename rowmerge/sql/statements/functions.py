@@ -17,7 +17,7 @@ from rowmerge.commands.functions import (
 )
 from rowmerge.sql.lexing.cursor import Cursor
 from rowmerge.sql.lexing.expressions import at_end, parse_data_type, parse_expression
-from rowmerge.sql.lexing.lexer import Kind
+from rowmerge.sql.lexing.lexer import Kind, Token
 
 _VOLATILITY = {"IMMUTABLE": True, "DETERMINISTIC": True, "NOT DETERMINISTIC": False, "STABLE": None, "VOLATILE": False}
 _PYTHON_CLAUSES = ("RUNTIME_VERSION", "HANDLER", "PACKAGES")
@@ -49,15 +49,22 @@ def _parse_definition(cursor: Cursor, aggregate: bool) -> FunctionDefinition:
     definition = FunctionDefinition(parameters, parse_data_type(cursor).text, body="", aggregate=aggregate)
     body: str | None = None
     while clause := _accept_clause(cursor):
-        if clause not in ("RETURN", "AS"):
-            definition = _parse_clause(cursor, clause, definition)
-        elif body is not None:
-            raise cursor.error("The function has two bodies. Keep one", cursor.token(-1))
+        if clause in ("RETURN", "AS"):
+            body = _parse_body(cursor, clause, body)
         else:
-            body = parse_expression(cursor, "an expression", at_end).text if clause == "RETURN" else cursor.string("the body")
+            definition = _parse_clause(cursor, clause, definition)
     if body is None:
         raise cursor.expected("RETURN and an expression, or AS and the body as a string")
     return replace(definition, body=body)
+
+
+def _parse_body(cursor: Cursor, clause: str, previous_body: str | None) -> str:
+    """Parse the body after RETURN or AS. Raise Unparsable if the function has a body already."""
+    if previous_body is not None:
+        raise cursor.error("The function has two bodies. Keep one", cursor.token(-1))
+    if clause == "RETURN":
+        return parse_expression(cursor, "an expression", at_end).text
+    return cursor.string("the body")
 
 
 def parse_drop_function(cursor: Cursor) -> DropFunction | None:
@@ -104,11 +111,17 @@ def parse_like(cursor: Cursor) -> str | None:
 
 
 def _parse_parameters(cursor: Cursor) -> tuple[Parameter, ...]:
-    """Parse `(name type …, …)` or `()`: the names are unique, and parameters with a default come last."""
+    """Parse `(name type …, …)` or `()`."""
     if cursor.accept("(", ")"):
         return ()
     list_token = cursor.token()
     parameters = cursor.parenthesized(lambda: _parse_parameter(cursor))
+    _check_parameters(cursor, parameters, list_token)
+    return parameters
+
+
+def _check_parameters(cursor: Cursor, parameters: tuple[Parameter, ...], list_token: Token) -> None:
+    """Raise Unparsable unless the names are unique and the parameters with a default come last."""
     names = [parameter.name.lower() for parameter in parameters]
     for name in names:
         if names.count(name) > 1:
@@ -116,7 +129,6 @@ def _parse_parameters(cursor: Cursor) -> tuple[Parameter, ...]:
     for left, right in itertools.pairwise(parameters):
         if left.default is not None and right.default is None:
             raise cursor.error(f"{right.name} has no default, and stands after {left.name}, which has one. Put it before", list_token)
-    return parameters
 
 
 def _parse_parameter(cursor: Cursor) -> Parameter:

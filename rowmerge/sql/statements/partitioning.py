@@ -28,12 +28,17 @@ def parse_partition_field(cursor: Cursor) -> PartitionField:
         cursor.expect(",")
     column = cursor.path("a column")
     if parameter is None and transform in _PARAMETERS:
-        cursor.expect(",")
-        parameter = _parse_optional_parameter(cursor, transform)
-        if parameter is None:
-            raise cursor.expected(f"{_PARAMETERS[transform]}, a whole number")
+        parameter = _parse_parameter_after_column(cursor, transform)
     cursor.expect(")")
     return PartitionField(column, Transform(transform, parameter))
+
+
+def _parse_parameter_after_column(cursor: Cursor, transform: str) -> int:
+    cursor.expect(",")
+    parameter = _parse_optional_parameter(cursor, transform)
+    if parameter is None:
+        raise cursor.expected(f"{_PARAMETERS[transform]}, a whole number")
+    return parameter
 
 
 def _parse_transform_name(cursor: Cursor) -> str:
@@ -96,6 +101,13 @@ def parse_write_order(cursor: Cursor, name: TableName) -> SetWriteOrder | None:
     """
     if not cursor.accept("WRITE"):
         return None
+    order = _parse_write_clauses(cursor)
+    cursor.expect_end("the write order")
+    return SetWriteOrder(name, order.fields, order.distribution)
+
+
+def _parse_write_clauses(cursor: Cursor) -> _Order:
+    """Parse DISTRIBUTED BY PARTITION and an order in any sequence, at least one of them. DISTRIBUTED BY wins over the order."""
     distribution: Distribution | None = None
     order: _Order | None = None
     while clause := cursor.accept_any("DISTRIBUTED", "LOCALLY", "ORDERED", "UNORDERED"):
@@ -108,9 +120,8 @@ def parse_write_order(cursor: Cursor, name: TableName) -> SetWriteOrder | None:
             order = _parse_order(cursor, clause)
     if distribution is None and order is None:
         raise cursor.expected("ORDERED BY, LOCALLY ORDERED BY, DISTRIBUTED BY PARTITION or UNORDERED")
-    cursor.expect_end("the write order")
     order = order or _Order()
-    return SetWriteOrder(name, order.fields, distribution or order.distribution)
+    return _Order(order.fields, distribution or order.distribution)
 
 
 def _refuse_second(cursor: Cursor, previous: object, kind: str) -> None:
@@ -144,10 +155,9 @@ def _parse_sort_field(cursor: Cursor) -> SortField:
         raise cursor.unsupported("An order by zorder(…) is not supported. Order by the columns, the one that is looked up most first")
     field = parse_partition_field(cursor)
     ascending = cursor.accept_any("ASC", "DESC") != "DESC"
-    nulls_first = ascending
-    if cursor.accept("NULLS"):
-        null_position = cursor.accept_any("FIRST", "LAST")
-        if not null_position:
-            raise cursor.expected("FIRST or LAST")
-        nulls_first = null_position == "FIRST"
-    return SortField(field.column, field.transform, ascending, nulls_first)
+    if not cursor.accept("NULLS"):
+        return SortField(field.column, field.transform, ascending, nulls_first=ascending)
+    null_position = cursor.accept_any("FIRST", "LAST")
+    if not null_position:
+        raise cursor.expected("FIRST or LAST")
+    return SortField(field.column, field.transform, ascending, nulls_first=null_position == "FIRST")
