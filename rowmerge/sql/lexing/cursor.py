@@ -77,15 +77,17 @@ class TokenCursor:
     def skip_group(self) -> None:
         """Step over an opening bracket and everything up to its closing bracket."""
         opening = self.token()
-        open_closings: list[str] = []
+        expected_closings: list[str] = []
         while not self.at_end:
             key = self.key()
             if key in CLOSING:
-                open_closings.append(CLOSING[key])
-            elif key in CLOSING.values() and key != open_closings.pop():
+                expected_closings.append(CLOSING[key])
+            elif key == expected_closings[-1]:
+                expected_closings.pop()
+            elif key in CLOSING.values():
                 break
             self.index += 1
-            if not open_closings:
+            if not expected_closings:
                 return
         raise self.error(f"The {opening.text} that opens here is not closed. Close it", opening)
 

@@ -23,15 +23,19 @@ def idempotency_key(text: str) -> str | tuple[str, int] | None:
     if hint_start != name_in_hint.start() or hint_end < 0:
         reason = f"{_NAME} stands in a hint behind the first word of the statement, and nowhere else"
         raise unparsable(text, name_in_hint.start(), reason)
-    content_start = hint_start + len(HINT)
-    tokens = tokenize(text[content_start:hint_end])
+    return _parse_hint(text, hint_start + len(HINT), hint_end)
+
+
+def _parse_hint(text: str, start: int, end: int) -> str | tuple[str, int] | None:
+    """Return the key in a hint's content, which is between two offsets. Return None if a string of another hint has the name of the key."""
+    tokens = tokenize(text[start:end])
     if _NAME not in tokens.keys:
-        return None  # the name is part of a string in another hint
+        return None
     index = tokens.keys.index(_NAME)
     key = _key_in_parentheses(tokens[index + 1 : index + 6])
     if key is None:
         reason = f"{_NAME} takes a text in quotes, and after it a whole number if you like. Write {_NAME}('my key')"
-        raise unparsable(text, content_start + tokens.starts[index], reason)
+        raise unparsable(text, start + tokens.starts[index], reason)
     return key
 
 

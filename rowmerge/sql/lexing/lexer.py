@@ -182,9 +182,11 @@ def split_statements(text: str) -> Iterator[str]:
     ends_in_statement = unclosed_at is not None and text[unclosed_at] != "/"
     end_token = len(tokens) - 1
     start = first_token = line_feeds = 0
-    for separator in [*(index for index, key in enumerate(tokens.keys) if key == ";"), end_token]:
-        end = tokens.starts[separator] if separator < end_token else len(text)
-        if separator > first_token or (separator == end_token and ends_in_statement):
+    semicolons = [index for index, key in enumerate(tokens.keys) if key == ";"]
+    for separator in [*semicolons, end_token]:
+        is_last = separator == end_token
+        end = len(text) if is_last else tokens.starts[separator]
+        if separator > first_token or (is_last and ends_in_statement):
             yield "\n" * line_feeds + text[start:end]
         line_feeds += text.count("\n", start, end)
         start, first_token = end + 1, separator + 1

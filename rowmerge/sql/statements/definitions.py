@@ -20,13 +20,7 @@ from rowmerge.commands.names import CATALOGS, SqlText, TableName
 from rowmerge.sql.lexing.cursor import Cursor
 from rowmerge.sql.lexing.expressions import TimeTravel, begins_query, parse_time_travel
 from rowmerge.sql.lexing.lexer import CLOSING
-from rowmerge.sql.statements.columns import (
-    begins_constraint,
-    parse_column_definition,
-    parse_constraint,
-    parse_options,
-    parse_properties,
-)
+from rowmerge.sql.statements.columns import begins_constraint, parse_column_definition, parse_constraint, parse_options, parse_properties
 from rowmerge.sql.statements.functions import parse_create_function, parse_drop_function
 from rowmerge.sql.statements.partitioning import parse_partition_field
 from rowmerge.table.metadata.partitioning import PartitionField

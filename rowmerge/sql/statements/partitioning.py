@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
 
 from rowmerge.commands.definitions import ChangePartitioning, SetWriteOrder
 from rowmerge.commands.names import TableName
@@ -101,15 +101,15 @@ def parse_write_order(cursor: Cursor, name: TableName) -> SetWriteOrder | None:
     """
     if not cursor.accept("WRITE"):
         return None
-    order = _parse_write_clauses(cursor)
+    write_order = _parse_write_clauses(cursor, name)
     cursor.expect_end("the write order")
-    return SetWriteOrder(name, order.fields, order.distribution)
+    return write_order
 
 
-def _parse_write_clauses(cursor: Cursor) -> _Order:
+def _parse_write_clauses(cursor: Cursor, name: TableName) -> SetWriteOrder:
     """Parse DISTRIBUTED BY PARTITION and an order in any sequence, at least one of them. DISTRIBUTED BY wins over the order."""
     distribution: Distribution | None = None
-    order: _Order | None = None
+    order: SetWriteOrder | None = None
     while clause := cursor.accept_any("DISTRIBUTED", "LOCALLY", "ORDERED", "UNORDERED"):
         if clause == "DISTRIBUTED":
             _refuse_second(cursor, distribution, "distribution")
@@ -117,11 +117,11 @@ def _parse_write_clauses(cursor: Cursor) -> _Order:
             distribution = Distribution.HASH
         else:
             _refuse_second(cursor, order, "order")
-            order = _parse_order(cursor, clause)
+            order = _parse_order(cursor, clause, name)
     if distribution is None and order is None:
         raise cursor.expected("ORDERED BY, LOCALLY ORDERED BY, DISTRIBUTED BY PARTITION or UNORDERED")
-    order = order or _Order()
-    return _Order(order.fields, distribution or order.distribution)
+    order = order or SetWriteOrder(name)
+    return replace(order, distribution=distribution or order.distribution)
 
 
 def _refuse_second(cursor: Cursor, previous: object, kind: str) -> None:
@@ -130,23 +130,15 @@ def _refuse_second(cursor: Cursor, previous: object, kind: str) -> None:
         raise cursor.error(f"WRITE has its {kind} twice. Keep one", cursor.token(-1))
 
 
-@dataclass(frozen=True)
-class _Order:
-    """The order of a WRITE clause, and the distribution that it implies without DISTRIBUTED BY."""
-
-    fields: tuple[SortField, ...] = ()
-    distribution: Distribution | None = None
-
-
-def _parse_order(cursor: Cursor, clause: str) -> _Order:
-    """Parse what follows UNORDERED, ORDERED or LOCALLY."""
+def _parse_order(cursor: Cursor, clause: str, name: TableName) -> SetWriteOrder:
+    """Parse what follows UNORDERED, ORDERED or LOCALLY. Return the order with the distribution that it implies."""
     if clause == "UNORDERED":
-        return _Order((), Distribution.NONE)
+        return SetWriteOrder(name, (), Distribution.NONE)
     if clause == "LOCALLY":
         cursor.expect("ORDERED")
     cursor.expect("BY")
     fields = cursor.list_with_or_without_parentheses(lambda: _parse_sort_field(cursor))
-    return _Order(fields, None if clause == "LOCALLY" else Distribution.RANGE)
+    return SetWriteOrder(name, fields, None if clause == "LOCALLY" else Distribution.RANGE)
 
 
 def _parse_sort_field(cursor: Cursor) -> SortField:

@@ -8,16 +8,8 @@ from dataclasses import replace
 
 from rowmerge.commands.names import SqlText
 from rowmerge.commands.rows import Delete, Insert, Merge, OverwriteMode, Truncate, Update
+from rowmerge.sql.lexing import expressions
 from rowmerge.sql.lexing.cursor import Cursor
-from rowmerge.sql.lexing.expressions import (
-    accept_with_list,
-    at_comma,
-    begins_query,
-    begins_separate_query,
-    parse_alias,
-    parse_expression,
-    parse_last_expression,
-)
 from rowmerge.sql.lexing.lexer import Kind
 from rowmerge.sql.statements.columns import parse_properties
 from rowmerge.sql.statements.merge import parse_assignments, parse_merge, qualifier_of
@@ -31,7 +23,7 @@ _Partition = tuple[tuple[str, SqlText | None], ...]
 
 def parse_with_statement(cursor: Cursor) -> Merge | Update | Delete | Insert | None:
     """Parse a WITH list and the row-level statement after it. Return None where WITH begins a query."""
-    if not accept_with_list(cursor):
+    if not expressions.accept_with_list(cursor):
         return None
     with_clause = cursor.text_from(0)
     match cursor.key():
@@ -52,7 +44,7 @@ def parse_update(cursor: Cursor, with_clause: SqlText | None = None) -> Update:
     """Parse `UPDATE table [[AS] alias] SET column = value, … [WHERE condition]`."""
     cursor.expect("UPDATE")
     target = cursor.table_name()
-    alias = parse_alias(cursor)
+    alias = expressions.parse_alias(cursor)
     cursor.expect("SET")
     assignments = parse_assignments(cursor, qualifier_of(target, alias), _assignment_ends)
     if cursor.next_is("FROM"):
@@ -64,7 +56,7 @@ def parse_delete(cursor: Cursor, with_clause: SqlText | None = None) -> Delete:
     """Parse `DELETE FROM table [[AS] alias] [WHERE condition]`."""
     cursor.expect("DELETE", "FROM")
     target = cursor.table_name()
-    alias = parse_alias(cursor)
+    alias = expressions.parse_alias(cursor)
     if cursor.next_is("USING"):
         raise cursor.unsupported(_NO_JOIN.format(verb="DELETE"))
     return Delete(target, alias, _parse_optional_where(cursor, "the table"), with_clause)
@@ -116,7 +108,7 @@ def _parse_target_clauses(cursor: Cursor, mode: str) -> Insert:
 
 def _parse_insert_query(cursor: Cursor, insert: Insert, insert_index: int) -> Insert:
     """Parse the query and its alias after REPLACE ON, and return `insert` with them. INSERT is the token `insert_index`."""
-    if not begins_query(cursor):
+    if not expressions.begins_query(cursor):
         raise cursor.expected("a query (SELECT, VALUES, TABLE, WITH, FROM or a query in parentheses)")
     query_alias = _cut_query_alias(cursor) if insert.replace_on is not None else None
     query_index = cursor.index
@@ -136,7 +128,8 @@ def refuse_from_insert(cursor: Cursor) -> None:
 
 def _assignment_ends(cursor: Cursor) -> bool:
     """Return whether the value of an assignment ends here. FROM after DISTINCT is part of IS DISTINCT FROM."""
-    return at_comma(cursor) or cursor.next_is_keyword({"WHERE"}) or (cursor.next_is_keyword({"FROM"}) and cursor.key(-1) != "DISTINCT")
+    at_from = cursor.next_is_keyword({"FROM"}) and cursor.key(-1) != "DISTINCT"
+    return at_from or expressions.at_comma(cursor) or cursor.next_is_keyword({"WHERE"})
 
 
 def _parse_optional_where(cursor: Cursor, preceding: str) -> SqlText | None:
@@ -145,7 +138,7 @@ def _parse_optional_where(cursor: Cursor, preceding: str) -> SqlText | None:
         return None
     if not cursor.accept("WHERE"):
         raise cursor.expected(f"WHERE or the end of the statement after {preceding}")
-    return parse_last_expression(cursor, "a condition after WHERE")
+    return expressions.parse_last_expression(cursor, "a condition after WHERE")
 
 
 def _at_directory(cursor: Cursor) -> bool:
@@ -157,15 +150,17 @@ def _at_directory(cursor: Cursor) -> bool:
 
 def _parse_optional_partition(cursor: Cursor) -> _Partition:
     """Parse `[PARTITION (column [= value], …)]`."""
-
-    def read_entry() -> tuple[str, SqlText | None]:
-        column = cursor.identifier("a partition column")
-        return column, parse_expression(cursor, f"a value for `{column}`", at_comma) if cursor.accept_any("=", "==") else None
-
     if not cursor.next_is("PARTITION", "("):
         return ()
     cursor.index += 1
-    return cursor.parenthesized(read_entry)
+    return cursor.parenthesized(lambda: _parse_partition_value(cursor))
+
+
+def _parse_partition_value(cursor: Cursor) -> tuple[str, SqlText | None]:
+    column = cursor.identifier("a partition column")
+    if not cursor.accept_any("=", "=="):
+        return column, None
+    return column, expressions.parse_expression(cursor, f"a value for `{column}`", expressions.at_comma)
 
 
 def _parse_overwrite_mode(cursor: Cursor, mode: str) -> OverwriteMode | None:
@@ -192,7 +187,7 @@ def _parse_columns(cursor: Cursor) -> tuple[tuple[str, ...] | None, bool]:
         raise cursor.unsupported("INSERT … DEFAULT VALUES is not supported. Write VALUES (DEFAULT, …)")
     if cursor.accept("BY", "NAME"):
         return None, True
-    columns = cursor.identifiers("a column's name") if cursor.next_is("(") and not begins_query(cursor) else None
+    columns = cursor.identifiers("a column's name") if cursor.next_is("(") and not expressions.begins_query(cursor) else None
     return columns, cursor.accept("BY", "NAME")
 
 
@@ -209,7 +204,7 @@ def _parse_replaced_rows(cursor: Cursor, insert: Insert) -> Insert:
         raise cursor.error(f"REPLACE {kind} and PARTITION do not go together. Select the partition's values, without PARTITION")
     if kind == "USING":
         return replace(insert, replace_using=cursor.identifiers("a column's name"))
-    condition = parse_expression(cursor, f"a condition after REPLACE {kind}", begins_separate_query)
+    condition = expressions.parse_expression(cursor, f"a condition after REPLACE {kind}", expressions.begins_separate_query)
     return replace(insert, replace_where=condition) if kind == "WHERE" else replace(insert, replace_on=condition)
 
 
