@@ -114,12 +114,10 @@ class TokenCursor:
         return UnsupportedStatement(reason, text=self.text, line=line, column=column)
 
     def expected(self, description: str) -> Unparsable:
-        """Return the error that something with this description was expected at the next token.
-
-        The error is about the token before if that one misspells a keyword of the description: it was read as an alias.
-        """
+        """Return the error that something with this description was expected at the next token."""
         token, previous = self.token(), self.token(-1)
         keywords = _KEYWORDS.findall(description)
+        # A misspelled keyword before the next token was read as an alias: the error is about it.
         if not _is_misspelled(token, keywords) and _is_misspelled(previous, keywords):
             token = previous
         token_text = "the end of the statement" if token.kind is Kind.END else f"`{_shorten(token.text)}`"

@@ -27,9 +27,7 @@ _AFTER_OPERATOR = frozenset({
     "AND", "OR", "NOT", "IN", "EXISTS", "LIKE", "ILIKE", "RLIKE", "REGEXP", "BETWEEN", "DIV", "ANY", "ALL", "SOME", "THEN", "ELSE", "WHEN",
     "CASE", "WHERE",
 })
-_UNITS = frozenset({
-    "NANOSECOND", "MICROSECOND", "MILLISECOND", "SECOND", "MINUTE", "HOUR", "DAY", "WEEK", "MONTH", "QUARTER", "YEAR",
-})
+_UNITS = frozenset("NANOSECOND MICROSECOND MILLISECOND SECOND MINUTE HOUR DAY WEEK MONTH QUARTER YEAR".split())
 # fmt: on
 _QUANTITY = (Kind.STRING, Kind.NUMBER)
 _SIGNS = ("-", "+")
@@ -40,10 +38,9 @@ _DIGITS = re.compile("(.{4})(..)(..)(..)(..)(..)(...)")
 
 
 def parse_expression(cursor: Cursor, description: str, ends: Callable[[Cursor], bool]) -> SqlText:
-    """Read an expression up to where `ends` is true outside brackets and CASE … END.
+    """Read an expression up to where `ends` is true outside brackets and CASE … END. Raise Unparsable if the expression is empty.
 
     The end of the statement ends the expression too, and so does a closing bracket, which belongs to an enclosing list.
-    Raises Unparsable with the description if the expression is empty.
     """
     start, open_cases = cursor.index, 0
     while not cursor.at_end and cursor.key() not in CLOSING.values():

@@ -12,10 +12,7 @@ _WORD = re.compile(r"\w*")
 
 
 def idempotency_key(text: str) -> str | tuple[str, int] | None:
-    """Return the key in a statement's hint: `IDEMPOTENCY_KEY('key')`, or `IDEMPOTENCY_KEY('application', 7)`. Return None without one.
-
-    Other hints are Spark's. Raises Unparsable for a key that is written in another way, or in another place.
-    """
+    """Return the key in the hint `IDEMPOTENCY_KEY('key')` or `IDEMPOTENCY_KEY('application', 7)`, or None. Raise Unparsable elsewhere."""
     name_in_hint = _NAME_IN_HINT.search(text)
     if name_in_hint is None:
         return None

@@ -1,10 +1,8 @@
 """Calls of the warehouse's functions in a text, and their replacement by expressions and functions that Spark knows.
 
-The expression of a function replaces a call. Its arguments are cast to the parameter types. The result may stand wherever a value may
-stand, and a condition with it prunes files.
-
-Spark gets a registered function, under a name that is derived from the function's text, where the expression would mean something else: a
-function in Python, a body with a subquery or a lambda, or an argument that would be computed twice.
+The expression of a function replaces a call, with its arguments cast to the parameter types, so that a condition with it prunes files.
+Spark gets a registered function instead where the expression would mean something else: a function in Python, a body with a subquery or a
+lambda, or an argument that would be computed twice.
 """
 
 from __future__ import annotations

@@ -23,7 +23,8 @@ def parse_file_source(cursor: Cursor) -> FileSource:
     options = _parse_options(cursor)
     cursor.expect(")")
     stated_format, schema, name = (_take_option(options, option) for option in ("format", "schema", "name"))
-    file_format = _format_of_path(path) if stated_format is None else stated_format
+    ending = _ENDING.search(path)
+    file_format = ending[1] if stated_format is None and ending is not None else stated_format
     if file_format is None:
         raise cursor.error(f"read_files does not know what {path} is. Add format => '…', one of {', '.join(_FORMATS)}", start_token)
     if file_format.lower() not in _FORMATS:
@@ -31,11 +32,6 @@ def parse_file_source(cursor: Cursor) -> FileSource:
     table_name = None if name is None else TableName(tuple(token.name for token in tokenize(name) if token.is_name))
     source = FileSource(path, file_format.lower(), schema, table_name, options)
     return _with_table_options(cursor, source) if source.format in TABLE_FORMATS else source
-
-
-def _format_of_path(path: str) -> str | None:
-    ending = _ENDING.search(path)
-    return None if ending is None else ending[1]
 
 
 def _parse_options(cursor: Cursor) -> dict[str, str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 from rowmerge.commands import definitions
 from rowmerge.commands.maintenance import DropReference, SetReference
@@ -86,25 +85,23 @@ def _parse_unset_properties(cursor: Cursor, name: TableName) -> definitions.Unse
     return definitions.UnsetProperties(name, keys, if_exists)
 
 
-class _PlacedColumn(NamedTuple):
-    definition: definitions.ColumnDefinition
-    place: definitions.ColumnPlace | None
-
-
 def _parse_add_columns(cursor: Cursor, name: TableName) -> definitions.AddColumns | None:
     """Parse `ADD COLUMN[S] (name type … [FIRST|AFTER column], …)`, or return None."""
     if not cursor.accept("ADD") or not cursor.accept_any("COLUMN", "COLUMNS"):
         return None
-    placed_columns = cursor.list_with_or_without_parentheses(lambda: _parse_placed_column(cursor))
+    positions: dict[str, str | None] = {}
+    new_columns = cursor.list_with_or_without_parentheses(lambda: _parse_new_column(cursor, positions))
     cursor.expect_end("the columns")
-    new_columns = tuple(column.definition for column in placed_columns)
-    positions = {column.definition.path: column.place.after for column in placed_columns if column.place is not None}
     return definitions.AddColumns(name, new_columns, positions)
 
 
-def _parse_placed_column(cursor: Cursor) -> _PlacedColumn:
-    definition = columns.parse_column_definition(cursor, nested=True)
-    return _PlacedColumn(definition, alter_columns.parse_column_place(cursor, "the column before the new one"))
+def _parse_new_column(cursor: Cursor, positions: dict[str, str | None]) -> definitions.ColumnDefinition:
+    """Parse `name type … [FIRST|AFTER column]`, and add the place to `positions`."""
+    column = columns.parse_column_definition(cursor, nested=True)
+    place = alter_columns.parse_column_place(cursor, "the column before the new one")
+    if place is not None:
+        positions[column.path] = place.after
+    return column
 
 
 def _parse_drop_constraint(cursor: Cursor, name: TableName) -> definitions.DropConstraint | None:

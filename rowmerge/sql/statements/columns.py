@@ -52,10 +52,8 @@ def _key_refusal(cursor: Cursor) -> StatementError:
     if cursor.key() not in _CONSTRAINTS:
         return cursor.expected("CHECK")
     constraint = cursor.key() + (" KEY" if cursor.key() in ("PRIMARY", "FOREIGN") else "")
-    return cursor.unsupported(
-        f"{constraint} is not supported: nothing would enforce it. Leave it out; NOT NULL and CHECK are enforced, "
-        f"and a MERGE keeps its keys unique"
-    )
+    advice = "Leave it out; NOT NULL and CHECK are enforced, and a MERGE keeps its keys unique"
+    return cursor.unsupported(f"{constraint} is not supported: nothing would enforce it. {advice}")
 
 
 def _parse_column_option(cursor: Cursor, column: ColumnDefinition) -> tuple[str, ColumnDefinition] | None:

@@ -28,17 +28,12 @@ def parse_partition_field(cursor: Cursor) -> PartitionField:
         cursor.expect(",")
     column = cursor.path("a column")
     if parameter is None and transform in _PARAMETERS:
-        parameter = _parse_parameter_after_column(cursor, transform)
+        cursor.expect(",")
+        parameter = _parse_optional_parameter(cursor, transform)
+        if parameter is None:
+            raise cursor.expected(f"{_PARAMETERS[transform]}, a whole number")
     cursor.expect(")")
     return PartitionField(column, Transform(transform, parameter))
-
-
-def _parse_parameter_after_column(cursor: Cursor, transform: str) -> int:
-    cursor.expect(",")
-    parameter = _parse_optional_parameter(cursor, transform)
-    if parameter is None:
-        raise cursor.expected(f"{_PARAMETERS[transform]}, a whole number")
-    return parameter
 
 
 def _parse_transform_name(cursor: Cursor) -> str:
@@ -46,11 +41,8 @@ def _parse_transform_name(cursor: Cursor) -> str:
     token = cursor.token()
     transform = _TRANSFORMS.get(cursor.identifier("a partition transform").lower())
     if transform is None:
-        raise cursor.unsupported(
-            f"{token.text} is no partition transform. "
-            f"There are bucket(n, column), truncate(width, column), years, months, days and hours(column)",
-            token,
-        )
+        advice = "There are bucket(n, column), truncate(width, column), years, months, days and hours(column)"
+        raise cursor.unsupported(f"{token.text} is no partition transform. {advice}", token)
     return transform
 
 
@@ -96,8 +88,7 @@ def _parse_named_partition_field(cursor: Cursor) -> PartitionField:
 def parse_write_order(cursor: Cursor, name: TableName) -> SetWriteOrder | None:
     """Parse `WRITE [DISTRIBUTED BY PARTITION] [[LOCALLY] ORDERED BY f [ASC|DESC] [NULLS FIRST|LAST], …]` or `WRITE UNORDERED`.
 
-    Without DISTRIBUTED BY, ORDERED BY sorts over all files. LOCALLY sorts inside each file, and leaves the distribution as it is.
-    Return None for everything else.
+    Return None for everything else. ORDERED BY alone sorts over all files. LOCALLY sorts inside each file.
     """
     if not cursor.accept("WRITE"):
         return None

@@ -22,11 +22,10 @@ def parse_call(cursor: Cursor) -> Call | None:
         raise cursor.unsupported(f"There is no procedure {_SYSTEM}.{name}. {suggest(name, tuple(PROCEDURES))}", token)
     arguments = _parse_arguments(cursor, name.lower(), procedure)
     cursor.expect_end("the arguments")
-    missing_parameters = [parameter for parameter in procedure.required if parameter not in arguments]
-    if missing_parameters:
-        parameter = missing_parameters[0]
-        description = procedure.parameters[parameter].value
-        raise cursor.unsupported(f"{name} needs the argument {parameter}: {description}. Add {parameter} => …")
+    for parameter in procedure.required:
+        if parameter not in arguments:
+            description = procedure.parameters[parameter].value
+            raise cursor.unsupported(f"{name} needs the argument {parameter}: {description}. Add {parameter} => …")
     return Call(name.lower(), arguments)
 
 

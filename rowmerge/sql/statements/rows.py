@@ -99,8 +99,7 @@ def _parse_target_clauses(cursor: Cursor, mode: str) -> Insert:
     if_not_exists = _accept_if_not_exists(cursor, mode, partition)
     columns, by_name = _parse_columns(cursor)
     insert = Insert(target, columns, by_name, SqlText(""), overwrite=mode == "OVERWRITE", partition=partition, alias=alias)
-    insert = replace(insert, if_not_exists=if_not_exists, overwrite_mode=overwrite_mode)
-    insert = _parse_replaced_rows(cursor, insert)
+    insert = _parse_replaced_rows(cursor, replace(insert, if_not_exists=if_not_exists, overwrite_mode=overwrite_mode))
     if alias is not None and insert.replace_on is None:
         raise cursor.error(f"The alias `{alias}` is for REPLACE ON. Leave it out, or write REPLACE ON and a condition")
     return insert
@@ -247,10 +246,7 @@ def _accept_if_not_exists(cursor: Cursor, mode: str, partition: _Partition) -> b
 
 
 def _prepend_with_list(cursor: Cursor, query: SqlText, insert_index: int, query_index: int) -> SqlText:
-    """Return the query with the WITH list that precedes INSERT before it.
-
-    Spaces replace the text between list and query, so that every character keeps its line and column.
-    """
+    """Return the query with the WITH list that precedes INSERT before it. Spaces between them keep each character in its place."""
     starts = cursor.tokens.starts
     with_list = cursor.text[starts[0] : starts[insert_index]]
     spaces = re.sub(r"[^\n\t]", " ", cursor.text[starts[insert_index] : starts[query_index]])
