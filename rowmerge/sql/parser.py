@@ -50,7 +50,6 @@ _RULES: dict[tuple[str, ...], Callable[[Cursor], _Command | None]] = {
     ("RESTORE",): maintenance.parse_restore,
     ("CALL",): procedure_calls.parse_call,
 }
-"""The rule for each statement's first words."""
 
 
 def parse(text: str) -> Statement:

@@ -16,10 +16,7 @@ _KEYWORDS = re.compile("[A-Z]{2,}")
 
 
 class TokenCursor:
-    """Steps over tokens from left to right. `index` is that of the next token, `text` the text of the tokens.
-
-    A method raises Unparsable at the next token if the grammar requires another token there.
-    """
+    """Steps over the tokens of `text`, the next of which has `index`. Methods raise Unparsable if the grammar requires another token."""
 
     def __init__(self, tokens: Tokens) -> None:
         self.text, self.tokens, self.index = tokens.text, tokens, 0

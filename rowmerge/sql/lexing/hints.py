@@ -12,7 +12,7 @@ _WORD = re.compile(r"\w*")
 
 
 def idempotency_key(text: str) -> str | tuple[str, int] | None:
-    """Return the key in the hint `IDEMPOTENCY_KEY('key')` or `IDEMPOTENCY_KEY('application', 7)`, or None. Raise Unparsable elsewhere."""
+    """Return the key in `IDEMPOTENCY_KEY('key')` or `IDEMPOTENCY_KEY('app', 7)`, or None. Raise Unparsable for a wrong place or form."""
     name_in_hint = _NAME_IN_HINT.search(text)
     if name_in_hint is None:
         return None
@@ -24,7 +24,7 @@ def idempotency_key(text: str) -> str | tuple[str, int] | None:
 
 
 def _parse_hint(text: str, start: int, end: int) -> str | tuple[str, int] | None:
-    """Return the key in a hint's content, which is between two offsets. Return None if a string of another hint has the name of the key."""
+    """Return the key in the text of a hint between two offsets, or None if only a string in the hint mentions IDEMPOTENCY_KEY."""
     tokens = tokenize(text[start:end])
     if _NAME not in tokens.keys:
         return None

@@ -102,7 +102,7 @@ def call_edits(cursor: Cursor, resolve: ResolveFunction, edits: list[Edit]) -> l
 
 
 def _pop_edits_up_to(end: int, edits: list[Edit]) -> list[Edit]:
-    """Remove the edits that end at the offset `end` or before from the end of a list, and return them."""
+    """Remove the last edits of a list while they end at or before the offset `end`, and return them."""
     popped_edits: list[Edit] = []
     while edits and edits[-1].end <= end:
         popped_edits.append(edits.pop())
@@ -154,7 +154,7 @@ def call_of(function: CalledFunction, arguments: Mapping[str, str]) -> str:
 
 
 def _fits_inline(definition: FunctionDefinition, body: str, arguments: Mapping[str, str]) -> bool:
-    """Return whether the body with the arguments means the same as a call: it captures no name of an argument, and computes none twice."""
+    """Return whether the body can replace a call: it captures no name in an argument, and computes no argument such as `rand()` twice."""
     if definition.language != "sql" or any(parameter.name.upper() in _NOT_INLINED for parameter in definition.parameters):
         return False
     tokens = tokenize(expression_of(body))

@@ -49,8 +49,7 @@ def _parse_arguments(cursor: Cursor, name: str, procedure: Procedure) -> dict[st
             parameter = _parameter_at(cursor, name, procedure, len(arguments))
         if parameter in arguments:
             raise cursor.error(f"The argument {parameter} is given twice. Give it once", token)
-        description = f"{procedure.parameters[parameter].value} for {parameter}"
-        arguments[parameter] = parse_expression(cursor, description, at_comma)
+        arguments[parameter] = parse_expression(cursor, f"{procedure.parameters[parameter].value} for {parameter}", at_comma)
         if not cursor.accept(","):
             break
     cursor.expect(")")
