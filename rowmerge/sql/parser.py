@@ -1,10 +1,7 @@
-"""One statement's text becomes a command of ours, or a Query for Spark.
+"""Parse one statement into a command of the engine, or into a Query that Spark executes as the user wrote it.
 
-The engine executes statements on tables of its catalog. Spark executes every other statement as the user wrote it, and resolves every table
-name that the catalog does not have.
-
-Names of views replace table names in a query by their position in the text. The user's SQL is never generated from a tree, and Spark judges
-every expression.
+Names of views replace table names in a query by their position in the text. The user's SQL is never generated from a tree, and Spark
+validates every expression.
 """
 
 from __future__ import annotations
@@ -53,14 +50,12 @@ _RULES: dict[tuple[str, ...], Callable[[Cursor], _Command | None]] = {
     ("RESTORE",): maintenance.parse_restore,
     ("CALL",): procedure_calls.parse_call,
 }
-"""The rule for each statement's first words."""
 
 
 def parse(text: str) -> Statement:
-    """Parse the one statement in `text`.
+    """Parse the one statement in `text`. Its expressions, queries and relations stay the user's text, character for character.
 
-    A statement that the engine executes becomes its command. Expressions, queries and relations in it stay the user's text, character
-    for character. Every other statement becomes a `Query`: the text up to its last token, without a semicolon at the end.
+    A statement that the engine does not execute becomes a `Query`, without the semicolons at the end.
 
     Raises:
         Unparsable: the text has no statement, the statement does not follow the grammar, or a string, name or comment is not closed.

@@ -16,10 +16,7 @@ _KEYWORDS = re.compile("[A-Z]{2,}")
 
 
 class TokenCursor:
-    """Steps over tokens from left to right. `index` is that of the next token, `text` the text of the tokens.
-
-    A method raises Unparsable at the next token if the grammar requires another token there.
-    """
+    """Steps over the tokens of `text`, the next of which has `index`. Methods raise Unparsable if the grammar requires another token."""
 
     def __init__(self, tokens: Tokens) -> None:
         self.text, self.tokens, self.index = tokens.text, tokens, 0
@@ -77,15 +74,17 @@ class TokenCursor:
     def skip_group(self) -> None:
         """Step over an opening bracket and everything up to its closing bracket."""
         opening = self.token()
-        open_closings: list[str] = []
+        expected_closings: list[str] = []
         while not self.at_end:
             key = self.key()
             if key in CLOSING:
-                open_closings.append(CLOSING[key])
-            elif key in CLOSING.values() and key != open_closings.pop():
+                expected_closings.append(CLOSING[key])
+            elif key == expected_closings[-1]:
+                expected_closings.pop()
+            elif key in CLOSING.values():
                 break
             self.index += 1
-            if not open_closings:
+            if not expected_closings:
                 return
         raise self.error(f"The {opening.text} that opens here is not closed. Close it", opening)
 
@@ -112,12 +111,10 @@ class TokenCursor:
         return UnsupportedStatement(reason, text=self.text, line=line, column=column)
 
     def expected(self, description: str) -> Unparsable:
-        """Return the error that something with this description was expected at the next token.
-
-        The error is about the token before if that one misspells a keyword of the description: it was read as an alias.
-        """
+        """Return the error that something with this description was expected at the next token."""
         token, previous = self.token(), self.token(-1)
         keywords = _KEYWORDS.findall(description)
+        # A misspelled keyword before the next token was read as an alias: the error is about it.
         if not _is_misspelled(token, keywords) and _is_misspelled(previous, keywords):
             token = previous
         token_text = "the end of the statement" if token.kind is Kind.END else f"`{_shorten(token.text)}`"

@@ -27,9 +27,7 @@ _AFTER_OPERATOR = frozenset({
     "AND", "OR", "NOT", "IN", "EXISTS", "LIKE", "ILIKE", "RLIKE", "REGEXP", "BETWEEN", "DIV", "ANY", "ALL", "SOME", "THEN", "ELSE", "WHEN",
     "CASE", "WHERE",
 })
-_UNITS = frozenset({
-    "NANOSECOND", "MICROSECOND", "MILLISECOND", "SECOND", "MINUTE", "HOUR", "DAY", "WEEK", "MONTH", "QUARTER", "YEAR",
-})
+_UNITS = frozenset("NANOSECOND MICROSECOND MILLISECOND SECOND MINUTE HOUR DAY WEEK MONTH QUARTER YEAR".split())
 # fmt: on
 _QUANTITY = (Kind.STRING, Kind.NUMBER)
 _SIGNS = ("-", "+")
@@ -40,28 +38,32 @@ _DIGITS = re.compile("(.{4})(..)(..)(..)(..)(..)(...)")
 
 
 def parse_expression(cursor: Cursor, description: str, ends: Callable[[Cursor], bool]) -> SqlText:
-    """Read an expression up to where `ends` is true outside brackets and CASE … END.
+    """Read an expression up to where `ends` is true outside brackets and CASE … END. Raise Unparsable if the expression is empty.
 
     The end of the statement ends the expression too, and so does a closing bracket, which belongs to an enclosing list.
-    Raises Unparsable with the description if the expression is empty.
     """
     start, open_cases = cursor.index, 0
     while not cursor.at_end and cursor.key() not in CLOSING.values():
-        if not open_cases and ends(cursor):
+        if open_cases == 0 and ends(cursor):
             break
-        if cursor.key() in CLOSING:
-            cursor.skip_group()
-            continue
         if _begins_case(cursor):
             open_cases += 1
         elif open_cases and cursor.next_is_keyword({"END"}):
             open_cases -= 1
-        cursor.index += 1
-        if cursor.key(-1) == "::":
-            parse_data_type(cursor)
+        _skip_token_or_group(cursor)
     if cursor.index == start:
         raise cursor.expected(description)
     return cursor.text_from(start)
+
+
+def _skip_token_or_group(cursor: Cursor) -> None:
+    """Step over one token, over a bracket with everything inside, or over a cast `::type`."""
+    if cursor.key() in CLOSING:
+        cursor.skip_group()
+    elif cursor.accept("::"):
+        parse_data_type(cursor)
+    else:
+        cursor.index += 1
 
 
 def at_comma(cursor: Cursor) -> bool:
@@ -106,11 +108,8 @@ def _skip_operand(cursor: Cursor, description: str) -> None:
     if token.key == "(":
         cursor.skip_group()
     elif _begins_case(cursor):
-        cursor.index += 1
-        parse_expression(cursor, description, lambda c: c.next_is_keyword({"END"}))
-        cursor.expect("END")
+        _skip_case(cursor, description)
     elif token.key == "INTERVAL" and _is_quantity(cursor, 1):
-        cursor.index += 1
         _skip_interval(cursor)
     elif token.kind is Kind.STRING:
         while cursor.token().kind is Kind.STRING:  # Spark joins adjacent strings
@@ -118,15 +117,23 @@ def _skip_operand(cursor: Cursor, description: str) -> None:
     elif token.key == "?" or token.kind is Kind.NUMBER:
         cursor.index += 1
     elif token.is_name or (token.key == ":" and cursor.token(1).is_name):
-        cursor.index += 1 if token.is_name else 2
+        cursor.accept(":")
+        cursor.index += 1
         if cursor.token().kind is Kind.STRING:
             cursor.index += 1  # a typed literal such as DATE '2026-01-31'
     else:
         raise cursor.expected(description)
 
 
+def _skip_case(cursor: Cursor, description: str) -> None:
+    cursor.expect("CASE")
+    parse_expression(cursor, description, lambda c: c.next_is_keyword({"END"}))
+    cursor.expect("END")
+
+
 def _skip_interval(cursor: Cursor) -> None:
-    """Step over the quantities and units of an interval: `1 day -2 hours`, `'1-2' year to month`."""
+    """Step over an interval: `INTERVAL 1 day -2 hours`, `INTERVAL '1-2' year to month`."""
+    cursor.expect("INTERVAL")
     while _is_quantity(cursor):
         cursor.accept_any(*_SIGNS)
         cursor.index += 1
@@ -166,15 +173,17 @@ def _begins_case(cursor: Cursor) -> bool:
 def parse_data_type(cursor: Cursor) -> SqlText:
     """Read a type with its parameters: `decimal(10, 2)`, `map<string, array<int>>`, `interval day to second`, `string collate x`."""
     start = cursor.index
-    word = cursor.key()
+    is_interval = cursor.next_is("INTERVAL")
     cursor.identifier("a type")
-    if word == "INTERVAL" and cursor.accept_any(*_UNITS):
+    if is_interval and cursor.accept_any(*_UNITS):
         if cursor.accept("TO"):
             cursor.index += 1
     elif cursor.next_is("<"):
         _skip_angle_brackets(cursor)
-    elif not cursor.accept("<>") and cursor.next_is("("):
+    elif cursor.next_is("("):
         cursor.skip_group()
+    else:
+        cursor.accept("<>")  # a struct without fields
     if cursor.accept("COLLATE"):
         cursor.path("the name of a collation")
     return cursor.text_from(start)
@@ -263,18 +272,19 @@ class TimeTravel:
 
 def parse_time_travel(cursor: Cursor) -> TimeTravel | None:
     """Read `[FOR] VERSION|SYSTEM_VERSION AS OF 3`, `[FOR] TIMESTAMP|SYSTEM_TIME AS OF value` or `@v3`, or return None."""
-    if cursor.next_is("@") and (travel := _parse_at_sign(cursor)) is not None:
-        return travel
-    ahead = 1 if cursor.next_is("FOR") else 0
-    kind, following = cursor.key(ahead), (cursor.key(ahead + 1), cursor.key(ahead + 2))
-    if kind not in ("VERSION", "SYSTEM_VERSION", "TIMESTAMP", "SYSTEM_TIME") or following != ("AS", "OF"):
+    if cursor.next_is("@"):
+        return _parse_at_sign(cursor)
+    start = cursor.index
+    cursor.accept("FOR")
+    kind = cursor.accept_any("VERSION", "SYSTEM_VERSION", "TIMESTAMP", "SYSTEM_TIME")
+    if not kind or not cursor.accept("AS", "OF"):
+        cursor.index = start
         return None
-    cursor.index += ahead + 3
     if kind in ("VERSION", "SYSTEM_VERSION"):
         return _parse_version(cursor, kind)
-    start = cursor.index
+    time_start = cursor.index
     skip_value_expression(cursor, f"a time after {kind} AS OF")
-    return TimeTravel(timestamp=cursor.text_from(start))
+    return TimeTravel(timestamp=cursor.text_from(time_start))
 
 
 def _parse_version(cursor: Cursor, kind: str) -> TimeTravel:
@@ -288,10 +298,10 @@ def _parse_version(cursor: Cursor, kind: str) -> TimeTravel:
 def _parse_at_sign(cursor: Cursor) -> TimeTravel | None:
     """Read Delta's short forms `name@v3` and `name@20260131235959000` (yyyyMMddHHmmssSSS), or return None."""
     name, sign, value = cursor.token(-1), cursor.token(), cursor.token(1)
-    if name.end != sign.start or sign.end != value.start:
-        return None
+    is_one_word = name.end == sign.start and sign.end == value.start
     is_version = value.text[:1] in "vV" and value.text[1:].isdecimal()
-    if not is_version and not (len(value.text) == 17 and value.text.isdecimal()):
+    is_timestamp = len(value.text) == 17 and value.text.isdecimal()
+    if not is_one_word or not (is_version or is_timestamp):
         return None
     cursor.index += 2
     if is_version:

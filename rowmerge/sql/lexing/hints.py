@@ -12,10 +12,7 @@ _WORD = re.compile(r"\w*")
 
 
 def idempotency_key(text: str) -> str | tuple[str, int] | None:
-    """Return the key in a statement's hint: `IDEMPOTENCY_KEY('key')`, or `IDEMPOTENCY_KEY('application', 7)`. Return None without one.
-
-    Other hints are Spark's. Raises Unparsable for a key that is written in another way, or in another place.
-    """
+    """Return the key in `IDEMPOTENCY_KEY('key')` or `IDEMPOTENCY_KEY('app', 7)`, or None. Raise Unparsable for a wrong place or form."""
     name_in_hint = _NAME_IN_HINT.search(text)
     if name_in_hint is None:
         return None
@@ -23,15 +20,19 @@ def idempotency_key(text: str) -> str | tuple[str, int] | None:
     if hint_start != name_in_hint.start() or hint_end < 0:
         reason = f"{_NAME} stands in a hint behind the first word of the statement, and nowhere else"
         raise unparsable(text, name_in_hint.start(), reason)
-    content_start = hint_start + len(HINT)
-    tokens = tokenize(text[content_start:hint_end])
+    return _parse_hint(text, hint_start + len(HINT), hint_end)
+
+
+def _parse_hint(text: str, start: int, end: int) -> str | tuple[str, int] | None:
+    """Return the key in the text of a hint between two offsets, or None if only a string in the hint mentions IDEMPOTENCY_KEY."""
+    tokens = tokenize(text[start:end])
     if _NAME not in tokens.keys:
-        return None  # the name is part of a string in another hint
+        return None
     index = tokens.keys.index(_NAME)
     key = _key_in_parentheses(tokens[index + 1 : index + 6])
     if key is None:
         reason = f"{_NAME} takes a text in quotes, and after it a whole number if you like. Write {_NAME}('my key')"
-        raise unparsable(text, content_start + tokens.starts[index], reason)
+        raise unparsable(text, start + tokens.starts[index], reason)
     return key
 
 

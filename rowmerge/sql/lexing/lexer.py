@@ -1,7 +1,7 @@
 """Spark SQL text cut into tokens that know their place in the text.
 
-The lexer follows Spark's grammar. sqlglot's tokenizer and trees differ from Spark where the engine searches for names: hints, `TABLE t`,
-SHOW, EXPLAIN and `'it''s'`. Only `rowmerge.plan` uses sqlglot, for conditions. A condition that sqlglot cannot parse prunes no file.
+sqlglot's tokenizer differs from Spark where the engine searches for names: hints, `TABLE t`, SHOW, EXPLAIN and `'it''s'`.
+Only `rowmerge.plan` uses sqlglot, for conditions.
 """
 
 from __future__ import annotations
@@ -60,8 +60,7 @@ class Token:
 class Tokens(Sequence[Token]):
     """The tokens of a text without space, comments and hints, an END token last.
 
-    `keys`, `kinds`, `starts` and `ends` have an item for each token. A Token is made when somebody asks for it: Python's garbage collector
-    visits objects again and again, and lists of texts and numbers once.
+    `keys`, `kinds`, `starts` and `ends` have an item for each token. A Token is made only on access, to spare the garbage collector.
     """
 
     def __init__(self, text: str, keys: list[str], kinds: list[Kind], starts: list[int], ends: list[int]) -> None:
@@ -84,9 +83,6 @@ class Tokens(Sequence[Token]):
             return [self[index] for index in range(*at.indices(len(self)))]
         start, end = self.starts[at], self.ends[at]
         return Token(self.kinds[at], self.text[start:end], start, end, self.keys[at])
-
-    def __iter__(self) -> Iterator[Token]:
-        return map(self.__getitem__, range(len(self)))
 
     def is_name(self, at: int) -> bool:
         """Return whether a token is an identifier."""
@@ -173,18 +169,19 @@ def tokenize(text: str) -> Tokens:
 
 
 def split_statements(text: str) -> Iterator[str]:
-    """Cut a text of several statements at its semicolons, and leave out pieces of nothing but space and comments.
+    """Yield the statements between the semicolons of a text, without pieces of nothing but space and comments.
 
-    Each statement keeps its line number: it begins with one line feed for each line before it. A string or a quoted name that is not
-    closed is part of the last statement.
+    Each begins with one line feed for each line before it, to keep its line number. The last may contain an unclosed string or name.
     """
     tokens, unclosed_at = _lex(text)
     ends_in_statement = unclosed_at is not None and text[unclosed_at] != "/"
     end_token = len(tokens) - 1
     start = first_token = line_feeds = 0
-    for separator in [*(index for index, key in enumerate(tokens.keys) if key == ";"), end_token]:
-        end = tokens.starts[separator] if separator < end_token else len(text)
-        if separator > first_token or (separator == end_token and ends_in_statement):
+    semicolons = [index for index, key in enumerate(tokens.keys) if key == ";"]
+    for separator in [*semicolons, end_token]:
+        is_last = separator == end_token
+        end = len(text) if is_last else tokens.starts[separator]
+        if separator > first_token or (is_last and ends_in_statement):
             yield "\n" * line_feeds + text[start:end]
         line_feeds += text.count("\n", start, end)
         start, first_token = end + 1, separator + 1

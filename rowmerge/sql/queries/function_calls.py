@@ -1,10 +1,8 @@
 """Calls of the warehouse's functions in a text, and their replacement by expressions and functions that Spark knows.
 
-The expression of a function replaces a call. Its arguments are cast to the parameter types. The result may stand wherever a value may
-stand, and a condition with it prunes files.
-
-Spark gets a registered function, under a name that is derived from the function's text, where the expression would mean something else: a
-function in Python, a body with a subquery or a lambda, or an argument that would be computed twice.
+The expression of a function replaces a call, with its arguments cast to the parameter types, so that a condition with it prunes files.
+Spark gets a registered function instead where the expression would mean something else: a function in Python, a body with a subquery or a
+lambda, or an argument that would be computed twice.
 """
 
 from __future__ import annotations
@@ -87,20 +85,28 @@ def call_edits(cursor: Cursor, resolve: ResolveFunction, edits: list[Edit]) -> l
 
     Raises PlanError for arguments that do not fit the function, UnsupportedStatement for an aggregate in the wrong place.
     """
-    resolved_calls = [(call, function) for call in _find_calls(cursor.tokens) if (function := resolve(call.name)) is not None]
+    calls = [(call, resolve(call.name)) for call in _find_calls(cursor.tokens)]
     edits_before = sorted(edits, key=lambda edit: edit[:2])
     edits_from_call: list[Edit] = []  # in reverse order, so that the next one is the last of the list
-    for call, function in reversed(resolved_calls):  # a call in an argument comes after the call that it is an argument of
+    for call, function in reversed(calls):  # a call in an argument comes after the call that it is an argument of
+        if function is None:
+            continue
         _refuse_aggregate(cursor, call, function)
         start, end = cursor.tokens.starts[call.first], cursor.tokens.ends[call.closing]
         while edits_before and edits_before[-1].start >= start:
             edits_from_call.append(edits_before.pop())
-        inner_edits: list[Edit] = []
-        while edits_from_call and edits_from_call[-1].end <= end:
-            inner_edits.append(edits_from_call.pop())
+        inner_edits = _pop_edits_up_to(end, edits_from_call)
         arguments = _bind_arguments(cursor, call, function, inner_edits)
         edits_from_call.append(Edit(start, end, call_of(function, arguments)))
     return edits_before + edits_from_call
+
+
+def _pop_edits_up_to(end: int, edits: list[Edit]) -> list[Edit]:
+    """Remove the last edits of a list while they end at or before the offset `end`, and return them."""
+    popped_edits: list[Edit] = []
+    while edits and edits[-1].end <= end:
+        popped_edits.append(edits.pop())
+    return popped_edits
 
 
 def apply_edits(text: str, edits: list[Edit], start: int = 0, end: int | None = None) -> str:
@@ -138,13 +144,6 @@ def expression_of(body: str) -> str:
     return f"({body[start:end]})"
 
 
-def can_be_inlined(definition: FunctionDefinition, body: str) -> bool:
-    """Return whether the body with arguments means the same as a call: no name in the body or in its subqueries captures an argument's."""
-    if definition.language != "sql" or any(parameter.name.upper() in _NOT_INLINED for parameter in definition.parameters):
-        return False
-    return not any(key == "->" or key in QUERY_WORDS - {"FROM"} for key in tokenize(expression_of(body)).keys)
-
-
 def call_of(function: CalledFunction, arguments: Mapping[str, str]) -> str:
     """Return a call as Spark executes it, inlined or of the registered function. `arguments` are by the parameter in lower case."""
     definition = function.definition
@@ -155,10 +154,13 @@ def call_of(function: CalledFunction, arguments: Mapping[str, str]) -> str:
 
 
 def _fits_inline(definition: FunctionDefinition, body: str, arguments: Mapping[str, str]) -> bool:
-    """Return whether the body can be inlined, and computes no argument twice: `rand()` would give another value."""
-    if not can_be_inlined(definition, body):
+    """Return whether the body can replace a call: it captures no name in an argument, and computes no argument such as `rand()` twice."""
+    if definition.language != "sql" or any(parameter.name.upper() in _NOT_INLINED for parameter in definition.parameters):
         return False
-    mentions = Counter(name for _, name in _find_mentions(tokenize(expression_of(body)), frozenset(arguments)))
+    tokens = tokenize(expression_of(body))
+    if any(key == "->" or key in QUERY_WORDS - {"FROM"} for key in tokens.keys):
+        return False
+    mentions = Counter(name for _, name in _find_mentions(tokens, frozenset(arguments)))
     return all("(" not in text or mentions[name] < 2 for name, text in arguments.items())
 
 
@@ -189,15 +191,20 @@ def _find_calls(tokens: Tokens) -> Iterator[_Call]:
     keys = tokens.keys
     for opening in range(1, len(keys)):
         last = opening - 1
-        if keys[opening] != "(" or not tokens.is_name(last) or (keys[last] in _NO_NAMES and keys[last - 1] != "."):
+        if keys[opening] != "(" or not tokens.is_name(last):
+            continue
+        is_keyword = keys[last] in _NO_NAMES and keys[last - 1] != "."
+        if is_keyword:
             continue
         first = last
         while first > 1 and keys[first - 1] == "." and tokens.is_name(first - 2):
             first -= 2
         closing = tokens.closings[opening]
         is_closed = closing < len(tokens) - 1
-        if is_closed and _begins_expression(tokens[first - 1] if first else None):
-            yield _Call(TableName(tuple(part.name for part in tokens[first:opening:2])), first, opening, closing)
+        previous = tokens[first - 1] if first else None
+        if is_closed and _begins_expression(previous):
+            name = TableName(tuple(token.name for token in tokens[first:opening:2]))
+            yield _Call(name, first, opening, closing)
 
 
 def _begins_expression(previous: Token | None) -> bool:
@@ -209,25 +216,39 @@ def _begins_expression(previous: Token | None) -> bool:
 
 def _bind_arguments(cursor: Cursor, call: _Call, function: CalledFunction, edits: list[Edit]) -> dict[str, str]:
     """Return the text of each parameter's argument or default, by the parameter in lower case, with the edits applied."""
-    tokens, parameters = cursor.tokens, function.definition.parameters
-    names = [parameter.name.lower() for parameter in parameters]
+    tokens = cursor.tokens
+    parameter_names = {parameter.name.lower() for parameter in function.definition.parameters}
     arguments: dict[str, str] = {}
     for position, (first, last) in enumerate(_argument_spans(tokens, call)):
         is_named = tokens.is_name(first) and tokens.keys[first + 1] == "=>"
-        if not is_named and position >= len(names):
-            raise _argument_error(function, f"takes no more than {len(names)} argument{'s' if len(names) != 1 else ''}")
-        name = tokens[first].name.lower() if is_named else names[position]
+        name = tokens[first].name.lower() if is_named else _parameter_at(position, function)
         if name in arguments:
             raise _argument_error(function, f"is given {name} twice")
-        if name not in names:
+        if name not in parameter_names:
             raise _argument_error(function, f"has no parameter {name}")
         start, end = tokens.starts[first + 2 if is_named else first], tokens.ends[last]
-        arguments[name] = apply_edits(cursor.text, [edit for edit in edits if start <= edit.start and edit.end <= end], start, end)
-    for name, parameter in zip(names, parameters, strict=True):
+        argument_edits = [edit for edit in edits if start <= edit.start and edit.end <= end]
+        arguments[name] = apply_edits(cursor.text, argument_edits, start, end)
+    _add_defaults(arguments, function)
+    return arguments
+
+
+def _add_defaults(arguments: dict[str, str], function: CalledFunction) -> None:
+    """Add the default of each parameter that has no argument. Raise PlanError if it has no default."""
+    for parameter in function.definition.parameters:
+        name = parameter.name.lower()
         if name not in arguments and parameter.default is None:
             raise _argument_error(function, f"is given no {parameter.name}, which has no default")
         arguments.setdefault(name, parameter.default or "")
-    return arguments
+
+
+def _parameter_at(position: int, function: CalledFunction) -> str:
+    """Return the parameter of an argument without a name, in lower case."""
+    parameters = function.definition.parameters
+    if position >= len(parameters):
+        plural = "" if len(parameters) == 1 else "s"
+        raise _argument_error(function, f"takes no more than {len(parameters)} argument{plural}")
+    return parameters[position].name.lower()
 
 
 def _argument_spans(tokens: Tokens, call: _Call) -> list[tuple[int, int]]:

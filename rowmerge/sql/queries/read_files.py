@@ -22,14 +22,15 @@ def parse_file_source(cursor: Cursor) -> FileSource:
     path = cursor.string("the path of files")
     options = _parse_options(cursor)
     cursor.expect(")")
-    format_, schema, name = (_take_option(options, option) for option in ("format", "schema", "name"))
-    if format_ is None and (ending := _ENDING.search(path)):
-        format_ = ending[1]
-    if format_ is None:
+    stated_format, schema, name = (_take_option(options, option) for option in ("format", "schema", "name"))
+    ending = _ENDING.search(path)
+    file_format = ending[1] if stated_format is None and ending is not None else stated_format
+    if file_format is None:
         raise cursor.error(f"read_files does not know what {path} is. Add format => '…', one of {', '.join(_FORMATS)}", start_token)
-    if format_.lower() not in _FORMATS:
-        raise cursor.unsupported(f"read_files reads no format {format_}. {suggest(format_, _FORMATS)}", start_token)
-    source = FileSource(path, format_.lower(), schema, None if name is None else _split_name(name), options)
+    if file_format.lower() not in _FORMATS:
+        raise cursor.unsupported(f"read_files reads no format {file_format}. {suggest(file_format, _FORMATS)}", start_token)
+    table_name = None if name is None else TableName(tuple(token.name for token in tokenize(name) if token.is_name))
+    source = FileSource(path, file_format.lower(), schema, table_name, options)
     return _with_table_options(cursor, source) if source.format in TABLE_FORMATS else source
 
 
@@ -48,15 +49,14 @@ def _parse_options(cursor: Cursor) -> dict[str, str]:
 
 def _with_table_options(cursor: Cursor, source: FileSource) -> FileSource:
     """Return the source of a table with its options in camel case. Refuse a schema, options of files and two versions."""
-    file_options = [name for name in source.options if name.lower() not in _TABLE_OPTIONS]
-    refused = file_options[:1]
+    unsupported_options = [name for name in source.options if name.lower() not in _TABLE_OPTIONS]
     if source.schema is not None:
-        refused.append("schema")
+        unsupported_options.append("schema")
     if len(source.options) > 1:
-        refused.append("two versions")
-    if refused:
+        unsupported_options.append("two versions")
+    if unsupported_options:
         advice = "Leave it out; it may have versionAsOf or timestampAsOf"
-        raise cursor.unsupported(f"read_files of a {source.format} table takes no {refused[0]}. {advice}")
+        raise cursor.unsupported(f"read_files of a {source.format} table takes no {unsupported_options[0]}. {advice}")
     return replace(source, options={_TABLE_OPTIONS[name.lower()]: value for name, value in source.options.items()})
 
 
@@ -76,7 +76,3 @@ def _take_option(options: dict[str, str], lower_name: str) -> str | None:
         if name.lower() == lower_name:
             return options.pop(name)
     return None
-
-
-def _split_name(text: str) -> TableName:
-    return TableName(tuple(token.name for token in tokenize(text) if token.is_name))

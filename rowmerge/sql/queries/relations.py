@@ -7,31 +7,15 @@ from dataclasses import dataclass, replace
 
 from rowmerge.commands.files import FileSource
 from rowmerge.commands.names import SqlText
+from rowmerge.sql.lexing import expressions
 from rowmerge.sql.lexing.cursor import Cursor
-from rowmerge.sql.lexing.expressions import (
-    BEFORE_BY,
-    TimeTravel,
-    accept_recursive,
-    accept_with_list,
-    at_comma,
-    begins_query,
-    begins_separate_query,
-    ends_relation,
-    parse_expression,
-    parse_time_travel,
-    skip_sample,
-    skip_to_with_query,
-    skip_values_list,
-)
 from rowmerge.sql.lexing.lexer import CLOSING
 from rowmerge.sql.queries.read_files import parse_file_source
 
 TABLE_CHANGES = "TABLE_CHANGES"
 READ_FILES = "READ_FILES"
 _ENDS_FROM = frozenset({"WHERE", "HAVING", "LIMIT", "OFFSET", "WINDOW", "QUALIFY", "UNION", "EXCEPT", "MINUS", "INTERSECT", "SELECT", "|>"})
-_BEFORE_QUERY = frozenset(
-    {"AS", "UNION", "EXCEPT", "MINUS", "INTERSECT", "ALL", "DISTINCT", "EXPLAIN", "EXTENDED", "FORMATTED", "COST", "CODEGEN", "QUERY"}
-)
+_BEFORE_QUERY = frozenset("AS UNION EXCEPT MINUS INTERSECT ALL DISTINCT EXPLAIN EXTENDED FORMATTED COST CODEGEN QUERY".split())
 _READING = frozenset(
     "SELECT WITH FROM TABLE VALUES ( INSERT MERGE UPDATE DELETE CREATE REPLACE CACHE EXPLAIN DESCRIBE DESC SET DECLARE ALTER BEGIN".split()
 )
@@ -54,7 +38,7 @@ class Read:
     last: int
     end: int
     tail: int
-    travel: TimeTravel | None
+    travel: expressions.TimeTravel | None
     aliased: bool
     aliasable: bool
     block: tuple[int, int]
@@ -107,7 +91,8 @@ class _ReadFinder:
         cursor = self.cursor
         if cursor.accept("EXPLAIN"):
             cursor.accept_any("EXTENDED", "FORMATTED", "COST", "CODEGEN", "LOGICAL")
-        scope = _Scope(self.extend_with_names(frozenset()) if cursor.next_is("WITH") else frozenset(), (0, self.size))
+        names = self.extend_with_names(frozenset()) if cursor.next_is("WITH") else frozenset()
+        scope = _Scope(names, (0, self.size))
         verb = cursor.key()
         if verb == "INSERT":
             self._skip_insert_header(scope)
@@ -126,10 +111,10 @@ class _ReadFinder:
         cursor.accept_any("INTO", "OVERWRITE")
         cursor.accept_before_name("TABLE")
         _skip_name(cursor)
-        at_query = begins_query
+        at_query = expressions.begins_query
         while not cursor.at_end and not at_query(cursor):
             if cursor.accept("REPLACE", "WHERE"):
-                at_query = begins_separate_query
+                at_query = expressions.begins_separate_query
             self._skip(scope.names)
 
     def _find_described_table(self, scope: _Scope) -> None:
@@ -162,14 +147,17 @@ class _ReadFinder:
         cursor = self.cursor
         at_start = True
         while cursor.index < end:
-            key = cursor.key() if cursor.index == 0 or cursor.key(-1) != "." else ""  # a field name is no keyword
-            if key == "WITH" and (names := self.extend_with_names(scope.names)) is not scope.names:
+            is_field = cursor.index > 0 and cursor.key(-1) == "."
+            key = "" if is_field else cursor.key()  # a field name is no keyword
+            names = self.extend_with_names(scope.names) if key == "WITH" else scope.names
+            if names is not scope.names:
                 scope, at_start = replace(scope, names=names), True
                 continue
-            if key == "TABLE" and (at_start or cursor.key(-1) in _BEFORE_QUERY) and cursor.token(1).is_name:
+            begins_table_query = key == "TABLE" and (at_start or cursor.key(-1) in _BEFORE_QUERY)
+            if begins_table_query and cursor.token(1).is_name:
                 cursor.index += 1
                 self._find_table(scope, aliasable=False)
-            elif _opens_from(cursor, key) or key == "JOIN" or (key == "," and in_from):
+            elif _begins_relation(cursor, key, in_from):
                 in_from = True
                 cursor.index += 1
                 self._find_in_relation(scope)
@@ -188,15 +176,15 @@ class _ReadFinder:
     def extend_with_names(self, names: Set[str]) -> Set[str]:
         """If the cursor is at a WITH list, search its queries and return `names` with the names of the list. Otherwise return `names`."""
         cursor, start = self.cursor, self.cursor.index
-        if not accept_with_list(cursor):
+        if not expressions.accept_with_list(cursor):
             return names
         list_end, cursor.index = cursor.index, start + 1
-        is_recursive = accept_recursive(cursor)
+        is_recursive = expressions.accept_recursive(cursor)
         visible_names = set(names)  # of the query that is searched next: those before it, and its own if the list is recursive
         while cursor.index < list_end:
             name = cursor.token().name.lower()
             cursor.index += 1
-            skip_to_with_query(cursor)
+            expressions.skip_to_with_query(cursor)
             if is_recursive:
                 visible_names.add(name)
             self._find_in_group(visible_names, is_query=True)
@@ -210,7 +198,7 @@ class _ReadFinder:
         cursor.accept("LATERAL")
         if cursor.next_is("("):
             self._find_in_parentheses(scope)
-        elif cursor.next_is("VALUES") and begins_query(cursor):
+        elif cursor.next_is("VALUES") and expressions.begins_query(cursor):
             self._find_in_values(scope)
         elif cursor.token().is_name:
             self._find_table(scope, aliasable=True)
@@ -230,7 +218,7 @@ class _ReadFinder:
 
     def _find_in_values(self, scope: _Scope) -> None:
         cursor, start = self.cursor, self.cursor.index
-        skip_values_list(cursor)
+        expressions.skip_values_list(cursor)
         end, cursor.index = cursor.index, start
         self.find_in_expression(end, scope.names)
 
@@ -241,12 +229,12 @@ class _ReadFinder:
         if cursor.next_is("("):
             self._find_in_table_function(first, last, scope, aliasable)
             return
-        travel = parse_time_travel(cursor)
+        travel = expressions.parse_time_travel(cursor)
         end = cursor.index
         if cursor.next_is("WITH", "("):
             cursor.index += 1
             cursor.skip_group()
-        skip_sample(cursor)
+        expressions.skip_sample(cursor)
         is_with_name = last - first == 1 and cursor.tokens[first].name.lower() in scope.names
         if not is_with_name:
             self.reads.append(Read(first, last, end, cursor.index, travel, _alias_follows(cursor), aliasable, scope.block))
@@ -266,7 +254,7 @@ class _ReadFinder:
         self, first: int, scope: _Scope, arguments: tuple[SqlText, ...] | None = None, files: FileSource | None = None
     ) -> None:
         end = self.cursor.index
-        skip_sample(self.cursor)
+        expressions.skip_sample(self.cursor)
         alias_follows = _alias_follows(self.cursor)
         self.reads.append(Read(first, first + 1, end, self.cursor.index, None, alias_follows, True, scope.block, arguments, files))
 
@@ -318,39 +306,40 @@ class _ReadFinder:
     def _holds_query(self, end: int) -> bool:
         """Return whether the bracket that the cursor is in, up to token `end`, is a query rather than an expression with a subquery."""
         cursor = self.cursor
-        if not begins_query(cursor):
+        if not expressions.begins_query(cursor):
             return False
         if not cursor.next_is("("):
             return True
         after = min(self.closing[cursor.index] + 1, end)
         key = cursor.tokens.keys[after]
-        return after in (end, self.size) or key in _ENDS_FROM or key in BEFORE_BY
+        return after in (end, self.size) or key in _ENDS_FROM or key in expressions.BEFORE_BY
 
 
 def _accept_describe_query(cursor: Cursor) -> bool:
     """Step over DESCRIBE [QUERY], and return whether a query follows."""
     cursor.index += 1
-    return (not cursor.next_is("TABLE") and begins_query(cursor)) or cursor.accept("QUERY")
+    return (not cursor.next_is("TABLE") and expressions.begins_query(cursor)) or cursor.accept("QUERY")
 
 
-def _opens_from(cursor: Cursor, key: str) -> bool:
-    """Return whether FROM begins a clause, rather than being part of DELETE FROM or IS [NOT] DISTINCT FROM."""
-    if key != "FROM" or cursor.key(-1) == "DELETE":
-        return False
-    return not (cursor.key(-1) == "DISTINCT" and cursor.key(-2) in ("IS", "NOT", "!"))
+def _begins_relation(cursor: Cursor, key: str, in_from: bool) -> bool:
+    """Return whether a relation follows FROM, JOIN or a comma, rather than FROM being part of DELETE FROM or IS [NOT] DISTINCT FROM."""
+    if key != "FROM":
+        return key == "JOIN" or (key == "," and in_from)
+    is_comparison = cursor.key(-1) == "DISTINCT" and cursor.key(-2) in ("IS", "NOT", "!")
+    return cursor.key(-1) != "DELETE" and not is_comparison
 
 
 def _ends_from(cursor: Cursor, key: str) -> bool:
     """Return whether a keyword ends a FROM clause, rather than being an alias."""
     if cursor.index and cursor.key(-1) == "AS":
         return False
-    if key in BEFORE_BY or key == "LATERAL":
+    if key in expressions.BEFORE_BY or key == "LATERAL":
         return cursor.key(1) in ("BY", "VIEW")
     return key in _ENDS_FROM
 
 
 def _alias_follows(cursor: Cursor) -> bool:
-    return cursor.next_is("AS") or (cursor.token().is_name and not ends_relation(cursor))
+    return cursor.next_is("AS") or (cursor.token().is_name and not expressions.ends_relation(cursor))
 
 
 def _parse_changes_arguments(cursor: Cursor) -> tuple[SqlText, ...]:
@@ -358,7 +347,7 @@ def _parse_changes_arguments(cursor: Cursor) -> tuple[SqlText, ...]:
     cursor.expect("(")
     arguments = []
     while not cursor.at_end and not cursor.next_is(")"):
-        arguments.append(parse_expression(cursor, "an argument of table_changes", at_comma))
+        arguments.append(expressions.parse_expression(cursor, "an argument of table_changes", expressions.at_comma))
         cursor.accept(",")
     cursor.expect(")")
     return tuple(arguments)
@@ -380,6 +369,6 @@ def _at_table_argument(cursor: Cursor) -> bool:
     if not cursor.next_is("TABLE", "("):
         return cursor.token(1).is_name
     cursor.index += 1
-    is_query = begins_query(cursor)
+    is_query = expressions.begins_query(cursor)
     cursor.index -= 1
     return cursor.token(2).is_name and not is_query

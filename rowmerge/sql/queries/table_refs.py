@@ -55,18 +55,11 @@ def names_of_with(text: str) -> frozenset[str]:
 
 
 def bind(text: str, resolve: Resolve, functions: ResolveFunction | None = None) -> str:
-    """Replace the tables and function calls of a statement.
+    """Replace the tables that a statement reads and its function calls. Raise Unparsable for an unclosed string, name or comment.
 
-    A replaced table without an alias gets the last part of its name as alias, and columns that are qualified by more of the name
-    (`analytics.orders.id`) keep the last part only. Names of WITH lists and the target of a write are not replaced.
-
-    Args:
-        text: the statement.
-        resolve: returns the quoted name that replaces a table with its time travel, or None to keep both as written.
-        functions: returns the function that a call means, or None to keep the call.
-
-    Raises:
-        Unparsable: a string, name or comment is not closed. Spark rejects any other text that it does not understand.
+    `resolve` returns the quoted name that replaces a table with its time travel, and `functions` the function that a call means. Both
+    return None to keep the text. A replaced table without an alias gets the last part of its name as alias, and columns that are
+    qualified by more of the name (`analytics.orders.id`) keep the last part only.
     """
     cursor = Cursor(tokenize(text))
     return _bind_reads(cursor, _find_reads(cursor, find_reads), resolve, functions)
@@ -124,8 +117,8 @@ def _cut_qualifiers(tokens: Tokens, reads: list[Read], renamed_reads: list[tuple
     for first, parts in _dotted_names(tokens):
         if first in table_indexes:
             continue
-        sizes = (_qualifier_size(parts, name) for read, name in qualified_reads if read.block[0] <= first < read.block[1])
-        size = next(filter(None, sizes), 0)
+        names_in_scope = [name for read, name in qualified_reads if read.block[0] <= first < read.block[1]]
+        size = next(filter(None, (_qualifier_size(parts, name) for name in names_in_scope)), 0)
         if size:
             yield Edit(tokens.starts[first], tokens.starts[first + 2 * (size - 1)], "")
 
@@ -145,10 +138,7 @@ def _dotted_names(tokens: Tokens) -> Iterator[tuple[int, list[str]]]:
 
 
 def _qualifier_size(column_parts: list[str], table: TableName) -> int:
-    """Return how many parts at the beginning of a column's name are the end of the table's name, or 0 if fewer than two are.
-
-    At least one part is left for the column.
-    """
+    """Return how many parts of a column's name, except its last, are the end of the table's name, or 0 if fewer than two are."""
     table_parts = [part.lower() for part in table.parts]
     for size in range(min(len(table_parts), len(column_parts) - 1), 1, -1):
         if column_parts[:size] == table_parts[-size:]:

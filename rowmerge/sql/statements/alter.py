@@ -4,17 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from rowmerge.commands.definitions import (
-    AddColumns,
-    AddConstraint,
-    CommentOn,
-    DefinitionCommand,
-    DropConstraint,
-    SetDefault,
-    SetNullable,
-    SetProperties,
-    UnsetProperties,
-)
+from rowmerge.commands import definitions
 from rowmerge.commands.maintenance import DropReference, SetReference
 from rowmerge.commands.names import CATALOGS, TableName
 from rowmerge.sql.lexing.cursor import Cursor
@@ -23,7 +13,7 @@ from rowmerge.sql.statements import alter_columns, columns, partitioning, snapsh
 
 _REWRITE = "Write the table anew with CREATE OR REPLACE TABLE … AS SELECT …"
 
-Alteration = DefinitionCommand | SetReference | DropReference
+Alteration = definitions.DefinitionCommand | SetReference | DropReference
 
 _UNSUPPORTED = {
     ("RENAME", "TO"): ("RENAME TO", "Copy it with CREATE TABLE … AS SELECT, then drop the old one"),
@@ -49,65 +39,72 @@ def parse_alter(cursor: Cursor) -> Alteration | None:
     raise _refusal(cursor, kind)
 
 
-def parse_comment_on(cursor: Cursor) -> CommentOn | None:
+def parse_comment_on(cursor: Cursor) -> definitions.CommentOn | None:
     """Parse `COMMENT ON TABLE name IS …` or `COMMENT ON COLUMN table.column IS …`. Return None for schemas."""
     cursor.expect("COMMENT", "ON")
-    kind = cursor.accept_any("TABLE", "COLUMN")
-    if not kind:
+    column: tuple[str, ...] | None = None
+    if cursor.accept("TABLE"):
+        table = cursor.table_name("the name of a table")
+    elif cursor.accept("COLUMN"):
+        table, column = _parse_column_of_table(cursor)
+    else:
         return None
-    path_token = cursor.token()
-    path = cursor.table_name(f"the name of a {kind.lower()}").parts
-    if kind == "COLUMN" and len(path) == 1:
-        raise cursor.error(f"COMMENT ON COLUMN needs the table too. Write table.{path[0]}", path_token)
-    table, column = _split_column_path(path) if kind == "COLUMN" else (path, None)
     cursor.expect("IS")
     comment = None if cursor.accept("NULL") else cursor.string("a comment or NULL")
     cursor.expect_end("the comment")
-    return CommentOn(TableName(table), comment, column)
+    return definitions.CommentOn(table, comment, column)
 
 
-def _split_column_path(path: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Split `[[catalog.]schema.]table.column[.field…]` into the table's name and the column's path."""
+def _parse_column_of_table(cursor: Cursor) -> tuple[TableName, tuple[str, ...]]:
+    """Parse `[[catalog.]schema.]table.column[.field…]`, and return the table's name and the column's path."""
+    path_token = cursor.token()
+    path = cursor.table_name("the name of a column").parts
+    if len(path) == 1:
+        raise cursor.error(f"COMMENT ON COLUMN needs the table too. Write table.{path[0]}", path_token)
     longest_table_name = 3 if path[0].lower() in CATALOGS else 2
     size = min(len(path) - 1, longest_table_name)
-    return path[:size], path[size:]
+    return TableName(path[:size]), path[size:]
 
 
-def _parse_set_properties(cursor: Cursor, name: TableName) -> SetProperties | None:
+def _parse_set_properties(cursor: Cursor, name: TableName) -> definitions.SetProperties | None:
     """Parse `SET TBLPROPERTIES ('key' = 'value', …)`, or return None."""
     if not cursor.accept("SET", "TBLPROPERTIES"):
         return None
     properties = columns.parse_properties(cursor)
     cursor.expect_end("the properties")
-    return SetProperties(name, properties)
+    return definitions.SetProperties(name, properties)
 
 
-def _parse_unset_properties(cursor: Cursor, name: TableName) -> UnsetProperties | None:
+def _parse_unset_properties(cursor: Cursor, name: TableName) -> definitions.UnsetProperties | None:
     """Parse `UNSET TBLPROPERTIES [IF EXISTS] ('key', …)`, or return None."""
     if not cursor.accept("UNSET", "TBLPROPERTIES"):
         return None
     if_exists = cursor.accept("IF", "EXISTS")
     keys = cursor.parenthesized(lambda: columns.parse_property_key(cursor))
     cursor.expect_end("the properties")
-    return UnsetProperties(name, keys, if_exists)
+    return definitions.UnsetProperties(name, keys, if_exists)
 
 
-def _parse_add_columns(cursor: Cursor, name: TableName) -> AddColumns | None:
+def _parse_add_columns(cursor: Cursor, name: TableName) -> definitions.AddColumns | None:
     """Parse `ADD COLUMN[S] (name type … [FIRST|AFTER column], …)`, or return None."""
     if not cursor.accept("ADD") or not cursor.accept_any("COLUMN", "COLUMNS"):
         return None
-    columns_with_places = cursor.list_with_or_without_parentheses(
-        lambda: (
-            columns.parse_column_definition(cursor, nested=True),
-            alter_columns.parse_column_place(cursor, "the column before the new one"),
-        )
-    )
+    positions: dict[str, str | None] = {}
+    new_columns = cursor.list_with_or_without_parentheses(lambda: _parse_new_column(cursor, positions))
     cursor.expect_end("the columns")
-    positions = {column.path: place.after for column, place in columns_with_places if place is not None}
-    return AddColumns(name, tuple(column for column, _ in columns_with_places), positions)
+    return definitions.AddColumns(name, new_columns, positions)
 
 
-def _parse_drop_constraint(cursor: Cursor, name: TableName) -> DropConstraint | None:
+def _parse_new_column(cursor: Cursor, positions: dict[str, str | None]) -> definitions.ColumnDefinition:
+    """Parse `name type … [FIRST|AFTER column]`, and add the place to `positions`."""
+    column = columns.parse_column_definition(cursor, nested=True)
+    place = alter_columns.parse_column_place(cursor, "the column before the new one")
+    if place is not None:
+        positions[column.path] = place.after
+    return column
+
+
+def _parse_drop_constraint(cursor: Cursor, name: TableName) -> definitions.DropConstraint | None:
     """Parse `DROP CONSTRAINT [IF EXISTS] name [RESTRICT|CASCADE]`, or return None."""
     if not cursor.accept("DROP", "CONSTRAINT"):
         return None
@@ -115,19 +112,19 @@ def _parse_drop_constraint(cursor: Cursor, name: TableName) -> DropConstraint | 
     constraint = cursor.identifier("a constraint's name")
     cursor.accept_any("RESTRICT", "CASCADE")
     cursor.expect_end("the constraint's name")
-    return DropConstraint(name, constraint, if_exists)
+    return definitions.DropConstraint(name, constraint, if_exists)
 
 
-def _parse_add_constraint(cursor: Cursor, name: TableName) -> AddConstraint | None:
+def _parse_add_constraint(cursor: Cursor, name: TableName) -> definitions.AddConstraint | None:
     """Parse `ADD [CONSTRAINT name] CHECK (…)`, or return None."""
     if not cursor.accept("ADD") or not (cursor.next_is("CONSTRAINT") or columns.begins_constraint(cursor)):
         return None
     check = columns.parse_constraint(cursor)
     cursor.expect_end("the constraint")
-    return AddConstraint(name, check)
+    return definitions.AddConstraint(name, check)
 
 
-def _parse_alter_column(cursor: Cursor, name: TableName) -> alter_columns.ColumnChange | SetDefault | SetNullable | None:
+def _parse_alter_column(cursor: Cursor, name: TableName) -> definitions.DefinitionCommand | None:
     """Parse `ALTER|CHANGE [COLUMN] column …`, or return None."""
     if not cursor.accept_any("ALTER", "CHANGE"):
         return None
@@ -136,19 +133,24 @@ def _parse_alter_column(cursor: Cursor, name: TableName) -> alter_columns.Column
     return alter_columns.parse_column_change(cursor, name, column) or _parse_default_or_nullability(cursor, name, column)
 
 
-def _parse_default_or_nullability(cursor: Cursor, name: TableName, column: tuple[str, ...]) -> SetDefault | SetNullable:
+def _parse_default_or_nullability(cursor: Cursor, name: TableName, column: tuple[str, ...]) -> definitions.DefinitionCommand:
     """Parse `SET DEFAULT value`, `DROP DEFAULT` or `SET|DROP NOT NULL`. Refuse every other change of a column."""
     verb = cursor.accept_any("SET", "DROP")
     if verb and cursor.accept("DEFAULT"):
-        if len(column) > 1:
-            raise cursor.unsupported(f"A field inside the column `{column[0]}` has no default of its own. Give the whole column one")
-        value = parse_last_expression(cursor, "a default value") if verb == "SET" else None
-        cursor.expect_end("DEFAULT")
-        return SetDefault(name, column[0], value)
+        return _parse_default(cursor, name, column, verb)
     if verb and cursor.accept("NOT", "NULL"):
         cursor.expect_end("NOT NULL")
-        return SetNullable(name, column, nullable=verb == "DROP")
+        return definitions.SetNullable(name, column, nullable=verb == "DROP")
     raise cursor.unsupported(f"Of a column only type, comment, place, default and NOT NULL can be altered. {_REWRITE}")
+
+
+def _parse_default(cursor: Cursor, name: TableName, column: tuple[str, ...], verb: str) -> definitions.SetDefault:
+    """Parse what follows `SET DEFAULT` or `DROP DEFAULT`."""
+    if len(column) > 1:
+        raise cursor.unsupported(f"A field inside the column `{column[0]}` has no default of its own. Give the whole column one")
+    value = parse_last_expression(cursor, "a default value") if verb == "SET" else None
+    cursor.expect_end("DEFAULT")
+    return definitions.SetDefault(name, column[0], value)
 
 
 def _refusal(cursor: Cursor, kind: str) -> Exception:

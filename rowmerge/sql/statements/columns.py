@@ -15,7 +15,8 @@ _CONSTRAINTS = frozenset({"CONSTRAINT", "PRIMARY", "FOREIGN", "UNIQUE", "CHECK",
 
 def parse_column_definition(cursor: Cursor, *, nested: bool = False) -> ColumnDefinition:
     """Parse `name type` and options in any order; only CHECK can occur twice. With `nested`, a path names a field inside a struct."""
-    *struct_path, name = cursor.path("a column's name") if nested else (cursor.identifier("a column's name"),)
+    path = cursor.path("a column's name") if nested else (cursor.identifier("a column's name"),)
+    *struct_path, name = path
     if cursor.next_is("."):
         raise cursor.unsupported(f"A field inside the column `{name}` cannot be defined on its own. Define the whole struct anew")
     column = ColumnDefinition(name, parse_data_type(cursor), within=tuple(struct_path))
@@ -51,10 +52,8 @@ def _key_refusal(cursor: Cursor) -> StatementError:
     if cursor.key() not in _CONSTRAINTS:
         return cursor.expected("CHECK")
     constraint = cursor.key() + (" KEY" if cursor.key() in ("PRIMARY", "FOREIGN") else "")
-    return cursor.unsupported(
-        f"{constraint} is not supported: nothing would enforce it. Leave it out; NOT NULL and CHECK are enforced, "
-        f"and a MERGE keeps its keys unique"
-    )
+    advice = "Leave it out; NOT NULL and CHECK are enforced, and a MERGE keeps its keys unique"
+    return cursor.unsupported(f"{constraint} is not supported: nothing would enforce it. {advice}")
 
 
 def _parse_column_option(cursor: Cursor, column: ColumnDefinition) -> tuple[str, ColumnDefinition] | None:
@@ -95,16 +94,17 @@ def _parse_generated(cursor: Cursor, column: ColumnDefinition) -> ColumnDefiniti
 
 def parse_properties(cursor: Cursor, entry_kind: str = "The property") -> dict[str, str]:
     """Parse `('key' = 'value', key.with.dots = true, 'key' 1)`. Return numbers and booleans as text, as Spark does."""
-    entries: dict[str, str] = {}
+    properties: dict[str, str] = {}
+    cursor.parenthesized(lambda: _parse_property(cursor, properties, entry_kind))
+    return properties
 
-    def read_entry() -> None:
-        key = _parse_new_key(cursor, entries, entry_kind)
-        if not cursor.accept_any("=", "==") and cursor.key() in (",", ")"):
-            raise cursor.error(f"{entry_kind} `{key}` has no value. Write {key} = '…'")
-        entries[key] = _parse_literal(cursor, f"a value for `{key}`")
 
-    cursor.parenthesized(read_entry)
-    return entries
+def _parse_property(cursor: Cursor, properties: dict[str, str], entry_kind: str) -> None:
+    """Parse `key [=] literal`, and add it to `properties`."""
+    key = _parse_new_key(cursor, properties, entry_kind)
+    if not cursor.accept_any("=", "==") and cursor.key() in (",", ")"):
+        raise cursor.error(f"{entry_kind} `{key}` has no value. Write {key} = '…'")
+    properties[key] = _parse_literal(cursor, f"a value for `{key}`")
 
 
 def parse_property_key(cursor: Cursor) -> str:
@@ -115,18 +115,19 @@ def parse_property_key(cursor: Cursor) -> str:
 
 def parse_options(cursor: Cursor) -> dict[str, str]:
     """Parse OPTIONS (…): like properties, but a value can be an expression, whose text is the value."""
-    entries: dict[str, str] = {}
+    options: dict[str, str] = {}
+    cursor.parenthesized(lambda: _parse_option(cursor, options))
+    return options
 
-    def read_entry() -> None:
-        key = _parse_new_key(cursor, entries, "The option")
-        cursor.accept_any("=", "==")
-        if cursor.key(1) in (",", ")"):
-            entries[key] = _parse_literal(cursor, "a value")
-        else:
-            entries[key] = str(parse_expression(cursor, f"a value for `{key}`", at_comma))
 
-    cursor.parenthesized(read_entry)
-    return entries
+def _parse_option(cursor: Cursor, options: dict[str, str]) -> None:
+    """Parse `key [=] literal` or `key [=] expression`, and add it to `options`."""
+    key = _parse_new_key(cursor, options, "The option")
+    cursor.accept_any("=", "==")
+    if cursor.key(1) in (",", ")"):
+        options[key] = _parse_literal(cursor, "a value")
+    else:
+        options[key] = str(parse_expression(cursor, f"a value for `{key}`", at_comma))
 
 
 def _parse_new_key(cursor: Cursor, entries: dict[str, str], entry_kind: str) -> str:

@@ -20,13 +20,7 @@ from rowmerge.commands.names import CATALOGS, SqlText, TableName
 from rowmerge.sql.lexing.cursor import Cursor
 from rowmerge.sql.lexing.expressions import TimeTravel, begins_query, parse_time_travel
 from rowmerge.sql.lexing.lexer import CLOSING
-from rowmerge.sql.statements.columns import (
-    begins_constraint,
-    parse_column_definition,
-    parse_constraint,
-    parse_options,
-    parse_properties,
-)
+from rowmerge.sql.statements.columns import begins_constraint, parse_column_definition, parse_constraint, parse_options, parse_properties
 from rowmerge.sql.statements.functions import parse_create_function, parse_drop_function
 from rowmerge.sql.statements.partitioning import parse_partition_field
 from rowmerge.table.metadata.partitioning import PartitionField
@@ -62,15 +56,20 @@ def parse_drop(cursor: Cursor) -> Drop | DropSchema | DropFunction | None:
         return parse_drop_function(cursor)
     if_exists = cursor.accept("IF", "EXISTS")
     if kind in SCHEMA_WORDS:
-        schema = parse_schema_name(cursor)
-        cascade = cursor.accept_any("RESTRICT", "CASCADE") == "CASCADE"
-        cursor.expect_end("the schema's name")
-        return DropSchema(schema, if_exists, cascade)
+        return _parse_drop_schema(cursor, if_exists)
     name = cursor.table_name(f"the name of a {kind.lower()}")
     if kind == "TABLE":
         cursor.accept("PURGE")
     cursor.expect_end("the name")
     return Drop(name, kind == "VIEW", if_exists)
+
+
+def _parse_drop_schema(cursor: Cursor, if_exists: bool) -> DropSchema:
+    """Parse `name [RESTRICT|CASCADE]`."""
+    schema = parse_schema_name(cursor)
+    cascade = cursor.accept_any("RESTRICT", "CASCADE") == "CASCADE"
+    cursor.expect_end("the schema's name")
+    return DropSchema(schema, if_exists, cascade)
 
 
 def parse_schema_name(cursor: Cursor) -> str:
@@ -225,12 +224,15 @@ def _parse_view(cursor: Cursor, or_replace: bool, temporary: bool) -> CreateView
     name = cursor.table_name("the name of a view")
     if temporary and _find_before_query(cursor, ("USING",)) is not None:
         return None
-    columns: tuple[tuple[str, str | None], ...] = ()
-    if cursor.next_is("("):
-        columns = cursor.parenthesized(lambda: (cursor.identifier("a column's name"), cursor.optional_string("COMMENT", "a comment")))
+    columns = cursor.parenthesized(lambda: _parse_view_column(cursor)) if cursor.next_is("(") else ()
     comment, properties = _parse_view_clauses(cursor)
     cursor.expect("AS")
     return CreateView(name, _parse_query(cursor), columns, comment, properties, or_replace, if_not_exists, temporary)
+
+
+def _parse_view_column(cursor: Cursor) -> tuple[str, str | None]:
+    """Parse `name [COMMENT 'comment']`."""
+    return cursor.identifier("a column's name"), cursor.optional_string("COMMENT", "a comment")
 
 
 def _parse_view_clauses(cursor: Cursor) -> tuple[str | None, dict[str, str]]:

@@ -22,16 +22,17 @@ def parse_describe(cursor: Cursor) -> Describe | DescribeFunction | None:
         raise cursor.expected("DESCRIBE")
     if cursor.next_is("FUNCTION") and cursor.token(1).is_name:
         return parse_describe_function(cursor)
-    if cursor.accept_before_name(*_NOT_TABLES) or (not cursor.next_is("TABLE") and begins_query(cursor)):
+    is_query = begins_query(cursor) and not cursor.next_is("TABLE")
+    if is_query or cursor.accept_before_name(*_NOT_TABLES):
         return None
     cursor.accept_before_name("TABLE")
     detail = _parse_detail(cursor)
     name = cursor.table_name()
+    if detail in (Detail.COLUMNS, Detail.EXTENDED) and not cursor.at_end:
+        return None  # the name of a column, or a partition
     limit = None
     if detail is Detail.HISTORY and cursor.accept("LIMIT"):
         limit = cursor.integer("a number of versions")
-    if detail in (Detail.COLUMNS, Detail.EXTENDED) and not cursor.at_end:
-        return None  # the name of a column, or a partition
     cursor.expect_end("the table")
     return Describe(name, detail, limit)
 
@@ -53,11 +54,7 @@ def parse_show(cursor: Cursor) -> ShowSchemas | ShowTables | ShowProperties | Sh
         case "TABLES" | "VIEWS":
             return ShowTables(_parse_optional_schema(cursor), _parse_last_pattern(cursor), subject == "VIEWS")
         case "TABLE" if cursor.accept("EXTENDED"):
-            schema = _parse_optional_schema(cursor)
-            cursor.expect("LIKE")
-            pattern = cursor.string("a pattern")
-            cursor.expect_end("the pattern")
-            return ShowTables(schema, pattern, extended=True)
+            return _parse_show_table_extended(cursor)
         case "TBLPROPERTIES":
             return _parse_show_properties(cursor)
         case "COLUMNS":
@@ -94,6 +91,15 @@ def _parse_last_pattern(cursor: Cursor) -> str | None:
     return pattern
 
 
+def _parse_show_table_extended(cursor: Cursor) -> ShowTables:
+    """Parse `[FROM|IN schema] LIKE 'pattern'`."""
+    schema = _parse_optional_schema(cursor)
+    cursor.expect("LIKE")
+    pattern = cursor.string("a pattern")
+    cursor.expect_end("the pattern")
+    return ShowTables(schema, pattern, extended=True)
+
+
 def _parse_show_properties(cursor: Cursor) -> ShowProperties:
     """Parse `table [('key')]`."""
     name = cursor.table_name()
@@ -110,11 +116,12 @@ def _parse_show_columns(cursor: Cursor) -> ShowColumns:
     if not cursor.accept_any("FROM", "IN"):
         raise cursor.expected("IN and the name of a table")
     name = cursor.table_name()
-    if cursor.accept_any("FROM", "IN"):
-        schema_token = cursor.token()
-        schema = parse_schema_name(cursor)
-        if len(name.parts) > 1 and name.parts[-2].lower() != schema.lower():
-            raise cursor.error(f"The schema stands twice: {name.parts[-2]} and {schema}. Keep one", schema_token)
-        name = TableName((schema, name.parts[-1]))
+    schema_token = cursor.token(1)
+    schema = _parse_optional_schema(cursor)
+    if schema is None:
+        cursor.expect_end("the table")
+        return ShowColumns(name)
+    if len(name.parts) > 1 and name.parts[-2].lower() != schema.lower():
+        raise cursor.error(f"The schema stands twice: {name.parts[-2]} and {schema}. Keep one", schema_token)
     cursor.expect_end("the table")
-    return ShowColumns(name)
+    return ShowColumns(TableName((schema, name.parts[-1])))

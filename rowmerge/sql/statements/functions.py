@@ -6,24 +6,16 @@ import itertools
 from dataclasses import replace
 from typing import cast
 
-from rowmerge.commands.functions import (
-    CreateFunction,
-    DescribeFunction,
-    DropFunction,
-    FunctionDefinition,
-    Language,
-    Parameter,
-    ShowFunctions,
-)
+from rowmerge.commands import functions
 from rowmerge.sql.lexing.cursor import Cursor
 from rowmerge.sql.lexing.expressions import at_end, parse_data_type, parse_expression
-from rowmerge.sql.lexing.lexer import Kind
+from rowmerge.sql.lexing.lexer import Kind, Token
 
 _VOLATILITY = {"IMMUTABLE": True, "DETERMINISTIC": True, "NOT DETERMINISTIC": False, "STABLE": None, "VOLATILE": False}
 _PYTHON_CLAUSES = ("RUNTIME_VERSION", "HANDLER", "PACKAGES")
 
 
-def parse_create_function(cursor: Cursor, or_replace: bool) -> CreateFunction | None:
+def parse_create_function(cursor: Cursor, or_replace: bool) -> functions.CreateFunction | None:
     """Parse `[AGGREGATE] FUNCTION name (…) RETURNS type …` after CREATE [OR REPLACE]. Return None for a Java class, which is Spark's."""
     aggregate = cursor.accept("AGGREGATE")
     cursor.expect("FUNCTION")
@@ -37,30 +29,37 @@ def parse_create_function(cursor: Cursor, or_replace: bool) -> CreateFunction | 
     definition = _parse_definition(cursor, aggregate)
     cursor.expect_end("the function's body")
     _refuse_inconsistent(cursor, definition)
-    return CreateFunction(name, definition, or_replace, if_not_exists)
+    return functions.CreateFunction(name, definition, or_replace, if_not_exists)
 
 
-def _parse_definition(cursor: Cursor, aggregate: bool) -> FunctionDefinition:
+def _parse_definition(cursor: Cursor, aggregate: bool) -> functions.FunctionDefinition:
     """Parse `(parameters) RETURNS type` and the clauses after it."""
     parameters = _parse_parameters(cursor)
     cursor.expect("RETURNS")
     if cursor.next_is("TABLE"):
         raise cursor.unsupported("A function that returns a TABLE is not supported. Make a view, or write the query where it is read")
-    definition = FunctionDefinition(parameters, parse_data_type(cursor).text, body="", aggregate=aggregate)
+    definition = functions.FunctionDefinition(parameters, parse_data_type(cursor).text, body="", aggregate=aggregate)
     body: str | None = None
     while clause := _accept_clause(cursor):
-        if clause not in ("RETURN", "AS"):
-            definition = _parse_clause(cursor, clause, definition)
-        elif body is not None:
-            raise cursor.error("The function has two bodies. Keep one", cursor.token(-1))
+        if clause in ("RETURN", "AS"):
+            body = _parse_body(cursor, clause, body)
         else:
-            body = parse_expression(cursor, "an expression", at_end).text if clause == "RETURN" else cursor.string("the body")
+            definition = _parse_clause(cursor, clause, definition)
     if body is None:
         raise cursor.expected("RETURN and an expression, or AS and the body as a string")
     return replace(definition, body=body)
 
 
-def parse_drop_function(cursor: Cursor) -> DropFunction | None:
+def _parse_body(cursor: Cursor, clause: str, previous_body: str | None) -> str:
+    """Parse the body after RETURN or AS. Raise Unparsable if the function has a body already."""
+    if previous_body is not None:
+        raise cursor.error("The function has two bodies. Keep one", cursor.token(-1))
+    if clause == "RETURN":
+        return parse_expression(cursor, "an expression", at_end).text
+    return cursor.string("the body")
+
+
+def parse_drop_function(cursor: Cursor) -> functions.DropFunction | None:
     """Parse `[AGGREGATE] FUNCTION [IF EXISTS] name` after DROP, or return None."""
     if not (cursor.accept("FUNCTION") or cursor.accept("AGGREGATE", "FUNCTION")):
         return None
@@ -69,10 +68,10 @@ def parse_drop_function(cursor: Cursor) -> DropFunction | None:
     if cursor.next_is("("):
         raise cursor.unsupported("A schema has one function of a name. Leave the list of types out")
     cursor.expect_end("the name")
-    return DropFunction(name, if_exists)
+    return functions.DropFunction(name, if_exists)
 
 
-def parse_describe_function(cursor: Cursor) -> DescribeFunction | None:
+def parse_describe_function(cursor: Cursor) -> functions.DescribeFunction | None:
     """Parse `FUNCTION [EXTENDED] name` after DESCRIBE. Return None for an operator such as `+`, which Spark describes."""
     cursor.expect("FUNCTION")
     cursor.accept_before_name("EXTENDED")
@@ -80,10 +79,10 @@ def parse_describe_function(cursor: Cursor) -> DescribeFunction | None:
         return None
     name = cursor.table_name("the name of a function")
     cursor.expect_end("the name")
-    return DescribeFunction(name, cursor.text_from(0))
+    return functions.DescribeFunction(name, cursor.text_from(0))
 
 
-def parse_show_functions(cursor: Cursor) -> ShowFunctions | None:
+def parse_show_functions(cursor: Cursor) -> functions.ShowFunctions | None:
     """Parse `[USER] FUNCTIONS [IN schema] [[LIKE] 'pattern']` after SHOW. Return None without USER and schema: Spark lists its own."""
     user = cursor.accept("USER")
     if not cursor.accept("FUNCTIONS"):
@@ -93,7 +92,7 @@ def parse_show_functions(cursor: Cursor) -> ShowFunctions | None:
         return None
     pattern = parse_like(cursor)
     cursor.expect_end("SHOW FUNCTIONS")
-    return ShowFunctions(schema, pattern)
+    return functions.ShowFunctions(schema, pattern)
 
 
 def parse_like(cursor: Cursor) -> str | None:
@@ -103,12 +102,18 @@ def parse_like(cursor: Cursor) -> str | None:
     return None
 
 
-def _parse_parameters(cursor: Cursor) -> tuple[Parameter, ...]:
-    """Parse `(name type …, …)` or `()`: the names are unique, and parameters with a default come last."""
+def _parse_parameters(cursor: Cursor) -> tuple[functions.Parameter, ...]:
+    """Parse `(name type …, …)` or `()`."""
     if cursor.accept("(", ")"):
         return ()
     list_token = cursor.token()
     parameters = cursor.parenthesized(lambda: _parse_parameter(cursor))
+    _check_parameters(cursor, parameters, list_token)
+    return parameters
+
+
+def _check_parameters(cursor: Cursor, parameters: tuple[functions.Parameter, ...], list_token: Token) -> None:
+    """Raise Unparsable unless the names are unique and the parameters with a default come last."""
     names = [parameter.name.lower() for parameter in parameters]
     for name in names:
         if names.count(name) > 1:
@@ -116,16 +121,15 @@ def _parse_parameters(cursor: Cursor) -> tuple[Parameter, ...]:
     for left, right in itertools.pairwise(parameters):
         if left.default is not None and right.default is None:
             raise cursor.error(f"{right.name} has no default, and stands after {left.name}, which has one. Put it before", list_token)
-    return parameters
 
 
-def _parse_parameter(cursor: Cursor) -> Parameter:
+def _parse_parameter(cursor: Cursor) -> functions.Parameter:
     name = cursor.identifier("the name of a parameter")
     type_ = parse_data_type(cursor).text
     default = None
     if cursor.accept("DEFAULT"):
         default = parse_expression(cursor, "a default", lambda c: c.key() in (",", "COMMENT")).text
-    return Parameter(name, type_, default, cursor.optional_string("COMMENT", "a comment"))
+    return functions.Parameter(name, type_, default, cursor.optional_string("COMMENT", "a comment"))
 
 
 def _accept_clause(cursor: Cursor) -> str:
@@ -136,7 +140,7 @@ def _accept_clause(cursor: Cursor) -> str:
     return cursor.accept_any(*_VOLATILITY, *_PYTHON_CLAUSES, "LANGUAGE", "COMMENT", "RETURN", "AS")
 
 
-def _parse_clause(cursor: Cursor, clause: str, definition: FunctionDefinition) -> FunctionDefinition:
+def _parse_clause(cursor: Cursor, clause: str, definition: functions.FunctionDefinition) -> functions.FunctionDefinition:
     """Parse what follows the words that begin a clause, and return `definition` with the clause. Those of Python are Snowflake's."""
     if clause in _PYTHON_CLAUSES:
         cursor.accept("=")
@@ -158,15 +162,15 @@ def _parse_clause(cursor: Cursor, clause: str, definition: FunctionDefinition) -
             return replace(definition, deterministic=_VOLATILITY[clause])
 
 
-def _parse_language(cursor: Cursor) -> Language:
+def _parse_language(cursor: Cursor) -> functions.Language:
     language = cursor.identifier("a language").lower()
     if language not in ("sql", "python"):
         reason = f"Functions in the language {language} are not supported. Write it in SQL or PYTHON"
         raise cursor.unsupported(reason, cursor.token(-2))
-    return cast(Language, language)
+    return cast(functions.Language, language)
 
 
-def _refuse_inconsistent(cursor: Cursor, definition: FunctionDefinition) -> None:
+def _refuse_inconsistent(cursor: Cursor, definition: functions.FunctionDefinition) -> None:
     """Raise UnsupportedStatement for clauses of another language, and for an aggregate without parameters."""
     if definition.language == "python" and definition.handler is None:
         raise cursor.unsupported("A function in Python needs a HANDLER: the name of the Python function, or of an aggregate's class")

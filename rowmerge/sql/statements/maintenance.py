@@ -93,9 +93,11 @@ def _parse_hours(cursor: Cursor) -> float:
     if cursor.next_is("-"):
         raise cursor.error("A retention is not negative. Write 0 HOURS or more")
     token = cursor.token()
+    if token.kind is not Kind.NUMBER:
+        raise cursor.expected("a number of hours")
     try:
-        hours = float(token.text if token.kind is Kind.NUMBER else "")
-    except ValueError:
+        hours = float(token.text)
+    except ValueError:  # a number with the suffix of a type, such as 7L
         raise cursor.expected("a number of hours") from None
     cursor.index += 1
     cursor.expect("HOURS")

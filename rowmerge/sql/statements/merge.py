@@ -26,13 +26,8 @@ def parse_merge(cursor: Cursor, with_clause: SqlText | None = None) -> Merge:
     source_columns = cursor.identifiers("a column's name") if source_alias is not None and cursor.next_is("(") else ()
     cursor.expect("ON")
     on = parse_expression(cursor, "a condition after ON", _at_when)
-    qualifier = qualifier_of(target, target_alias)
-    clauses: list[When] = []
-    while not cursor.at_end:
-        clauses.append(_parse_when(cursor, clauses, qualifier))
-    if not clauses:
-        raise cursor.error("A MERGE needs at least one WHEN clause. Add WHEN MATCHED THEN … or WHEN NOT MATCHED THEN …")
-    return Merge(target, target_alias, source, source_alias, source_columns, on, tuple(clauses), schema_evolution, with_clause)
+    clauses = _parse_when_clauses(cursor, qualifier_of(target, target_alias))
+    return Merge(target, target_alias, source, source_alias, source_columns, on, clauses, schema_evolution, with_clause)
 
 
 def qualifier_of(target: TableName, target_alias: str | None) -> tuple[str, ...]:
@@ -66,13 +61,24 @@ def _at_when(cursor: Cursor) -> bool:
     return cursor.next_is_keyword({"WHEN"})
 
 
+def _parse_when_clauses(cursor: Cursor, qualifier: tuple[str, ...]) -> tuple[When, ...]:
+    """Parse the WHEN clauses up to the end of the statement, at least one."""
+    clauses: list[When] = []
+    while not cursor.at_end:
+        clauses.append(_parse_when(cursor, clauses, qualifier))
+    if not clauses:
+        raise cursor.error("A MERGE needs at least one WHEN clause. Add WHEN MATCHED THEN … or WHEN NOT MATCHED THEN …")
+    return tuple(clauses)
+
+
 def _parse_when(cursor: Cursor, previous_clauses: list[When], qualifier: tuple[str, ...]) -> When:
     """Parse one `WHEN … [AND condition] THEN action`. Only the last clause of a kind can go without a condition."""
     when_token = cursor.token()
     if not cursor.accept("WHEN"):
         raise cursor.expected("WHEN or the end of the statement")
     match = _parse_match(cursor)
-    if any(clause.match is match and clause.condition is None for clause in previous_clauses):
+    unconditional_matches = [clause.match for clause in previous_clauses if clause.condition is None]
+    if match in unconditional_matches:
         raise cursor.error(f"Only the last {match.value} clause can go without a condition. Add AND … to the ones before it", when_token)
     condition = None
     if cursor.accept("AND"):
@@ -100,16 +106,13 @@ def _parse_action(cursor: Cursor, match: Match, qualifier: tuple[str, ...]) -> A
     """Parse the action of a WHEN clause: INSERT for source rows without a target row, else UPDATE or DELETE."""
     verb_token = cursor.token()
     verb = cursor.accept_any("UPDATE", "DELETE", "INSERT")
-    if match is Match.NOT_MATCHED:
-        if verb in ("UPDATE", "DELETE"):
-            raise cursor.error(_ONLY_INSERT, verb_token)
-        if not verb:
-            raise cursor.expected("INSERT")
-        return _parse_insert(cursor, qualifier)
-    if verb == "INSERT":
-        raise cursor.error(_NO_INSERT, verb_token)
+    allowed_verbs = ("INSERT",) if match is Match.NOT_MATCHED else ("UPDATE", "DELETE")
     if not verb:
-        raise cursor.expected("UPDATE or DELETE")
+        raise cursor.expected(" or ".join(allowed_verbs))
+    if verb not in allowed_verbs:
+        raise cursor.error(_NO_INSERT if verb == "INSERT" else _ONLY_INSERT, verb_token)
+    if verb == "INSERT":
+        return _parse_insert(cursor, qualifier)
     return DeleteAction() if verb == "DELETE" else _parse_update(cursor, match, qualifier)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
 
 from rowmerge.commands.definitions import ChangePartitioning, SetWriteOrder
 from rowmerge.commands.names import TableName
@@ -41,11 +41,8 @@ def _parse_transform_name(cursor: Cursor) -> str:
     token = cursor.token()
     transform = _TRANSFORMS.get(cursor.identifier("a partition transform").lower())
     if transform is None:
-        raise cursor.unsupported(
-            f"{token.text} is no partition transform. "
-            f"There are bucket(n, column), truncate(width, column), years, months, days and hours(column)",
-            token,
-        )
+        advice = "There are bucket(n, column), truncate(width, column), years, months, days and hours(column)"
+        raise cursor.unsupported(f"{token.text} is no partition transform. {advice}", token)
     return transform
 
 
@@ -91,13 +88,19 @@ def _parse_named_partition_field(cursor: Cursor) -> PartitionField:
 def parse_write_order(cursor: Cursor, name: TableName) -> SetWriteOrder | None:
     """Parse `WRITE [DISTRIBUTED BY PARTITION] [[LOCALLY] ORDERED BY f [ASC|DESC] [NULLS FIRST|LAST], …]` or `WRITE UNORDERED`.
 
-    Without DISTRIBUTED BY, ORDERED BY sorts over all files. LOCALLY sorts inside each file, and leaves the distribution as it is.
-    Return None for everything else.
+    Return None for everything else. ORDERED BY alone sorts over all files. LOCALLY sorts inside each file.
     """
     if not cursor.accept("WRITE"):
         return None
+    write_order = _parse_write_clauses(cursor, name)
+    cursor.expect_end("the write order")
+    return write_order
+
+
+def _parse_write_clauses(cursor: Cursor, name: TableName) -> SetWriteOrder:
+    """Parse DISTRIBUTED BY PARTITION and an order in any sequence, at least one of them. DISTRIBUTED BY wins over the order."""
     distribution: Distribution | None = None
-    order: _Order | None = None
+    order: SetWriteOrder | None = None
     while clause := cursor.accept_any("DISTRIBUTED", "LOCALLY", "ORDERED", "UNORDERED"):
         if clause == "DISTRIBUTED":
             _refuse_second(cursor, distribution, "distribution")
@@ -105,12 +108,11 @@ def parse_write_order(cursor: Cursor, name: TableName) -> SetWriteOrder | None:
             distribution = Distribution.HASH
         else:
             _refuse_second(cursor, order, "order")
-            order = _parse_order(cursor, clause)
+            order = _parse_order(cursor, clause, name)
     if distribution is None and order is None:
         raise cursor.expected("ORDERED BY, LOCALLY ORDERED BY, DISTRIBUTED BY PARTITION or UNORDERED")
-    cursor.expect_end("the write order")
-    order = order or _Order()
-    return SetWriteOrder(name, order.fields, distribution or order.distribution)
+    order = order or SetWriteOrder(name)
+    return replace(order, distribution=distribution or order.distribution)
 
 
 def _refuse_second(cursor: Cursor, previous: object, kind: str) -> None:
@@ -119,23 +121,15 @@ def _refuse_second(cursor: Cursor, previous: object, kind: str) -> None:
         raise cursor.error(f"WRITE has its {kind} twice. Keep one", cursor.token(-1))
 
 
-@dataclass(frozen=True)
-class _Order:
-    """The order of a WRITE clause, and the distribution that it implies without DISTRIBUTED BY."""
-
-    fields: tuple[SortField, ...] = ()
-    distribution: Distribution | None = None
-
-
-def _parse_order(cursor: Cursor, clause: str) -> _Order:
-    """Parse what follows UNORDERED, ORDERED or LOCALLY."""
+def _parse_order(cursor: Cursor, clause: str, name: TableName) -> SetWriteOrder:
+    """Parse what follows UNORDERED, ORDERED or LOCALLY. Return the order with the distribution that it implies."""
     if clause == "UNORDERED":
-        return _Order((), Distribution.NONE)
+        return SetWriteOrder(name, (), Distribution.NONE)
     if clause == "LOCALLY":
         cursor.expect("ORDERED")
     cursor.expect("BY")
     fields = cursor.list_with_or_without_parentheses(lambda: _parse_sort_field(cursor))
-    return _Order(fields, None if clause == "LOCALLY" else Distribution.RANGE)
+    return SetWriteOrder(name, fields, None if clause == "LOCALLY" else Distribution.RANGE)
 
 
 def _parse_sort_field(cursor: Cursor) -> SortField:
@@ -144,10 +138,9 @@ def _parse_sort_field(cursor: Cursor) -> SortField:
         raise cursor.unsupported("An order by zorder(…) is not supported. Order by the columns, the one that is looked up most first")
     field = parse_partition_field(cursor)
     ascending = cursor.accept_any("ASC", "DESC") != "DESC"
-    nulls_first = ascending
-    if cursor.accept("NULLS"):
-        null_position = cursor.accept_any("FIRST", "LAST")
-        if not null_position:
-            raise cursor.expected("FIRST or LAST")
-        nulls_first = null_position == "FIRST"
-    return SortField(field.column, field.transform, ascending, nulls_first)
+    if not cursor.accept("NULLS"):
+        return SortField(field.column, field.transform, ascending, nulls_first=ascending)
+    null_position = cursor.accept_any("FIRST", "LAST")
+    if not null_position:
+        raise cursor.expected("FIRST or LAST")
+    return SortField(field.column, field.transform, ascending, nulls_first=null_position == "FIRST")

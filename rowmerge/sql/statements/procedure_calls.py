@@ -42,11 +42,11 @@ def _parse_arguments(cursor: Cursor, name: str, procedure: Procedure) -> dict[st
     cursor.expect("(")
     while not cursor.next_is(")"):
         token = cursor.token()
-        by_name = by_name or (token.is_name and cursor.key(1) == "=>")
+        by_name = by_name or _begins_named_argument(cursor)  # no argument by position follows one by name
         if by_name:
             parameter = _parse_parameter_name(cursor, name, procedure)
         else:
-            parameter = _next_parameter(cursor, name, procedure, len(arguments))
+            parameter = _parameter_at(cursor, name, procedure, len(arguments))
         if parameter in arguments:
             raise cursor.error(f"The argument {parameter} is given twice. Give it once", token)
         arguments[parameter] = parse_expression(cursor, f"{procedure.parameters[parameter].value} for {parameter}", at_comma)
@@ -56,10 +56,14 @@ def _parse_arguments(cursor: Cursor, name: str, procedure: Procedure) -> dict[st
     return {parameter: text for parameter, text in arguments.items() if text.text.upper() != "NULL"}
 
 
+def _begins_named_argument(cursor: Cursor) -> bool:
+    return cursor.token().is_name and cursor.key(1) == "=>"
+
+
 def _parse_parameter_name(cursor: Cursor, name: str, procedure: Procedure) -> str:
     """Parse `parameter =>`, and return the parameter."""
     parameters, token = tuple(procedure.parameters), cursor.token()
-    if not (token.is_name and cursor.key(1) == "=>"):
+    if not _begins_named_argument(cursor):
         raise cursor.error(f"An argument without a name stands after one with a name. Name it too: one of {', '.join(parameters)}")
     cursor.index += 2
     if token.name.lower() not in parameters:
@@ -67,7 +71,7 @@ def _parse_parameter_name(cursor: Cursor, name: str, procedure: Procedure) -> st
     return token.name.lower()
 
 
-def _next_parameter(cursor: Cursor, name: str, procedure: Procedure, position: int) -> str:
+def _parameter_at(cursor: Cursor, name: str, procedure: Procedure, position: int) -> str:
     """Return the parameter of an argument by position."""
     parameters = tuple(procedure.parameters)
     if position == len(parameters):

@@ -4,20 +4,12 @@ from __future__ import annotations
 
 import itertools
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from rowmerge.commands.names import SqlText
 from rowmerge.commands.rows import Delete, Insert, Merge, OverwriteMode, Truncate, Update
+from rowmerge.sql.lexing import expressions
 from rowmerge.sql.lexing.cursor import Cursor
-from rowmerge.sql.lexing.expressions import (
-    accept_with_list,
-    at_comma,
-    begins_query,
-    begins_separate_query,
-    parse_alias,
-    parse_expression,
-    parse_last_expression,
-)
 from rowmerge.sql.lexing.lexer import Kind
 from rowmerge.sql.statements.columns import parse_properties
 from rowmerge.sql.statements.merge import parse_assignments, parse_merge, qualifier_of
@@ -31,7 +23,7 @@ _Partition = tuple[tuple[str, SqlText | None], ...]
 
 def parse_with_statement(cursor: Cursor) -> Merge | Update | Delete | Insert | None:
     """Parse a WITH list and the row-level statement after it. Return None where WITH begins a query."""
-    if not accept_with_list(cursor):
+    if not expressions.accept_with_list(cursor):
         return None
     with_clause = cursor.text_from(0)
     match cursor.key():
@@ -52,7 +44,7 @@ def parse_update(cursor: Cursor, with_clause: SqlText | None = None) -> Update:
     """Parse `UPDATE table [[AS] alias] SET column = value, … [WHERE condition]`."""
     cursor.expect("UPDATE")
     target = cursor.table_name()
-    alias = parse_alias(cursor)
+    alias = expressions.parse_alias(cursor)
     cursor.expect("SET")
     assignments = parse_assignments(cursor, qualifier_of(target, alias), _assignment_ends)
     if cursor.next_is("FROM"):
@@ -64,7 +56,7 @@ def parse_delete(cursor: Cursor, with_clause: SqlText | None = None) -> Delete:
     """Parse `DELETE FROM table [[AS] alias] [WHERE condition]`."""
     cursor.expect("DELETE", "FROM")
     target = cursor.table_name()
-    alias = parse_alias(cursor)
+    alias = expressions.parse_alias(cursor)
     if cursor.next_is("USING"):
         raise cursor.unsupported(_NO_JOIN.format(verb="DELETE"))
     return Delete(target, alias, _parse_optional_where(cursor, "the table"), with_clause)
@@ -94,38 +86,35 @@ def parse_insert(cursor: Cursor) -> Insert | None:
     if mode == "OVERWRITE" and _at_directory(cursor):
         return None
     cursor.accept_before_name("TABLE")
-    return replace(_parse_insert_target(cursor, mode, insert_index), schema_evolution=schema_evolution)
+    insert = replace(_parse_target_clauses(cursor, mode), schema_evolution=schema_evolution)
+    return _parse_insert_query(cursor, insert, insert_index)
 
 
-def _parse_insert_target(cursor: Cursor, mode: str, insert_index: int) -> Insert:
-    """Parse the target, its clauses and the query of an INSERT `mode` (INTO or OVERWRITE). INSERT is the token `insert_index`."""
+def _parse_target_clauses(cursor: Cursor, mode: str) -> Insert:
+    """Parse the target of an INSERT and the clauses before the query. `mode` is INTO or OVERWRITE. The returned query is empty."""
     target = cursor.table_name()
     overwrite_mode = _parse_overwrite_mode(cursor, mode)
     alias = _parse_target_alias(cursor)
     partition = _parse_optional_partition(cursor)
     if_not_exists = _accept_if_not_exists(cursor, mode, partition)
     columns, by_name = _parse_columns(cursor)
-    replaced_rows = _parse_replaced_rows(cursor, mode, partition)
-    if alias is not None and replaced_rows.on is None:
+    insert = Insert(target, columns, by_name, SqlText(""), overwrite=mode == "OVERWRITE", partition=partition, alias=alias)
+    insert = _parse_replaced_rows(cursor, replace(insert, if_not_exists=if_not_exists, overwrite_mode=overwrite_mode))
+    if alias is not None and insert.replace_on is None:
         raise cursor.error(f"The alias `{alias}` is for REPLACE ON. Leave it out, or write REPLACE ON and a condition")
-    if not begins_query(cursor):
+    return insert
+
+
+def _parse_insert_query(cursor: Cursor, insert: Insert, insert_index: int) -> Insert:
+    """Parse the query and its alias after REPLACE ON, and return `insert` with them. INSERT is the token `insert_index`."""
+    if not expressions.begins_query(cursor):
         raise cursor.expected("a query (SELECT, VALUES, TABLE, WITH, FROM or a query in parentheses)")
-    query_alias = _cut_query_alias(cursor) if replaced_rows.on is not None else None
-    return Insert(
-        target,
-        columns,
-        by_name,
-        query=_parse_query_after_with_list(cursor, insert_index),
-        overwrite=mode == "OVERWRITE",
-        partition=partition,
-        replace_where=replaced_rows.where,
-        replace_using=replaced_rows.using,
-        replace_on=replaced_rows.on,
-        alias=alias,
-        query_alias=query_alias,
-        if_not_exists=if_not_exists,
-        overwrite_mode=overwrite_mode,
-    )
+    query_alias = _cut_query_alias(cursor) if insert.replace_on is not None else None
+    query_index = cursor.index
+    query = cursor.take_rest()
+    if insert_index > 0:
+        query = _prepend_with_list(cursor, query, insert_index, query_index)
+    return replace(insert, query=query, query_alias=query_alias)
 
 
 def refuse_from_insert(cursor: Cursor) -> None:
@@ -138,7 +127,8 @@ def refuse_from_insert(cursor: Cursor) -> None:
 
 def _assignment_ends(cursor: Cursor) -> bool:
     """Return whether the value of an assignment ends here. FROM after DISTINCT is part of IS DISTINCT FROM."""
-    return at_comma(cursor) or cursor.next_is_keyword({"WHERE"}) or (cursor.next_is_keyword({"FROM"}) and cursor.key(-1) != "DISTINCT")
+    at_from = cursor.next_is_keyword({"FROM"}) and cursor.key(-1) != "DISTINCT"
+    return at_from or expressions.at_comma(cursor) or cursor.next_is_keyword({"WHERE"})
 
 
 def _parse_optional_where(cursor: Cursor, preceding: str) -> SqlText | None:
@@ -147,7 +137,7 @@ def _parse_optional_where(cursor: Cursor, preceding: str) -> SqlText | None:
         return None
     if not cursor.accept("WHERE"):
         raise cursor.expected(f"WHERE or the end of the statement after {preceding}")
-    return parse_last_expression(cursor, "a condition after WHERE")
+    return expressions.parse_last_expression(cursor, "a condition after WHERE")
 
 
 def _at_directory(cursor: Cursor) -> bool:
@@ -159,15 +149,17 @@ def _at_directory(cursor: Cursor) -> bool:
 
 def _parse_optional_partition(cursor: Cursor) -> _Partition:
     """Parse `[PARTITION (column [= value], …)]`."""
-
-    def read_entry() -> tuple[str, SqlText | None]:
-        column = cursor.identifier("a partition column")
-        return column, parse_expression(cursor, f"a value for `{column}`", at_comma) if cursor.accept_any("=", "==") else None
-
     if not cursor.next_is("PARTITION", "("):
         return ()
     cursor.index += 1
-    return cursor.parenthesized(read_entry)
+    return cursor.parenthesized(lambda: _parse_partition_value(cursor))
+
+
+def _parse_partition_value(cursor: Cursor) -> tuple[str, SqlText | None]:
+    column = cursor.identifier("a partition column")
+    if not cursor.accept_any("=", "=="):
+        return column, None
+    return column, expressions.parse_expression(cursor, f"a value for `{column}`", expressions.at_comma)
 
 
 def _parse_overwrite_mode(cursor: Cursor, mode: str) -> OverwriteMode | None:
@@ -178,14 +170,14 @@ def _parse_overwrite_mode(cursor: Cursor, mode: str) -> OverwriteMode | None:
     cursor.index += 1
     options = parse_properties(cursor, "The option")
     unsupported_options = [option for option in options if option.lower() not in _OVERWRITE_MODE_OPTIONS]
-    if mode == "INTO":
-        unsupported_options = unsupported_options or list(options)
+    if mode == "INTO" and not unsupported_options:
+        unsupported_options = list(options)
     if unsupported_options:
         raise cursor.unsupported(f"The option `{unsupported_options[0]}` of INSERT {mode} is not supported. Leave it out", with_token)
-    values = {value.lower() for value in options.values()}
-    if values not in ({"dynamic"}, {"static"}):
+    overwrite_modes = {value.lower() for value in options.values()}
+    if overwrite_modes not in ({"dynamic"}, {"static"}):
         raise cursor.error(f"`{next(iter(options))}` is dynamic or static. Set it to one of them", with_token)
-    return OverwriteMode(values.pop())
+    return OverwriteMode(overwrite_modes.pop())
 
 
 def _parse_columns(cursor: Cursor) -> tuple[tuple[str, ...] | None, bool]:
@@ -194,34 +186,25 @@ def _parse_columns(cursor: Cursor) -> tuple[tuple[str, ...] | None, bool]:
         raise cursor.unsupported("INSERT … DEFAULT VALUES is not supported. Write VALUES (DEFAULT, …)")
     if cursor.accept("BY", "NAME"):
         return None, True
-    columns = cursor.identifiers("a column's name") if cursor.next_is("(") and not begins_query(cursor) else None
+    columns = cursor.identifiers("a column's name") if cursor.next_is("(") and not expressions.begins_query(cursor) else None
     return columns, cursor.accept("BY", "NAME")
 
 
-@dataclass(frozen=True)
-class _ReplacedRows:
-    """The rows that REPLACE WHERE, REPLACE USING or REPLACE ON deletes, as `Insert` describes them."""
-
-    where: SqlText | None = None
-    using: tuple[str, ...] = ()
-    on: SqlText | None = None
-
-
-def _parse_replaced_rows(cursor: Cursor, mode: str, partition: _Partition) -> _ReplacedRows:
-    """Parse `[REPLACE WHERE condition | REPLACE USING (columns) | REPLACE ON condition]`."""
+def _parse_replaced_rows(cursor: Cursor, insert: Insert) -> Insert:
+    """Parse `[REPLACE WHERE condition | REPLACE USING (columns) | REPLACE ON condition]`, and return `insert` with it."""
     if not cursor.accept("REPLACE"):
-        return _ReplacedRows()
+        return insert
     kind = cursor.accept_any("WHERE", "USING", "ON")
     if not kind:
         raise cursor.expected("WHERE, USING or ON")
-    if mode == "OVERWRITE":
+    if insert.overwrite:
         raise cursor.error(f"REPLACE {kind} goes with INSERT INTO. Write INSERT INTO instead of INSERT OVERWRITE")
-    if partition:
+    if insert.partition:
         raise cursor.error(f"REPLACE {kind} and PARTITION do not go together. Select the partition's values, without PARTITION")
     if kind == "USING":
-        return _ReplacedRows(using=cursor.identifiers("a column's name"))
-    condition = parse_expression(cursor, f"a condition after REPLACE {kind}", begins_separate_query)
-    return _ReplacedRows(where=condition) if kind == "WHERE" else _ReplacedRows(on=condition)
+        return replace(insert, replace_using=cursor.identifiers("a column's name"))
+    condition = expressions.parse_expression(cursor, f"a condition after REPLACE {kind}", expressions.begins_separate_query)
+    return replace(insert, replace_where=condition) if kind == "WHERE" else replace(insert, replace_on=condition)
 
 
 def _parse_target_alias(cursor: Cursor) -> str | None:
@@ -240,8 +223,9 @@ def _cut_query_alias(cursor: Cursor) -> str | None:
     start = cursor.index
     cursor.skip_group()
     query_end = cursor.index
+    is_last_name = cursor.token().is_name and cursor.token(1).kind is Kind.END
     alias = None
-    if cursor.accept("AS") or (cursor.token().is_name and cursor.token(1).kind is Kind.END):
+    if cursor.accept("AS") or is_last_name:
         alias = cursor.identifier("an alias")
         cursor.expect_end("the query's alias")
         cursor.tokens = cursor.tokens.between(0, query_end)
@@ -261,22 +245,21 @@ def _accept_if_not_exists(cursor: Cursor, mode: str, partition: _Partition) -> b
     return True
 
 
-def _parse_query_after_with_list(cursor: Cursor, insert_index: int) -> SqlText:
-    """Parse the query up to the end of the statement, and put the WITH list that precedes INSERT before it.
+def _prepend_with_list(cursor: Cursor, query: SqlText, insert_index: int, query_index: int) -> SqlText:
+    """Return the query with the WITH list that precedes INSERT before it. Spaces between them keep each character in its place."""
+    starts = cursor.tokens.starts
+    with_list = cursor.text[starts[0] : starts[insert_index]]
+    spaces = re.sub(r"[^\n\t]", " ", cursor.text[starts[insert_index] : starts[query_index]])
+    query_text = _continue_with_list(cursor, query.text, query_index)
+    return SqlText(with_list + spaces + query_text, *cursor.tokens.place(starts[0]))
 
-    Each character stays on its line and column: the text between the two becomes spaces. If the query has a WITH list of its own, the two
-    lists become one.
-    """
-    query_index = cursor.index
-    query = cursor.take_rest()
-    if insert_index == 0:
-        return query
-    query_text, tokens = query.text, cursor.tokens
-    if tokens.keys[query_index] == "WITH":
-        if tokens.keys[query_index + 1] == "RECURSIVE":
-            reason = "WITH RECURSIVE after another WITH list is not supported. Put both into one list"
-            raise cursor.unsupported(reason, tokens[query_index])
-        query_text = ",   " + query_text[len("WITH") :]
-    with_start, insert_start, query_start = (tokens.starts[index] for index in (0, insert_index, query_index))
-    spaces = re.sub(r"[^\n\t]", " ", cursor.text[insert_start:query_start])
-    return SqlText(cursor.text[with_start:insert_start] + spaces + query_text, *tokens.place(with_start))
+
+def _continue_with_list(cursor: Cursor, query_text: str, query_index: int) -> str:
+    """Return the text of the query at token `query_index`. A comma replaces its WITH, so that its list continues another list."""
+    keys = cursor.tokens.keys
+    if keys[query_index] != "WITH":
+        return query_text
+    if keys[query_index + 1] == "RECURSIVE":
+        reason = "WITH RECURSIVE after another WITH list is not supported. Put both into one list"
+        raise cursor.unsupported(reason, cursor.tokens[query_index])
+    return ",   " + query_text[len("WITH") :]

@@ -25,15 +25,16 @@ def parse_set_reference(cursor: Cursor, table: TableName) -> SetReference | None
     """Parse `CREATE|[CREATE OR] REPLACE BRANCH|TAG name [AS OF VERSION id] [RETAIN …] [WITH SNAPSHOT RETENTION …]`, or return None."""
     create = cursor.accept("CREATE")
     replace = cursor.accept("OR", "REPLACE") if create else cursor.accept("REPLACE")
-    kind = cursor.accept_any("BRANCH", "TAG") if create or replace else ""
-    if not kind:
+    kind = cursor.accept_any("BRANCH", "TAG")
+    if not kind or not (create or replace):
         return None
     if_not_exists = create and not replace and cursor.accept("IF", "NOT", "EXISTS")
     name = cursor.identifier(f"the name of a {kind.lower()}")
     version = cursor.integer("the id of a snapshot after AS OF VERSION") if cursor.accept("AS", "OF", "VERSION") else None
     max_age = _parse_duration(cursor) if cursor.accept("RETAIN") else None
     min_snapshots, max_snapshot_age = _parse_snapshot_retention(cursor, kind)
-    cursor.expect_end("the retention" if max_age or min_snapshots or max_snapshot_age else "the name")
+    has_retention = max_age or min_snapshots or max_snapshot_age
+    cursor.expect_end("the retention" if has_retention else "the name")
     return SetReference(table, name, kind == "TAG", create, replace, if_not_exists, version, max_age, min_snapshots, max_snapshot_age)
 
 
