@@ -150,24 +150,29 @@ def materialize(frame: DataFrame, alias: str, pairs: Sequence[KeyPair], *, most_
     checkpoint = with_keys(frame, alias, pairs).select("*", F.monotonically_increasing_id().alias(ORDINAL)).localCheckpoint(eager=False)
     counts = Observation()
     observed = checkpoint.observe(counts, F.count(F.lit(1)).alias("rows"), F.min(ORDINAL).alias("first"), F.max(ORDINAL).alias("last"))
-    prepared = local = None
-    if prepare is None or not can_be_held(schema):
-        returned, local = _evaluate(observed, names, schema)
-    else:
-        prepared_rows = _in_share(MAX_PREPARED_ROWS) + _and_short_texts(schema, MAX_PREPARED_TEXT_BYTES)
+    if prepare is not None and can_be_held(schema):
+        few_rows = _in_share(MAX_PREPARED_ROWS) + _and_short_texts(schema, MAX_PREPARED_TEXT_BYTES)
         try:
-            returned = prepared = prepare(observed.where(prepared_rows).alias(alias), names).toArrow()
+            prepared = prepare(observed.where(few_rows).alias(alias), names).toArrow()
         except PySparkException:
             # The error may come from a row that no clause would write.
             return materialize(frame, alias, pairs, most_keys=most_keys)
-    rows, ordinals = int(counts.get["rows"]), (int(counts.get["first"] or 0), int(counts.get["last"] or 0))
-    keys, key_ordinals = _keys_of(checkpoint, pairs, rows, most_keys, returned)
-    source = Source(checkpoint.drop(*names), schema, rows, keys, ordinals, key_ordinals=key_ordinals)
-    if prepared is not None and prepared.num_rows == rows:
-        return replace(source, prepared=prepared.drop_columns(names))
-    if local is not None and local.num_rows >= rows:
-        return replace(source, frame=frame_of(frame.sparkSession, local, _with_ordinal(schema)), local=local)
-    return source
+        source = _counted_source(checkpoint, schema, pairs, counts, prepared, most_keys)
+        return replace(source, prepared=prepared.drop_columns(names)) if prepared.num_rows == source.rows else source
+    key_rows, local_rows = _collect_few_rows(observed, names, schema)
+    source = _counted_source(checkpoint, schema, pairs, counts, key_rows, most_keys)
+    if local_rows is None or local_rows.num_rows < source.rows:
+        return source
+    return replace(source, frame=frame_of(frame.sparkSession, local_rows, _with_ordinal(schema)), local=local_rows)
+
+
+def _counted_source(
+    checkpoint: DataFrame, schema: Struct, pairs: Sequence[KeyPair], counts: Observation, key_rows: pa.Table, most_keys: int
+) -> Source:
+    """Return the source whose rows Spark keeps, after the job that counted them and returned `key_rows` (see `_keys_of`)."""
+    rows, first, last = (int(counts.get[name] or 0) for name in ("rows", "first", "last"))
+    keys, key_ordinals = _keys_of(checkpoint, pairs, rows, most_keys, key_rows)
+    return Source(checkpoint.drop(*key_names(pairs)), schema, rows, keys, (first, last), key_ordinals=key_ordinals)
 
 
 @dataclass
@@ -209,17 +214,20 @@ class SourceRowsOnce:
         return self._kept[1]
 
 
-def _evaluate(observed: DataFrame, names: Sequence[str], schema: Struct) -> tuple[pa.Table, pa.Table | None]:
-    """Return the keys and ordinals of rows, and the first whole rows if the driver can hold such rows, all by one job."""
+def _collect_few_rows(observed: DataFrame, names: Sequence[str], schema: Struct) -> tuple[pa.Table, pa.Table | None]:
+    """Return the keys and ordinals of the first rows, and the first whole rows if the driver can hold such rows, all by one job."""
     is_local = f"{_ROW_OF_TASK} < {MAX_LOCAL_ROWS} and {_TASK} < {MAX_LOCAL_TASKS}"
-    if not can_be_held(schema):
-        return observed.where(_RETURNED_KEYS if names else is_local).select(*names, ORDINAL).toArrow(), None
-    is_local += _and_short_texts(schema, MAX_LOCAL_TEXT_BYTES)
+    can_be_local = can_be_held(schema)
+    if can_be_local:
+        is_local += _and_short_texts(schema, MAX_LOCAL_TEXT_BYTES)
+    returned_rows = observed.where(_RETURNED_KEYS if names else is_local)
+    if not can_be_local:
+        return returned_rows.select(*names, ORDINAL).toArrow(), None
     columns = ", ".join(backquote(name) for name in (*schema.names, ORDINAL))
     # A list of one row or NULL: a NULL list takes no room, as NULL values of all columns would.
     row = f"if({is_local}, array(struct({columns})), null) as {_ROW}"
-    returned = observed.where(_RETURNED_KEYS if names else is_local).selectExpr(*names, ORDINAL, row).toArrow()
-    return returned, pa.Table.from_struct_array(pc.list_flatten(returned[_ROW]))
+    key_rows = returned_rows.selectExpr(*names, ORDINAL, row).toArrow()
+    return key_rows, pa.Table.from_struct_array(pc.list_flatten(key_rows[_ROW]))
 
 
 def _and_short_texts(schema: Struct, most_bytes: int) -> str:
