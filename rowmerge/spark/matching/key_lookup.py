@@ -126,9 +126,7 @@ def find_key_matches(
     if looked_up_files is None or (with_sources and source.key_ordinals is None):
         return None
     with_numbers = one_to_one or with_sources
-    rows_with_keys = _find_rows_with_keys(
-        table, looked_up_files, columns, keys, source.rows, with_numbers=with_numbers, one_to_one=one_to_one
-    )
+    rows_with_keys = _find_rows_by_key(table, looked_up_files, columns, keys, source.rows, with_numbers=with_numbers, one_to_one=one_to_one)
     if rows_with_keys is None:
         return None
     if not with_sources:
@@ -149,7 +147,7 @@ class _RowsWithKeys:
         return bool(np.bincount(all_numbers, minlength=1).max() > 1)
 
 
-def _find_rows_with_keys(
+def _find_rows_by_key(
     table: str, files: Sequence[LookedUpFile], columns: Struct, keys: SourceKeys, max_rows: int, *, one_to_one: bool, with_numbers: bool
 ) -> _RowsWithKeys | None:
     """Return the rows of these files that have a key. With `one_to_one`, return None for more than `max_rows` or a key of several rows."""

@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from rowmerge.errors import MissingDataFile
 from rowmerge.parquet.lineage import CHANGED_IN, ROW_ID
@@ -104,13 +105,13 @@ class _Scan:
 
     def frames(self, files: FileListing) -> Iterator[DataFrame]:
         """Yield the live rows of these files: a frame for each layout, and for each column that identifies files."""
-        for group, file_key in _by_deleted_rows(files):
+        for group, file_key in _group_by_file_key(files):
             for layout in self.snapshot.layouts(group.paths) if len(group) else ():
                 layout_files = group if len(layout.paths) == len(group) else group.with_paths(layout.paths)
                 yield self._live_rows(layout, layout_files, file_key)
 
     def _live_rows(self, layout: FileLayout, files: FileListing, file_key: str | None) -> DataFrame:
-        """Return the live rows of files of one layout. `file_key`: see `_by_deleted_rows`."""
+        """Return the live rows of files of one layout. `file_key`: see `_group_by_file_key`."""
         schema = self.snapshot.schema
         is_hive = _has_hive_folders(self.snapshot, layout, files)
         pairs = [pair for pair in zip(schema, layout.stored, strict=True) if is_hive or pair[0].name not in layout.outside]
@@ -159,22 +160,32 @@ class _Scan:
         return frame.join(F.broadcast(values), F.col(FILE) == F.col(_KEY), "inner").drop(_KEY)
 
 
-def _by_deleted_rows(files: FileListing) -> Iterator[tuple[FileListing, str | None]]:
+def _group_by_file_key(files: FileListing) -> Iterator[tuple[FileListing, str | None]]:
     """Yield the files without deleted rows, with None, and the others with the column that identifies the file of a row.
 
-    The column is the file's size if no other file has the same size: to look up a number for each row costs nothing measurable, and to look
-    up a long path costs a third of a scan and more. If nearly all bytes are in files with deleted rows, all files are read like these: a
-    second read in a plan takes longer than to look up the rows of the other files in vain.
+    The column is the file's size, and the path only for further files of the same size. To look up a number for each row costs nothing
+    measurable. To look up a long path costs a third of a scan and more.
     """
-    is_clean, sizes = pc.equal(files.deleted, 0).to_numpy(), files.sizes.to_numpy()
-    if sizes[is_clean].sum() * _CLEAN_SHARE < sizes.sum() and len(np.unique(sizes)) == len(sizes):
-        is_clean = np.zeros_like(is_clean)
+    is_clean = _is_clean(files)
     yield files.filter(pa.array(is_clean)), None
     files_with_deletes = files.filter(pa.array(~is_clean))
-    is_first_of_size = np.zeros(len(files_with_deletes), dtype=bool)
-    is_first_of_size[np.unique(files_with_deletes.sizes.to_numpy(), return_index=True)[1]] = True
-    yield files_with_deletes.filter(pa.array(is_first_of_size)), _SIZE
-    yield files_with_deletes.filter(pa.array(~is_first_of_size)), FILE
+    has_own_size = np.zeros(len(files_with_deletes), dtype=bool)
+    _, first_of_sizes = np.unique(files_with_deletes.sizes.to_numpy(), return_index=True)
+    has_own_size[first_of_sizes] = True
+    yield files_with_deletes.filter(pa.array(has_own_size)), _SIZE
+    yield files_with_deletes.filter(pa.array(~has_own_size)), FILE
+
+
+def _is_clean(files: FileListing) -> np.ndarray[Any, Any]:
+    """Return for each file whether it is read as a file without deleted rows. If nearly all bytes are in the other files, none is.
+
+    A second read in a plan takes longer than to look up the rows of clean files in vain.
+    """
+    is_clean, sizes = pc.equal(files.deleted, 0).to_numpy(), files.sizes.to_numpy()
+    have_different_sizes = len(np.unique(sizes)) == len(sizes)
+    if have_different_sizes and sizes[is_clean].sum() * _CLEAN_SHARE < sizes.sum():
+        return np.zeros_like(is_clean)
+    return is_clean
 
 
 def lineage_columns(lineage: Lineage | None, layout: FileLayout) -> list[ColumnPair]:
@@ -254,21 +265,29 @@ def read_files(
         spark.conf.set("spark.sql.parquet.fieldId.read.enabled", "true")
     metadata_keys = [FIELD_ID] * layout.by_field_id + [INITIAL] * snapshot.shape.supports_initial_defaults
     schema = to_spark(Struct(tuple(file_column for _, file_column in pairs)), metadata_keys)
+    frame = _read_parquet(spark, snapshot.name, layout.paths, schema, partition_folder)
+    # Each part of a Column object would be a call to the JVM, and tables may have a thousand columns. So columns are SQL texts.
+    columns = [_column_sql(field, file_column) for field, file_column in pairs]
+    if addresses:
+        columns += [f"_metadata.file_path as {FILE}", f"_metadata.row_index as {POSITION}"]
+    if sizes:
+        columns.append(f"_metadata.file_size as {_SIZE}")
+    return frame.selectExpr(*columns)
+
+
+def _read_parquet(spark: SparkSession, table: str, paths: Sequence[str], schema: StructType, partition_folder: str | None) -> DataFrame:
+    """Return the rows of Parquet files. `partition_folder`: see `read_files`. Raises MissingDataFile."""
     options = {"mergeSchema": "false", "datetimeRebaseMode": "CORRECTED", "int96RebaseMode": "CORRECTED"}
     if partition_folder is not None:
         # Without this option, names of folders have no meaning, and files may be elsewhere, as those of a shallow clone are.
         options["basePath"] = partition_folder
     try:
-        frame = spark.read.schema(schema).options(**options).parquet(*map(_without_patterns, layout.paths))
+        return spark.read.schema(schema).options(**options).parquet(*map(_without_patterns, paths))
     except AnalysisException as error:
-        if (error.getCondition() or "").startswith("PATH_NOT_FOUND"):
-            missing_path = re.sub(r"\\(.)", r"\1", (error.getMessageParameters() or {}).get("path", ""))
-            raise MissingDataFile(snapshot.name, missing_path) from error
-        raise
-    # Each part of a Column object would be a call to the JVM, and tables may have a thousand columns. So columns are SQL texts.
-    columns = [_column_sql(field, file_column) for field, file_column in pairs]
-    columns += [f"_metadata.file_path as {FILE}", f"_metadata.row_index as {POSITION}"] if addresses else []
-    return frame.selectExpr(*columns, *([f"_metadata.file_size as {_SIZE}"] if sizes else []))
+        if not (error.getCondition() or "").startswith("PATH_NOT_FOUND"):
+            raise
+        missing_path = re.sub(r"\\(.)", r"\1", (error.getMessageParameters() or {}).get("path", ""))
+        raise MissingDataFile(table, missing_path) from error
 
 
 def _without_patterns(path: str) -> str:
