@@ -129,26 +129,31 @@ class _Scan:
         if not is_hive:
             frame = self._with_partition_values(frame, layout, files)
         columns = [backquote(name) for name in schema.names]
-        addresses = [FILE, POSITION] if self.addresses else []
-        return frame.selectExpr(*columns, *addresses, *([ROW_ID, CHANGED_IN] if self.lineage is not None else []))
+        columns += [FILE, POSITION] if self.addresses else []
+        columns += [ROW_ID, CHANGED_IN] if self.lineage is not None else []
+        return frame.selectExpr(*columns)
 
     def _without_deleted_rows(self, frame: DataFrame, files: FileListing, file_key: str) -> DataFrame:
         """Join a bit set for each file (words of 64 bits, from its first deleted row on), and drop the rows whose bits are set.
 
         A file whose size is not the table's would keep its deleted rows. It stops the query.
         """
+        # Spark moves a filter on `_metadata` below the projection of its fields, and makes the struct for each row and mention. A join
+        # keeps the fields apart. A scalar subquery with all bits and a CASE over sizes needs no broadcast, and was no faster for that.
+        bits = F.broadcast(frame_of(self.spark, self._deleted_bits(files, file_key)))
+        joined = frame.join(bits, F.col(file_key) == F.col(_KEY), "left")
+        error = f"raise_error(concat('{UNREADABLE} ', to_json(array({FILE}, 'it has not the size that the table says'))))"
+        deleted_bit = f"case when {_KEY} is null then {error} else {bit_of(_WORDS, _FIRST)} end"
+        return joined.where(F.expr(f"{deleted_bit} = 0")).drop(_KEY, _FIRST, _WORDS)
+
+    def _deleted_bits(self, files: FileListing, file_key: str) -> pa.Table:
+        """Return the deleted rows of each file as a bit set (see `bit_words`), with the file's value of `file_key`."""
         deleted = deleted_rows(self.spark, self.snapshot, files.paths)
         bit_sets = [bit_words(deleted[path]) if path in deleted else ((), 0) for path in files.paths]
         keys = files.sizes.cast(pa.int64()) if file_key == _SIZE else pa.array(map(spark_path, files.paths), pa.string())
         firsts = pa.array([first for _, first in bit_sets], pa.int64())
         words = pa.array([words for words, _ in bit_sets], pa.list_(pa.int64()))
-        # Spark moves a filter on `_metadata` below the projection of its fields, and makes the struct for each row and mention. A join
-        # keeps the fields apart. A scalar subquery with all bits and a CASE over sizes needs no broadcast, and was no faster for that.
-        bits = F.broadcast(frame_of(self.spark, pa.table({_KEY: keys, _FIRST: firsts, _WORDS: words})))
-        joined = frame.join(bits, F.col(file_key) == F.col(_KEY), "left")
-        error = f"raise_error(concat('{UNREADABLE} ', to_json(array({FILE}, 'it has not the size that the table says'))))"
-        deleted_bit = f"case when {_KEY} is null then {error} else {bit_of(_WORDS, _FIRST)} end"
-        return joined.where(F.expr(f"{deleted_bit} = 0")).drop(_KEY, _FIRST, _WORDS)
+        return pa.table({_KEY: keys, _FIRST: firsts, _WORDS: words})
 
     def _with_partition_values(self, frame: DataFrame, layout: FileLayout, files: FileListing) -> DataFrame:
         schema = bare(Struct((Field(_KEY, Primitive("string")), *self.snapshot.schema.select(layout.outside))))
@@ -329,20 +334,21 @@ def _has_hive_folders(snapshot: Snapshot, layout: FileLayout, files: FileListing
     """
     if not layout.outside:
         return True
-    held_by_name = {field.name: (field.type, held.name) for field, held in zip(snapshot.schema, layout.stored, strict=True)}
+    types = {field.name: field.type for field in snapshot.schema}
+    stored_names = dict(zip(snapshot.schema.names, layout.stored.names, strict=True))
     partitions, folders = files.partitions, []
     for name in layout.outside:
-        type_, held_name = held_by_name[name]
+        type_ = types[name]
         if not isinstance(type_, Primitive) or type_.name not in _HIVE_TYPES:
             return False
         values = pc.struct_field(partitions, [name])
         texts = pc.if_else(values, "true", "false") if pa.types.is_boolean(values.type) else values.cast(pa.string())
         if pc.any(pc.equal(texts, HIVE_NULL)).as_py():
             return False
-        folders.append(_folders(held_name, texts))
-    expected = pc.binary_join_element_wise(snapshot.shape.location, *folders, "/")
-    parents = pc.replace_substring_regex(files.rows["path"].combine_chunks(), r"/[^/]*$", "")
-    return bool(pc.all(pc.equal(expected, parents)).as_py())
+        folders.append(_folders(stored_names[name], texts))
+    expected_folders = pc.binary_join_element_wise(snapshot.shape.location, *folders, "/")
+    file_folders = pc.replace_substring_regex(files.rows["path"].combine_chunks(), r"/[^/]*$", "")
+    return bool(pc.all(pc.equal(expected_folders, file_folders)).as_py())
 
 
 def _folders(column: str, values: pa.Array) -> pa.Array:
