@@ -138,11 +138,12 @@ def _names(name_list: str | None) -> list[str]:
 
 def _python_error(message: str) -> errors.SparkFailed | None:
     """Return the error of Python code that an executor ran, or None. Its position comes from the last function in the traceback."""
-    if raised := re.search(r"exception was thrown from the Python worker.*?\bTraceback .*?\n(?! )([^\n]+)", message, re.DOTALL):
-        frames = re.findall(r'File "<function (.+?)>", line (\d+)', message)
-        function = f"The function {frames[-1][0]}, in line {frames[-1][1]} of its body," if frames else "A Python function that Spark ran"
-        return errors.SparkFailed(f"{function} raised {raised[1].rstrip('. ')}. Mend the function. Nothing was written.")
-    return None
+    raised = re.search(r"exception was thrown from the Python worker.*?\bTraceback .*?\n(?! )([^\n]+)", message, re.DOTALL)
+    if raised is None:
+        return None
+    frames = re.findall(r'File "<function (.+?)>", line (\d+)', message)
+    function = f"The function {frames[-1][0]}, in line {frames[-1][1]} of its body," if frames else "A Python function that Spark ran"
+    return errors.SparkFailed(f"{function} raised {raised[1].rstrip('. ')}. Mend the function. Nothing was written.")
 
 
 def _stop_error(message: str) -> errors.RowmergeError | None:
@@ -152,9 +153,9 @@ def _stop_error(message: str) -> errors.RowmergeError | None:
         return None
     reason, table, subject = json.loads(bytes.fromhex(stopped[1]))
     value = bytes.fromhex(stopped[2]).decode("utf-8", "replace")
-    return (
-        errors.ConstraintViolated(table, subject, value) if Stop(reason) is Stop.CONSTRAINT else _value_error(Stop(reason), subject, value)
-    )
+    if Stop(reason) is Stop.CONSTRAINT:
+        return errors.ConstraintViolated(table, subject, value)
+    return _value_error(Stop(reason), subject, value)
 
 
 def _value_error(reason: Stop, column: str, value: str) -> errors.ValueOutOfRange:

@@ -58,10 +58,7 @@ def from_spark(schema: StructType) -> Struct:
 
 
 def check_collations(schema: Struct, path_prefix: str = "") -> None:
-    """Raise TypeMismatch for a string with a collation, at any depth.
-
-    A table would lose the collation, and so compare the string in another way.
-    """
+    """Raise TypeMismatch for a string with a collation, at any depth. A table would lose it, and compare the string in another way."""
     for field in schema:
         path = f"{path_prefix}{field.name}"
         if collations := field.metadata.get(_COLLATIONS):
@@ -110,10 +107,7 @@ def estimated_row_bytes(schema: Struct) -> int:
 
 
 def to_spark(schema: Struct, kept_metadata: Collection[str] = ()) -> StructType:
-    """Return the schema as Spark's StructType, without metadata, so that comments and keys of formats do not appear in queries.
-
-    `kept_metadata`: the metadata keys that stay. Spark's Parquet reader finds fields by FIELD_ID, and fills lacking columns with INITIAL.
-    """
+    """Return the schema as Spark's StructType with these metadata keys only: Spark reads Parquet fields by FIELD_ID and INITIAL."""
     return StructType.fromJson(to_json(bare(schema, kept_metadata)))
 
 

@@ -65,10 +65,7 @@ def read_snapshot(
 
 
 def spark_path(path: str) -> str:
-    """Return a file's path as Spark's `_metadata.file_path` spells it (Hadoop's Path.toUri().toString()).
-
-    The path is percent-encoded as `java.net.URI` does it, and a local path begins with `file:/`.
-    """
+    """Return a path as Spark's `_metadata.file_path` spells it: percent-encoded as by `java.net.URI`, a local path with `file:/`."""
     if path.startswith("file://"):
         path = "file:" + path[len("file://") :]
     return _ENCODED.sub(lambda match: f"%{ord(match[0]):02X}", path)
@@ -182,11 +179,9 @@ def _group_by_file_key(files: FileListing) -> Iterator[tuple[FileListing, str | 
 
 
 def _is_clean(files: FileListing) -> np.ndarray[Any, Any]:
-    """Return for each file whether it is read as a file without deleted rows. If nearly all bytes are in the other files, none is.
-
-    A second read in a plan takes longer than to look up the rows of clean files in vain.
-    """
-    is_clean, sizes = pc.equal(files.deleted, 0).to_numpy(), files.sizes.to_numpy()
+    """Return for each file whether it is read as one without deleted rows: none if they hold few bytes, as a second read takes longer."""
+    is_clean: np.ndarray[Any, Any] = pc.equal(files.deleted, 0).to_numpy()
+    sizes = files.sizes.to_numpy()
     have_different_sizes = len(np.unique(sizes)) == len(sizes)
     if have_different_sizes and sizes[is_clean].sum() * _CLEAN_SHARE < sizes.sum():
         return np.zeros_like(is_clean)
@@ -194,10 +189,7 @@ def _is_clean(files: FileListing) -> np.ndarray[Any, Any]:
 
 
 def lineage_columns(lineage: Lineage | None, layout: FileLayout) -> list[ColumnPair]:
-    """Return the hidden columns, under our names and as files of a layout hold them.
-
-    Files without field ids do not have the columns of a table with field ids.
-    """
+    """Return the hidden columns as pairs. Files without field ids do not have the columns of a table with field ids."""
     if lineage is None:
         return []
     fields = ((ROW_ID, lineage.row_id), (CHANGED_IN, lineage.changed_in))
@@ -206,10 +198,7 @@ def lineage_columns(lineage: Lineage | None, layout: FileLayout) -> list[ColumnP
 
 
 def deleted_rows(spark: SparkSession, snapshot: Snapshot, paths: Sequence[str]) -> dict[str, Positions]:
-    """Return the positions of deleted rows by path, for those of the data files that have any.
-
-    One job finds the rows of all files that the same equality deletes apply to.
-    """
+    """Return the positions of deleted rows by path, for data files that have any. One job finds the rows of the same equality deletes."""
     deleted = snapshot.deleted_positions(paths)
     for deletes in snapshot.equality_deletes(paths):
         path_of = {spark_path(path): path for path in deletes.applies_to}
@@ -296,10 +285,7 @@ def _read_parquet(spark: SparkSession, table: str, paths: Sequence[str], schema:
 
 
 def _without_patterns(path: str) -> str:
-    """Return the path with escaped characters, so that Hadoop takes none of them as a pattern.
-
-    With Spark's own switch, `__globPaths__` = false, each path that looks like a pattern brings all other paths along: rows come twice.
-    """
+    """Return the path with escaped patterns of Hadoop. With Spark's own switch, `__globPaths__` = false, rows would come twice."""
     return re.sub(r"[{}\[\]*?\\]", r"\\\g<0>", path)
 
 
@@ -328,10 +314,7 @@ def bit_words(positions: Positions) -> tuple[np.ndarray[Any, Any], int]:
 
 
 def _has_hive_folders(snapshot: Snapshot, layout: FileLayout, files: FileListing) -> bool:
-    """Return whether Spark's partition discovery would find exactly the log's values for all these files.
-
-    It may only do so for types with one text for each value. Otherwise, a join on the path adds the values.
-    """
+    """Return whether Spark's partition discovery finds exactly the log's values for these files. Each type must have one text per value."""
     if not layout.outside:
         return True
     types = {field.name: field.type for field in snapshot.schema}

@@ -54,10 +54,7 @@ _UNCHANGED_TYPES = (*EXACT_TYPES, "float", "double")
 
 
 def _in_share(most_rows: int) -> str:
-    """Return SQL for the n-th part of `most_rows` rows of the n-th task.
-
-    So all rows of evenly filled tasks are among them, and the rows of many tasks are a few times `most_rows` at most.
-    """
+    """Return SQL for `most_rows` / n rows of the n-th task: all rows of evenly filled tasks, and a few times `most_rows` at most."""
     return f"{_ROW_OF_TASK} * ({_TASK} + 1) < {most_rows}"
 
 
@@ -141,10 +138,9 @@ class Source:
 def materialize(frame: DataFrame, alias: str, pairs: Sequence[KeyPair], *, most_keys: int = 0, prepare: Prepare | None = None) -> Source:
     """Evaluate the source once, count its rows and extract its keys: in one job if the rows are few.
 
-    The driver takes few rows, which are a local relation from then on. The executors keep other rows (localCheckpoint). Later jobs read
-    these rows, so a nondeterministic source is not evaluated again.
-    `most_keys`: how many rows' keys the driver takes if that is more than MAX_COLLECTED_KEYS. `prepare`: makes rows of the table, which the
-    driver takes instead of source rows if they are not too many.
+    The driver takes few rows, as a local relation. The executors keep other rows (localCheckpoint), so that later jobs do not evaluate a
+    nondeterministic source again. `most_keys`: how many rows' keys the driver takes if that is more than MAX_COLLECTED_KEYS. `prepare`:
+    makes rows of the table, which the driver takes instead of source rows if they are not too many.
     """
     schema, names = schema_of(frame), key_names(pairs)
     checkpoint = with_keys(frame, alias, pairs).select("*", F.monotonically_increasing_id().alias(ORDINAL)).localCheckpoint(eager=False)
@@ -177,10 +173,7 @@ def _counted_source(
 
 @dataclass
 class SourceRowsOnce:
-    """A source that is evaluated when its keys are first needed, and kept for later attempts.
-
-    `was_streamed`: an attempt evaluated the source without keeping it.
-    """
+    """A source that is evaluated when its keys are first needed, and then kept. `was_streamed`: an attempt read it and kept nothing."""
 
     frame: DataFrame
     alias: str
@@ -256,10 +249,7 @@ def with_keys(frame: DataFrame, alias: str, pairs: Sequence[KeyPair]) -> DataFra
 def _keys_of(
     checkpoint: DataFrame, pairs: Sequence[KeyPair], rows: int, most_keys: int, returned: pa.Table
 ) -> tuple[tuple[SourceKey, ...], pa.ChunkedArray | None]:
-    """Return the keys of a source with the ordinals of their rows, or the ranges of the keys if they are too many.
-
-    `returned`: the keys that the driver has already, of all rows or of some.
-    """
+    """Return a source's keys with their rows' ordinals, or key ranges if they are too many. `returned`: keys of some or all rows."""
     if not pairs:
         return (), None
     names = key_names(pairs)

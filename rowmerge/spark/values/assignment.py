@@ -77,10 +77,7 @@ def _cast(field: Field, table: str, text: str, source: DataType, target: DataTyp
 
 
 def _with_lengths(value: str, type_: DataType, limits: Lengths | None, field: Field, table: str, depth: int) -> str:
-    """Return SQL for the value with each char and varchar in it within its length.
-
-    As in the SQL standard, trailing spaces beyond the length are cut, other characters are an error, and char is padded.
-    """
+    """Return SQL that pads char, cuts trailing spaces beyond a length, and stops at other characters, as in the SQL standard."""
     if isinstance(limits, Length):
         too_long = _stop(Stop.TOO_LONG, field, table, value)
         length = limits.characters

@@ -14,10 +14,9 @@ SqlValue = tuple[str, DataType]
 
 
 def with_parts(text: str, type_: DataType, change: Callable[[str, str, DataType], str], depth: int) -> str:
-    """Return SQL for a struct, array or map whose parts `change` replaces, and `text` if it changes no part.
+    """Return SQL for a struct, array or map whose parts `change` replaces, or `text` if it replaces none.
 
-    `change` receives the name of a part (a field, `element`, `key` or `value`), its SQL and its type. `depth` makes the names of lambda
-    variables unique among nested calls.
+    `change` receives a part's name (a field, `element`, `key` or `value`), SQL and type. `depth` makes lambda variables unique.
     """
     item, map_key, map_value = f"__rowmerge_item_{depth}", f"__rowmerge_key_{depth}", f"__rowmerge_value_{depth}"
     match type_:

@@ -96,10 +96,7 @@ def _case(branches: Sequence[tuple[str, int]], otherwise: str) -> str:
 
 
 def _with_drawn_values(rows: DataFrame, writing: Sequence[NumberedClause]) -> tuple[DataFrame, list[NumberedClause]]:
-    """Add a column for each nondeterministic value, and return the clauses with these columns as values.
-
-    The SQL text that stores a value mentions the value more than once, and each mention would draw another one.
-    """
+    """Add a column for each nondeterministic value, because SQL text mentions values twice. Return the clauses with these columns."""
     clauses = []
     for number, clause in writing:
         values = dict(clause.values)
@@ -140,19 +137,13 @@ def new_rows(rows: DataFrame, plan: RowPlan, clauses: Sequence[Clause], extra_co
 
 
 def met_or_new_rows(rows: DataFrame, plan: RowPlan) -> DataFrame:
-    """Return what the clauses write for source rows with MET, when no value depends on the target row.
-
-    ORDINAL identifies the source rows that change their match, and is NULL for the others.
-    """
+    """Return what the clauses write for source rows with MET. ORDINAL identifies the rows that change their match, and else is NULL."""
     cases = [(MET, clause) for clause in plan.of(Match.MATCHED)] + [(f"not {MET}", clause) for clause in plan.of(Match.NOT_MATCHED)]
     return outcome_rows(rows, plan, cases, OutcomeShape(extra_columns=(f"if({MET}, {ORDINAL}, null) as {ORDINAL}",)))
 
 
 def rows_either_way(rows: DataFrame, plan: RowPlan, values: Mapping[str, str], extra_columns: Sequence[str]) -> DataFrame:
-    """Return source rows as table rows with these values, whether or not the command writes them, with `extra_columns` and ORDINAL.
-
-    IF_MET and IF_NEW hold the action for a source row with a match and for one without.
-    """
+    """Return source rows as table rows with these values, whatever they match. IF_MET and IF_NEW hold the action with and without a match."""
     actions = []
     for match, name in ((Match.MATCHED, IF_MET), (Match.NOT_MATCHED, IF_NEW)):
         effect = _case([(condition_of(clause), clause.effect.value) for clause in plan.of(match)], "0")
@@ -177,10 +168,7 @@ def condition_of(clause: Clause) -> str:
 
 
 def _new_values(rows: DataFrame, plan: RowPlan, writing: Sequence[NumberedClause], *, fires_always: bool) -> list[str]:
-    """Return SQL texts for the values that the clauses store, a column for each of the table's.
-
-    `fires_always`: the only clause fires for all rows, so no CASE is needed.
-    """
+    """Return SQL texts for the values that the clauses store, one per column. `fires_always`: the only clause fires for all rows."""
     texts = {(number, field.name): _value(plan, clause, field) for number, clause in writing for field in plan.schema}
     types = _types(rows, {text for text in texts.values() if text is not None})
     columns = []
@@ -193,7 +181,7 @@ def _new_values(rows: DataFrame, plan: RowPlan, writing: Sequence[NumberedClause
 
 
 def _value_by_clause(values: Mapping[int, str]) -> str:
-    """Return SQL text for the value of the clause that fires. `values`: the value of each clause, by its number.
+    """Return SQL text for the value of the clause that fires. `values`: the value of each clause by its number.
 
     A value must not be computed for rows of another clause, but a column may be read in any row. Where no CASE is needed, there is none:
     with one for each of many columns, Java may find the code too long to compile.

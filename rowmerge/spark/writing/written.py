@@ -123,10 +123,7 @@ def discard(files: Iterable[AddedFile], filesystem_options: Options) -> None:
 
 
 def discard_paths(paths: Sequence[str], filesystem_options: Options) -> None:
-    """Delete data files that jobs of this process wrote, by their absolute paths. A failure leaves them for VACUUM.
-
-    The paths are this process's own choice, below the location of their table's data, so any common folder of them will do.
-    """
+    """Delete data files that jobs of this process wrote, by absolute paths. Any common folder will do. A failure leaves them for VACUUM."""
     paths_by_store: dict[tuple[str, ...], list[str]] = {}
     for path in paths:
         scheme_and_authority = tuple(path.split("/")[:3])
@@ -139,10 +136,7 @@ def discard_paths(paths: Sequence[str], filesystem_options: Options) -> None:
 
 
 def discard_attempt(*specs: WriteSpec | None) -> None:
-    """Delete the files of an attempt whose job failed. An error here is ignored, because the job's own error is the one to report.
-
-    No message lists the files of finished tasks, so they are found by their names.
-    """
+    """Delete the files of an attempt whose job failed, found by their names. An error is ignored: the job's own error is reported."""
     for pause in (0.0, _STOP_SECONDS):
         time.sleep(pause)
         for spec in specs:
