@@ -107,7 +107,10 @@ def estimated_row_bytes(schema: Struct) -> int:
 
 
 def to_spark(schema: Struct, kept_metadata: Collection[str] = ()) -> StructType:
-    """Return the schema as Spark's StructType with these metadata keys only: Spark reads Parquet fields by FIELD_ID and INITIAL."""
+    """Return the schema as Spark's StructType, without metadata, so that comments and keys of formats do not appear in queries.
+
+    `kept_metadata`: the metadata keys that stay. Spark's Parquet reader finds fields by FIELD_ID, and fills lacking columns with INITIAL.
+    """
     return StructType.fromJson(to_json(bare(schema, kept_metadata)))
 
 

@@ -20,7 +20,10 @@ from rowmerge.table.snapshots.snapshot import Snapshot
 
 
 def files_with_relevant_rows(spark: SparkSession, snapshot: Snapshot, plan: RowPlan, source: Source | None, files: FileListing) -> pa.Array:
-    """Return True for each file with relevant rows. The files have the snapshot's schema, and none of their rows is deleted."""
+    """Return True for each file with a row that the plan would change, or that keeps a source row from being inserted.
+
+    The files need not belong to the snapshot, but have its schema. None of their rows is deleted.
+    """
     try:
         target = read_snapshot(spark, snapshot, files, addresses=True)
         relevant = _relevant_rows(plan, target, source).select(F.col(FILE).alias("file")).distinct()

@@ -179,7 +179,10 @@ def _group_by_file_key(files: FileListing) -> Iterator[tuple[FileListing, str | 
 
 
 def _is_clean(files: FileListing) -> np.ndarray[Any, Any]:
-    """Return for each file whether it is read as one without deleted rows: none if they hold few bytes, as a second read takes longer."""
+    """Return for each file whether it is read as a file without deleted rows. If such files have few bytes, none of them is.
+
+    A second read in a plan takes longer than to look up the rows of these files in vain.
+    """
     is_clean: np.ndarray[Any, Any] = pc.equal(files.deleted, 0).to_numpy()
     sizes = files.sizes.to_numpy()
     have_different_sizes = len(np.unique(sizes)) == len(sizes)

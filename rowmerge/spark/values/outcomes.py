@@ -143,7 +143,7 @@ def met_or_new_rows(rows: DataFrame, plan: RowPlan) -> DataFrame:
 
 
 def rows_either_way(rows: DataFrame, plan: RowPlan, values: Mapping[str, str], extra_columns: Sequence[str]) -> DataFrame:
-    """Return source rows as table rows with these values, whatever they match. IF_MET and IF_NEW hold the action with a match and without."""
+    """Return source rows as table rows with these values, whatever they match. IF_MET and IF_NEW: the action with a match and without."""
     actions = []
     for match, name in ((Match.MATCHED, IF_MET), (Match.NOT_MATCHED, IF_NEW)):
         effect = _case([(condition_of(clause), clause.effect.value) for clause in plan.of(match)], "0")

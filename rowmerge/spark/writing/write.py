@@ -144,7 +144,7 @@ def write_outcomes(outcomes: DataFrame, request: WriteRequest) -> Written:
 
 
 def _first_rows(outcomes: DataFrame, columns: OutcomeColumns, request: WriteRequest) -> pa.Table:
-    """Return one row more than the driver writes of many, as it would write them."""
+    """Return up to FEW_ROWS + 1 outcome rows, in the order in which the driver writes them."""
     rows = outcomes.coalesce(1) if request.gather is Gather.ONE_TASK else outcomes
     first_rows = rows.limit(FEW_ROWS + 1)
     if table_columns := columns.after or columns.before:

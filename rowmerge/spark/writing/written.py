@@ -123,12 +123,13 @@ def discard(files: Iterable[AddedFile], filesystem_options: Options) -> None:
 
 
 def discard_paths(paths: Sequence[str], filesystem_options: Options) -> None:
-    """Delete data files that jobs of this process wrote, by absolute paths. Any common folder will do. A failure leaves them for VACUUM."""
+    """Delete data files that jobs of this process wrote, by their absolute paths. A failure leaves them for VACUUM."""
     paths_by_store: dict[tuple[str, ...], list[str]] = {}
     for path in paths:
         scheme_and_authority = tuple(path.split("/")[:3])
         paths_by_store.setdefault(scheme_and_authority, []).append(path)
     for store_paths in paths_by_store.values():
+        # Any common folder will do: all paths are below the location of the table's data.
         folder = store_paths[0].rpartition("/")[0]
         while not all(path.startswith(f"{folder}/") for path in store_paths):
             folder = folder.rpartition("/")[0]
