@@ -22,11 +22,7 @@ def parse_columns(spark: SparkSession, columns: Sequence[ColumnDefinition]) -> S
 
     Raises PlanError, UnsupportedStatement, and Spark's ParseException for a bad type.
     """
-    counts = Counter(column.path.lower() for column in columns)
-    for column in columns:
-        if counts[column.path.lower()] > 1:
-            raise PlanError(f"The column `{column.path}` is defined twice. Define it once.")
-        _check_definition(column)
+    _check_definitions(columns)
     if not columns:
         return Struct()
     casts = ", ".join(f"cast(null as {_spark_type(column)}) as {backquote(column.name)}" for column in columns)
@@ -54,13 +50,17 @@ def _metadata(column: ColumnDefinition) -> dict[str, Any]:
     return {key: value for key, value in entries.items() if value is not None}
 
 
-def _check_definition(column: ColumnDefinition) -> None:
-    """Raise UnsupportedStatement for an identity column, and PlanError for a generated column with a default."""
-    if column.identity:
-        raise UnsupportedStatement(
-            f"The column `{column.name}` is GENERATED AS IDENTITY, which is not supported. "
-            f"Make keys in the query, with row_number() or uuid()",
-            text=column.type.text,
-        )
-    if column.generated is not None and column.default is not None:
-        raise PlanError(f"The column `{column.name}` is both GENERATED and has a DEFAULT. Leave one of the two out.")
+def _check_definitions(columns: Sequence[ColumnDefinition]) -> None:
+    """Raise UnsupportedStatement for an identity column, and PlanError for a name that comes twice or a generated column with a default."""
+    counts = Counter(column.path.lower() for column in columns)
+    for column in columns:
+        if counts[column.path.lower()] > 1:
+            raise PlanError(f"The column `{column.path}` is defined twice. Define it once.")
+        if column.identity:
+            raise UnsupportedStatement(
+                f"The column `{column.name}` is GENERATED AS IDENTITY, which is not supported. "
+                f"Make keys in the query, with row_number() or uuid()",
+                text=column.type.text,
+            )
+        if column.generated is not None and column.default is not None:
+            raise PlanError(f"The column `{column.name}` is both GENERATED and has a DEFAULT. Leave one of the two out.")

@@ -116,17 +116,14 @@ def _data_file_error(message: str, table: str) -> errors.RowmergeError | None:
 
 def _name_error(condition: str, parameters: Mapping[str, str]) -> errors.RowmergeError | None:
     """Return the error of a name that Spark does not resolve, None for another error condition."""
-
-    def names(key: str) -> list[str]:
-        return [_unquoted(name) for name in (parameters.get(key) or "").strip("[]").split(", ") if name]
-
     if condition.startswith(("UNRESOLVED_COLUMN", "UNRESOLVED_FIELD")):
         name = parameters.get("objectName") or parameters.get("fieldName") or ""
-        return errors.UnknownColumn(_unquoted(name), [proposed for proposed in names("proposal") if "__rowmerge_" not in proposed])
+        proposals = [proposal for proposal in _names(parameters.get("proposal")) if "__rowmerge_" not in proposal]
+        return errors.UnknownColumn(_unquoted(name), proposals)
     if condition == "FIELD_NOT_FOUND":
-        return errors.UnknownColumn(_unquoted(parameters.get("fieldName") or ""), names("fields"))
+        return errors.UnknownColumn(_unquoted(parameters.get("fieldName") or ""), _names(parameters.get("fields")))
     if condition.startswith("AMBIGUOUS"):
-        return errors.AmbiguousColumn(_unquoted(parameters.get("name") or ""), names("referenceNames"))
+        return errors.AmbiguousColumn(_unquoted(parameters.get("name") or ""), _names(parameters.get("referenceNames")))
     if condition.startswith("TABLE_OR_VIEW_NOT_FOUND"):
         return errors.TableNotFound(_unquoted(parameters.get("relationName") or ""))
     if condition.startswith("UNRESOLVED_ROUTINE"):
@@ -134,13 +131,19 @@ def _name_error(condition: str, parameters: Mapping[str, str]) -> errors.Rowmerg
     return None
 
 
+def _names(name_list: str | None) -> list[str]:
+    """Return the names in a list of Spark's error parameters, without backquotes."""
+    return [_unquoted(name) for name in (name_list or "").strip("[]").split(", ") if name]
+
+
 def _python_error(message: str) -> errors.SparkFailed | None:
     """Return the error of Python code that an executor ran, or None. Its position comes from the last function in the traceback."""
-    if raised := re.search(r"exception was thrown from the Python worker.*?\bTraceback .*?\n(?! )([^\n]+)", message, re.DOTALL):
-        frames = re.findall(r'File "<function (.+?)>", line (\d+)', message)
-        function = f"The function {frames[-1][0]}, in line {frames[-1][1]} of its body," if frames else "A Python function that Spark ran"
-        return errors.SparkFailed(f"{function} raised {raised[1].rstrip('. ')}. Mend the function. Nothing was written.")
-    return None
+    raised = re.search(r"exception was thrown from the Python worker.*?\bTraceback .*?\n(?! )([^\n]+)", message, re.DOTALL)
+    if raised is None:
+        return None
+    frames = re.findall(r'File "<function (.+?)>", line (\d+)', message)
+    function = f"The function {frames[-1][0]}, in line {frames[-1][1]} of its body," if frames else "A Python function that Spark ran"
+    return errors.SparkFailed(f"{function} raised {raised[1].rstrip('. ')}. Mend the function. Nothing was written.")
 
 
 def _stop_error(message: str) -> errors.RowmergeError | None:
@@ -150,18 +153,21 @@ def _stop_error(message: str) -> errors.RowmergeError | None:
         return None
     reason, table, subject = json.loads(bytes.fromhex(stopped[1]))
     value = bytes.fromhex(stopped[2]).decode("utf-8", "replace")
-    match Stop(reason):
-        case Stop.CONSTRAINT:
-            return errors.ConstraintViolated(table, subject, value)
-        case Stop.TOO_LONG:
-            return errors.ValueOutOfRange(f"The value {_shortened(value)!r} is too long for {subject}. Shorten it in the statement.")
-        case Stop.NOT_HELD if subject.endswith("(uuid)"):
-            advice = "give a UUID as 123e4567-e89b-12d3-a456-426614174000"
-        case Stop.NOT_HELD:
-            value, advice = f"X'{value}'", "give as many bytes as that"
-        case Stop.OUT_OF_RANGE:
-            advice = "mend it or widen the column"
-    return errors.ValueOutOfRange(f"The value {_shortened(value)} does not fit {subject}. Nothing was written; {advice}.")
+    if Stop(reason) is Stop.CONSTRAINT:
+        return errors.ConstraintViolated(table, subject, value)
+    return _value_error(Stop(reason), subject, value)
+
+
+def _value_error(reason: Stop, column: str, value: str) -> errors.ValueOutOfRange:
+    """Return the error of a value that does not fit a column."""
+    if reason is Stop.TOO_LONG:
+        return errors.ValueOutOfRange(f"The value {_shortened(value)!r} is too long for {column}. Shorten it in the statement.")
+    advice = "mend it or widen the column"
+    if reason is Stop.NOT_HELD and column.endswith("(uuid)"):
+        advice = "give a UUID as 123e4567-e89b-12d3-a456-426614174000"
+    elif reason is Stop.NOT_HELD:
+        value, advice = f"X'{value}'", "give as many bytes as that"
+    return errors.ValueOutOfRange(f"The value {_shortened(value)} does not fit {column}. Nothing was written; {advice}.")
 
 
 def _shortened(value: str) -> str:

@@ -60,6 +60,17 @@ def type_of(spark: SparkSession, type_: str) -> DataType:
 
 def handler_of(shown: str, definition: FunctionDefinition) -> Any:
     """Run the body of a function in Python, and return its handler. Raises PlanError."""
+    handler: Any = _run_body(shown, definition).get(definition.handler or "")
+    if not callable(handler):
+        raise PlanError(f"The body of the function {shown} defines no {definition.handler}, its handler. Define it, or name another one.")
+    if definition.aggregate:
+        _check_aggregate_methods(shown, definition, handler)
+    _check_arguments(shown, definition, handler)
+    return handler
+
+
+def _run_body(shown: str, definition: FunctionDefinition) -> dict[str, Any]:
+    """Run the body of a function in Python, and return the names that it defines."""
     # No module of this name can be imported, so functions and classes of the body travel to Spark's workers by value.
     module: dict[str, Any] = {"__name__": "__rowmerge_function__"}
     try:
@@ -67,13 +78,7 @@ def handler_of(shown: str, definition: FunctionDefinition) -> Any:
     except Exception as error:
         line = f", line {error.lineno}" if isinstance(error, SyntaxError) else ""
         raise PlanError(f"The body of the function {shown} raised {type(error).__name__}{line}: {error}. Mend it.") from error
-    handler: Any = module.get(definition.handler or "")
-    if not callable(handler):
-        raise PlanError(f"The body of the function {shown} defines no {definition.handler}, its handler. Define it, or name another one.")
-    if definition.aggregate:
-        _check_aggregate_methods(shown, definition, handler)
-    _check_arguments(shown, definition, handler)
-    return handler
+    return module
 
 
 def _check_aggregate_methods(shown: str, definition: FunctionDefinition, handler: Any) -> None:

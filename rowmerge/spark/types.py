@@ -58,10 +58,7 @@ def from_spark(schema: StructType) -> Struct:
 
 
 def check_collations(schema: Struct, path_prefix: str = "") -> None:
-    """Raise TypeMismatch for a string with a collation, at any depth.
-
-    A table would lose the collation, and so compare the string in another way.
-    """
+    """Raise TypeMismatch for a string with a collation, at any depth. A table would lose it, and compare the string in another way."""
     for field in schema:
         path = f"{path_prefix}{field.name}"
         if collations := field.metadata.get(_COLLATIONS):

@@ -15,7 +15,7 @@ from rowmerge.plan.expressions.conditions import Side
 from rowmerge.plan.row_plan import RowPlan, SourceRows
 from rowmerge.spark.failures import rowmerge_error
 from rowmerge.spark.source.source import Source
-from rowmerge.spark.values.outcomes import GuardedClause, OutcomeShape, boolean, new_rows, outcome_rows
+from rowmerge.spark.values.outcomes import GuardedClause, OutcomeShape, boolean, condition_of, new_rows, outcome_rows
 from rowmerge.table.metadata.engine_columns import FILE, ORDINAL, POSITION
 from rowmerge.table.metadata.schema import backquote, string_literal
 
@@ -50,10 +50,7 @@ def choose_join(plan: RowPlan, source: Source) -> Join:
 
 
 def changes_all_rows(plan: RowPlan) -> bool:
-    """Return whether every target row without a match is deleted or updated.
-
-    The source of such a plan usually has about as many rows as the target, and no key of the source leaves a file unread.
-    """
+    """Return whether every target row without a match is deleted or updated, so that no key of the source leaves a file unread."""
     unconditional = any(clause.condition is None for clause in plan.of(Match.NOT_MATCHED_BY_SOURCE))
     return unconditional and plan.on is not None and plan.source_rows is not SourceRows.ALL and plan.whole_files is None
 
@@ -74,10 +71,7 @@ def joined_rows(plan: RowPlan, join: Join, target: DataFrame, source: Source) ->
 
 
 def check_visibility(plan: RowPlan, target: DataFrame, source: Source) -> None:
-    """Raise UnknownColumn if a clause for rows of one side names a column of the other side, which the joined rows have, too.
-
-    Spark's analysis errors pass through.
-    """
+    """Raise UnknownColumn if a clause for rows of one side names a column of the other. Spark's analysis errors pass through."""
     assert plan.source is not None
     _check_clauses_of_side(plan, Match.NOT_MATCHED_BY_SOURCE, target, plan.target)
     _check_clauses_of_side(plan, Match.NOT_MATCHED, source.frame, plan.source)
@@ -118,17 +112,13 @@ def unmatched_rows(plan: RowPlan, source: Source, matched: BitMap64) -> DataFram
 
 
 def repeated_keys(plan: RowPlan, rows: DataFrame) -> list[str]:
-    """Return up to five keys of target rows that more than one source row would change, as texts.
-
-    `rows` are the joined rows. A key consists of the target's columns in the ON condition.
-    """
+    """Return up to five keys (columns in the ON condition) of target rows that several source rows would change. `rows`: joined rows."""
     assert plan.on is not None
     columns = list(dict.fromkeys(key.column for key in plan.on.keys)) or list(plan.target.columns[:3])
     target = backquote(plan.target.alias)
-    descriptions = ", ', ', ".join(
-        f"{string_literal(column + ' = ')}, coalesce(cast({target}.{backquote(column)} as string), 'NULL')" for column in columns
-    )
-    changes_row = " or ".join(f"({clause.condition})" if clause.condition else "true" for clause in plan.of(Match.MATCHED)) or "false"
-    changed = rows.withColumn("__rowmerge_shown", F.expr(f"concat({descriptions})")).where(F.expr(changes_row))
+    texts = [f"{string_literal(column + ' = ')}, coalesce(cast({target}.{backquote(column)} as string), 'NULL')" for column in columns]
+    key_text = F.expr("concat(" + ", ', ', ".join(texts) + ")")
+    is_changed = " or ".join(condition_of(clause) for clause in plan.of(Match.MATCHED)) or "false"
+    changed = rows.withColumn("__rowmerge_shown", key_text).where(F.expr(is_changed))
     counts = changed.groupBy(FILE, POSITION).agg(F.count(F.lit(1)).alias("hits"), F.first("__rowmerge_shown").alias("keys"))
     return [row["keys"] for row in counts.where("hits > 1").orderBy("keys").limit(5).select("keys").collect()]

@@ -17,7 +17,7 @@ many files on a driver that is not the whole cluster.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 
@@ -36,7 +36,7 @@ from rowmerge.spark.types import frame_of
 from rowmerge.table.metadata.engine_columns import FILE, POSITION
 from rowmerge.table.metadata.rules import INITIAL
 from rowmerge.table.metadata.schema import FIELD_ID, Field, Primitive, Struct, arrow_schema, bare
-from rowmerge.table.snapshots.files import FileListing, Positions
+from rowmerge.table.snapshots.files import FileLayout, FileListing, Positions
 from rowmerge.table.snapshots.snapshot import Snapshot
 
 FEW_KEYS = 32
@@ -66,14 +66,7 @@ def skips_pages_instead(snapshot: Snapshot, source: Source, needed_columns: froz
 
 
 def rows_by_keys(
-    spark: SparkSession,
-    snapshot: Snapshot,
-    table: str,
-    files: FileListing,
-    source: Source,
-    *,
-    column_names: frozenset[str],
-    lineage: bool,
+    spark: SparkSession, snapshot: Snapshot, table: str, files: FileListing, source: Source, *, column_names: frozenset[str], lineage: bool
 ) -> RowsByKeys | None:
     """Return the rows of these files that have a key of the source, with these columns, or None if Spark must read the files.
 
@@ -83,18 +76,23 @@ def rows_by_keys(
     keys = _lookup_keys(snapshot, source) if _may_read(spark, files) else None
     if keys is None:
         return None
-    columns = Struct(tuple(field for field in snapshot.schema if field.name in column_names or field.name in keys.names))
+    columns = snapshot.schema.select(name for name in snapshot.schema.names if name in column_names or name in keys.names)
     looked_up_files = _looked_up_files(spark, snapshot, files, columns, lineage=lineage) if can_be_held(columns) else None
     if looked_up_files is None:
         return None
-    hidden = snapshot.shape.row_lineage if lineage else None
-    hidden_columns = () if hidden is None else (Field(ROW_ID, hidden.row_id.type), Field(CHANGED_IN, hidden.changed_in.type))
+    row_fields = (*columns, *(_lineage_fields(snapshot) if lineage else ()))
     try:
-        rows = look_up(table, looked_up_files, arrow_schema(bare(Struct((*columns, *hidden_columns)))), keys)
+        rows = look_up(table, looked_up_files, arrow_schema(bare(Struct(row_fields))), keys)
     except TooManyRows:
         return None
-    schema = bare(Struct((*columns, *hidden_columns, Field(FILE, Primitive("string")), Field(POSITION, Primitive("long")))))
-    return RowsByKeys(frame_of(spark, rows, schema), {str(index): spark_path(file.path) for index, file in enumerate(looked_up_files)})
+    address_fields = (Field(FILE, Primitive("string")), Field(POSITION, Primitive("long")))
+    frame = frame_of(spark, rows, bare(Struct((*row_fields, *address_fields))))
+    return RowsByKeys(frame, {str(index): spark_path(file.path) for index, file in enumerate(looked_up_files)})
+
+
+def _lineage_fields(snapshot: Snapshot) -> tuple[Field, ...]:
+    lineage = snapshot.shape.row_lineage
+    return () if lineage is None else (Field(ROW_ID, lineage.row_id.type), Field(CHANGED_IN, lineage.changed_in.type))
 
 
 @dataclass(frozen=True)
@@ -119,47 +117,70 @@ def find_key_matches(
     `with_sources`: whether the result names the source rows. Raises MissingDataFile, UnreadableDataFile.
     """
     keys = _lookup_keys(snapshot, source) if _may_read(spark, files) else None
-    if keys is None or not keys.is_exact or len(keys.columns) < len(source.keys) or (one_to_one and not keys.is_distinct):
+    if keys is None or not keys.is_exact or len(keys.columns) < len(source.keys):
         return None
-    columns = Struct(tuple(column for column in snapshot.schema if column.name in keys.names))
+    if one_to_one and not keys.is_distinct:
+        return None
+    columns = snapshot.schema.select(name for name in snapshot.schema.names if name in keys.names)
     looked_up_files = _looked_up_files(spark, snapshot, files, columns, lineage=False)
     if looked_up_files is None or (with_sources and source.key_ordinals is None):
         return None
-    positions, key_numbers = dict[str, Positions](), dict[str, Numbers]()
-    schema, with_numbers = arrow_schema(bare(columns)), one_to_one or with_sources
-    with closing(map_files(table, looked_up_files, lambda file: find_positions(file, schema, keys, with_numbers=with_numbers))) as matches:
-        for file, (file_positions, numbers) in zip(looked_up_files, matches, strict=True):
-            if file_positions:
-                positions[spark_path(file.path)] = file_positions
-                key_numbers[spark_path(file.path)] = numbers if one_to_one else np.unique(numbers)
-            if one_to_one and sum(map(len, key_numbers.values())) > source.rows:
-                return None
-    if one_to_one and _has_repeats(key_numbers.values()):
+    with_numbers = one_to_one or with_sources
+    rows_with_keys = _find_rows_by_key(table, looked_up_files, columns, keys, source.rows, with_numbers=with_numbers, one_to_one=one_to_one)
+    if rows_with_keys is None:
         return None
-    return _with_sources(positions, key_numbers, source, keys, one_to_one=one_to_one) if with_sources else KeyMatches(positions)
+    if not with_sources:
+        return KeyMatches(rows_with_keys.positions)
+    return _with_source_rows(rows_with_keys, source, keys, one_to_one=one_to_one)
 
 
-def _has_repeats(key_numbers: Collection[Numbers]) -> bool:
-    """Return whether a key matched rows more than once, in one file or in several."""
-    all_numbers = np.concatenate([np.zeros(0, dtype=np.int64), *key_numbers])
-    return bool(np.bincount(all_numbers, minlength=1).max() > 1)
+@dataclass(frozen=True)
+class _RowsWithKeys:
+    """The positions of rows that have a key of the source, and the numbers of their keys, both by path as Spark spells it."""
+
+    positions: dict[str, Positions] = field(default_factory=dict)
+    key_numbers: dict[str, Numbers] = field(default_factory=dict)
+
+    def has_repeated_key(self) -> bool:
+        """Return whether several rows have the same key, in one file or in several."""
+        all_numbers = np.concatenate([np.zeros(0, dtype=np.int64), *self.key_numbers.values()])
+        return bool(np.bincount(all_numbers, minlength=1).max() > 1)
 
 
-def _with_sources(
-    positions: dict[str, Positions], key_numbers: Mapping[str, Numbers], source: Source, keys: SourceKeys, *, one_to_one: bool
-) -> KeyMatches:
-    """Return the matches with the ordinals of their source rows, whose keys have the numbers in `key_numbers`."""
+def _find_rows_by_key(
+    table: str, files: Sequence[LookedUpFile], columns: Struct, keys: SourceKeys, max_rows: int, *, one_to_one: bool, with_numbers: bool
+) -> _RowsWithKeys | None:
+    """Return the rows of these files that have a key. With `one_to_one`, return None for more than `max_rows` or a key of several rows."""
+    rows_with_keys, row_count = _RowsWithKeys(), 0
+    schema = arrow_schema(bare(columns))
+    with closing(map_files(table, files, lambda file: find_positions(file, schema, keys, with_numbers=with_numbers))) as matches:
+        for file, (positions, numbers) in zip(files, matches, strict=True):
+            if not positions:
+                continue
+            path = spark_path(file.path)
+            rows_with_keys.positions[path] = positions
+            rows_with_keys.key_numbers[path] = numbers if one_to_one else np.unique(numbers)
+            row_count += len(numbers)
+            if one_to_one and row_count > max_rows:
+                return None
+    return None if one_to_one and rows_with_keys.has_repeated_key() else rows_with_keys
+
+
+def _with_source_rows(rows_with_keys: _RowsWithKeys, source: Source, keys: SourceKeys, *, one_to_one: bool) -> KeyMatches:
+    """Return the matches of rows that have a key with the ordinals of the source rows that have the same key."""
     assert source.key_ordinals is not None
-    ordinals, numbers = source.key_ordinals.to_numpy(), keys.source_numbers()
+    ordinals, source_numbers = source.key_ordinals.to_numpy(), keys.source_numbers()
+    has_number = source_numbers >= 0
     is_matched = np.zeros(source.rows + 1, dtype=bool)
-    for matched_numbers in key_numbers.values():
-        is_matched[matched_numbers] = True
-    sources = BitMap64(ordinals[(numbers >= 0) & is_matched[numbers]].astype(np.uint64))
+    for numbers in rows_with_keys.key_numbers.values():
+        is_matched[numbers] = True
+    sources = BitMap64(ordinals[has_number & is_matched[source_numbers]].astype(np.uint64))
     if not one_to_one:
-        return KeyMatches(positions, sources)
+        return KeyMatches(rows_with_keys.positions, sources)
     row_of_number = np.full(source.rows + 1, -1, dtype=np.int64)
-    row_of_number[numbers[numbers >= 0]] = np.flatnonzero(numbers >= 0)
-    return KeyMatches(positions, sources, {path: ordinals[row_of_number[matched]] for path, matched in key_numbers.items()})
+    row_of_number[source_numbers[has_number]] = np.flatnonzero(has_number)
+    source_of = {path: ordinals[row_of_number[numbers]] for path, numbers in rows_with_keys.key_numbers.items()}
+    return KeyMatches(rows_with_keys.positions, sources, source_of)
 
 
 def _lookup_keys(snapshot: Snapshot, source: Source) -> SourceKeys | None:
@@ -181,20 +202,26 @@ def _looked_up_files(
     spark: SparkSession, snapshot: Snapshot, files: FileListing, columns: Struct, *, lineage: bool
 ) -> list[LookedUpFile] | None:
     """Return the files with the layout of these columns, None if a file holds a column in another way than the table."""
-    paths = files.paths
-    deleted = deleted_rows(spark, snapshot, [path for path, count in zip(paths, files.deleted.to_pylist(), strict=True) if count])
+    paths, options = files.paths, snapshot.shape.filesystem_options
+    paths_with_deletes = [path for path, count in zip(paths, files.deleted.to_pylist(), strict=True) if count]
+    deleted = deleted_rows(spark, snapshot, paths_with_deletes)
     partitions = dict(zip(paths, files.partitions.to_pylist(), strict=True))
-    hidden, filesystem_options = snapshot.shape.row_lineage if lineage else None, snapshot.shape.filesystem_options
     looked_up_files = []
     for layout in snapshot.layouts(paths):
-        stored_by_name = {field.name: stored for field, stored in zip(snapshot.schema, layout.stored, strict=True)}
-        stored = [stored_by_name[column.name] for column in columns]
-        if any(held.type != column.type or INITIAL in held.metadata for column, held in zip(columns, stored, strict=True)):
+        held_columns = _held_columns(snapshot, layout, columns, lineage=lineage)
+        if held_columns is None:
             return None
-        stored += [held for _, held in lineage_columns(hidden, layout)]
-        held_columns = HeldColumns(arrow_schema(bare(Struct(tuple(stored)), (FIELD_ID,))), layout.by_field_id, layout.outside)
-        looked_up_files += [
-            LookedUpFile(path, held_columns, deleted.get(path, Positions()), partitions[path] or {}, filesystem_options)
-            for path in layout.paths
-        ]
+        for path in layout.paths:
+            looked_up_files.append(LookedUpFile(path, held_columns, deleted.get(path, Positions()), partitions[path] or {}, options))
     return looked_up_files
+
+
+def _held_columns(snapshot: Snapshot, layout: FileLayout, columns: Struct, *, lineage: bool) -> HeldColumns | None:
+    """Return these columns as files of a layout hold them, None if a type differs or a default value replaces a lacking column."""
+    file_columns = dict(zip(snapshot.schema.names, layout.stored, strict=True))
+    stored = [file_columns[column.name] for column in columns]
+    for column, file_column in zip(columns, stored, strict=True):
+        if file_column.type != column.type or INITIAL in file_column.metadata:
+            return None
+    stored += [file_column for _, file_column in lineage_columns(snapshot.shape.row_lineage if lineage else None, layout)]
+    return HeldColumns(arrow_schema(bare(Struct(tuple(stored)), (FIELD_ID,))), layout.by_field_id, layout.outside)

@@ -58,9 +58,9 @@ def _file_changes(changes: TableChanges, partition_names: dict[str, str]) -> tup
     rows = []
     for file in changes.files:
         words, first = bit_words(file.rows) if file.rows else (None, None)
-        time = _EPOCH + timedelta(milliseconds=file.timestamp)
+        timestamp = _EPOCH + timedelta(milliseconds=file.timestamp)
         partition_values = [file.partition.get(field.name) for field in partition_fields]
-        rows.append((spark_path(file.path), file.change, file.version, time, first, words, file.listed, *partition_values))
-    types = arrow_schema(schema)
-    arrays = [pa.array(column, field.type) for column, field in zip(zip(*rows, strict=True), types, strict=True)]
-    return pa.Table.from_arrays(arrays, schema=types), schema
+        rows.append((spark_path(file.path), file.change, file.version, timestamp, first, words, file.listed, *partition_values))
+    columns = zip(*rows, strict=True)
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, arrow_schema(schema), strict=True)]
+    return pa.Table.from_arrays(arrays, schema=arrow_schema(schema)), schema

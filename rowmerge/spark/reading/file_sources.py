@@ -16,10 +16,7 @@ _HAS_SCHEME = re.compile(r"^[A-Za-z][\w+.-]*:")
 
 
 def read_file_source(spark: SparkSession, source: FileSource) -> DataFrame:
-    """Return the rows of files. Spark's errors about options and columns pass through.
-
-    Raises FilesNotFound, and UnsupportedStatement for a format without a reader in this Spark.
-    """
+    """Return the rows of files. Raises FilesNotFound, UnsupportedStatement (no reader for the format), and Spark's other errors."""
     reader = spark.read.format(source.format).options(**source.options)
     if source.schema is not None:
         reader = reader.schema(source.schema)

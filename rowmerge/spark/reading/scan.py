@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from rowmerge.errors import MissingDataFile
 from rowmerge.parquet.lineage import CHANGED_IN, ROW_ID
@@ -64,10 +65,7 @@ def read_snapshot(
 
 
 def spark_path(path: str) -> str:
-    """Return a file's path as Spark's `_metadata.file_path` spells it (Hadoop's Path.toUri().toString()).
-
-    The path is percent-encoded as `java.net.URI` does it, and a local path begins with `file:/`.
-    """
+    """Return a path as Spark's `_metadata.file_path` spells it: percent-encoded as by `java.net.URI`, a local path with `file:/`."""
     if path.startswith("file://"):
         path = "file:" + path[len("file://") :]
     return _ENCODED.sub(lambda match: f"%{ord(match[0]):02X}", path)
@@ -104,13 +102,13 @@ class _Scan:
 
     def frames(self, files: FileListing) -> Iterator[DataFrame]:
         """Yield the live rows of these files: a frame for each layout, and for each column that identifies files."""
-        for group, file_key in _by_deleted_rows(files):
+        for group, file_key in _group_by_file_key(files):
             for layout in self.snapshot.layouts(group.paths) if len(group) else ():
                 layout_files = group if len(layout.paths) == len(group) else group.with_paths(layout.paths)
                 yield self._live_rows(layout, layout_files, file_key)
 
     def _live_rows(self, layout: FileLayout, files: FileListing, file_key: str | None) -> DataFrame:
-        """Return the live rows of files of one layout. `file_key`: see `_by_deleted_rows`."""
+        """Return the live rows of files of one layout. `file_key`: see `_group_by_file_key`."""
         schema = self.snapshot.schema
         is_hive = _has_hive_folders(self.snapshot, layout, files)
         pairs = [pair for pair in zip(schema, layout.stored, strict=True) if is_hive or pair[0].name not in layout.outside]
@@ -128,26 +126,31 @@ class _Scan:
         if not is_hive:
             frame = self._with_partition_values(frame, layout, files)
         columns = [backquote(name) for name in schema.names]
-        addresses = [FILE, POSITION] if self.addresses else []
-        return frame.selectExpr(*columns, *addresses, *([ROW_ID, CHANGED_IN] if self.lineage is not None else []))
+        columns += [FILE, POSITION] if self.addresses else []
+        columns += [ROW_ID, CHANGED_IN] if self.lineage is not None else []
+        return frame.selectExpr(*columns)
 
     def _without_deleted_rows(self, frame: DataFrame, files: FileListing, file_key: str) -> DataFrame:
         """Join a bit set for each file (words of 64 bits, from its first deleted row on), and drop the rows whose bits are set.
 
         A file whose size is not the table's would keep its deleted rows. It stops the query.
         """
+        # Spark moves a filter on `_metadata` below the projection of its fields, and makes the struct for each row and mention. A join
+        # keeps the fields apart. A scalar subquery with all bits and a CASE over sizes needs no broadcast, and was no faster for that.
+        bits = F.broadcast(frame_of(self.spark, self._deleted_bits(files, file_key)))
+        joined = frame.join(bits, F.col(file_key) == F.col(_KEY), "left")
+        error = f"raise_error(concat('{UNREADABLE} ', to_json(array({FILE}, 'it has not the size that the table says'))))"
+        deleted_bit = f"case when {_KEY} is null then {error} else {bit_of(_WORDS, _FIRST)} end"
+        return joined.where(F.expr(f"{deleted_bit} = 0")).drop(_KEY, _FIRST, _WORDS)
+
+    def _deleted_bits(self, files: FileListing, file_key: str) -> pa.Table:
+        """Return the deleted rows of each file as a bit set (see `bit_words`), with the file's value of `file_key`."""
         deleted = deleted_rows(self.spark, self.snapshot, files.paths)
         bit_sets = [bit_words(deleted[path]) if path in deleted else ((), 0) for path in files.paths]
         keys = files.sizes.cast(pa.int64()) if file_key == _SIZE else pa.array(map(spark_path, files.paths), pa.string())
         firsts = pa.array([first for _, first in bit_sets], pa.int64())
         words = pa.array([words for words, _ in bit_sets], pa.list_(pa.int64()))
-        # Spark moves a filter on `_metadata` below the projection of its fields, and makes the struct for each row and mention. A join
-        # keeps the fields apart. A scalar subquery with all bits and a CASE over sizes needs no broadcast, and was no faster for that.
-        bits = F.broadcast(frame_of(self.spark, pa.table({_KEY: keys, _FIRST: firsts, _WORDS: words})))
-        joined = frame.join(bits, F.col(file_key) == F.col(_KEY), "left")
-        error = f"raise_error(concat('{UNREADABLE} ', to_json(array({FILE}, 'it has not the size that the table says'))))"
-        deleted_bit = f"case when {_KEY} is null then {error} else {bit_of(_WORDS, _FIRST)} end"
-        return joined.where(F.expr(f"{deleted_bit} = 0")).drop(_KEY, _FIRST, _WORDS)
+        return pa.table({_KEY: keys, _FIRST: firsts, _WORDS: words})
 
     def _with_partition_values(self, frame: DataFrame, layout: FileLayout, files: FileListing) -> DataFrame:
         schema = bare(Struct((Field(_KEY, Primitive("string")), *self.snapshot.schema.select(layout.outside))))
@@ -159,29 +162,37 @@ class _Scan:
         return frame.join(F.broadcast(values), F.col(FILE) == F.col(_KEY), "inner").drop(_KEY)
 
 
-def _by_deleted_rows(files: FileListing) -> Iterator[tuple[FileListing, str | None]]:
+def _group_by_file_key(files: FileListing) -> Iterator[tuple[FileListing, str | None]]:
     """Yield the files without deleted rows, with None, and the others with the column that identifies the file of a row.
 
-    The column is the file's size if no other file has the same size: to look up a number for each row costs nothing measurable, and to look
-    up a long path costs a third of a scan and more. If nearly all bytes are in files with deleted rows, all files are read like these: a
-    second read in a plan takes longer than to look up the rows of the other files in vain.
+    The column is the file's size, and the path only for further files of the same size. To look up a number for each row costs nothing
+    measurable. To look up a long path costs a third of a scan and more.
     """
-    is_clean, sizes = pc.equal(files.deleted, 0).to_numpy(), files.sizes.to_numpy()
-    if sizes[is_clean].sum() * _CLEAN_SHARE < sizes.sum() and len(np.unique(sizes)) == len(sizes):
-        is_clean = np.zeros_like(is_clean)
+    is_clean = _is_clean(files)
     yield files.filter(pa.array(is_clean)), None
     files_with_deletes = files.filter(pa.array(~is_clean))
-    is_first_of_size = np.zeros(len(files_with_deletes), dtype=bool)
-    is_first_of_size[np.unique(files_with_deletes.sizes.to_numpy(), return_index=True)[1]] = True
-    yield files_with_deletes.filter(pa.array(is_first_of_size)), _SIZE
-    yield files_with_deletes.filter(pa.array(~is_first_of_size)), FILE
+    has_own_size = np.zeros(len(files_with_deletes), dtype=bool)
+    _, first_of_sizes = np.unique(files_with_deletes.sizes.to_numpy(), return_index=True)
+    has_own_size[first_of_sizes] = True
+    yield files_with_deletes.filter(pa.array(has_own_size)), _SIZE
+    yield files_with_deletes.filter(pa.array(~has_own_size)), FILE
+
+
+def _is_clean(files: FileListing) -> np.ndarray[Any, Any]:
+    """Return for each file whether it is read as a file without deleted rows. If such files have few bytes, none of them is.
+
+    A second read in a plan takes longer than to look up the rows of these files in vain.
+    """
+    is_clean: np.ndarray[Any, Any] = pc.equal(files.deleted, 0).to_numpy()
+    sizes = files.sizes.to_numpy()
+    have_different_sizes = len(np.unique(sizes)) == len(sizes)
+    if have_different_sizes and sizes[is_clean].sum() * _CLEAN_SHARE < sizes.sum():
+        return np.zeros_like(is_clean)
+    return is_clean
 
 
 def lineage_columns(lineage: Lineage | None, layout: FileLayout) -> list[ColumnPair]:
-    """Return the hidden columns, under our names and as files of a layout hold them.
-
-    Files without field ids do not have the columns of a table with field ids.
-    """
+    """Return the hidden columns as pairs. Files without field ids do not have the columns of a table with field ids."""
     if lineage is None:
         return []
     fields = ((ROW_ID, lineage.row_id), (CHANGED_IN, lineage.changed_in))
@@ -190,10 +201,7 @@ def lineage_columns(lineage: Lineage | None, layout: FileLayout) -> list[ColumnP
 
 
 def deleted_rows(spark: SparkSession, snapshot: Snapshot, paths: Sequence[str]) -> dict[str, Positions]:
-    """Return the positions of deleted rows by path, for those of the data files that have any.
-
-    One job finds the rows of all files that the same equality deletes apply to.
-    """
+    """Return the positions of deleted rows by path, for data files that have any. One job finds the rows of the same equality deletes."""
     deleted = snapshot.deleted_positions(paths)
     for deletes in snapshot.equality_deletes(paths):
         path_of = {spark_path(path): path for path in deletes.applies_to}
@@ -254,28 +262,33 @@ def read_files(
         spark.conf.set("spark.sql.parquet.fieldId.read.enabled", "true")
     metadata_keys = [FIELD_ID] * layout.by_field_id + [INITIAL] * snapshot.shape.supports_initial_defaults
     schema = to_spark(Struct(tuple(file_column for _, file_column in pairs)), metadata_keys)
+    frame = _read_parquet(spark, snapshot.name, layout.paths, schema, partition_folder)
+    # Each part of a Column object would be a call to the JVM, and tables may have a thousand columns. So columns are SQL texts.
+    columns = [_column_sql(field, file_column) for field, file_column in pairs]
+    if addresses:
+        columns += [f"_metadata.file_path as {FILE}", f"_metadata.row_index as {POSITION}"]
+    if sizes:
+        columns.append(f"_metadata.file_size as {_SIZE}")
+    return frame.selectExpr(*columns)
+
+
+def _read_parquet(spark: SparkSession, table: str, paths: Sequence[str], schema: StructType, partition_folder: str | None) -> DataFrame:
+    """Return the rows of Parquet files. `partition_folder`: see `read_files`. Raises MissingDataFile."""
     options = {"mergeSchema": "false", "datetimeRebaseMode": "CORRECTED", "int96RebaseMode": "CORRECTED"}
     if partition_folder is not None:
         # Without this option, names of folders have no meaning, and files may be elsewhere, as those of a shallow clone are.
         options["basePath"] = partition_folder
     try:
-        frame = spark.read.schema(schema).options(**options).parquet(*map(_without_patterns, layout.paths))
+        return spark.read.schema(schema).options(**options).parquet(*map(_without_patterns, paths))
     except AnalysisException as error:
-        if (error.getCondition() or "").startswith("PATH_NOT_FOUND"):
-            missing_path = re.sub(r"\\(.)", r"\1", (error.getMessageParameters() or {}).get("path", ""))
-            raise MissingDataFile(snapshot.name, missing_path) from error
-        raise
-    # Each part of a Column object would be a call to the JVM, and tables may have a thousand columns. So columns are SQL texts.
-    columns = [_column_sql(field, file_column) for field, file_column in pairs]
-    columns += [f"_metadata.file_path as {FILE}", f"_metadata.row_index as {POSITION}"] if addresses else []
-    return frame.selectExpr(*columns, *([f"_metadata.file_size as {_SIZE}"] if sizes else []))
+        if not (error.getCondition() or "").startswith("PATH_NOT_FOUND"):
+            raise
+        missing_path = re.sub(r"\\(.)", r"\1", (error.getMessageParameters() or {}).get("path", ""))
+        raise MissingDataFile(table, missing_path) from error
 
 
 def _without_patterns(path: str) -> str:
-    """Return the path with escaped characters, so that Hadoop takes none of them as a pattern.
-
-    With Spark's own switch, `__globPaths__` = false, each path that looks like a pattern brings all other paths along: rows come twice.
-    """
+    """Return the path with escaped patterns of Hadoop. With Spark's own switch, `__globPaths__` = false, rows would come twice."""
     return re.sub(r"[{}\[\]*?\\]", r"\\\g<0>", path)
 
 
@@ -304,26 +317,24 @@ def bit_words(positions: Positions) -> tuple[np.ndarray[Any, Any], int]:
 
 
 def _has_hive_folders(snapshot: Snapshot, layout: FileLayout, files: FileListing) -> bool:
-    """Return whether Spark's partition discovery would find exactly the log's values for all these files.
-
-    It may only do so for types with one text for each value. Otherwise, a join on the path adds the values.
-    """
+    """Return whether Spark's partition discovery finds exactly the log's values for these files. Each type must have one text per value."""
     if not layout.outside:
         return True
-    held_by_name = {field.name: (field.type, held.name) for field, held in zip(snapshot.schema, layout.stored, strict=True)}
+    types = {field.name: field.type for field in snapshot.schema}
+    stored_names = dict(zip(snapshot.schema.names, layout.stored.names, strict=True))
     partitions, folders = files.partitions, []
     for name in layout.outside:
-        type_, held_name = held_by_name[name]
+        type_ = types[name]
         if not isinstance(type_, Primitive) or type_.name not in _HIVE_TYPES:
             return False
         values = pc.struct_field(partitions, [name])
         texts = pc.if_else(values, "true", "false") if pa.types.is_boolean(values.type) else values.cast(pa.string())
         if pc.any(pc.equal(texts, HIVE_NULL)).as_py():
             return False
-        folders.append(_folders(held_name, texts))
-    expected = pc.binary_join_element_wise(snapshot.shape.location, *folders, "/")
-    parents = pc.replace_substring_regex(files.rows["path"].combine_chunks(), r"/[^/]*$", "")
-    return bool(pc.all(pc.equal(expected, parents)).as_py())
+        folders.append(_folders(stored_names[name], texts))
+    expected_folders = pc.binary_join_element_wise(snapshot.shape.location, *folders, "/")
+    file_folders = pc.replace_substring_regex(files.rows["path"].combine_chunks(), r"/[^/]*$", "")
+    return bool(pc.all(pc.equal(expected_folders, file_folders)).as_py())
 
 
 def _folders(column: str, values: pa.Array) -> pa.Array:

@@ -73,7 +73,7 @@ def _sorted_distinct(column: pa.ChunkedArray) -> pa.Array:
 
 
 def cast_key_values(values: pa.Array, op: str, source: DataType, target: DataType) -> pa.Array | None:
-    """Return key values of type `source` in the type `target` of the column, None if they say nothing about it in that type.
+    """Return key values of type `source` in the column's type `target`, None if they say nothing about it in that type.
 
     A value outside the column's range equals nothing in it, so it is left out for `=` and `<=>`. An inequality may hold for every row
     then, so the result is None. The result is also None for types that Spark does not compare value by value.

@@ -54,10 +54,7 @@ _UNCHANGED_TYPES = (*EXACT_TYPES, "float", "double")
 
 
 def _in_share(most_rows: int) -> str:
-    """Return SQL for the n-th part of `most_rows` rows of the n-th task.
-
-    So all rows of evenly filled tasks are among them, and the rows of many tasks are a few times `most_rows` at most.
-    """
+    """Return SQL for `most_rows` / n rows of the n-th task: all rows of evenly filled tasks, and a few times `most_rows` at most."""
     return f"{_ROW_OF_TASK} * ({_TASK} + 1) < {most_rows}"
 
 
@@ -141,41 +138,42 @@ class Source:
 def materialize(frame: DataFrame, alias: str, pairs: Sequence[KeyPair], *, most_keys: int = 0, prepare: Prepare | None = None) -> Source:
     """Evaluate the source once, count its rows and extract its keys: in one job if the rows are few.
 
-    The driver takes few rows, which are a local relation from then on. The executors keep other rows (localCheckpoint). Later jobs read
-    these rows, so a nondeterministic source is not evaluated again.
-    `most_keys`: how many rows' keys the driver takes if that is more than MAX_COLLECTED_KEYS. `prepare`: makes rows of the table, which the
-    driver takes instead of source rows if they are not too many.
+    The driver takes few rows, as a local relation. The executors keep other rows (localCheckpoint), so that later jobs do not evaluate a
+    nondeterministic source again. `most_keys`: how many rows' keys the driver takes if that is more than MAX_COLLECTED_KEYS. `prepare`:
+    makes rows of the table, which the driver takes instead of source rows if they are not too many.
     """
     schema, names = schema_of(frame), key_names(pairs)
     checkpoint = with_keys(frame, alias, pairs).select("*", F.monotonically_increasing_id().alias(ORDINAL)).localCheckpoint(eager=False)
     counts = Observation()
     observed = checkpoint.observe(counts, F.count(F.lit(1)).alias("rows"), F.min(ORDINAL).alias("first"), F.max(ORDINAL).alias("last"))
-    prepared = local = None
-    if prepare is None or not can_be_held(schema):
-        returned, local = _evaluate(observed, names, schema)
-    else:
-        prepared_rows = _in_share(MAX_PREPARED_ROWS) + _and_short_texts(schema, MAX_PREPARED_TEXT_BYTES)
+    if prepare is not None and can_be_held(schema):
+        few_rows = _in_share(MAX_PREPARED_ROWS) + _and_short_texts(schema, MAX_PREPARED_TEXT_BYTES)
         try:
-            returned = prepared = prepare(observed.where(prepared_rows).alias(alias), names).toArrow()
+            prepared = prepare(observed.where(few_rows).alias(alias), names).toArrow()
         except PySparkException:
             # The error may come from a row that no clause would write.
             return materialize(frame, alias, pairs, most_keys=most_keys)
-    rows, ordinals = int(counts.get["rows"]), (int(counts.get["first"] or 0), int(counts.get["last"] or 0))
-    keys, key_ordinals = _keys_of(checkpoint, pairs, rows, most_keys, returned)
-    source = Source(checkpoint.drop(*names), schema, rows, keys, ordinals, key_ordinals=key_ordinals)
-    if prepared is not None and prepared.num_rows == rows:
-        return replace(source, prepared=prepared.drop_columns(names))
-    if local is not None and local.num_rows >= rows:
-        return replace(source, frame=frame_of(frame.sparkSession, local, _with_ordinal(schema)), local=local)
-    return source
+        source = _counted_source(checkpoint, schema, pairs, counts, prepared, most_keys)
+        return replace(source, prepared=prepared.drop_columns(names)) if prepared.num_rows == source.rows else source
+    key_rows, local_rows = _collect_few_rows(observed, names, schema)
+    source = _counted_source(checkpoint, schema, pairs, counts, key_rows, most_keys)
+    if local_rows is None or local_rows.num_rows < source.rows:
+        return source
+    return replace(source, frame=frame_of(frame.sparkSession, local_rows, _with_ordinal(schema)), local=local_rows)
+
+
+def _counted_source(
+    checkpoint: DataFrame, schema: Struct, pairs: Sequence[KeyPair], counts: Observation, key_rows: pa.Table, most_keys: int
+) -> Source:
+    """Return the source whose rows Spark keeps, after the job that counted them and returned `key_rows` (see `_keys_of`)."""
+    rows, first, last = (int(counts.get[name] or 0) for name in ("rows", "first", "last"))
+    keys, key_ordinals = _keys_of(checkpoint, pairs, rows, most_keys, key_rows)
+    return Source(checkpoint.drop(*key_names(pairs)), schema, rows, keys, (first, last), key_ordinals=key_ordinals)
 
 
 @dataclass
 class SourceRowsOnce:
-    """A source that is evaluated when its keys are first needed, and kept for later attempts.
-
-    `was_streamed`: an attempt evaluated the source without keeping it.
-    """
+    """A source that is evaluated when its keys are first needed, and then kept. `was_streamed`: an attempt read it and kept nothing."""
 
     frame: DataFrame
     alias: str
@@ -209,17 +207,20 @@ class SourceRowsOnce:
         return self._kept[1]
 
 
-def _evaluate(observed: DataFrame, names: Sequence[str], schema: Struct) -> tuple[pa.Table, pa.Table | None]:
-    """Return the keys and ordinals of rows, and the first whole rows if the driver can hold such rows, all by one job."""
+def _collect_few_rows(observed: DataFrame, names: Sequence[str], schema: Struct) -> tuple[pa.Table, pa.Table | None]:
+    """Return the keys and ordinals of the first rows, and the first whole rows if the driver can hold such rows, all by one job."""
     is_local = f"{_ROW_OF_TASK} < {MAX_LOCAL_ROWS} and {_TASK} < {MAX_LOCAL_TASKS}"
-    if not can_be_held(schema):
-        return observed.where(_RETURNED_KEYS if names else is_local).select(*names, ORDINAL).toArrow(), None
-    is_local += _and_short_texts(schema, MAX_LOCAL_TEXT_BYTES)
+    can_be_local = can_be_held(schema)
+    if can_be_local:
+        is_local += _and_short_texts(schema, MAX_LOCAL_TEXT_BYTES)
+    returned_rows = observed.where(_RETURNED_KEYS if names else is_local)
+    if not can_be_local:
+        return returned_rows.select(*names, ORDINAL).toArrow(), None
     columns = ", ".join(backquote(name) for name in (*schema.names, ORDINAL))
     # A list of one row or NULL: a NULL list takes no room, as NULL values of all columns would.
     row = f"if({is_local}, array(struct({columns})), null) as {_ROW}"
-    returned = observed.where(_RETURNED_KEYS if names else is_local).selectExpr(*names, ORDINAL, row).toArrow()
-    return returned, pa.Table.from_struct_array(pc.list_flatten(returned[_ROW]))
+    key_rows = returned_rows.selectExpr(*names, ORDINAL, row).toArrow()
+    return key_rows, pa.Table.from_struct_array(pc.list_flatten(key_rows[_ROW]))
 
 
 def _and_short_texts(schema: Struct, most_bytes: int) -> str:
@@ -248,10 +249,7 @@ def with_keys(frame: DataFrame, alias: str, pairs: Sequence[KeyPair]) -> DataFra
 def _keys_of(
     checkpoint: DataFrame, pairs: Sequence[KeyPair], rows: int, most_keys: int, returned: pa.Table
 ) -> tuple[tuple[SourceKey, ...], pa.ChunkedArray | None]:
-    """Return the keys of a source with the ordinals of their rows, or the ranges of the keys if they are too many.
-
-    `returned`: the keys that the driver has already, of all rows or of some.
-    """
+    """Return a source's keys with their rows' ordinals, or key ranges if they are too many. `returned`: keys of some or all rows."""
     if not pairs:
         return (), None
     names = key_names(pairs)

@@ -55,33 +55,45 @@ def write_source(once: SourceRowsOnce, plan: RowPlan, table: TableShape) -> Writ
     """
     once.was_streamed = True
     assert plan.on is not None and plan.source is not None
-    pairs, names = plan.on.keys, key_names(plan.on.keys)
+    pairs = plan.on.keys
     frame = with_keys(once.frame, once.alias, pairs)
     schema = schema_of(frame)
     source_schema, key_schema = Struct(schema.fields[: -len(pairs)]), Struct(schema.fields[-len(pairs) :])
     if not _can_look_up_keys(plan, key_schema, table.schema):
         return None
-    outcomes = new_rows(frame.alias(plan.source.alias), plan, plan.of(Match.NOT_MATCHED), names)
+    outcomes = new_rows(frame.alias(plan.source.alias), plan, plan.of(Match.NOT_MATCHED), key_names(pairs))
     spec, columns = replace(write_spec(table), attempt=str(uuid.uuid4())), outcome_columns(outcomes, len(table.schema))
-    job = ship(sink.source_sink, spec, columns, tuple(names), most_keys_at_once(key_schema.fields))
+    job = ship(sink.source_sink, spec, columns, tuple(key_names(pairs)), most_keys_at_once(key_schema.fields))
     try:
         payloads = outcomes.mapInArrow(job, "message binary").toArrow()["message"].to_pylist()
         messages = [sink.SourceMessage(**pickle.loads(payload)) for payload in payloads]
-        written = Written()
-        for fields in (message.written for message in messages if message.written is not None):
-            written.add(written_of(fields))
-        if any(message.written is None for message in messages):
-            written.discard(spec.filesystem_options)
+        written = _complete_files(once.frame.sparkSession, table.name, spec, columns, messages)
+        if written is None:
             return None
-        if (buffered_rows := _concatenate(message.rows for message in messages)) is not None:
-            written.add(write_on_driver(buffered_rows, spec, columns, None))
-        written.files = _merge_small_files(once.frame.sparkSession, table.name, spec, written.files)
         key_rows = _concatenate(message.keys for message in messages)
         keys = () if key_rows is None else known_keys(pairs, key_schema.fields, key_rows)
     except BaseException:
         discard_attempt(spec)
         raise
     return WrittenSource(Source(once.frame, source_schema, 0 if key_rows is None else key_rows.num_rows, keys), written)
+
+
+def _complete_files(
+    spark: SparkSession, table: str, spec: WriteSpec, columns: OutcomeColumns, messages: Sequence[sink.SourceMessage]
+) -> Written | None:
+    """Write the rows that tasks returned, and merge small files. If a task gave up, delete all files and return None."""
+    written = Written()
+    for message in messages:
+        if message.written is not None:
+            written.add(written_of(message.written))
+    if any(message.written is None for message in messages):
+        written.discard(spec.filesystem_options)
+        return None
+    buffered_rows = _concatenate(message.rows for message in messages)
+    if buffered_rows is not None:
+        written.add(write_on_driver(buffered_rows, spec, columns, None))
+    written.files = _merge_small_files(spark, table, spec, written.files)
+    return written
 
 
 def _can_look_up_keys(plan: RowPlan, key_schema: Struct, table_schema: Struct) -> bool:

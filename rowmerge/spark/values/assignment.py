@@ -28,16 +28,22 @@ def stored(
         return text
     value = text
     if type_ != field.type or old_value is not None:
-        if reason := why_not_assignable(with_missing_fields(type_, field.type) if evolves else type_, field.type, texts=texts):
-            raise TypeMismatch(
-                f"Cannot store a value of type {sql_name(type_)} in the column `{field.name}` of {table}, which is {field.sql_type}: "
-                f"{reason}. {_advice(type_, field, evolves=evolves)}."
-            )
+        _check_assignable(type_, field, table, evolves=evolves, texts=texts)
         value = reshaped(text, type_, field.type, partial(_cast, field, table), old_value=old_value)
     if declared := field.metadata.get(CHAR_VARCHAR):
         value = _with_lengths(value, field.type, lengths(str(declared)), field, table, 0)
     (stored_field,) = held_types(Struct((field,)))
     return _with_fixed_lengths(value, stored_field.type, field, table, 0)
+
+
+def _check_assignable(type_: DataType, field: Field, table: str, *, evolves: bool, texts: bool) -> None:
+    """Raise TypeMismatch if a column cannot store values of a type."""
+    source_type = with_missing_fields(type_, field.type) if evolves else type_
+    if reason := why_not_assignable(source_type, field.type, texts=texts):
+        raise TypeMismatch(
+            f"Cannot store a value of type {sql_name(type_)} in the column `{field.name}` of {table}, which is {field.sql_type}: "
+            f"{reason}. {_advice(type_, field, evolves=evolves)}."
+        )
 
 
 def unchanged(text: str, type_: DataType, field: Field, table: str) -> str:
@@ -71,10 +77,7 @@ def _cast(field: Field, table: str, text: str, source: DataType, target: DataTyp
 
 
 def _with_lengths(value: str, type_: DataType, limits: Lengths | None, field: Field, table: str, depth: int) -> str:
-    """Return SQL for the value with each char and varchar in it within its length.
-
-    As in the SQL standard, trailing spaces beyond the length are cut, other characters are an error, and char is padded.
-    """
+    """Return SQL that pads char, cuts trailing spaces beyond a length, and stops at other characters, as in the SQL standard."""
     if isinstance(limits, Length):
         too_long = _stop(Stop.TOO_LONG, field, table, value)
         length = limits.characters

@@ -8,7 +8,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from rowmerge.errors import ConstraintViolated, PlanError, TypeMismatch, UnknownColumn, UnsupportedStatement
+from rowmerge.errors import ConstraintViolated, PlanError, RowmergeError, TypeMismatch, UnknownColumn, UnsupportedStatement
 from rowmerge.plan.expressions.column_refs import has_query, parse
 from rowmerge.plan.expressions.conditions import nondeterministic
 from rowmerge.plan.expressions.moment import at_moment
@@ -98,15 +98,18 @@ def _rule_type(rows: DataFrame, expression: str, rule: str) -> DataType:
         rows.where(F.expr(f"(({expression})) is null"))
         (field,) = schema_of(rows.select(F.expr(f"({expression})").alias("value")))
     except AnalysisException as error:
-        if (error.getCondition() or "").startswith(_MANY_ROWS):
-            calls = (error.getMessageParameters() or {}).get("expressionList", expression)
-            raise UnsupportedStatement(
-                f"{rule} uses {calls}, which is about many rows. A rule reads one row: leave aggregates and windows out",
-                text=expression,
-            ) from None
-        known_error = rowmerge_error(error, expression, rule)
-        raise UnknownColumn(known_error.name, rows.columns, where=rule) if isinstance(known_error, UnknownColumn) else known_error from None
+        raise _analysis_error(error, expression, rule, rows.columns) from None
     return field.type
+
+
+def _analysis_error(error: AnalysisException, expression: str, rule: str, columns: list[str]) -> RowmergeError:
+    """Return the error of an expression over many rows, of an unknown column, or of what else Spark finds wrong in a rule."""
+    if (error.getCondition() or "").startswith(_MANY_ROWS):
+        calls = (error.getMessageParameters() or {}).get("expressionList", expression)
+        problem = f"{rule} uses {calls}, which is about many rows. A rule reads one row: leave aggregates and windows out"
+        return UnsupportedStatement(problem, text=expression)
+    translated_error = rowmerge_error(error, expression, rule)
+    return UnknownColumn(translated_error.name, columns, where=rule) if isinstance(translated_error, UnknownColumn) else translated_error
 
 
 def _has_subquery(expression: str) -> bool:

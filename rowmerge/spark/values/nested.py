@@ -14,27 +14,26 @@ SqlValue = tuple[str, DataType]
 
 
 def with_parts(text: str, type_: DataType, change: Callable[[str, str, DataType], str], depth: int) -> str:
-    """Return SQL for a struct, array or map whose parts `change` replaces, and `text` if it changes no part.
+    """Return SQL for a struct, array or map whose parts `change` replaces, or `text` if it replaces none.
 
-    `change` receives the name of a part (a field, `element`, `key` or `value`), its SQL and its type. `depth` makes the names of lambda
-    variables unique among nested calls.
+    `change` receives a part's name (a field, `element`, `key` or `value`), SQL and type. `depth` makes lambda variables unique.
     """
     item, map_key, map_value = f"__rowmerge_item_{depth}", f"__rowmerge_key_{depth}", f"__rowmerge_value_{depth}"
     match type_:
         case Struct(fields):
-            parts = [f"({text}).{backquote(field.name)}" for field in fields]
-            changed = [change(field.name, part, field.type) for field, part in zip(fields, parts, strict=True)]
-            if changed != parts:
-                named = (f"{string_literal(field.name)}, {part}" for field, part in zip(fields, changed, strict=True))
-                return f"if({text} is null, null, named_struct({', '.join(named)}))"
+            old_values = [f"({text}).{backquote(field.name)}" for field in fields]
+            new_values = [change(field.name, value, field.type) for field, value in zip(fields, old_values, strict=True)]
+            named_values = [f"{string_literal(field.name)}, {value}" for field, value in zip(fields, new_values, strict=True)]
+            return text if new_values == old_values else f"if({text} is null, null, named_struct({', '.join(named_values)}))"
         case Array(element, _):
-            if (part := change("element", item, element)) != item:
-                return f"transform({text}, {item} -> {part})"
+            new_item = change("element", item, element)
+            return text if new_item == item else f"transform({text}, {item} -> {new_item})"
         case Map(key, value, _):
-            if (part := change("value", map_value, value)) != map_value:
-                text = f"transform_values({text}, ({map_key}, {map_value}) -> {part})"
-            if (part := change("key", map_key, key)) != map_key:
-                text = f"transform_keys({text}, ({map_key}, {map_value}) -> {part})"
+            new_value, new_key = change("value", map_value, value), change("key", map_key, key)
+            if new_value != map_value:
+                text = f"transform_values({text}, ({map_key}, {map_value}) -> {new_value})"
+            if new_key != map_key:
+                text = f"transform_keys({text}, ({map_key}, {map_value}) -> {new_key})"
     return text
 
 
@@ -45,7 +44,7 @@ def reshaped(text: str, source: DataType, target: DataType, cast: Cast, *, old_v
     NULL (delta-spark's UPDATE SET * under schema evolution). A struct that is NULL stays NULL.
     """
     match source, target:
-        case Struct(), Struct() if old_value is not None or not _is_castable_by_position(source, target):
+        case Struct(), Struct():
             return _reshaped_struct(text, source, target, cast, old_value, depth)
         case _ if _is_castable_by_position(source, target):
             return text

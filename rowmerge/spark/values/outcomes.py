@@ -56,8 +56,7 @@ def outcome_rows(rows: DataFrame, plan: RowPlan, cases: Sequence[GuardedClause],
     `rows` have the aliases of the plan's sides. Rows for which no clause fires are left out unless `shape` has ordinals.
     Raises TypeMismatch; Spark's analysis errors pass through.
     """
-    fires = _case([(f"{guard} and {condition_of(clause)}", number) for number, (guard, clause) in enumerate(cases)], "null")
-    rows = rows.withColumn(CLAUSE, F.expr(f"cast({fires} as int)"))
+    rows = _with_firing_clause(rows, cases)
     if not shape.ordinals:
         rows = rows.where(F.col(CLAUSE).isNotNull())
     # Each part of a Column object would be a call to the JVM, and tables may have a thousand columns. So columns are SQL texts.
@@ -65,18 +64,29 @@ def outcome_rows(rows: DataFrame, plan: RowPlan, cases: Sequence[GuardedClause],
     columns = [f"cast({action} as tinyint) as {ACTION}", *shape.columns(plan)]
     writing = [(number, clause) for number, (_, clause) in enumerate(cases) if clause.effect is not Effect.DELETE]
     if not writing:
-        deleted = rows.selectExpr(*columns)
-        assert len(deleted.columns) == len(columns)  # Spark Connect analyses a frame only when its columns are read; errors must come now
-        return deleted
-    fires_always = len(cases) == 1 and not shape.ordinals
+        deletions = rows.selectExpr(*columns)
+        assert len(deletions.columns) == len(columns)  # Spark Connect analyses a frame only when its columns are read; errors must come now
+        return deletions
     rows, writing = _with_drawn_values(rows, writing)
+    fires_always = len(cases) == 1 and not shape.ordinals
     outcomes = rows.selectExpr(*columns, *_new_values(rows, plan, writing, fires_always=fires_always), CLAUSE)
-    if plan.rules.checks or plan.rules.generated:
-        # Rules name the table's columns, so these get their own names meanwhile.
-        names = outcomes.columns
-        renamed = outcomes.toDF(*names[: -len(plan.schema) - 1], *plan.schema.names, CLAUSE)
-        outcomes = apply_rules(renamed, plan, writing).toDF(*names)
-    return outcomes.drop(CLAUSE)
+    return _with_rules_applied(outcomes, plan, writing).drop(CLAUSE)
+
+
+def _with_firing_clause(rows: DataFrame, cases: Sequence[GuardedClause]) -> DataFrame:
+    """Add CLAUSE, the number of the first clause that fires for a row, NULL for none."""
+    fires = [(f"{guard} and {condition_of(clause)}", number) for number, (guard, clause) in enumerate(cases)]
+    return rows.withColumn(CLAUSE, F.expr(f"cast({_case(fires, 'null')} as int)"))
+
+
+def _with_rules_applied(outcomes: DataFrame, plan: RowPlan, writing: Sequence[NumberedClause]) -> DataFrame:
+    """Apply the table's rules to outcome rows, whose last columns are the new values and CLAUSE."""
+    if not plan.rules.checks and not plan.rules.generated:
+        return outcomes
+    # Rules name the table's columns, so these get their own names meanwhile.
+    names = outcomes.columns
+    rows = outcomes.toDF(*names[: -len(plan.schema) - 1], *plan.schema.names, CLAUSE)
+    return apply_rules(rows, plan, writing).toDF(*names)
 
 
 def _case(branches: Sequence[tuple[str, int]], otherwise: str) -> str:
@@ -86,10 +96,7 @@ def _case(branches: Sequence[tuple[str, int]], otherwise: str) -> str:
 
 
 def _with_drawn_values(rows: DataFrame, writing: Sequence[NumberedClause]) -> tuple[DataFrame, list[NumberedClause]]:
-    """Add a column for each nondeterministic value, and return the clauses with these columns as values.
-
-    The SQL text that stores a value mentions the value more than once, and each mention would draw another one.
-    """
+    """Add a column for each nondeterministic value, because SQL text mentions values twice. Return the clauses with these columns."""
     clauses = []
     for number, clause in writing:
         values = dict(clause.values)
@@ -130,19 +137,13 @@ def new_rows(rows: DataFrame, plan: RowPlan, clauses: Sequence[Clause], extra_co
 
 
 def met_or_new_rows(rows: DataFrame, plan: RowPlan) -> DataFrame:
-    """Return what the clauses write for source rows with MET, when no value depends on the target row.
-
-    ORDINAL identifies the source rows that change their match, and is NULL for the others.
-    """
+    """Return what the clauses write for source rows with MET. ORDINAL identifies the rows that change their match, and else is NULL."""
     cases = [(MET, clause) for clause in plan.of(Match.MATCHED)] + [(f"not {MET}", clause) for clause in plan.of(Match.NOT_MATCHED)]
     return outcome_rows(rows, plan, cases, OutcomeShape(extra_columns=(f"if({MET}, {ORDINAL}, null) as {ORDINAL}",)))
 
 
 def rows_either_way(rows: DataFrame, plan: RowPlan, values: Mapping[str, str], extra_columns: Sequence[str]) -> DataFrame:
-    """Return source rows as table rows with these values, whether or not the command writes them, with `extra_columns` and ORDINAL.
-
-    IF_MET and IF_NEW hold the action for a source row with a match and for one without.
-    """
+    """Return source rows as table rows with these values, whatever they match. IF_MET and IF_NEW: the action with a match and without."""
     actions = []
     for match, name in ((Match.MATCHED, IF_MET), (Match.NOT_MATCHED, IF_NEW)):
         effect = _case([(condition_of(clause), clause.effect.value) for clause in plan.of(match)], "0")
@@ -167,25 +168,29 @@ def condition_of(clause: Clause) -> str:
 
 
 def _new_values(rows: DataFrame, plan: RowPlan, writing: Sequence[NumberedClause], *, fires_always: bool) -> list[str]:
-    """Return SQL texts for the values that the clauses store, a column for each of the table's.
-
-    `fires_always`: the only clause fires for all rows, so no CASE is needed.
-    """
+    """Return SQL texts for the values that the clauses store, one per column. `fires_always`: the only clause fires for all rows."""
     texts = {(number, field.name): _value(plan, clause, field) for number, clause in writing for field in plan.schema}
     types = _types(rows, {text for text in texts.values() if text is not None})
     columns = []
     for position, field in enumerate(plan.schema):
         values = {number: _stored_value(plan, clause, field, texts[number, field.name], types) for number, clause in writing}
-        value, *other_values = values.values()
-        # A value must not be computed for rows of another clause, but a column may be read in any row. Where no CASE is needed, there is
-        # none: with one for each of many columns, Java may find the code too long to compile.
-        is_unconditional = fires_always or (_COLUMN_REFERENCE.fullmatch(value) and all(other == value for other in other_values))
-        if not is_unconditional:
-            branches = " ".join(f"when {number} then {clause_value}" for number, clause_value in values.items())
-            value = f"case {CLAUSE} {branches} end"
+        value = next(iter(values.values())) if fires_always else _value_by_clause(values)
         # The cast gives NULL its type and drops what a value's own type says beyond the column's.
         columns.append(f"cast({value} as {sql_name(field.type)}) as {output_column(position)}")
     return columns
+
+
+def _value_by_clause(values: Mapping[int, str]) -> str:
+    """Return SQL text for the value of the clause that fires. `values`: the value of each clause by its number.
+
+    A value must not be computed for rows of another clause, but a column may be read in any row. Where no CASE is needed, there is none:
+    with one for each of many columns, Java may find the code too long to compile.
+    """
+    first_value = next(iter(values.values()))
+    if _COLUMN_REFERENCE.fullmatch(first_value) and set(values.values()) == {first_value}:
+        return first_value
+    branches = " ".join(f"when {number} then {value}" for number, value in values.items())
+    return f"case {CLAUSE} {branches} end"
 
 
 def _stored_value(plan: RowPlan, clause: Clause, field: Field, text: str | None, types: Mapping[str, DataType]) -> str:

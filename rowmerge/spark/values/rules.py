@@ -35,9 +35,9 @@ def apply_rules(rows: DataFrame, plan: RowPlan, writing: Sequence[NumberedClause
     checks = [*plan.rules.checks, *_checks_of_generated_columns(plan, writing)]
     if not checks:
         return rows
-    # A CASE evaluates its branches in order, so a row is formatted for the message only if it violates a rule.
     violations = []
     for check in checks:
+        # A CASE evaluates its branches in order, so a row is formatted for the message only if it violates a rule.
         error = stop(Stop.CONSTRAINT, plan.table, check.told, sample_row(plan.schema, check.expression))
         violations.append(f"when not coalesce(({check.expression}), false) then {error}")
     is_written = _fires_any([number for number, _ in writing])

@@ -10,10 +10,7 @@ _GROUPS = "(.{8})(.{4})(.{4})(.{4})(.{12})"
 
 
 def readable(text: str, held: DataType, depth: int = 0) -> str:
-    """Return SQL for the value `text` with each UUID as canonical text.
-
-    Spark's Parquet reader returns a value as binary wherever its type in the file, `held`, has bytes of one length.
-    """
+    """Return SQL for the value `text` with each UUID as canonical text. Spark's Parquet reader returns values of type `held` as binary."""
     if isinstance(held, Fixed):
         return f"lower(regexp_replace(hex({text}), '{_GROUPS}', '$1-$2-$3-$4-$5'))" if held.uuid else text
     return with_parts(text, held, lambda _, part, type_: readable(part, type_, depth + 1), depth)

@@ -68,13 +68,19 @@ def distribute_rows(
     else:
         mode = distribution or table.settings.distribution(is_ordered=bool(order))
         are_many = distribution is not None or gather is Gather.NOT
-        if mode is Distribution.RANGE and order and are_many:
-            rows = rows.repartitionByRange(*keys, *order)
-        elif mode is not Distribution.NONE and (keys or gather is Gather.BY_SIZE):
-            rows = rows.hint("rebalance", *keys)  # it accepts `F.col(…)`, not `df[…]`
+        rows = _shuffle(rows, clustering, mode, by_range=are_many, by_size=gather is Gather.BY_SIZE)
     if order:
         rows = rows.sortWithinPartitions(*keys, *order)
     return rows.drop(*clustering.computed) if clustering.computed else rows
+
+
+def _shuffle(rows: DataFrame, clustering: _Clustering, mode: Distribution, *, by_range: bool, by_size: bool) -> DataFrame:
+    """Shuffle rows as the table's distribution says: `by_range` allows ranges of the order, and `by_size` a shuffle without keys."""
+    if mode is Distribution.RANGE and clustering.order and by_range:
+        return rows.repartitionByRange(*clustering.keys, *clustering.order)
+    if mode is Distribution.NONE or not (clustering.keys or by_size):
+        return rows
+    return rows.hint("rebalance", *clustering.keys)  # it accepts `F.col(…)`, not `df[…]`
 
 
 def _clustering(table: TableShape, columns: Sequence[str]) -> _Clustering:

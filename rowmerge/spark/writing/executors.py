@@ -27,10 +27,7 @@ _CLASSES = (data_files.WriteSpec, data_files.HeldColumns, lineage.FilesLineage, 
 
 
 def ship(function: Callable[..., BatchFunction], *arguments: object) -> BatchFunction:
-    """Return what `function(*arguments)` returns, for mapInArrow, in a form that executors can load. `function` is one of sink.py.
-
-    Its code is pickled once in a process: to do so for each job would take longer than to plan a small one.
-    """
+    """Return what `function(*arguments)`, a function of sink.py, returns, in a form that executors can load. Its code is pickled once."""
     return _loader(_pickled_code(function), pickle.dumps(arguments))
 
 

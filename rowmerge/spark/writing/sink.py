@@ -95,17 +95,18 @@ class _SourceTask:
         return self._row_count > self._max_rows
 
     def take(self, rows: pa.Table) -> None:
-        """Add a batch of rows, unless there are already too many."""
+        """Add a batch of rows, unless there are already too many. Once the buffer was full, all rows are written."""
         self._row_count += rows.num_rows
         if self.has_too_many_rows or not rows.num_rows:
             return
         self._keys.append(rows.select(self._key_names))
         self._buffer.append(rows.drop_columns(self._key_names))
-        if not self._may_buffer or sum(table.nbytes for table in self._buffer) > _MAX_BUFFERED_BYTES:
-            self._may_buffer = False
-            for table in self._buffer:
-                self._outcome_task.write(table)
-            self._buffer = []
+        if self._may_buffer and sum(table.nbytes for table in self._buffer) <= _MAX_BUFFERED_BYTES:
+            return
+        self._may_buffer = False
+        for table in self._buffer:
+            self._outcome_task.write(table)
+        self._buffer = []
 
     def close(self) -> SourceMessage:
         """Finish the files, and return the message with the keys and the buffered rows."""

@@ -134,19 +134,22 @@ def write_outcomes(outcomes: DataFrame, request: WriteRequest) -> Written:
         spec = _with_lineage(spec, request.lineage, request.origins)
     columns = outcome_columns(outcomes, len(request.table.schema))
     if request.may_be_few:
-        rows = _first_rows(outcomes, columns, request)
-        if rows.num_rows <= FEW_ROWS:
-            return write_on_driver(rows, spec, columns, changes)
-    outcomes = _distribute_outcomes(outcomes, columns, request)
+        first_rows = _first_rows(outcomes, columns, request)
+        if first_rows.num_rows <= FEW_ROWS:
+            return write_on_driver(first_rows, spec, columns, changes)
+    distributed = _distribute_outcomes(outcomes, columns, request)
     if request.gather is Gather.DRIVER:
-        return write_on_driver(outcomes.toArrow(), spec, columns, changes)
-    return _run_sink(outcomes, spec, columns, changes)
+        return write_on_driver(distributed.toArrow(), spec, columns, changes)
+    return _run_sink(distributed, spec, columns, changes)
 
 
 def _first_rows(outcomes: DataFrame, columns: OutcomeColumns, request: WriteRequest) -> pa.Table:
-    first = (outcomes.coalesce(1) if request.gather is Gather.ONE_TASK else outcomes).limit(FEW_ROWS + 1)
-    table_columns = columns.after or columns.before
-    return (distribute_rows(first, request.table, table_columns, gather=Gather.DRIVER) if table_columns else first).toArrow()
+    """Return up to FEW_ROWS + 1 outcome rows, in the order in which the driver writes them."""
+    rows = outcomes.coalesce(1) if request.gather is Gather.ONE_TASK else outcomes
+    first_rows = rows.limit(FEW_ROWS + 1)
+    if table_columns := columns.after or columns.before:
+        first_rows = distribute_rows(first_rows, request.table, table_columns, gather=Gather.DRIVER)
+    return first_rows.toArrow()
 
 
 def _distribute_outcomes(outcomes: DataFrame, columns: OutcomeColumns, request: WriteRequest) -> DataFrame:
@@ -209,15 +212,12 @@ def run_rewrites(spark: SparkSession, table: str, spec: WriteSpec, rewrites: Seq
     """Write files of the table named `table` again as `spec` says. The driver rewrites few bytes, without the latency of a job."""
     if sum(rewrite.size for rewrite in rewrites) <= MAX_DRIVER_REWRITE_BYTES:
         return _rewrite_on_driver(spec, table, rewrites)
-    tasks = pa.table(
-        {
-            "paths": pa.array([list(rewrite.deleted) for rewrite in rewrites], pa.list_(pa.string())),
-            "positions": pa.array([[p.serialize() for p in rewrite.deleted.values()] for rewrite in rewrites], pa.list_(pa.binary())),
-            "partition": pa.array([pickle.dumps(dict(rewrite.partition)) for rewrite in rewrites], pa.binary()),
-        }
-    )
-    frame = frame_of(spark, tasks).repartition(len(rewrites))
-    return _sum_of_messages(frame.mapInArrow(ship(sink.rewrite_sink, spec), "message binary").toArrow())
+    paths = [list(rewrite.deleted) for rewrite in rewrites]
+    positions = [[bitmap.serialize() for bitmap in rewrite.deleted.values()] for rewrite in rewrites]
+    partitions = [pickle.dumps(dict(rewrite.partition)) for rewrite in rewrites]
+    schema = pa.schema({"paths": pa.list_(pa.string()), "positions": pa.list_(pa.binary()), "partition": pa.binary()})
+    tasks = frame_of(spark, pa.table([paths, positions, partitions], schema=schema)).repartition(len(rewrites))
+    return _sum_of_messages(tasks.mapInArrow(ship(sink.rewrite_sink, spec), "message binary").toArrow())
 
 
 def _initial_values(spark: SparkSession, table: TableShape) -> dict[str, pa.Array]:
@@ -228,9 +228,9 @@ def _initial_values(spark: SparkSession, table: TableShape) -> dict[str, pa.Arra
     defaults = {field.name: (field.type, stored.metadata[INITIAL]) for field, stored in pairs if INITIAL in stored.metadata}
     if not defaults:
         return {}
-    values = spark.sql("select " + ", ".join(f"cast({text} as {sql_name(type_)})" for type_, text in defaults.values())).toArrow()
-    typed = zip(defaults.items(), values.columns, strict=True)
-    return {name: column.combine_chunks().cast(arrow_type(type_)) for (name, (type_, _)), column in typed}
+    literals = ", ".join(f"cast({text} as {sql_name(type_)})" for type_, text in defaults.values())
+    values = dict(zip(defaults, spark.sql(f"select {literals}").toArrow().columns, strict=True))
+    return {name: values[name].combine_chunks().cast(arrow_type(type_)) for name, (type_, _) in defaults.items()}
 
 
 def _older_layouts(snapshot: Snapshot, spec: WriteSpec, paths: Sequence[str]) -> dict[str, HeldColumns]:

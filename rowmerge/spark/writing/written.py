@@ -123,15 +123,13 @@ def discard(files: Iterable[AddedFile], filesystem_options: Options) -> None:
 
 
 def discard_paths(paths: Sequence[str], filesystem_options: Options) -> None:
-    """Delete data files that jobs of this process wrote, by their absolute paths. A failure leaves them for VACUUM.
-
-    The paths are this process's own choice, below the location of their table's data, so any common folder of them will do.
-    """
+    """Delete data files that jobs of this process wrote, by their absolute paths. A failure leaves them for VACUUM."""
     paths_by_store: dict[tuple[str, ...], list[str]] = {}
     for path in paths:
         scheme_and_authority = tuple(path.split("/")[:3])
         paths_by_store.setdefault(scheme_and_authority, []).append(path)
     for store_paths in paths_by_store.values():
+        # Any common folder will do: all paths are below the location of the table's data.
         folder = store_paths[0].rpartition("/")[0]
         while not all(path.startswith(f"{folder}/") for path in store_paths):
             folder = folder.rpartition("/")[0]
@@ -139,10 +137,7 @@ def discard_paths(paths: Sequence[str], filesystem_options: Options) -> None:
 
 
 def discard_attempt(*specs: WriteSpec | None) -> None:
-    """Delete the files of an attempt whose job failed. An error here is ignored, because the job's own error is the one to report.
-
-    No message lists the files of finished tasks, so they are found by their names.
-    """
+    """Delete the files of an attempt whose job failed, found by their names. An error is ignored: the job's own error is reported."""
     for pause in (0.0, _STOP_SECONDS):
         time.sleep(pause)
         for spec in specs:
