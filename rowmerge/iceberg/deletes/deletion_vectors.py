@@ -50,17 +50,28 @@ def write_deletion_vectors(storage: Storage, path: str, deleted: Sequence[tuple[
 
     Raises StorageError.
     """
-    content = bytearray(_MAGIC)
-    blobs = []
-    for data_file, positions in deleted:
-        blob = _Blob(data_file, framed(serialize(positions)), len(positions), offset=len(content))
-        blobs.append(blob)
-        content += blob.data
-    footer = json.dumps({"blobs": [blob.metadata() for blob in blobs], "properties": _PROPERTIES}).encode()
-    content += _MAGIC + footer + struct.pack("<i", len(footer)) + _NO_FLAGS + _MAGIC
+    blobs = _build_blobs(deleted)
+    puffin = _encode_puffin(blobs)
     file_storage, relative_path = located(storage, path)
-    file_storage.put(relative_path, bytes(content))
-    return [blob.content_file(path, len(content)) for blob in blobs]
+    file_storage.put(relative_path, puffin)
+    return [blob.content_file(path, len(puffin)) for blob in blobs]
+
+
+def _build_blobs(deleted: Sequence[tuple[ContentFile, Positions]]) -> list[_Blob]:
+    """Return the deletion vector of each data file. The first one follows the magic bytes of the file, each other one the previous one."""
+    blobs: list[_Blob] = []
+    offset = len(_MAGIC)
+    for data_file, positions in deleted:
+        vector = framed(serialize(positions))
+        blobs.append(_Blob(data_file, vector, len(positions), offset))
+        offset += len(vector)
+    return blobs
+
+
+def _encode_puffin(blobs: Sequence[_Blob]) -> bytes:
+    footer = json.dumps({"blobs": [blob.metadata() for blob in blobs], "properties": _PROPERTIES}).encode()
+    vectors = [blob.data for blob in blobs]
+    return b"".join([_MAGIC, *vectors, _MAGIC, footer, struct.pack("<i", len(footer)), _NO_FLAGS, _MAGIC])
 
 
 @dataclass(frozen=True)
