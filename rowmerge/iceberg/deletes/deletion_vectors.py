@@ -24,10 +24,7 @@ _PROPERTIES = {"created-by": f"dbt-rowmerge {__version__}"}
 
 
 def read_deletion_vectors(storage: Storage, vectors: Sequence[ContentFile]) -> dict[str, Positions]:
-    """Return the deleted rows of data files, by the absolute plain path of the data file. Several vectors are read concurrently.
-
-    Raises CorruptLog, StorageError.
-    """
+    """Read vectors concurrently; return deleted rows by the absolute plain path of the data file. Raises CorruptLog, StorageError."""
     paths = [_referenced_data_file(vector) for vector in vectors]
     return dict(zip(paths, map_concurrently(lambda vector: read_deletion_vector(storage, vector), vectors), strict=True))
 
@@ -46,10 +43,7 @@ def read_deletion_vector(storage: Storage, vector: ContentFile) -> Positions:
 
 
 def write_deletion_vectors(storage: Storage, path: str, deleted: Sequence[tuple[ContentFile, Positions]]) -> list[ContentFile]:
-    """Write all deleted rows of data files as one Puffin file at an absolute path, and return the `ContentFile` of each vector.
-
-    Raises StorageError.
-    """
+    """Write all deleted rows of data files as one Puffin file at an absolute path; return each vector's entry. Raises StorageError."""
     blobs = _build_blobs(deleted)
     puffin = _encode_puffin(blobs)
     file_storage, relative_path = located(storage, path)

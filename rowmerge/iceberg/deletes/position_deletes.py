@@ -134,19 +134,20 @@ def _collect_positions(batches: Iterable[pa.RecordBatch]) -> dict[str, Positions
     return positions
 
 
-def _decode_batches(data: bytes, path: str, format: str) -> Iterable[pa.RecordBatch]:
-    """Return batches with the columns `file_path` and `pos`. Raises UnsupportedTableFeature for an unknown file format."""
+def _decode_batches(data: bytes, path: str, format: str) -> Iterator[pa.RecordBatch]:
+    """Yield batches with the columns `file_path` and `pos`. Raises UnsupportedTableFeature for an unknown file format."""
     match format:
         case "PARQUET":
             file = pq.ParquetFile(pa.BufferReader(data), read_dictionary=["file_path"])
-            return file.iter_batches(batch_size=_BATCH_ROWS, columns=_SCHEMA.names)
+            yield from file.iter_batches(batch_size=_BATCH_ROWS, columns=_SCHEMA.names)
         case "ORC":
-            return orc.ORCFile(pa.BufferReader(data)).read(columns=_SCHEMA.names).to_batches(max_chunksize=_BATCH_ROWS)
+            yield from orc.ORCFile(pa.BufferReader(data)).read(columns=_SCHEMA.names).to_batches(max_chunksize=_BATCH_ROWS)
         case "AVRO":
             rows = [{"file_path": record["file_path"], "pos": record["pos"]} for record in read_avro(data, path, _NAMES).records]
-            return pa.Table.from_pylist(rows, schema=_SCHEMA).to_batches()
-    advice = "Rewrite the table's delete files with the engine that wrote them, in Parquet."
-    raise UnsupportedTableFeature(path, f"{format.lower()} delete files", action="read", advice=advice)
+            yield from pa.Table.from_pylist(rows, schema=_SCHEMA).to_batches()
+        case _:
+            advice = "Rewrite the table's delete files with the engine that wrote them, in Parquet."
+            raise UnsupportedTableFeature(path, f"{format.lower()} delete files", action="read", advice=advice)
 
 
 def _group_by_path(path_column: pa.Array, positions: np.ndarray[Any, Any]) -> Iterator[tuple[str, np.ndarray[Any, Any]]]:

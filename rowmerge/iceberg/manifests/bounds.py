@@ -20,6 +20,7 @@ from rowmerge.parquet.uuids import uuid_texts
 _EXACT = Context(prec=100)
 _MICROS_PER_DAY = 86_400_000_000
 _ZONED, _NAIVE = pa.timestamp("us", tz="UTC"), pa.timestamp("us")
+_PHYSICAL_TYPES = {pa.date32(): pa.int32(), _NAIVE: pa.int64(), _ZONED: pa.int64()}
 _SURROGATES = range(0xD800, 0xE000)
 _LAST_CODE_POINT = 0x10FFFF
 
@@ -154,7 +155,7 @@ def bounds_column(values: Sequence[bytes | None], type_: t.IcebergType) -> pa.Ar
 
 
 def _decode_numbers(bounds: pa.Array, arrow_type: pa.DataType, decoders: Mapping[int, Decode]) -> pa.Array:
-    physical_type = _physical_type(arrow_type)
+    physical_type = _PHYSICAL_TYPES.get(arrow_type, arrow_type)
     numbers: _Array = np.zeros(len(bounds), dtype=physical_type.to_pandas_dtype())
     is_unknown = np.ones(len(bounds), dtype=np.bool_)
     for length, decode in decoders.items():
@@ -163,13 +164,6 @@ def _decode_numbers(bounds: pa.Array, arrow_type: pa.DataType, decoders: Mapping
             numbers[has_length] = decode(_byte_rows(bounds, has_length, length))
             is_unknown &= ~has_length
     return pa.array(numbers, physical_type, mask=is_unknown | (numbers != numbers)).view(arrow_type)  # NaN is not equal to itself
-
-
-def _physical_type(arrow_type: pa.DataType) -> pa.DataType:
-    """Return the type of the numbers that Arrow stores for a type."""
-    if pa.types.is_date(arrow_type):
-        return pa.int32()
-    return pa.int64() if pa.types.is_timestamp(arrow_type) else arrow_type
 
 
 def _decode_decimals(bounds: pa.Array, arrow_type: pa.DataType) -> pa.Array:

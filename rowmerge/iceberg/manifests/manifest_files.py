@@ -139,10 +139,8 @@ def _count_files_and_rows(entries: Sequence[Entry]) -> dict[str, Any]:
     """Return the numbers of files and rows by status, as attributes of `Manifest`."""
     files = Counter(entry.status for entry in entries)
     rows = {status: sum(entry.file.records for entry in entries if entry.status is status) for status in Status}
-    return {
-        **{f"{status.name.lower()}_files": files[status] for status in Status},
-        **{f"{status.name.lower()}_rows": rows[status] for status in Status},
-    }
+    file_counts = {f"{status.name.lower()}_files": files[status] for status in Status}
+    return file_counts | {f"{status.name.lower()}_rows": rows[status] for status in Status}
 
 
 def write_manifest_list(
@@ -177,11 +175,8 @@ def write_manifest_list(
 
 
 def _assign_manifest_row_ids(manifests: list[Manifest], next_row_id: int | None) -> tuple[list[Manifest], int | None]:
-    """Return the manifests, each data manifest with a first row id, and the next row id after them (Iceberg spec, Row Lineage).
-
-    Tables before format version 3 have no row ids: then `next_row_id` is None, and nothing changes.
-    """
-    if next_row_id is None:
+    """Return the manifests, each data manifest with a first row id, and the next row id after them (Iceberg spec, Row Lineage)."""
+    if next_row_id is None:  # format versions below 3 have no row ids
         return manifests, None
     manifests_with_ids = []
     for manifest in manifests:

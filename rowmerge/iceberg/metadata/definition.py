@@ -105,9 +105,9 @@ def _altered_properties(metadata: TableMetadata, definition: TableDefinition) ->
 
 
 def evolve_schema(table: str, metadata: TableMetadata, columns: Struct) -> tuple[Schema, int]:
-    """Return the schema with these columns, and the last column id after it. Fields with a field id are columns that exist.
+    """Return the schema with these columns, and its last column id. Raises PlanError, TypeMismatch, UnsupportedTableFeature.
 
-    Raises PlanError, TypeMismatch, UnsupportedTableFeature.
+    Fields with a field id are columns that exist.
     """
     _check_columns(table, columns, metadata.format_version)
     columns = Struct(tuple(_with_initial_default(column) for column in columns))
