@@ -94,7 +94,7 @@ def file_metrics(file: AddedFile, schema: Schema, modes: Mapping[int, MetricsMod
     bounded_fields = [leaf for leaf in counted_fields if modes[leaf.id].bounds]
     return FileMetrics(
         column_sizes=_values_by_id(fields, file.sizes),
-        value_counts={leaf.id: file.records for leaf in counted_fields},
+        value_counts={leaf.id: file.records for leaf in counted_fields if file.records is not None},
         null_counts=_values_by_id(counted_fields, file.nulls),
         nan_counts={leaf.id: 0 for leaf in counted_fields if _has_no_nan(leaf, file)},
         lower=_bounds_by_id(bounded_fields, file.lower, modes, upper=False),
