@@ -94,16 +94,14 @@ def _iterate_records(data: bytes, blocks: Sequence[Block], codec: str, schema: M
 
 def _parse_integer(data: bytes, offset: int) -> tuple[int, int]:
     """Return the integer at an offset, and the offset of the next value (Avro spec, Binary Encoding: zig-zag, seven bits per byte)."""
-    value = shift = 0
-    while True:
-        byte = data[offset]
-        offset += 1
-        value |= (byte & 127) << shift
-        if byte < 128:
-            return (value >> 1) ^ -(value & 1), offset
-        shift += 7
-        if shift > 63:
-            raise ValueError("a number has no end")
+    encoded = 0
+    for index in range(len(_BYTE_INDEXES)):
+        byte = data[offset + index]
+        encoded |= (byte & 127) << (7 * index)
+        is_last_byte = byte < 128
+        if is_last_byte:
+            return (encoded >> 1) ^ -(encoded & 1), offset + index + 1
+    raise ValueError("a number has no end")
 
 
 def _decode_zigzag(encoded: NDArray[Any]) -> _Integers:
@@ -178,8 +176,18 @@ class _Cursors:
             raise ValueError("an array is longer than its block")
         return counts
 
+    def read_booleans(self, blocks: _Integers) -> list[bool]:
+        return [value != b"\0" for value in self.read_spans(blocks, 1)]
+
+    def read_longs(self, blocks: _Integers) -> list[int]:
+        longs: list[int] = self.read_integers(blocks).tolist()
+        return longs
+
     def read_bytes(self, blocks: _Integers) -> list[bytes]:
         return self.read_spans(blocks, self.read_integers(blocks))
+
+    def read_strings(self, blocks: _Integers) -> list[str]:
+        return [value.decode() for value in self.read_bytes(blocks)]
 
     def read_floats(self, dtype: str, blocks: _Integers) -> list[float]:
         values: list[float] = np.frombuffer(b"".join(self.read_spans(blocks, np.dtype(dtype).itemsize)), dtype).tolist()
@@ -189,32 +197,35 @@ class _Cursors:
 def build_reader(schema: Any, cursors: _Cursors) -> ReadValues:
     """Return the function that reads values of a schema. Raises UnknownType."""
     if isinstance(schema, list):
-        return partial(_read_union, [build_reader(branch, cursors) for branch in schema], cursors)
+        branches = [build_reader(branch, cursors) for branch in schema]
+        return partial(_read_union, branches, cursors)
     type_ = schema["type"] if isinstance(schema, dict) else schema
     match type_:
-        case "null":
-            return lambda blocks: [None] * len(blocks)
-        case "boolean":
-            return lambda blocks: [value != b"\0" for value in cursors.read_spans(blocks, 1)]
-        case "int" | "long":
-            return lambda blocks: cursors.read_integers(blocks).tolist()
-        case "float":
-            return partial(cursors.read_floats, "<f4")
-        case "double":
-            return partial(cursors.read_floats, "<f8")
-        case "bytes":
-            return cursors.read_bytes
-        case "string":
-            return lambda blocks: [value.decode() for value in cursors.read_bytes(blocks)]
-        case "fixed":
-            return lambda blocks: cursors.read_spans(blocks, schema["size"])
-        case "record":
-            return _record_reader([(field["name"], build_reader(field["type"], cursors)) for field in schema["fields"]])
-        case "array":
-            return _array_reader(schema["items"], cursors)
         case dict() | list():
             return build_reader(type_, cursors)
-    raise UnknownType(str(type_))
+        case "record":
+            return _record_reader(schema["fields"], cursors)
+        case "array":
+            return _array_reader(schema["items"], cursors)
+        case "fixed":
+            return lambda blocks: cursors.read_spans(blocks, schema["size"])
+    return _primitive_reader(type_, cursors)
+
+
+def _primitive_reader(type_: Any, cursors: _Cursors) -> ReadValues:
+    readers: Mapping[Any, ReadValues] = {
+        "null": lambda blocks: [None] * len(blocks),
+        "boolean": cursors.read_booleans,
+        "int": cursors.read_longs,
+        "long": cursors.read_longs,
+        "float": partial(cursors.read_floats, "<f4"),
+        "double": partial(cursors.read_floats, "<f8"),
+        "bytes": cursors.read_bytes,
+        "string": cursors.read_strings,
+    }
+    if type_ not in readers:
+        raise UnknownType(str(type_))
+    return readers[type_]
 
 
 def _read_union(branches: Sequence[ReadValues], cursors: _Cursors, blocks: _Integers) -> Sequence[Any]:
@@ -231,11 +242,12 @@ def _read_union(branches: Sequence[ReadValues], cursors: _Cursors, blocks: _Inte
     return values
 
 
-def _record_reader(fields: Sequence[tuple[str, ReadValues]]) -> ReadValues:
-    names = [name for name, _ in fields]
+def _record_reader(fields: Sequence[Mapping[str, Any]], cursors: _Cursors) -> ReadValues:
+    names = [field["name"] for field in fields]
+    field_readers = [build_reader(field["type"], cursors) for field in fields]
 
     def read(blocks: _Integers) -> Sequence[Any]:
-        columns = [read_field(blocks) for _, read_field in fields]
+        columns = [read_field(blocks) for read_field in field_readers]
         if not columns:
             return [{} for _ in blocks]
         return [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
@@ -256,12 +268,13 @@ def _read_arrays(
 ) -> list[Any]:
     """Read one array from each block: chunks of items up to an empty chunk. Chunks with equally many items are read together."""
     arrays = [empty() for _ in blocks]
-    unfinished = np.arange(len(blocks))
-    while len(unfinished):
-        counts = cursors.read_item_counts(blocks[unfinished])
-        unfinished, counts = unfinished[counts > 0], counts[counts > 0]
-        for count in np.unique(counts).tolist():
-            indexes = unfinished[counts == count]
+    open_indexes = np.arange(len(blocks))  # of the arrays whose empty chunk has not been read
+    while len(open_indexes):
+        item_counts = cursors.read_item_counts(blocks[open_indexes])
+        open_indexes = open_indexes[item_counts > 0]
+        item_counts = item_counts[item_counts > 0]
+        for count in np.unique(item_counts).tolist():
+            indexes = open_indexes[item_counts == count]
             add_items([arrays[index] for index in indexes.tolist()], blocks[indexes], count)
     return arrays
 

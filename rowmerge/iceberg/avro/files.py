@@ -13,6 +13,7 @@ import os
 import struct
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -88,13 +89,17 @@ def read_avro(data: bytes, path: str, names: Mapping[int, str]) -> AvroFile:
 
 
 def _decode_records(data: bytes, header: _Header, schema: Mapping[str, Any]) -> Iterator[Any]:
-    """Return an iterator of records: of `decode_blocks` for many blocks with known types, else of fastavro."""
+    """Return an iterator of records. `decode_blocks` decodes files of many blocks, and fastavro all other files."""
     blocks = parse_blocks(data, header.end, header.sync_marker)
     if has_enough_blocks(blocks):
-        try:
-            return decode_blocks(data, blocks, header.metadata.get("avro.codec", b"null").decode(), schema)
-        except UnknownType:
-            pass  # fastavro decodes types and codecs that manifests do not have
+        codec = header.metadata.get("avro.codec", b"null").decode()
+        with suppress(UnknownType):  # fastavro decodes the types and codecs that manifests do not have
+            return decode_blocks(data, blocks, codec, schema)
+    return _decode_with_fastavro(data, header, schema)
+
+
+def _decode_with_fastavro(data: bytes, header: _Header, schema: Mapping[str, Any]) -> Iterator[Any]:
+    """Return fastavro's iterator of records. It takes the schema from the header, so the file gets a new header with `schema`."""
     stream = io.BytesIO()
     _write_header(stream, {**header.metadata, "avro.schema": json.dumps(schema).encode()}, header.sync_marker)
     stream.write(data[header.end :])
@@ -116,24 +121,31 @@ def _corrupt_log(path: str, error: Exception) -> CorruptLog:
 
 def write_avro(schema: Mapping[str, Any], records: Sequence[Mapping[str, Any]], metadata: Mapping[str, str]) -> bytes:
     """Return the bytes of an Avro file with deflate compression. Dates, times, timestamps and uuids are given as they are stored."""
-    properties = {"avro.codec": "deflate", "avro.schema": json.dumps(schema), **metadata}
+    header_metadata = {"avro.codec": "deflate", "avro.schema": json.dumps(schema), **metadata}
     sync_marker = os.urandom(16)
     stream = io.BytesIO()
-    _write_header(stream, {key: text.encode() for key, text in properties.items()}, sync_marker)
+    _write_header(stream, {key: value.encode() for key, value in header_metadata.items()}, sync_marker)
+    for block_records in _encode_blocks(schema, records):
+        _write_block(stream, block_records, sync_marker)
+    return stream.getvalue()
+
+
+def _encode_blocks(schema: Mapping[str, Any], records: Sequence[Mapping[str, Any]]) -> Iterator[list[bytes]]:
+    """Yield the encoded records of each block. Only the last block may have less than `_MIN_BLOCK_BYTES`."""
     encode = build_encoder(schema)
     block: list[bytes] = []
     block_size = 0
     for record in records:
         parts: list[bytes] = []
         encode(record, parts.append)
-        block.append(b"".join(parts))
-        block_size += len(block[-1])
+        encoded_record = b"".join(parts)
+        block.append(encoded_record)
+        block_size += len(encoded_record)
         if block_size >= _MIN_BLOCK_BYTES:
-            _write_block(stream, block, sync_marker)
+            yield block
             block, block_size = [], 0
     if block:
-        _write_block(stream, block, sync_marker)
-    return stream.getvalue()
+        yield block
 
 
 def _write_header(stream: io.BytesIO, metadata: Mapping[str, bytes], sync_marker: bytes) -> None:

@@ -24,10 +24,7 @@ _PROPERTIES = {"created-by": f"dbt-rowmerge {__version__}"}
 
 
 def read_deletion_vectors(storage: Storage, vectors: Sequence[ContentFile]) -> dict[str, Positions]:
-    """Return the deleted rows of data files, by the absolute plain path of the data file. Several vectors are read concurrently.
-
-    Raises CorruptLog, StorageError.
-    """
+    """Read vectors concurrently; return deleted rows by the absolute plain path of the data file. Raises CorruptLog, StorageError."""
     paths = [_referenced_data_file(vector) for vector in vectors]
     return dict(zip(paths, map_concurrently(lambda vector: read_deletion_vector(storage, vector), vectors), strict=True))
 
@@ -46,21 +43,29 @@ def read_deletion_vector(storage: Storage, vector: ContentFile) -> Positions:
 
 
 def write_deletion_vectors(storage: Storage, path: str, deleted: Sequence[tuple[ContentFile, Positions]]) -> list[ContentFile]:
-    """Write all deleted rows of data files as one Puffin file at an absolute path, and return the `ContentFile` of each vector.
-
-    Raises StorageError.
-    """
-    content = bytearray(_MAGIC)
-    blobs = []
-    for data_file, positions in deleted:
-        blob = _Blob(data_file, framed(serialize(positions)), len(positions), offset=len(content))
-        blobs.append(blob)
-        content += blob.data
-    footer = json.dumps({"blobs": [blob.metadata() for blob in blobs], "properties": _PROPERTIES}).encode()
-    content += _MAGIC + footer + struct.pack("<i", len(footer)) + _NO_FLAGS + _MAGIC
+    """Write all deleted rows of data files as one Puffin file at an absolute path; return each vector's entry. Raises StorageError."""
+    blobs = _build_blobs(deleted)
+    puffin = _encode_puffin(blobs)
     file_storage, relative_path = located(storage, path)
-    file_storage.put(relative_path, bytes(content))
-    return [blob.content_file(path, len(content)) for blob in blobs]
+    file_storage.put(relative_path, puffin)
+    return [blob.content_file(path, len(puffin)) for blob in blobs]
+
+
+def _build_blobs(deleted: Sequence[tuple[ContentFile, Positions]]) -> list[_Blob]:
+    """Return the deletion vector of each data file. The first one follows the magic bytes of the file, each other one the previous one."""
+    blobs: list[_Blob] = []
+    offset = len(_MAGIC)
+    for data_file, positions in deleted:
+        vector = framed(serialize(positions))
+        blobs.append(_Blob(data_file, vector, len(positions), offset))
+        offset += len(vector)
+    return blobs
+
+
+def _encode_puffin(blobs: Sequence[_Blob]) -> bytes:
+    footer = json.dumps({"blobs": [blob.metadata() for blob in blobs], "properties": _PROPERTIES}).encode()
+    vectors = [blob.data for blob in blobs]
+    return b"".join([_MAGIC, *vectors, _MAGIC, footer, struct.pack("<i", len(footer)), _NO_FLAGS, _MAGIC])
 
 
 @dataclass(frozen=True)

@@ -46,20 +46,20 @@ def write_position_deletes(storage: Storage, path: str, data_file: ContentFile, 
     """
     assert positions, "there are deleted rows"
     rows = np.fromiter(positions, dtype=np.int64, count=len(positions))
-    data = _encode_parquet(data_file.path, rows)
+    parquet = _encode_parquet(data_file.path, rows)
     file_storage, relative_path = located(storage, path)
-    file_storage.put(relative_path, data)
+    file_storage.put(relative_path, parquet)
     path_bound = data_file.path.encode()
     return ContentFile(
         content=Content.POSITION_DELETES,
         path=path,
         records=len(rows),
-        size=len(data),
+        size=len(parquet),
         spec_id=data_file.spec_id,
         partition=data_file.partition,
         lower={FILE_PATH: path_bound, POS: to_bytes(LongType(), int(rows[0]))},
         upper={FILE_PATH: path_bound, POS: to_bytes(LongType(), int(rows[-1]))},
-        split_offsets=_row_group_offsets(data),
+        split_offsets=_row_group_offsets(parquet),
         referenced_data_file=data_file.path,
     )
 
@@ -115,7 +115,7 @@ def read_position_delete_file(storage: Storage, file: ContentFile) -> Mapping[st
 def _read_file(storage: Storage, path: str, format: str) -> dict[str, Positions]:
     file_storage, relative_path = located(storage, path)
     try:
-        return _collect_positions(_batches(file_storage.get(relative_path), path, format))
+        return _collect_positions(_decode_batches(file_storage.get(relative_path), path, format))
     except FileNotFoundError as error:
         raise CorruptLog(path, "the delete file is missing") from error
     except (pa.ArrowException, OSError, LookupError, ValueError) as error:
@@ -126,42 +126,41 @@ def _read_file(storage: Storage, path: str, format: str) -> dict[str, Positions]
 def _collect_positions(batches: Iterable[pa.RecordBatch]) -> dict[str, Positions]:
     """Return the positions in batches by the plain path of their data file."""
     positions: dict[str, Positions] = {}
-    plain_paths = cache(plain_path)
+    cached_plain_path = cache(plain_path)
     for batch in batches:
-        for data_file, rows in _rows_by_path(batch.column("file_path"), batch.column("pos").to_numpy(zero_copy_only=False)):
-            positions.setdefault(plain_paths(data_file), Positions()).update(Positions(array("Q", rows.tobytes())))
+        batch_positions = batch.column("pos").to_numpy(zero_copy_only=False)
+        for data_file, rows in _group_by_path(batch.column("file_path"), batch_positions):
+            positions.setdefault(cached_plain_path(data_file), Positions()).update(Positions(array("Q", rows.tobytes())))
     return positions
 
 
-def _batches(data: bytes, path: str, format: str) -> Iterator[pa.RecordBatch]:
-    """Yield batches with the columns `file_path` and `pos`. Raises UnsupportedTableFeature."""
-    columns = list(_NAMES.values())
+def _decode_batches(data: bytes, path: str, format: str) -> Iterator[pa.RecordBatch]:
+    """Yield batches with the columns `file_path` and `pos`. Raises UnsupportedTableFeature for an unknown file format."""
     match format:
         case "PARQUET":
             file = pq.ParquetFile(pa.BufferReader(data), read_dictionary=["file_path"])
-            batches = file.iter_batches(batch_size=_BATCH_ROWS, columns=columns)
+            yield from file.iter_batches(batch_size=_BATCH_ROWS, columns=_SCHEMA.names)
         case "ORC":
-            batches = orc.ORCFile(pa.BufferReader(data)).read(columns=columns).to_batches(max_chunksize=_BATCH_ROWS)
+            yield from orc.ORCFile(pa.BufferReader(data)).read(columns=_SCHEMA.names).to_batches(max_chunksize=_BATCH_ROWS)
         case "AVRO":
-            records = [{name: record[name] for name in columns} for record in read_avro(data, path, _NAMES).records]
-            batches = pa.Table.from_pylist(records, schema=_SCHEMA).to_batches()
+            rows = [{"file_path": record["file_path"], "pos": record["pos"]} for record in read_avro(data, path, _NAMES).records]
+            yield from pa.Table.from_pylist(rows, schema=_SCHEMA).to_batches()
         case _:
             advice = "Rewrite the table's delete files with the engine that wrote them, in Parquet."
             raise UnsupportedTableFeature(path, f"{format.lower()} delete files", action="read", advice=advice)
-    yield from batches
 
 
-def _rows_by_path(path_column: pa.Array, positions: np.ndarray[Any, Any]) -> Iterator[tuple[str, np.ndarray[Any, Any]]]:
-    """Yield each path with its positions. The specification sorts rows by path; only unsorted rows are moved."""
+def _group_by_path(path_column: pa.Array, positions: np.ndarray[Any, Any]) -> Iterator[tuple[str, np.ndarray[Any, Any]]]:
+    """Yield each path with its positions. Raises ValueError for a null path and an invalid position."""
     if not len(positions):
         return
     if positions.dtype != np.int64 or positions.min() < 0 or path_column.null_count:
         raise ValueError("a row has no path, or no position from 0 on")
     paths = path_column if pa.types.is_dictionary(path_column.type) else path_column.dictionary_encode()
-    codes = paths.indices.to_numpy(zero_copy_only=False)
-    if np.any(codes[1:] < codes[:-1]):
-        order = np.argsort(codes, kind="stable")
-        codes, positions = codes[order], positions[order]
-    starts = np.concatenate(([0], np.flatnonzero(codes[1:] != codes[:-1]) + 1))
-    for rows, code in zip(np.split(positions, starts[1:]), codes[starts].tolist(), strict=True):
-        yield paths.dictionary[code].as_py(), rows
+    path_codes = paths.indices.to_numpy(zero_copy_only=False)
+    if np.any(path_codes[1:] < path_codes[:-1]):  # the specification sorts rows by path, but not all writers do
+        order = np.argsort(path_codes, kind="stable")
+        path_codes, positions = path_codes[order], positions[order]
+    path_changes = np.flatnonzero(path_codes[1:] != path_codes[:-1]) + 1
+    for start, path_positions in zip([0, *path_changes.tolist()], np.split(positions, path_changes), strict=True):
+        yield paths.dictionary[int(path_codes[start])].as_py(), path_positions

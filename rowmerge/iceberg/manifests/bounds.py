@@ -20,6 +20,7 @@ from rowmerge.parquet.uuids import uuid_texts
 _EXACT = Context(prec=100)
 _MICROS_PER_DAY = 86_400_000_000
 _ZONED, _NAIVE = pa.timestamp("us", tz="UTC"), pa.timestamp("us")
+_PHYSICAL_TYPES = {pa.date32(): pa.int32(), _NAIVE: pa.int64(), _ZONED: pa.int64()}
 _SURROGATES = range(0xD800, 0xE000)
 _LAST_CODE_POINT = 0x10FFFF
 
@@ -96,10 +97,16 @@ def to_bound(value: Any, type_: t.IcebergType, *, upper: bool, truncate: int | N
         return None
     assert isinstance(type_, t.PrimitiveType), "only primitive values have bounds"
     bound = stored_value(value, type_)
-    if truncate is not None and isinstance(bound, str | bytes) and not isinstance(type_, t.UUIDType) and len(bound) > truncate:
-        prefix = bound[:truncate]
-        bound = _next_above(prefix) if upper else prefix
+    if truncate is not None and not isinstance(type_, t.UUIDType):
+        bound = _truncate_bound(bound, truncate, upper=upper)
     return None if bound is None else to_bytes(type_, bound)
+
+
+def _truncate_bound(bound: Any, length: int, *, upper: bool) -> Any:
+    if not isinstance(bound, str | bytes) or len(bound) <= length:
+        return bound
+    prefix = bound[:length]
+    return _next_above(prefix) if upper else prefix
 
 
 def _next_above(prefix: str | bytes) -> str | bytes | None:
@@ -120,9 +127,9 @@ def file_bounds(files: Sequence[ContentFile], field_id: int, type_: t.IcebergTyp
     A float column has bounds only in files without NaN. Iceberg's bounds leave NaN out; the engine's bounds include it.
     """
     is_float = isinstance(type_, t.FloatType | t.DoubleType)
-    files_with_bounds = [None if is_float and file.nan_counts.get(field_id) != 0 else file for file in files]
-    lower = [None if file is None else file.lower.get(field_id) for file in files_with_bounds]
-    upper = [None if file is None else file.upper.get(field_id) for file in files_with_bounds]
+    has_bounds = [not is_float or file.nan_counts.get(field_id) == 0 for file in files]
+    lower = [file.lower.get(field_id) if is_bounded else None for file, is_bounded in zip(files, has_bounds, strict=True)]
+    upper = [file.upper.get(field_id) if is_bounded else None for file, is_bounded in zip(files, has_bounds, strict=True)]
     return bounds_column(lower, type_), bounds_column(upper, type_)
 
 
@@ -148,7 +155,7 @@ def bounds_column(values: Sequence[bytes | None], type_: t.IcebergType) -> pa.Ar
 
 
 def _decode_numbers(bounds: pa.Array, arrow_type: pa.DataType, decoders: Mapping[int, Decode]) -> pa.Array:
-    physical_type = pa.int32() if pa.types.is_date(arrow_type) else pa.int64() if pa.types.is_timestamp(arrow_type) else arrow_type
+    physical_type = _PHYSICAL_TYPES.get(arrow_type, arrow_type)
     numbers: _Array = np.zeros(len(bounds), dtype=physical_type.to_pandas_dtype())
     is_unknown = np.ones(len(bounds), dtype=np.bool_)
     for length, decode in decoders.items():

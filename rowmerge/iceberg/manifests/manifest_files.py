@@ -70,13 +70,14 @@ def read_manifests(storage: Storage, manifests: Sequence[Manifest]) -> list[tupl
 
     Several manifests are fetched concurrently, but decoded in one thread: Python objects are made under the global interpreter lock.
     """
-    entries = {state_of(manifest): _cache.get(state_of(manifest)) for manifest in manifests}
-    uncached = [manifest for manifest in manifests if entries[state_of(manifest)] is None]
-    if len(uncached) < 2:
+    entries_by_state = {state_of(manifest): _cache.get(state_of(manifest)) for manifest in manifests}
+    uncached_manifests = [manifest for manifest in manifests if entries_by_state[state_of(manifest)] is None]
+    if len(uncached_manifests) < 2:
         return [read_manifest(storage, manifest) for manifest in manifests]
-    for manifest, data in zip(uncached, map_ahead(lambda manifest: _manifest_bytes(storage, manifest), uncached), strict=True):
-        entries[state_of(manifest)] = _parse_entries(manifest, data)
-    return [entries[state_of(manifest)] or () for manifest in manifests]
+    files = map_ahead(lambda manifest: _manifest_bytes(storage, manifest), uncached_manifests)
+    for manifest, data in zip(uncached_manifests, files, strict=True):
+        entries_by_state[state_of(manifest)] = _parse_entries(manifest, data)
+    return [entries_by_state[state_of(manifest)] or () for manifest in manifests]
 
 
 def state_of(manifest: Manifest) -> tuple[object, ...]:
@@ -120,7 +121,7 @@ def write_manifest(
 def _encode_manifest(entries: Sequence[Entry], content: ManifestContent, spec: PartitionSpec, schema: Schema, format_version: int) -> bytes:
     """Return the bytes of a manifest's Avro file and its key-value metadata (Iceberg spec, Manifests)."""
     assert entries, "a manifest has entries"
-    assert all(entry.status is Status.ADDED or entry.sequence_number != UNASSIGNED for entry in entries), "only new files have no age"
+    assert all(entry.status is Status.ADDED or entry.sequence_number != UNASSIGNED for entry in entries), "old files have a sequence number"
     metadata = {
         "schema": schema.model_dump_json(),
         "schema-id": str(schema.schema_id),
@@ -138,10 +139,8 @@ def _count_files_and_rows(entries: Sequence[Entry]) -> dict[str, Any]:
     """Return the numbers of files and rows by status, as attributes of `Manifest`."""
     files = Counter(entry.status for entry in entries)
     rows = {status: sum(entry.file.records for entry in entries if entry.status is status) for status in Status}
-    return {
-        **{f"{status.name.lower()}_files": files[status] for status in Status},
-        **{f"{status.name.lower()}_rows": rows[status] for status in Status},
-    }
+    file_counts = {f"{status.name.lower()}_files": files[status] for status in Status}
+    return file_counts | {f"{status.name.lower()}_rows": rows[status] for status in Status}
 
 
 def write_manifest_list(
@@ -165,26 +164,27 @@ def write_manifest_list(
         "parent-snapshot-id": "null" if parent_id is None else str(parent_id),
         "sequence-number": str(sequence_number),
         "format-version": str(format_version),
-        **({} if first_row_id is None else {"first-row-id": str(first_row_id)}),
     }
-    manifests = [_with_counts(storage, manifest) for manifest in manifests]
-    next_row_id = first_row_id
     if first_row_id is not None:
-        manifests, next_row_id = _assign_manifest_row_ids(manifests, first_row_id)
+        metadata["first-row-id"] = str(first_row_id)
+    manifests = [_with_counts(storage, manifest) for manifest in manifests]
+    manifests, next_row_id = _assign_manifest_row_ids(manifests, first_row_id)
     records = [manifest_record(manifest, sequence_number) for manifest in manifests]
     _put(storage, path, write_avro(manifest_list_schema(format_version), records, metadata))
     return next_row_id
 
 
-def _assign_manifest_row_ids(manifests: Sequence[Manifest], next_row_id: int) -> tuple[list[Manifest], int]:
+def _assign_manifest_row_ids(manifests: list[Manifest], next_row_id: int | None) -> tuple[list[Manifest], int | None]:
     """Return the manifests, each data manifest with a first row id, and the next row id after them (Iceberg spec, Row Lineage)."""
-    assigned = []
+    if next_row_id is None:  # format versions below 3 have no row ids
+        return manifests, None
+    manifests_with_ids = []
     for manifest in manifests:
         if manifest.content is ManifestContent.DATA and manifest.first_row_id is None:
             manifest = replace(manifest, first_row_id=next_row_id)
             next_row_id += (manifest.added_rows or 0) + (manifest.existing_rows or 0)
-        assigned.append(manifest)
-    return assigned, next_row_id
+        manifests_with_ids.append(manifest)
+    return manifests_with_ids, next_row_id
 
 
 def _put(storage: Storage, path: str, data: bytes) -> None:
@@ -269,7 +269,8 @@ def _summarize(values: Iterable[Any], type_: Any) -> PartitionSummary:
     sort_keys = sorted(key for key, value in distinct_values.items() if value is not None and value == value)
     if not sort_keys:
         return PartitionSummary(None in distinct_values, contains_nan)
-    lower, upper = (to_bytes(type_, distinct_values[sort_keys[index]]) for index in (0, -1))
+    lower = to_bytes(type_, distinct_values[sort_keys[0]])
+    upper = to_bytes(type_, distinct_values[sort_keys[-1]])
     return PartitionSummary(None in distinct_values, contains_nan, lower, upper)
 
 

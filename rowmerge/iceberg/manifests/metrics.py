@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -65,11 +65,12 @@ def metrics_modes(schema: Schema, properties: Mapping[str, str], sorted_by: Coll
     modes = _default_modes(list(_primitive_ids(schema.as_struct())), properties)
     modes |= {id_: _TRUNCATED for id_ in sorted_by if id_ in modes and not modes[id_].bounds}
     for key in properties:
-        if key.startswith(MODE_OF_COLUMN):
-            mode = _parse_mode(properties, key)
-            id_ = _find_id(schema, key.removeprefix(MODE_OF_COLUMN))
-            if id_ in modes:
-                modes[id_] = mode
+        if not key.startswith(MODE_OF_COLUMN):
+            continue
+        mode = _parse_mode(properties, key)
+        field_id = _find_id(schema, key.removeprefix(MODE_OF_COLUMN))
+        if field_id in modes:
+            modes[field_id] = mode
     return modes
 
 
@@ -88,24 +89,33 @@ def file_metrics(file: AddedFile, schema: Schema, modes: Mapping[int, MetricsMod
     Every mode keeps sizes, as in Java. A float column with bounds contains no NaN (`AddedFile` has no bounds otherwise), so its NaN count
     is 0.
     """
-    leaves = list(_leaves(schema.as_struct()))
-    counted = [leaf for leaf in leaves if not leaf.is_repeated and modes.get(leaf.id, _NONE).counts]
-    bounded = [leaf for leaf in counted if modes[leaf.id].bounds]
-    floats = [leaf for leaf in counted if isinstance(leaf.type, FloatType | DoubleType)]
+    fields = list(_leaves(schema.as_struct()))
+    counted_fields = [leaf for leaf in fields if not leaf.is_repeated and modes.get(leaf.id, _NONE).counts]
+    bounded_fields = [leaf for leaf in counted_fields if modes[leaf.id].bounds]
     return FileMetrics(
-        column_sizes=_by_id(leaves, lambda leaf: leaf.value_in(file.sizes)),
-        value_counts=_by_id(counted, lambda leaf: file.records),
-        null_counts=_by_id(counted, lambda leaf: leaf.value_in(file.nulls)),
-        nan_counts=_by_id(floats, lambda leaf: None if None in (leaf.value_in(file.lower), leaf.value_in(file.upper)) else 0),
-        lower=_by_id(bounded, lambda leaf: to_bound(leaf.value_in(file.lower), leaf.type, upper=False, truncate=modes[leaf.id].truncate)),
-        upper=_by_id(bounded, lambda leaf: to_bound(leaf.value_in(file.upper), leaf.type, upper=True, truncate=modes[leaf.id].truncate)),
+        column_sizes=_values_by_id(fields, file.sizes),
+        value_counts={leaf.id: file.records for leaf in counted_fields if file.records is not None},
+        null_counts=_values_by_id(counted_fields, file.nulls),
+        nan_counts={leaf.id: 0 for leaf in counted_fields if _has_no_nan(leaf, file)},
+        lower=_bounds_by_id(bounded_fields, file.lower, modes, upper=False),
+        upper=_bounds_by_id(bounded_fields, file.upper, modes, upper=True),
     )
 
 
-def _by_id(leaves: Sequence[_Leaf], get_value: Callable[[_Leaf], Any]) -> dict[int, Any]:
-    """Return the values of fields by field id, without those that are None."""
-    values = ((leaf.id, get_value(leaf)) for leaf in leaves)
-    return {id_: value for id_, value in values if value is not None}
+def _values_by_id(fields: Sequence[_Leaf], tree: Mapping[str, Any]) -> dict[int, Any]:
+    """Return the values of fields in nested mappings by field id, without those that are None."""
+    values = {leaf.id: leaf.value_in(tree) for leaf in fields}
+    return {field_id: value for field_id, value in values.items() if value is not None}
+
+
+def _bounds_by_id(fields: Sequence[_Leaf], tree: Mapping[str, Any], modes: Mapping[int, MetricsMode], *, upper: bool) -> dict[int, bytes]:
+    bounds = {leaf.id: to_bound(leaf.value_in(tree), leaf.type, upper=upper, truncate=modes[leaf.id].truncate) for leaf in fields}
+    return {field_id: bound for field_id, bound in bounds.items() if bound is not None}
+
+
+def _has_no_nan(leaf: _Leaf, file: AddedFile) -> bool:
+    is_float = isinstance(leaf.type, FloatType | DoubleType)
+    return is_float and leaf.value_in(file.lower) is not None and leaf.value_in(file.upper) is not None
 
 
 def _parse_mode(properties: Mapping[str, str], key: str) -> MetricsMode:

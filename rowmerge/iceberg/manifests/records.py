@@ -20,17 +20,15 @@ def parse_entry(record: Mapping[str, Any], manifest: Manifest, scales: Mapping[i
     `scales` are those of decimal partition values, by position. Raises CorruptLog, and ValueError for a negative size.
     """
     status = Status(record["status"])
-    inherited = manifest.sequence_number if status is Status.ADDED or manifest.sequence_number == 0 else None
-    sequence_number = _or_inherited(record.get("sequence_number"), inherited)
+    can_inherit = status is Status.ADDED or manifest.sequence_number == 0
+    inherited_number = manifest.sequence_number if can_inherit else None
+    sequence_number = _or_inherited(record.get("sequence_number"), inherited_number)
     if sequence_number is None:
         raise CorruptLog(path, f"the file {record['data_file']['file_path']} has no sequence number")
-    return Entry(
-        status,
-        _or_inherited(record.get("snapshot_id"), manifest.added_snapshot_id),
-        sequence_number,
-        _or_inherited(record.get("file_sequence_number"), _or_inherited(inherited, sequence_number)),
-        _parse_content_file(record["data_file"], manifest.spec_id, scales),
-    )
+    snapshot_id = _or_inherited(record.get("snapshot_id"), manifest.added_snapshot_id)
+    file_sequence_number = _or_inherited(record.get("file_sequence_number"), _or_inherited(inherited_number, sequence_number))
+    file = _parse_content_file(record["data_file"], manifest.spec_id, scales)
+    return Entry(status, snapshot_id, sequence_number, file_sequence_number, file)
 
 
 def _or_inherited(value: Any, inherited: Any) -> Any:

@@ -41,17 +41,17 @@ def _optional(id_: int, name: str, type_: AvroType) -> dict[str, Any]:
     return {"name": name, "type": ["null", type_], "default": None, "field-id": id_}
 
 
+def _record(name: str, fields: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"type": "record", "name": name, "fields": fields}
+
+
 def _list(element_id: int, type_: AvroType) -> AvroType:
     return {"type": "array", "items": type_, "element-id": element_id}
 
 
 def _map(key_id: int, value_id: int, value: str) -> AvroType:
     """Return the type of a map by field id: an array of pairs, because keys of Avro's maps are strings."""
-    pair = {
-        "type": "record",
-        "name": f"k{key_id}_v{value_id}",
-        "fields": [_required(key_id, "key", "int"), _required(value_id, "value", value)],
-    }
+    pair = _record(f"k{key_id}_v{value_id}", [_required(key_id, "key", "int"), _required(value_id, "value", value)])
     return {"type": "array", "items": pair, "logicalType": "map"}
 
 
@@ -81,21 +81,18 @@ def _data_file(partition: AvroType, format_version: int) -> dict[str, Any]:
             _optional(144, "content_offset", "long"),
             _optional(145, "content_size_in_bytes", "long"),
         ]
-    return {"type": "record", "name": "r2", "fields": fields}
+    return _record("r2", fields)
 
 
 def _entry(data_file: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "type": "record",
-        "name": "manifest_entry",
-        "fields": [
-            _required(0, "status", "int"),
-            _optional(1, "snapshot_id", "long"),
-            _optional(3, "sequence_number", "long"),
-            _optional(4, "file_sequence_number", "long"),
-            _required(DATA_FILE, "data_file", data_file),
-        ],
-    }
+    fields = [
+        _required(0, "status", "int"),
+        _optional(1, "snapshot_id", "long"),
+        _optional(3, "sequence_number", "long"),
+        _optional(4, "file_sequence_number", "long"),
+        _required(DATA_FILE, "data_file", data_file),
+    ]
+    return _record("manifest_entry", fields)
 
 
 def manifest_schema(spec: PartitionSpec, schema: Schema, format_version: int) -> dict[str, Any]:
@@ -105,16 +102,12 @@ def manifest_schema(spec: PartitionSpec, schema: Schema, format_version: int) ->
 
 def manifest_list_schema(format_version: int) -> dict[str, Any]:
     """Return the Avro schema of the records of a manifest list."""
-    summary = {
-        "type": "record",
-        "name": "r508",
-        "fields": [
-            _required(509, "contains_null", "boolean"),
-            _optional(518, "contains_nan", "boolean"),
-            _optional(510, "lower_bound", "bytes"),
-            _optional(511, "upper_bound", "bytes"),
-        ],
-    }
+    summary_fields = [
+        _required(509, "contains_null", "boolean"),
+        _optional(518, "contains_nan", "boolean"),
+        _optional(510, "lower_bound", "bytes"),
+        _optional(511, "upper_bound", "bytes"),
+    ]
     fields = [
         _required(500, "manifest_path", "string"),
         _required(501, "manifest_length", "long"),
@@ -129,12 +122,12 @@ def manifest_list_schema(format_version: int) -> dict[str, Any]:
         _required(512, "added_rows_count", "long"),
         _required(513, "existing_rows_count", "long"),
         _required(514, "deleted_rows_count", "long"),
-        _optional(507, "partitions", _list(508, summary)),
+        _optional(507, "partitions", _list(508, _record("r508", summary_fields))),
         _optional(519, "key_metadata", "bytes"),
     ]
     if format_version >= 3:
         fields.append(_optional(520, "first_row_id", "long"))
-    return {"type": "record", "name": "manifest_file", "fields": fields}
+    return _record("manifest_file", fields)
 
 
 def partition_schema(spec: PartitionSpec, schema: Schema) -> dict[str, Any]:
@@ -146,7 +139,7 @@ def partition_schema(spec: PartitionSpec, schema: Schema) -> dict[str, Any]:
         build = _required if avro_type == "null" else _optional  # a union must not have null twice
         avro_field = build(field.field_id, name, avro_type)
         fields.append(avro_field if name == field.name else {**avro_field, "iceberg-field-name": field.name})
-    return {"type": "record", "name": f"r{PARTITION}", "fields": fields}
+    return _record(f"r{PARTITION}", fields)
 
 
 def _partition_type(type_: t.IcebergType, field_id: int) -> AvroType:
@@ -220,8 +213,8 @@ def _names_by_id(fields: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, str
             yield from _names_by_id(items.get("fields", []) if isinstance(items, dict) else [])
 
 
-_NO_PARTITION = {"type": "record", "name": f"r{PARTITION}", "fields": []}
-_MANIFEST, _MANIFEST_LIST = _entry(_data_file(_NO_PARTITION, 3)), manifest_list_schema(3)
+_MANIFEST = _entry(_data_file(_record(f"r{PARTITION}", []), 3))
+_MANIFEST_LIST = manifest_list_schema(3)
 NAMES: Mapping[int, str] = dict(_names_by_id([*_MANIFEST["fields"], *_MANIFEST_LIST["fields"]]))
 """The names of the fields of manifests and manifest lists, by id. Older writers spelled some differently."""
 _INTEGERS = frozenset({"int", "long"})

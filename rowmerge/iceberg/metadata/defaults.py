@@ -38,17 +38,16 @@ def default_text(value: Any, type_: t.IcebergType) -> str | None:
 
     Raises an error for a value of another type.
     """
-    match type_:
-        case t.StringType():
-            return string_literal(value)
-        case t.DecimalType(precision=precision, scale=scale):
-            return f"CAST('{value:f}' AS DECIMAL({precision}, {scale}))"
-        case t.IntegerType() | t.LongType() if not (isinstance(value, int) and _fits(value, type_)):
-            raise ValueError(f"{value!r:.80} is no {type_}")
+    if isinstance(type_, t.StringType):
+        return string_literal(value)
+    if isinstance(type_, t.DecimalType):
+        return f"CAST('{value:f}' AS DECIMAL({type_.precision}, {type_.scale}))"
+    if isinstance(type_, t.IntegerType | t.LongType) and not (isinstance(value, int) and _fits(value, type_)):
+        raise ValueError(f"{value!r:.80} is no {type_}")
     sql_type = _SQL_TYPES.get(type(type_))
     if sql_type is None:
         return None
-    assert isinstance(type_, t.PrimitiveType)
+    assert isinstance(type_, t.PrimitiveType), "only primitive types have a SQL type here"
     json_value: Any = to_json(type_, value)
     text = str(json_value).lower() if isinstance(json_value, bool) else str(json_value)
     return f"CAST('{text}' AS {sql_type})"

@@ -105,22 +105,28 @@ def _altered_properties(metadata: TableMetadata, definition: TableDefinition) ->
 
 
 def evolve_schema(table: str, metadata: TableMetadata, columns: Struct) -> tuple[Schema, int]:
-    """Return the schema with these columns, and the last column id after it. Fields with a field id are columns that exist.
+    """Return the schema with these columns, and its last column id. Raises PlanError, TypeMismatch, UnsupportedTableFeature.
 
-    Raises PlanError, TypeMismatch.
+    Fields with a field id are columns that exist.
     """
     _check_columns(table, columns, metadata.format_version)
     columns = Struct(tuple(_with_initial_default(column) for column in columns))
-    schema = metadata.schema()
-    old_fields = _fields_by_id(columns_of(schema, table))
+    _check_changes(table, metadata, columns)
+    builder = SchemaBuilder(table, metadata.last_column_id)
+    new_schema = builder.schema(columns, _next_schema_id(metadata), frozenset(metadata.schema().identifier_field_ids))
+    _check_partition_names(table, metadata, new_schema)
+    for known_schema in metadata.schemas:
+        if known_schema.as_struct() == new_schema.as_struct():
+            return known_schema, metadata.last_column_id
+    return new_schema, builder.last_id
+
+
+def _check_changes(table: str, metadata: TableMetadata, columns: Struct) -> None:
+    """Raise PlanError or TypeMismatch if files with the current schema do not fit the new columns."""
+    old_fields = _fields_by_id(columns_of(metadata.schema(), table))
     for column in columns:
         _check_field(table, column, old_fields)
     _check_dropped_columns(table, metadata, columns)
-    builder = SchemaBuilder(table, metadata.last_column_id)
-    new_schema = builder.schema(columns, _next_schema_id(metadata), frozenset(schema.identifier_field_ids))
-    _check_partition_names(table, metadata, new_schema)
-    known_schema = next((known for known in metadata.schemas if known.as_struct() == new_schema.as_struct()), None)
-    return (new_schema, builder.last_id) if known_schema is None else (known_schema, metadata.last_column_id)
 
 
 def _check_dropped_columns(table: str, metadata: TableMetadata, columns: Struct) -> None:
@@ -136,15 +142,13 @@ def _check_dropped_columns(table: str, metadata: TableMetadata, columns: Struct)
 def _check_partition_names(table: str, metadata: TableMetadata, schema: Schema) -> None:
     """Raise PlanError for a column with the name of a partition field of another column, in any spec: Java opens no such table."""
     column_ids = {name: schema.find_field(name).field_id for name in schema.column_names}
-    for spec in metadata.partition_specs:
-        for field in spec.fields:
-            source_exists = field.source_id in column_ids.values()
-            if source_exists and column_ids.get(field.name, field.source_id) != field.source_id:
-                source = schema.find_column_name(field.source_id)
-                raise PlanError(
-                    f"{table} has, or had, a partition field {field.name} of the column {source}, and Iceberg's Java opens no table where "
-                    f"another column has its name. Choose another name."
-                )
+    for field in (field for spec in metadata.partition_specs for field in spec.fields):
+        source = schema.find_column_name(field.source_id)
+        if source is not None and column_ids.get(field.name, field.source_id) != field.source_id:
+            raise PlanError(
+                f"{table} has, or had, a partition field {field.name} of the column {source}, and Iceberg's Java opens no table where "
+                f"another column has its name. Choose another name."
+            )
 
 
 @dataclass(frozen=True)
@@ -182,17 +186,22 @@ def _reject_check_constraints(table: str, definition: TableDefinition) -> None:
 def _check_columns(table: str, columns: Struct, format_version: int) -> None:
     """Raise UnsupportedTableFeature for a generated column or an unsupported default, and PlanError for a name that is used twice."""
     for struct in _structs(columns):
+        supports_defaults = struct is columns and format_version >= INITIAL_DEFAULTS
         for field in struct:
-            if GENERATED in field.metadata:
-                advice = "Iceberg tables have none: give the value in each statement, or use a Delta table."
-                raise UnsupportedTableFeature(table, f"generated column {field.name}", action="create", advice=advice)
-            if DEFAULT in field.metadata and (format_version < INITIAL_DEFAULTS or struct is not columns):
-                advice = f"Iceberg has defaults of columns from format version {INITIAL_DEFAULTS} on: raise the table's, or give the value."
-                raise UnsupportedTableFeature(table, f"column default {field.name}", action="create", advice=advice)
+            _check_value_rules(table, field, supports_defaults=supports_defaults)
     for struct in _structs(columns):
         duplicates = [name for name, count in Counter(field.name.lower() for field in struct).items() if count > 1]
         if duplicates:
             raise PlanError(f"{table} would have the column {duplicates[0]} twice (names are not case-sensitive). Rename one of them.")
+
+
+def _check_value_rules(table: str, field: Field, *, supports_defaults: bool) -> None:
+    if GENERATED in field.metadata:
+        advice = "Iceberg tables have none: give the value in each statement, or use a Delta table."
+        raise UnsupportedTableFeature(table, f"generated column {field.name}", action="create", advice=advice)
+    if DEFAULT in field.metadata and not supports_defaults:
+        advice = f"Iceberg has defaults of columns from format version {INITIAL_DEFAULTS} on: raise the table's, or give the value."
+        raise UnsupportedTableFeature(table, f"column default {field.name}", action="create", advice=advice)
 
 
 def _check_field(table: str, field: Field, old_fields: Mapping[int, Field], *, in_new_field: bool = False) -> None:

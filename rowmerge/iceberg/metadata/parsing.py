@@ -39,11 +39,7 @@ def parse_metadata(data: bytes, path: str, table: str) -> TableMetadata:
     """
     text = _decompress(data, path)
     content = parse_object(text, path)
-    version = content.get("format-version")
-    if isinstance(version, int) and version > NEWEST_FORMAT:
-        raise UnsupportedTableFeature(table, f"format-version {version}", action="read", advice=_ADVICE)
-    if content.get("encryption-keys"):
-        raise UnsupportedTableFeature(table, "encryption", action="read", advice=_ADVICE)
+    _check_table_features(content, table)
     try:
         check_required_fields(content)
         metadata = TableMetadataUtil.parse_raw(text.decode())
@@ -54,6 +50,14 @@ def parse_metadata(data: bytes, path: str, table: str) -> TableMetadata:
             raise UnsupportedTableFeature(table, unread_feature, action="read", advice=_ADVICE) from error
         raise CorruptLog(path, f"it is no table metadata ({_shorten(error)})") from error
     return metadata
+
+
+def _check_table_features(content: Mapping[str, Any], table: str) -> None:
+    version = content.get("format-version")
+    if isinstance(version, int) and version > NEWEST_FORMAT:
+        raise UnsupportedTableFeature(table, f"format-version {version}", action="read", advice=_ADVICE)
+    if content.get("encryption-keys"):
+        raise UnsupportedTableFeature(table, "encryption", action="read", advice=_ADVICE)
 
 
 def _decompress(data: bytes, path: str) -> bytes:

@@ -34,11 +34,12 @@ def partitioning_of(spec: PartitionSpec, schema: Schema, table: str) -> tuple[Pa
     """Return the fields of a spec whose source column still exists. Raises UnsupportedTableFeature for an unknown transform."""
     fields = []
     for index, field in enumerate(spec.fields):
-        if schema.find_column_name(field.source_id) is not None:
-            value_name = partition_value_name(spec, schema, index)
-            field_name = "" if value_name == field.name else field.name
-            source = _path_to(schema.fields, field.source_id)
-            fields.append(PartitionField(source, _parse_transform(field.transform, table), value_name, field_name))
+        if schema.find_column_name(field.source_id) is None:
+            continue
+        value_name = partition_value_name(spec, schema, index)
+        own_name = "" if value_name == field.name else field.name
+        source_path = _path_to(schema.fields, field.source_id)
+        fields.append(PartitionField(source_path, _parse_transform(field.transform, table), value_name, own_name))
     return tuple(fields)
 
 
@@ -84,10 +85,25 @@ def find_or_build_spec(
     `v1_spec` is the current spec of a table of format version 1. Raises UnknownColumn, and PlanError for a source that the transform does
     not accept or a name that is used twice.
     """
+    requested_fields = _without_replaced_voids(partitioning, is_v1=v1_spec is not None)
+    fields = _build_fields(requested_fields, schema, known_specs, last_id)
+    if v1_spec is not None:
+        fields = _at_v1_positions(fields, v1_spec)
+    for known_spec in known_specs:
+        if list(known_spec.fields) == fields:
+            return known_spec
+    next_spec_id = max((spec.spec_id for spec in known_specs), default=-1) + 1
+    return PartitionSpec(*fields, spec_id=next_spec_id)
+
+
+def _build_fields(
+    requested_fields: Sequence[PartitionField], schema: Schema, known_specs: tuple[PartitionSpec, ...], last_id: int
+) -> list[IcebergPartitionField]:
+    """Return the fields with the ids of equal fields of known specs, or new ids. Raises UnknownColumn, PlanError."""
     known_ids = {(field.source_id, str(field.transform), field.name): field.field_id for spec in known_specs for field in spec.fields}
     new_ids = count(last_id + 1)
     fields: list[IcebergPartitionField] = []
-    for requested in _without_replaced_voids(partitioning, is_v1=v1_spec is not None):
+    for requested in requested_fields:
         source_id, transform = _partition_source(schema, requested)
         name = requested.own_name or _default_field_name(requested)
         if any(field.name == name for field in fields):
@@ -97,11 +113,7 @@ def find_or_build_spec(
             _check_new_name(requested, name, schema)
             field_id = next(new_ids)
         fields.append(IcebergPartitionField(source_id=source_id, field_id=field_id, transform=transform, name=name))
-    if v1_spec is not None:
-        fields = _at_v1_positions(fields, v1_spec)
-    known_spec = next((spec for spec in known_specs if list(spec.fields) == fields), None)
-    next_spec_id = max((spec.spec_id for spec in known_specs), default=-1) + 1
-    return known_spec or PartitionSpec(*fields, spec_id=next_spec_id)
+    return fields
 
 
 def _without_replaced_voids(partitioning: tuple[PartitionField, ...], *, is_v1: bool) -> list[PartitionField]:

@@ -8,7 +8,7 @@ ever had its name, or if metadata lacks a schema. Then Spark finds no statistics
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -69,13 +69,15 @@ def _rules(columns: Struct) -> Rules:
 
 
 def _row_lineage(stored: Struct) -> Lineage:
-    """Return the two columns of the spec's Row Lineage. Readers find them by id; no other column of a file may have their names."""
-    taken = {name.lower() for name in stored.names}
-    row_id, changed_in = (
-        Field(f"{name}_{id_}" if name in taken else name, Primitive("long"), True, {FIELD_ID: id_})
-        for name, id_ in (("_row_id", ROW_ID), ("_last_updated_sequence_number", LAST_UPDATED_SEQUENCE_NUMBER))
-    )
-    return Lineage(row_id, changed_in)
+    """Return the two columns of the spec's Row Lineage."""
+    row_id = _lineage_column("_row_id", ROW_ID, stored)
+    return Lineage(row_id, _lineage_column("_last_updated_sequence_number", LAST_UPDATED_SEQUENCE_NUMBER, stored))
+
+
+def _lineage_column(name: str, field_id: int, stored: Struct) -> Field:
+    """Return a column that readers find by id. Its name contains the id if a stored column has the name already."""
+    is_name_taken = name in {stored_name.lower() for stored_name in stored.names}
+    return Field(f"{name}_{field_id}" if is_name_taken else name, Primitive("long"), True, {FIELD_ID: field_id})
 
 
 def _stored_schema(metadata: TableMetadata, columns: Struct) -> Struct:
@@ -87,15 +89,17 @@ def _stored_schema(metadata: TableMetadata, columns: Struct) -> Struct:
 def _ids_by_name(schemas: Sequence[Schema]) -> Mapping[tuple[int, str], set[int]]:
     """Return the ids that fields of one name have in any of the schemas, by (id of the parent field, 0 for a column; lower-case name)."""
     ids_by_name: dict[tuple[int, str], set[int]] = defaultdict(set)
-
-    def collect(type_: t.IcebergType, parent_id: int) -> None:
-        for field in nested_fields(type_):
-            ids_by_name[parent_id, field.name.lower()].add(field.field_id)
-            collect(field.field_type, field.field_id)
-
     for schema in schemas:
-        collect(schema.as_struct(), 0)
+        for parent_id, field in _fields_with_parent(schema.as_struct(), 0):
+            ids_by_name[parent_id, field.name.lower()].add(field.field_id)
     return ids_by_name
+
+
+def _fields_with_parent(type_: t.IcebergType, parent_id: int) -> Iterator[tuple[int, t.NestedField]]:
+    """Yield (id of the parent field, field) for each field in a type, at any depth."""
+    for field in nested_fields(type_):
+        yield parent_id, field
+        yield from _fields_with_parent(field.field_type, field.field_id)
 
 
 def _has_all_schemas(metadata: TableMetadata) -> bool:
@@ -116,9 +120,10 @@ class _FieldNames:
         return Struct(tuple(self._stored_field(field, parent_id) for field in columns))
 
     def _stored_field(self, field: Field, parent_id: int) -> Field:
-        id_ = int(field.metadata[FIELD_ID])
-        is_unique = self.has_all_schemas and len(self.ids_by_name.get((parent_id, field.name.lower()), {id_})) == 1
-        return Field(field.name if is_unique else f"{field.name}_{id_}", self._stored_type(field.type, id_), field.nullable, field.metadata)
+        field_id = int(field.metadata[FIELD_ID])
+        ids_of_name = self.ids_by_name.get((parent_id, field.name.lower()), {field_id})
+        name = field.name if self.has_all_schemas and len(ids_of_name) == 1 else f"{field.name}_{field_id}"
+        return Field(name, self._stored_type(field.type, field_id), field.nullable, field.metadata)
 
     def _stored_type(self, type_: DataType, parent_id: int) -> DataType:
         match type_:

@@ -69,18 +69,21 @@ def nested_fields(type_: t.IcebergType) -> Sequence[t.NestedField]:
 
 
 def _field(field: t.NestedField, table: str, *, is_column: bool) -> Field:
-    metadata: dict[str, Any] = {FIELD_ID: field.field_id}
-    metadata |= _defaults_metadata(field, table, is_column=is_column)
-    container_fields = dict(_container_fields(field.field_type))
-    if container_fields:
-        metadata[NESTED_IDS] = {path: nested.field_id for path, nested in container_fields.items()}
-    types = {"": field.field_type, **{path: nested.field_type for path, nested in container_fields.items()}}
-    fixed = {path: str(type_) for path, type_ in types.items() if isinstance(type_, t.UUIDType | t.FixedType)}
-    if fixed:
-        metadata[FIXED] = fixed
+    defaults = _defaults_metadata(field, table, is_column=is_column)
+    metadata: dict[str, Any] = {FIELD_ID: field.field_id, **defaults, **_type_metadata(field.field_type)}
     if field.doc is not None:
         metadata["comment"] = field.doc
     return Field(field.name, _spark_type(field.field_type, field.name, table), not field.required, metadata)
+
+
+def _type_metadata(type_: t.IcebergType) -> dict[str, Any]:
+    """Return what Spark's type does not keep, by path: the ids in lists and maps (NESTED_IDS), and the stored types (FIXED)."""
+    container_fields = dict(_container_fields(type_))
+    nested_ids = {path: nested.field_id for path, nested in container_fields.items()}
+    types = {"": type_, **{path: nested.field_type for path, nested in container_fields.items()}}
+    fixed_types = {path: str(type_) for path, type_ in types.items() if isinstance(type_, t.UUIDType | t.FixedType)}
+    metadata = {NESTED_IDS: nested_ids, FIXED: fixed_types}
+    return {key: by_path for key, by_path in metadata.items() if by_path}
 
 
 def _container_fields(type_: t.IcebergType, path: str = "") -> Iterator[tuple[str, t.NestedField]]:
@@ -96,8 +99,7 @@ def _container_fields(type_: t.IcebergType, path: str = "") -> Iterator[tuple[st
 def _defaults_metadata(field: t.NestedField, table: str, *, is_column: bool) -> dict[str, str]:
     """Return the metadata entries of a field's defaults, as SQL text. Raises UnsupportedTableFeature for a default without such a text."""
     metadata = {}
-    for key, kind in ((INITIAL, "initial"), (DEFAULT, "write")):
-        value = getattr(field, f"{kind}_default")
+    for key, kind, value in ((INITIAL, "initial", field.initial_default), (DEFAULT, "write", field.write_default)):
         if value is None:
             continue
         text = default_text(value, field.field_type) if is_column else None

@@ -47,16 +47,21 @@ def apply_updates(base: TableMetadata, updates: Sequence[TableUpdate], *, locati
     Raises ValueError for an update that does not fit, ConfigurationError for an invalid length of the metadata log in the properties.
     """
     pyiceberg_updates = tuple(update for update in updates if not _is_upgrade(update))
-    if len(pyiceberg_updates) < len(updates):
-        base = base if base.format_version >= ROW_LINEAGE else _upgrade_to_v3(base)
-        if not pyiceberg_updates:
-            return base
-    shared = base.model_copy(update={name: _SharedEntries(getattr(base, name)) for name in _HISTORIES})
+    has_upgrade = len(pyiceberg_updates) < len(updates)
+    if has_upgrade and base.format_version < ROW_LINEAGE:
+        base = _upgrade_to_v3(base)
+    if has_upgrade and not pyiceberg_updates:
+        return base
     try:
-        return update_table_metadata(shared, pyiceberg_updates, metadata_location=location)
+        return update_table_metadata(_share_histories(base), pyiceberg_updates, metadata_location=location)
     except ValueError:
         whole_number(base.properties, PREVIOUS_VERSIONS, 100)  # raises ConfigurationError if another engine wrote an invalid value
         raise
+
+
+def _share_histories(metadata: TableMetadata) -> TableMetadata:
+    """Return metadata whose histories pyiceberg does not copy."""
+    return metadata.model_copy(update={name: _SharedEntries(getattr(metadata, name)) for name in _HISTORIES})
 
 
 def next_row_id(metadata: TableMetadata) -> int | None:
@@ -97,9 +102,9 @@ def gapless_snapshot_log(before: Sequence[SnapshotLogEntry], after: TableMetadat
 
 
 def metadata_files_to_delete(before: TableMetadata, after: TableMetadata) -> list[str]:
-    """Return the absolute paths of metadata files that leave the metadata log, oldest first, for tables that delete them.
+    """Return the absolute paths of files that leave the metadata log, oldest first, if the table's properties say to delete them.
 
-    The log may name anything. So an entry counts only if it has the name and the folder of this table's metadata files.
+    The log may name any path, so files outside the table's metadata folder or with other names are left out.
     """
     if after.properties.get(DELETE_AFTER_COMMIT, "false").strip().lower() != "true":
         return []
