@@ -74,9 +74,11 @@ def map_in_batches(function: Callable[[S], T], items: Sequence[S], threads: int)
 def map_ahead(function: Callable[[S], T], items: Iterable[S]) -> Iterator[T]:
     """Apply a function to items and yield the results, in the order of the items, while threads work on the next STORE_THREADS items.
 
-    Unlike `map_in_batches`, no more than these results wait for the caller. Raises the error of the first item that fails.
+    Unlike `map_in_batches`, no more than these results wait for the caller. Raises the error of the first item that fails. After an error,
+    and when the caller drops the iterator, started items go on in their threads and the others do not start.
     """
-    with ThreadPoolExecutor(STORE_THREADS) as pool:
+    pool = ThreadPoolExecutor(STORE_THREADS)
+    try:
         futures: deque[Future[T]] = deque()
         for item in items:
             futures.append(pool.submit(function, item))
@@ -84,6 +86,9 @@ def map_ahead(function: Callable[[S], T], items: Iterable[S]) -> Iterator[T]:
                 yield futures.popleft().result()
         while futures:
             yield futures.popleft().result()
+    finally:
+        # The garbage collector may close a dropped iterator while its thread holds a lock of `threading`. Joining threads needs that lock.
+        pool.shutdown(wait=False, cancel_futures=True)
 
 
 def run_in_background(call: Callable[[], None], *, ignored: type[Exception], is_distant: bool) -> None:

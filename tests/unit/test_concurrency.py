@@ -86,6 +86,19 @@ def test_map_ahead_starts_few_items_before_the_caller_needs_them() -> None:
     assert len(started) <= STORE_THREADS + 1
 
 
+def test_a_dropped_iterator_of_map_ahead_waits_for_no_thread() -> None:
+    """The garbage collector may close it anywhere, also where `threading` has a lock that a join needs."""
+    is_released = threading.Event()
+    results = map_ahead(lambda item: item == 0 or is_released.wait(60), range(STORE_THREADS))
+    assert next(results)
+    watchdog = threading.Timer(10, is_released.set)
+    watchdog.start()
+    del results
+    assert not is_released.is_set(), "the iterator waited for its threads"
+    watchdog.cancel()
+    is_released.set()
+
+
 @pytest.mark.parametrize("is_distant", [True, False])
 def test_an_error_of_an_optional_call_is_a_debug_message(caplog: pytest.LogCaptureFixture, is_distant: bool) -> None:
     def fail() -> None:
