@@ -25,12 +25,12 @@ _LOCAL_THREADS = 2
 
 
 @dataclass(frozen=True)
-class HeldColumns:
-    """The columns of `WriteSpec.schema` as a file to read holds them. `outside`: the columns that the file does not hold."""
+class StoredColumns:
+    """The columns of `WriteSpec.schema` as an existing file stores them. `missing_columns`: the columns that the file lacks."""
 
     stored: pa.Schema
     by_field_id: bool
-    outside: tuple[str, ...]
+    missing_columns: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class WriteSpec:
     prefix: str = "part"
     attempt: str = ""
     ordered: bool = False
-    others: dict[str, HeldColumns] = field(default_factory=dict)
+    others: dict[str, StoredColumns] = field(default_factory=dict)
     lineage: FilesLineage | None = None
     initial: dict[str, pa.Array] = field(default_factory=dict)
     filesystem_options: Options = field(default_factory=dict, repr=False)

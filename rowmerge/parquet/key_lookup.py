@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from rowmerge.concurrency import STORE_THREADS, map_in_batches
 from rowmerge.errors.tables import unreadable_data_file
-from rowmerge.parquet.data_files import HeldColumns
+from rowmerge.parquet.data_files import StoredColumns
 from rowmerge.parquet.filesystems import Options
 from rowmerge.parquet.fitting import file_columns, from_file
 from rowmerge.parquet.reading import UnreadableFile, open_data_file
@@ -40,7 +40,7 @@ class LookedUpFile:
     """A data file. `held`: how the file holds the columns of the lookup; `partition`: the values of columns that it does not hold."""
 
     path: str
-    held: HeldColumns
+    held: StoredColumns
     deleted: Positions
     partition: Mapping[str, Any]
     filesystem_options: Options = field(default_factory=dict, repr=False)
@@ -163,7 +163,7 @@ def _batches(row_counts: Sequence[int], min_rows: int) -> Iterator[list[int]]:
         yield batch
 
 
-def _split_columns(columns: pa.Schema, held: HeldColumns, key_names: Collection[str]) -> tuple[_Columns, _Columns]:
+def _split_columns(columns: pa.Schema, held: StoredColumns, key_names: Collection[str]) -> tuple[_Columns, _Columns]:
     pairs = list(zip(columns, held.stored, strict=True))
     keys = [pair for pair in pairs if pair[0].name in key_names]
     return _columns(keys), _columns([pair for pair in pairs if pair[0].name not in key_names])
@@ -185,7 +185,7 @@ def _read_row_group(source: pq.ParquetFile, group: int, columns: _Columns, file:
     else:
         rows = pa.table([pa.nulls(row_count, column.type) for column in columns.schema], schema=columns.schema)
     for index, column in enumerate(columns.schema):
-        if column.name in file.held.outside:
+        if column.name in file.held.missing_columns:
             partition_value = pa.scalar(file.partition.get(column.name), column.type)
             rows = rows.set_column(index, column, pa.repeat(partition_value, row_count))
     return rows

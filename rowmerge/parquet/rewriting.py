@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap64
 
-from rowmerge.parquet.data_files import FileMessage, HeldColumns, PartitionedWriter, WriteSpec
+from rowmerge.parquet.data_files import FileMessage, PartitionedWriter, StoredColumns, WriteSpec
 from rowmerge.parquet.filesystems import Options
 from rowmerge.parquet.fitting import file_columns, from_file
 from rowmerge.parquet.lineage import CHANGED_IN, ROW_ID, FilesLineage, with_lineage
@@ -40,7 +40,7 @@ def write_live_rows(
 
 def _live_rows(spec: WriteSpec, path: str, deleted: BitMap64, partition: dict[str, Any]) -> Iterator[pa.Table]:
     """Yield the live rows of a file, batch by batch, with the columns of `spec`."""
-    held = spec.others.get(path, HeldColumns(spec.stored, spec.by_field_id, ()))
+    held = spec.others.get(path, StoredColumns(spec.stored, spec.by_field_id, ()))
     deleted_positions = np.array(deleted.to_array(), dtype=np.int64)
     start = 0
     for batch in _batches(held, path, spec.filesystem_options):
@@ -48,7 +48,7 @@ def _live_rows(spec: WriteSpec, path: str, deleted: BitMap64, partition: dict[st
         rows = from_file(pa.Table.from_batches([batch]), spec.schema, held.stored, by_field_id=held.by_field_id, initial=spec.initial)
         if spec.lineage is not None:
             rows = _with_lineage(spec.lineage, path, rows, start)
-        rows = _with_partition_values(rows, held.outside, partition)
+        rows = _with_partition_values(rows, held.missing_columns, partition)
         yield _without_deleted(rows, start, deleted_positions)
         start += batch.num_rows
 
@@ -78,7 +78,7 @@ def _with_lineage(lineage: FilesLineage, path: str, rows: pa.Table, start: int) 
     return with_lineage(rows, *lineage.ids_and_versions(paths, positions, stored))
 
 
-def _batches(held: HeldColumns, path: str, filesystem_options: Options) -> Iterator[pa.RecordBatch]:
+def _batches(held: StoredColumns, path: str, filesystem_options: Options) -> Iterator[pa.RecordBatch]:
     with open_data_file(path, filesystem_options, by_field_id=held.by_field_id) as source:
         indexes = file_columns(source.schema_arrow, held.stored, by_field_id=held.by_field_id)
         columns = [source.schema_arrow.field(index).name for index in indexes if index is not None]

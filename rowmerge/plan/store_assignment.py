@@ -106,8 +106,10 @@ def _match_struct_names(source: Struct, target: Struct) -> Struct:
     if {field.name.lower() for field in source} == set(target_types):
         fields = [replace(field, type=match_names_by_position(field.type, target_types[field.name.lower()])) for field in source]
     elif len(source) == len(target):
-        pairs = zip(source, target, strict=True)
-        fields = [replace(field, name=named.name, type=match_names_by_position(field.type, named.type)) for field, named in pairs]
+        fields = [
+            replace(source_field, name=target_field.name, type=match_names_by_position(source_field.type, target_field.type))
+            for source_field, target_field in zip(source, target, strict=True)
+        ]
     else:
         return source
     return Struct(tuple(fields))

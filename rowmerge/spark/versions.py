@@ -22,7 +22,10 @@ def check_session(spark: SparkSession) -> None:
 
 
 def require_spark(spark: SparkSession, oldest: str, feature: str, advice: str) -> None:
-    """Raise SparkTooOld if PySpark or the session's Spark is older than `feature` needs. They may differ with Spark Connect."""
+    """Raise SparkTooOld if PySpark or the session's Spark is older than `feature` needs.
+
+    The two versions differ where the session belongs to a Spark Connect server. `advice` says what to do instead.
+    """
     _check_version("PySpark", pyspark.__version__, oldest, feature, advice)
     _check_version("Spark", spark.version, oldest, feature, advice)
 

@@ -230,7 +230,10 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
         comment: Optional[str] = None,
         column_comments: Optional[Dict[str, str]] = None,
     ) -> AdapterResponse:
-        """Create or replace a table with `rows`, an Arrow table or a DataFrame. The macro `rowmerge_table_definition` gives the rest."""
+        """Create or replace a table with `rows`, an Arrow table or a DataFrame whose columns are `column_names`, in one commit.
+
+        The macro `rowmerge_table_definition` returns the other arguments: the model's format, partitions, properties and comments.
+        """
         comments = {name.lower(): text for name, text in (column_comments or {}).items()}
         result = self.session.write(
             rows,
@@ -246,7 +249,10 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
 
     @available.parse(lambda *a, **k: {"elements": [], "properties": {}})
     def contract_clauses(self, columns: Dict[str, Any], constraints: List[Dict[str, Any]], file_format: str) -> Dict[str, Any]:
-        """Return a contract's column list `elements` and table `properties`. Like dbt, warn about constraints that are not enforced."""
+        """Return what a model's contract adds to its CREATE TABLE: `elements` of the column list, and table `properties`.
+
+        Like dbt, warn about constraints that the table does not enforce. Raises CompilationError for an incomplete constraint.
+        """
         contract_columns = [self._contract_column(column) for column in columns.values()]
         table_constraints = [self._parse_model_constraint(constraint) for constraint in constraints]
         contract = table_contract(contract_columns, table_constraints, lambda constraint: self._supports(constraint, file_format))

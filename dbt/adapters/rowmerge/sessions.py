@@ -21,7 +21,10 @@ _sessions: dict[tuple[Any, ...], Any] = {}
 
 
 def session_for(credentials: RowmergeCredentials) -> Any:
-    """Return the session of a profile. The first call starts Spark. Raises DbtRuntimeError or RowmergeError if it cannot start."""
+    """Return the session of a profile. The first call starts Spark, which takes several seconds.
+
+    Raises DbtRuntimeError if the warehouse is a file, and rowmerge.errors.RowmergeError if the engine does not start.
+    """
     spark = _active_spark() if credentials.method == "existing" else None
     key = _session_key(credentials, spark)
     with _lock:

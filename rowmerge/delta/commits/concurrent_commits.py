@@ -55,7 +55,10 @@ class ConcurrentCommit:
         return selected_paths
 
     def newly_deleted(self, path: str) -> Positions | None:
-        """Return the rows that the commit deleted in a file that stays, None for a removed file or restored rows. Raises CorruptLog."""
+        """Return the rows that the commit deleted in a file that it removed and added again.
+
+        Return None if the commit did not add the file again, or restored rows of the file. Raises CorruptLog, StorageError.
+        """
         if path not in self._newly_deleted:
             self._newly_deleted[path] = self._read_newly_deleted(path)
         return self._newly_deleted[path]

@@ -65,7 +65,7 @@ def file_rows(actions: pa.ChunkedArray, schema: pa.Schema) -> pa.Table:
 
 
 def _row_column(action_fields: Mapping[str, pa.ChunkedArray], column: pa.Field, length: int) -> pa.ChunkedArray:
-    """Return a column of file rows, converted from the fields of the file actions; nulls for a field that the actions lack."""
+    """Convert a field of the file actions to a column of the file table. Return nulls if the actions lack the field."""
     match column.name:
         case "key":
             return file_keys(action_fields["path"], action_fields.get("deletionVector"))

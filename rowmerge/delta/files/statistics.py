@@ -51,7 +51,10 @@ def clustering_columns(domains: Mapping[str, str]) -> list[Leaf]:
 
 
 def indexed_leaves(schema: Struct, partition_columns: Iterable[str], properties: Mapping[str, str]) -> frozenset[Leaf]:
-    """Return the leaves with statistics: those of `delta.dataSkippingStatsColumns`, or else the first ones. Raises ConfigurationError."""
+    """Return the leaves that have statistics: those that `delta.dataSkippingStatsColumns` names, or else the first ones.
+
+    `delta.dataSkippingNumIndexedCols` is the number of the first ones, 32 by default. Raises ConfigurationError for an invalid value.
+    """
     partition = set(partition_columns)
     data_leaves = list(leaves(field for field in schema if field.name not in partition))
     if INDEXED_COLUMNS not in properties:

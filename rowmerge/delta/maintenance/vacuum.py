@@ -187,7 +187,7 @@ def _relative_path(location: str, path: str) -> str | None:
 
 
 def _select_deletable(listed_files: list[StoredObject], old_files: list[StoredObject], snapshot: DeltaSnapshot) -> Iterator[StoredObject]:
-    """Yield the old files that belong to the table, and the checksums that Hadoop's local file system writes beside them."""
+    """Yield the old files that belong to the table. Yield the `.crc` file that Hadoop writes beside one after it."""
     foreign_folders = inner_tables(listed_files)
     if has_markers(listed_files, "iceberg"):
         # The last metadata of an Iceberg table that was dropped here stays.

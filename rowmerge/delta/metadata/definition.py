@@ -37,7 +37,10 @@ _LOWEST_PROTOCOL = Protocol(1, 2)
 
 
 def new_table(table: str, definition: TableDefinition, now: int) -> tuple[Protocol, Metadata]:
-    """Return the protocol and metadata of a new table. Raises PlanError, ConfigurationError, UnsupportedTableFeature."""
+    """Return the first actions of a table. Raises PlanError, ConfigurationError, UnsupportedTableFeature.
+
+    Deletion vectors are enabled unless `rowmerge.write.mode` is copy-on-write or `delta.enableDeletionVectors` is false.
+    """
     return _define(table, _LOWEST_PROTOCOL, _empty_metadata(now), definition)
 
 

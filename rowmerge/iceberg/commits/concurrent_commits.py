@@ -82,7 +82,10 @@ class ConcurrentCommit:
 def concurrent_commits(
     storage: Storage, metadata: TableMetadata, newest_id: int | None, base_id: int | None
 ) -> list[ConcurrentCommit] | None:
-    """Return the snapshots after `base_id`, oldest first, None if they do not lead back to it. Raises CorruptLog, StorageError."""
+    """Return the snapshots after `base_id` (None: from the first on) up to `newest_id`, oldest first.
+
+    Return None if the remaining snapshots do not lead back to `base_id`. Raises CorruptLog, StorageError.
+    """
     by_id = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
     snapshots = list(takewhile(lambda snapshot: snapshot.snapshot_id != base_id, ancestors(by_id, newest_id)))
     oldest_parent_id = snapshots[-1].parent_snapshot_id if snapshots else newest_id

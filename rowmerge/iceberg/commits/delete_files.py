@@ -60,7 +60,10 @@ class _RowDeletion:
 
 @dataclass
 class DeleteFileWriter:
-    """Writes delete files of one snapshot. Later attempts reuse them. `register` gets each absolute path before it is written."""
+    """Writes the delete files of one snapshot. Later attempts reuse a file whose data file has the same delete files as before.
+
+    `register` gets the absolute path of each file before it is written.
+    """
 
     storage: Storage
     metadata: TableMetadata

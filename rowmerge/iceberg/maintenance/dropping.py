@@ -78,7 +78,10 @@ def _version_of(file: StoredObject) -> int | None:
 
 
 def _content_paths(storage: Storage, objects: list[StoredObject], needed: set[str], dropped_at: int) -> list[str]:
-    """Return the files other than metadata, without those of inner tables, that are older than the drop or that the table needs."""
+    """Return the files other than metadata that are older than the drop or that the dropped table needs. Paths are absolute.
+
+    Tables in folders below stay. If the folder has a table of another format, its files are older, too. So age decides nothing then.
+    """
     # Files of a table of another format may be as old, so their age decides nothing.
     older_than = 0 if has_other_table(storage, objects, FORMAT) else dropped_at
     excluded = (f"{_LOG}/", f"{MARKERS}/", HINT, *inner_tables(objects))

@@ -45,11 +45,11 @@ def file_layouts(
             paths_with_ids.append(path)
             continue
         stored = _stored_columns(columns, schema, names)
-        outside = _missing_columns(columns, stored, schema, ordinary.outside)
-        if outside and entry.file.spec_id != spec_id:
+        missing_columns = _missing_columns(columns, stored, schema, ordinary.missing_columns)
+        if missing_columns and entry.file.spec_id != spec_id:
             raise UnsupportedTableFeature(table, _WITHOUT_PARTITION_COLUMNS, action="read", advice=_REWRITE)
-        paths_by_layout[stored, outside].append(path)
-    layouts = [FileLayout(tuple(paths), stored, False, outside) for (stored, outside), paths in paths_by_layout.items()]
+        paths_by_layout[stored, missing_columns].append(path)
+    layouts = [FileLayout(tuple(paths), stored, False, missing) for (stored, missing), paths in paths_by_layout.items()]
     if paths_with_ids or not layouts:
         layouts.append(FileLayout(tuple(paths_with_ids), ordinary.stored, True, ()))
     return tuple(layouts)

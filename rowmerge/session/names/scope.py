@@ -155,7 +155,7 @@ class StatementScope:
         return self.context.views.register_query(bind(query, inner.view_for, inner.function_for), columns)
 
     def _check_not_enclosing(self, name: str, problem: str) -> None:
-        """Raise PlanError if this scope is inside the view or function of this name, which would contain itself."""
+        """Raise PlanError if this scope belongs to the view or function `name`, which would then contain itself."""
         if name in self.enclosing:
             raise PlanError(f"{problem} ({' → '.join((*self.enclosing, name))}). Replace one of these.")
 

@@ -50,7 +50,10 @@ def choose_join(plan: RowPlan, source: Source) -> Join:
 
 
 def changes_all_rows(plan: RowPlan) -> bool:
-    """Return whether every target row without a match is deleted or updated, so that no key of the source leaves a file unread."""
+    """Return whether every target row without a match is deleted or updated.
+
+    The source of such a plan usually has about as many rows as the target, and no key of the source leaves a file unread.
+    """
     unconditional = any(clause.condition is None for clause in plan.of(Match.NOT_MATCHED_BY_SOURCE))
     return unconditional and plan.on is not None and plan.source_rows is not SourceRows.ALL and plan.whole_files is None
 

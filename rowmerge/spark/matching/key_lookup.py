@@ -25,7 +25,7 @@ import numpy as np
 from pyroaring import BitMap64
 from pyspark.sql import DataFrame, SparkSession
 
-from rowmerge.parquet.data_files import HeldColumns
+from rowmerge.parquet.data_files import StoredColumns
 from rowmerge.parquet.key_lookup import LookedUpFile, TooManyRows, find_positions, look_up, map_files
 from rowmerge.parquet.lineage import CHANGED_IN, ROW_ID
 from rowmerge.parquet.source_keys import Numbers, SourceKeys
@@ -216,7 +216,7 @@ def _looked_up_files(
     return looked_up_files
 
 
-def _held_columns(snapshot: Snapshot, layout: FileLayout, columns: Struct, *, lineage: bool) -> HeldColumns | None:
+def _held_columns(snapshot: Snapshot, layout: FileLayout, columns: Struct, *, lineage: bool) -> StoredColumns | None:
     """Return these columns as files of a layout hold them, None if a type differs or a default value replaces a lacking column."""
     file_columns = dict(zip(snapshot.schema.names, layout.stored, strict=True))
     stored = [file_columns[column.name] for column in columns]
@@ -224,4 +224,4 @@ def _held_columns(snapshot: Snapshot, layout: FileLayout, columns: Struct, *, li
         if file_column.type != column.type or INITIAL in file_column.metadata:
             return None
     stored += [file_column for _, file_column in lineage_columns(snapshot.shape.row_lineage if lineage else None, layout)]
-    return HeldColumns(arrow_schema(bare(Struct(tuple(stored)), (FIELD_ID,))), layout.by_field_id, layout.outside)
+    return StoredColumns(arrow_schema(bare(Struct(tuple(stored)), (FIELD_ID,))), layout.by_field_id, layout.missing_columns)

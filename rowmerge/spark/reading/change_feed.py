@@ -37,7 +37,7 @@ def read_changes(spark: SparkSession, changes: TableChanges) -> DataFrame:
     if not changes.files:
         return empty_frame(spark, bare(Struct((*snapshot.schema, *change_columns))))
     (layout,) = snapshot.layouts(list(dict.fromkeys(file.path for file in changes.files)))
-    partition_names = {name: f"__rowmerge_partition_{index}" for index, name in enumerate(layout.outside)}
+    partition_names = {name: f"__rowmerge_partition_{index}" for index, name in enumerate(layout.missing_columns)}
     pairs = [pair for pair in zip(snapshot.schema, layout.stored, strict=True) if pair[0].name not in partition_names]
     pairs.append((_RECORDED, Field(CHANGE_TYPE, _STRING)))
     rows = read_files(spark, snapshot, layout, pairs, addresses=True)

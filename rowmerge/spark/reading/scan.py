@@ -111,7 +111,7 @@ class _Scan:
         """Return the live rows of files of one layout. `file_key`: see `_group_by_file_key`."""
         schema = self.snapshot.schema
         is_hive = _has_hive_folders(self.snapshot, layout, files)
-        pairs = [pair for pair in zip(schema, layout.stored, strict=True) if is_hive or pair[0].name not in layout.outside]
+        pairs = [pair for pair in zip(schema, layout.stored, strict=True) if is_hive or pair[0].name not in layout.missing_columns]
         frame = read_files(
             self.spark,
             self.snapshot,
@@ -119,7 +119,7 @@ class _Scan:
             [*pairs, *lineage_columns(self.lineage, layout)],
             addresses=self.addresses or file_key is not None or not is_hive,
             sizes=file_key == _SIZE,
-            partition_folder=self.snapshot.shape.location if is_hive and layout.outside else None,
+            partition_folder=self.snapshot.shape.location if is_hive and layout.missing_columns else None,
         )
         if file_key is not None:
             frame = self._without_deleted_rows(frame, files, file_key)
@@ -153,10 +153,10 @@ class _Scan:
         return pa.table({_KEY: keys, _FIRST: firsts, _WORDS: words})
 
     def _with_partition_values(self, frame: DataFrame, layout: FileLayout, files: FileListing) -> DataFrame:
-        schema = bare(Struct((Field(_KEY, Primitive("string")), *self.snapshot.schema.select(layout.outside))))
+        schema = bare(Struct((Field(_KEY, Primitive("string")), *self.snapshot.schema.select(layout.missing_columns))))
         partitions = files.partitions
         keys = pa.array([spark_path(path) for path in files.paths], pa.string())
-        columns = [keys, *(pc.struct_field(partitions, [name]) for name in layout.outside)]
+        columns = [keys, *(pc.struct_field(partitions, [name]) for name in layout.missing_columns)]
         # Without the schema, PySpark would take a timestamp_ntz for an instant.
         values = frame_of(self.spark, pa.Table.from_arrays(columns, schema=arrow_schema(schema)), schema)
         return frame.join(F.broadcast(values), F.col(FILE) == F.col(_KEY), "inner").drop(_KEY)
@@ -288,7 +288,10 @@ def _read_parquet(spark: SparkSession, table: str, paths: Sequence[str], schema:
 
 
 def _without_patterns(path: str) -> str:
-    """Return the path with escaped patterns of Hadoop. With Spark's own switch, `__globPaths__` = false, rows would come twice."""
+    """Return the path with escaped characters, so that Hadoop takes none of them as a pattern.
+
+    With Spark's own switch, `__globPaths__` = false, each path that looks like a pattern brings all other paths along: rows come twice.
+    """
     return re.sub(r"[{}\[\]*?\\]", r"\\\g<0>", path)
 
 
@@ -318,12 +321,12 @@ def bit_words(positions: Positions) -> tuple[np.ndarray[Any, Any], int]:
 
 def _has_hive_folders(snapshot: Snapshot, layout: FileLayout, files: FileListing) -> bool:
     """Return whether Spark's partition discovery finds exactly the log's values for these files. Each type must have one text per value."""
-    if not layout.outside:
+    if not layout.missing_columns:
         return True
     types = {field.name: field.type for field in snapshot.schema}
     stored_names = dict(zip(snapshot.schema.names, layout.stored.names, strict=True))
     partitions, folders = files.partitions, []
-    for name in layout.outside:
+    for name in layout.missing_columns:
         type_ = types[name]
         if not isinstance(type_, Primitive) or type_.name not in _HIVE_TYPES:
             return False

@@ -165,7 +165,7 @@ def materialize(frame: DataFrame, alias: str, pairs: Sequence[KeyPair], *, most_
 def _counted_source(
     checkpoint: DataFrame, schema: Struct, pairs: Sequence[KeyPair], counts: Observation, key_rows: pa.Table, most_keys: int
 ) -> Source:
-    """Return the source whose rows Spark keeps, after the job that counted them and returned `key_rows` (see `_keys_of`)."""
+    """Build the source from its checkpoint and from the row counts and `key_rows` that the checkpoint's job collected."""
     rows, first, last = (int(counts.get[name] or 0) for name in ("rows", "first", "last"))
     keys, key_ordinals = _keys_of(checkpoint, pairs, rows, most_keys, key_rows)
     return Source(checkpoint.drop(*key_names(pairs)), schema, rows, keys, (first, last), key_ordinals=key_ordinals)
@@ -247,18 +247,21 @@ def with_keys(frame: DataFrame, alias: str, pairs: Sequence[KeyPair]) -> DataFra
 
 
 def _keys_of(
-    checkpoint: DataFrame, pairs: Sequence[KeyPair], rows: int, most_keys: int, returned: pa.Table
+    checkpoint: DataFrame, pairs: Sequence[KeyPair], rows: int, most_keys: int, key_rows: pa.Table
 ) -> tuple[tuple[SourceKey, ...], pa.ChunkedArray | None]:
-    """Return a source's keys with their rows' ordinals, or key ranges if they are too many. `returned`: keys of some or all rows."""
+    """Return the keys of the source rows and the ordinals of these rows. For too many rows, return key ranges and None.
+
+    `key_rows`: the keys of some or all source rows. If rows are missing, a Spark job collects all keys.
+    """
     if not pairs:
         return (), None
     names = key_names(pairs)
     fields = schema_of(checkpoint.select(*names)).fields
     if rows > MAX_COLLECTED_KEYS and not (rows <= most_keys and _are_short(checkpoint, fields, rows)):
         return _key_ranges(checkpoint, pairs, fields, rows), None
-    if returned.num_rows < rows:
-        returned = checkpoint.select(*names, ORDINAL).toArrow()
-    return known_keys(pairs, fields, returned), returned[ORDINAL]
+    if key_rows.num_rows < rows:
+        key_rows = checkpoint.select(*names, ORDINAL).toArrow()
+    return known_keys(pairs, fields, key_rows), key_rows[ORDINAL]
 
 
 def _key_ranges(checkpoint: DataFrame, pairs: Sequence[KeyPair], fields: Sequence[Field], rows: int) -> tuple[SourceKey, ...]:

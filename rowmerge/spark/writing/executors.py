@@ -22,12 +22,15 @@ _MODULES = (uuids, fitting, transforms, partitions, lineage, concurrency, filesy
 for module in (*_MODULES, sys.modules[__name__]):
     cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
 
-_CLASSES = (data_files.WriteSpec, data_files.HeldColumns, lineage.FilesLineage, outcomes.OutcomeColumns, partitions.PartitionKey)
+_CLASSES = (data_files.WriteSpec, data_files.StoredColumns, lineage.FilesLineage, outcomes.OutcomeColumns, partitions.PartitionKey)
 """The classes of rowmerge among the arguments of these functions."""
 
 
 def ship(function: Callable[..., BatchFunction], *arguments: object) -> BatchFunction:
-    """Return what `function(*arguments)`, a function of sink.py, returns, in a form that executors can load. Its code is pickled once."""
+    """Return what `function(*arguments)` returns, for mapInArrow, in a form that executors can load. `function` is one of sink.py.
+
+    Its code is pickled once in a process: to do so for each job would take longer than to plan a small one.
+    """
     return _loader(_pickled_code(function), pickle.dumps(arguments))
 
 

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from rowmerge.errors.tables import unreadable_data_file
-from rowmerge.parquet.data_files import HeldColumns, WriteSpec
+from rowmerge.parquet.data_files import StoredColumns, WriteSpec
 from rowmerge.parquet.lineage import CHANGED_IN, ROW_ID, FilesLineage
 from rowmerge.parquet.outcomes import OutcomeColumns
 from rowmerge.parquet.partitions import PartitionKey
@@ -47,8 +47,8 @@ MAX_DRIVER_REWRITE_BYTES = 8 * 1024 * 1024
 
 def write_spec(table: TableShape) -> WriteSpec:
     """Return how this table's data files are written. Bounds are kept of the first 32 columns, as Delta does by default."""
-    outside = () if table.partition_values_in_files else tuple(field.column[0] for field in table.partitioning)
-    pairs = [pair for pair in zip(table.schema, table.stored_schema, strict=True) if pair[0].name not in outside]
+    omitted_columns = () if table.partition_values_in_files else tuple(field.column[0] for field in table.partitioning)
+    pairs = [pair for pair in zip(table.schema, table.stored_schema, strict=True) if pair[0].name not in omitted_columns]
     columns = _optional(Struct(tuple(field for field, _ in pairs)))
     parquet = table.settings.parquet
     target_size = table.settings.target_file_size or WriteSpec.target_file_size
@@ -233,15 +233,15 @@ def _initial_values(spark: SparkSession, table: TableShape) -> dict[str, pa.Arra
     return {name: values[name].combine_chunks().cast(arrow_type(type_)) for name, (type_, _) in defaults.items()}
 
 
-def _older_layouts(snapshot: Snapshot, spec: WriteSpec, paths: Sequence[str]) -> dict[str, HeldColumns]:
+def _older_layouts(snapshot: Snapshot, spec: WriteSpec, paths: Sequence[str]) -> dict[str, StoredColumns]:
     """Return, by path, the columns of those files that do not identify columns as new files do (by field id or by name)."""
-    columns_by_path: dict[str, HeldColumns] = {}
+    columns_by_path: dict[str, StoredColumns] = {}
     for layout in snapshot.layouts(paths):
         if layout.by_field_id == spec.by_field_id:
             continue
         stored = [stored for field, stored in zip(snapshot.schema, layout.stored, strict=True) if field.name in spec.schema.names]
         stored += [hidden for _, hidden in lineage_columns(snapshot.shape.row_lineage, layout)]
-        columns = HeldColumns(_optional(Struct(tuple(stored))), layout.by_field_id, layout.outside)
+        columns = StoredColumns(_optional(Struct(tuple(stored))), layout.by_field_id, layout.missing_columns)
         columns_by_path |= dict.fromkeys(layout.paths, columns)
     return columns_by_path
 

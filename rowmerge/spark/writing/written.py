@@ -137,7 +137,10 @@ def discard_paths(paths: Sequence[str], filesystem_options: Options) -> None:
 
 
 def discard_attempt(*specs: WriteSpec | None) -> None:
-    """Delete the files of an attempt whose job failed, found by their names. An error is ignored: the job's own error is reported."""
+    """Delete the files of an attempt whose job failed. An error here is ignored, because the job's own error is the one to report.
+
+    No message lists the files of finished tasks, so they are found by their names.
+    """
     for pause in (0.0, _STOP_SECONDS):
         time.sleep(pause)
         for spec in specs:

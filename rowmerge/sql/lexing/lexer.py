@@ -169,9 +169,9 @@ def tokenize(text: str) -> Tokens:
 
 
 def split_statements(text: str) -> Iterator[str]:
-    """Yield the statements between the semicolons of a text, without pieces of nothing but space and comments.
+    """Split a text at its semicolons and yield the statements. Skip a statement that has only whitespace and comments.
 
-    Each begins with one line feed for each line before it, to keep its line number. The last may contain an unclosed string or name.
+    A statement begins with a line feed for each line before it, which keeps its line number. The last one may have an unclosed string.
     """
     tokens, unclosed_at = _lex(text)
     ends_in_statement = unclosed_at is not None and text[unclosed_at] != "/"

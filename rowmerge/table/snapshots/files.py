@@ -136,14 +136,16 @@ FileMask = Callable[[FileListing], pa.Array | pa.ChunkedArray]
 
 @dataclass(frozen=True)
 class FileLayout:
-    """How some data files hold a table's columns: under the names of `stored`, which has all columns of the table in its order and shape,
-    or with `by_field_id` by its fields' FIELD_ID alone. `outside`: columns that these files do not hold; the listing tells their values.
+    """The columns of some data files of a table.
+
+    `stored` has all columns of the table, in order, under their names in the files. With `by_field_id`, only the FIELD_ID of a field
+    identifies its column. `missing_columns`: columns that these files lack. The file listing has their values.
     """
 
     paths: tuple[str, ...]
     stored: Struct
     by_field_id: bool
-    outside: tuple[str, ...]
+    missing_columns: tuple[str, ...]
 
 
 class RowOrigin(NamedTuple):

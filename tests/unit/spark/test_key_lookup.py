@@ -16,7 +16,7 @@ import pytest
 
 from rowmerge.errors import MissingDataFile, UnreadableDataFile
 from rowmerge.parquet import key_lookup
-from rowmerge.parquet.data_files import HeldColumns
+from rowmerge.parquet.data_files import StoredColumns
 from rowmerge.parquet.key_lookup import LookedUpFile, look_up
 from rowmerge.parquet.source_keys import SourceKeys
 from rowmerge.plan.expressions.conditions import KeyPair
@@ -148,7 +148,7 @@ class Files:
     def looked_up(self, keys: list[int | None], deleted: tuple[int, ...] = (), columns: pa.Schema = columns) -> pa.Table:
         found = keys_of(pa.table({"k": pa.array(keys, pa.int64())}), {"k": Primitive("long")}, {"k": "="})
         assert found is not None
-        held = HeldColumns(columns, False, ("p",))
+        held = StoredColumns(columns, False, ("p",))
         files = [LookedUpFile(f"file://{path}", held, Positions(deleted), {"p": path.stem[-1]}) for path in self.paths]
         return look_up("db.t", files, columns, found)
 
@@ -219,7 +219,7 @@ def test_texts_are_looked_up_in_several_row_groups_at_once(tmp_path: Path, count
     keys = keys_of(pa.table({"name": [f"n{n}" for n in wanted]}), {"name": Primitive("string")}, {"name": "="})
     assert keys is not None
     deleted = Positions([0, 300, 599, 999])
-    found = look_up("db.t", [LookedUpFile(f"file://{path}", HeldColumns(columns, False, ()), deleted, {})], columns, keys)
+    found = look_up("db.t", [LookedUpFile(f"file://{path}", StoredColumns(columns, False, ()), deleted, {})], columns, keys)
     expected = [n for n in range(1000) if n * 7 % 1000 in wanted and n not in deleted]
     assert found["v"].to_pylist() == found[POSITION].to_pylist() == expected
     assert found["name"].to_pylist() == [f"n{n * 7 % 1000}" for n in expected]

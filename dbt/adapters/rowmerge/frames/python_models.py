@@ -24,7 +24,10 @@ def check_python_config(config: Any) -> None:
 
 
 def run_python_model(compiled_code: str, name: str, session: Any) -> Any:
-    """Run a Python model and return its rows as a Spark DataFrame. Raises DbtRuntimeError if it fails or returns no frame."""
+    """Run a Python model and return its rows as a Spark DataFrame. `session` is the engine's; the model gets the Spark session.
+
+    Raises DbtRuntimeError, with the line of the model, if the model raises an error or does not return a frame.
+    """
     module = ModuleType(name)
     # Notebooks of Databricks have this variable, and models may come from there.
     module.__dict__["spark"] = session.spark
@@ -67,7 +70,7 @@ def _file_name(name: str) -> str:
 
 
 def package_problems(packages: Any) -> list[str]:
-    """Return an error for each package, written as pip takes it, that is not installed in a matching version."""
+    """Return an error for each pip requirement in `packages` that is not valid, or that no installed package satisfies."""
     problems = map(_package_problem, as_list(packages))
     return [problem for problem in problems if problem is not None]
 

@@ -80,7 +80,7 @@ def change_stream_problems(config: Any, columns: Sequence[str]) -> list[str]:
 
 
 def _order_problems(config: Any, columns: Sequence[str]) -> list[str]:
-    """Return the errors in `cdc_order_by`: columns of the key, and unknown columns."""
+    """Return an error if `cdc_order_by` names columns of the key, and an error for each unknown column."""
     order = as_list(config.get("cdc_order_by"))
     keys = {lower_name(key) for key in as_list(value_of(config, KEY))}
     key_columns = [name for name in order if lower_name(name) in keys]
