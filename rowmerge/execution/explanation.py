@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 Lines = list[str]
 
 
-def explained(spark: SparkSession, snapshot: Snapshot, planned: Planned, source: str | None) -> Lines:
+def explain_row_change(spark: SparkSession, snapshot: Snapshot, planned: Planned, source: str | None) -> Lines:
     """Explain MERGE, UPDATE, DELETE and INSERT … REPLACE. `source` describes the source's rows, or is None without a source.
 
     Spark analyses names and types as when the statement runs: raises UnknownColumn, TypeMismatch, …
@@ -69,7 +69,7 @@ def _file_lines(snapshot: Snapshot, plan: RowPlan, files: TargetFiles) -> Lines:
     return lines
 
 
-def explained_insert(snapshot: Snapshot, rows: NewRows, source: str, overwrite: Overwrite | None) -> Lines:
+def explain_insert(snapshot: Snapshot, rows: NewRows, source: str, overwrite: Overwrite | None) -> Lines:
     """Explain INSERT INTO, or INSERT OVERWRITE if `overwrite` is given."""
     plan = rows.plan(snapshot)
     source_alias = plan.source.alias if plan.source else ""
@@ -104,14 +104,14 @@ def _removed_files(snapshot: Snapshot, mask: FileMask, *, if_not_exists: bool = 
     return f"  files: {len(removed)} of {len(listing)} leave by metadata alone, unread ({_size(removed)})"
 
 
-def explained_truncate(snapshot: Snapshot, mask: FileMask) -> Lines:
+def explain_truncate(snapshot: Snapshot, mask: FileMask) -> Lines:
     """Explain TRUNCATE TABLE. `mask` is true for the files that leave the table."""
     level = snapshot.settings.isolation_level("TRUNCATE")
     version = f"  on version {snapshot.version}, isolation level {level}"
     return [f"TRUNCATE {snapshot.name}", _removed_files(snapshot, mask), version]
 
 
-def explained_create(
+def explain_create(
     name: str,
     columns: Struct,
     partitioned_by: Sequence[PartitionField],

@@ -43,9 +43,8 @@ from rowmerge.session.statements.maintenance import run_maintenance
 from rowmerge.session.statements.rows import run_row_command
 from rowmerge.session.statements.settings import is_checksum_mismatch_fatal, may_evolve
 from rowmerge.spark.failures import translated
-from rowmerge.spark.hadoop import set_hadoop_settings
+from rowmerge.spark.spark_session import check_session, set_hadoop_settings
 from rowmerge.spark.types import frame_of
-from rowmerge.spark.versions import check_session
 from rowmerge.sql import Statement, parse, parse_table_name, references
 from rowmerge.sql import idempotency_key as hinted_key
 from rowmerge.storage.configuration import StorageConfiguration

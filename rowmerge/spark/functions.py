@@ -15,7 +15,7 @@ from pyspark.sql.types import DataType
 
 from rowmerge.commands.functions import FunctionDefinition
 from rowmerge.errors import PlanError
-from rowmerge.spark.versions import require_spark
+from rowmerge.spark.spark_session import require_spark
 from rowmerge.table.metadata.schema import backquote
 
 BUILT_IN = frozenset(name.lower() for name in dir(spark_functions))

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import rowmerge
-from rowmerge.spark.writing.few_rows import FEW_ROWS
+from rowmerge.spark.writing.write import FEW_ROWS
 
 FORMATS = pytest.mark.parametrize("table_format", ["delta", "iceberg"])
 

@@ -27,7 +27,7 @@ from rowmerge.execution.ways.key_matches import (
 )
 from rowmerge.execution.ways.request import Request
 from rowmerge.execution.ways.row_writing import deciding_rows, matching_files
-from rowmerge.execution.ways.way import NotApplicable, Way, WayResult
+from rowmerge.execution.ways.way import ExecutionResult, NotApplicable, Way
 from rowmerge.plan.needed_columns import values_of_all
 from rowmerge.plan.row_plan import SourceRows
 from rowmerge.spark.matching.joins import unmatched_rows
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def run(request: Request) -> WayResult | NotApplicable:
+def run(request: Request) -> ExecutionResult | NotApplicable:
     """Look up the target rows that match, and write the rows that the clauses make of them and of the source rows without a match."""
     max_keys = MAX_KEYS_WITHOUT_JOIN if request.is_driver_the_cluster else 0
     source = request.source.rows(request.key_pairs, most_keys=max_keys, prepare=_prepare_function(request))
@@ -52,7 +52,7 @@ def run(request: Request) -> WayResult | NotApplicable:
     if matches is None:
         return NotApplicable(INEXACT)
     written = _write_rows(request, matches, source)
-    return WayResult(written, files, source, deciding_rows(request, written, files), matching_files(request, source))
+    return ExecutionResult(written, files, source, deciding_rows(request, written, files), matching_files(request, source))
 
 
 def _prepare_function(request: Request) -> Prepare | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rowmerge.execution.ways.key_matches import why_keys_do_not_find_rows
 from rowmerge.execution.ways.request import Request
 from rowmerge.execution.ways.row_writing import TargetRows, write_join
-from rowmerge.execution.ways.way import NotApplicable, Reason, Way, WayResult
+from rowmerge.execution.ways.way import ExecutionResult, NotApplicable, Reason, Way
 from rowmerge.parquet.key_lookup import FOUND_ROWS
 from rowmerge.plan.row_plan import SourceRows
 from rowmerge.spark.matching.joins import join_looked_up
@@ -25,7 +25,7 @@ def why_not_applicable(request: Request) -> Reason | None:
     return None
 
 
-def run(request: Request) -> WayResult | NotApplicable:
+def run(request: Request) -> ExecutionResult | NotApplicable:
     """Look up the target rows that have a key of the source, with all columns that the statement needs, and join the source to them."""
     assert request.needed_columns is not None
     max_keys = MAX_LOOKED_UP_KEYS if request.is_driver_the_cluster else 0

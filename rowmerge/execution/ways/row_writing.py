@@ -13,17 +13,24 @@ from rowmerge.commands.rows import Match
 from rowmerge.errors import MultipleSourceRowsMatch
 from rowmerge.execution.ways.request import Request
 from rowmerge.execution.ways.target_files import TargetFiles, pruning_keys
-from rowmerge.execution.ways.way import WayResult
+from rowmerge.execution.ways.way import ExecutionResult
 from rowmerge.plan.pruning.file_pruning import everything
 from rowmerge.plan.row_plan import SourceRows
-from rowmerge.spark.matching.added_files import files_with_relevant_rows
-from rowmerge.spark.matching.joins import Join, check_visibility, choose_join, joined_rows, merge_outcomes, repeated_keys, unmatched_rows
+from rowmerge.spark.matching.joins import (
+    Join,
+    check_names,
+    choose_join,
+    joined_rows,
+    merge_outcomes,
+    relevant_files,
+    repeated_keys,
+    unmatched_rows,
+)
 from rowmerge.spark.reading.scan import read_snapshot, spark_path
 from rowmerge.spark.source.source import Source
 from rowmerge.spark.source.writing import few_files_of, write_source_rows
 from rowmerge.spark.writing.distribution import Gather
-from rowmerge.spark.writing.few_rows import are_small, may_be_few
-from rowmerge.spark.writing.write import WriteRequest, write_outcomes
+from rowmerge.spark.writing.write import WriteRequest, are_small, may_be_few, write_outcomes
 from rowmerge.spark.writing.written import Written, discard, discard_on_error
 from rowmerge.table.snapshots.files import FileListing, FileMask, Positions, RowOrigin
 
@@ -53,7 +60,7 @@ def scan_target(request: Request, files: TargetFiles, source: Source) -> TargetR
     return TargetRows(frame, choose_join(request.plan, source))
 
 
-def write_join(request: Request, files: TargetFiles, source: Source, target: TargetRows) -> WayResult:
+def write_join(request: Request, files: TargetFiles, source: Source, target: TargetRows) -> ExecutionResult:
     """Join the source to the target, and write the rows that the clauses make of the joined rows and of source rows without a match.
 
     Raises MultipleSourceRowsMatch, UnknownColumn, TypeMismatch, and errors of Spark. After an error, the written files are deleted.
@@ -70,12 +77,13 @@ def write_join(request: Request, files: TargetFiles, source: Source, target: Tar
         source = source.counted()
         if written.repeated and not plan.duplicates_allowed:
             raise MultipleSourceRowsMatch(plan.table, _repeated_keys(request, files, source), written.repeated)
-    return WayResult(written, files, source, _deciding_joined_rows(request, written, files, target.join), matching_files(request, source))
+    deciding = _deciding_joined_rows(request, written, files, target.join)
+    return ExecutionResult(written, files, source, deciding, matching_files(request, source))
 
 
 def _join_outcomes(request: Request, source: Source, target: TargetRows) -> DataFrame:
     plan = request.plan
-    check_visibility(plan, target.frame, source)
+    check_names(plan, target.frame, source)
     rows = joined_rows(plan, target.join, target.frame, source)
     has_change_rows, has_lineage = request.change_data_location is not None, request.lineage is not None
     return merge_outcomes(plan, target.join, rows, before=has_change_rows, lineage=has_lineage)
@@ -160,7 +168,7 @@ def matching_files(request: Request, source: Source | None) -> FileMask:
     """Return the mask of files of concurrent commits that hold rows which the statement would have changed or matched."""
     if source is not None and source.counting is not None:
         return everything  # without a stored source, its matches cannot be computed again
-    return partial(files_with_relevant_rows, request.spark, request.snapshot, request.plan, source)
+    return partial(relevant_files, request.spark, request.snapshot, request.plan, source)
 
 
 def _repeated_keys(request: Request, files: TargetFiles, source: Source) -> list[str]:

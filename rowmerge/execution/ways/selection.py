@@ -12,7 +12,7 @@ import logging
 
 from rowmerge.execution.ways import by_keys, join, lookup, single_pass, target_only, write_first
 from rowmerge.execution.ways.request import Request
-from rowmerge.execution.ways.way import Way, WayResult
+from rowmerge.execution.ways.way import ExecutionResult, Way
 
 logger = logging.getLogger(__name__)
 
@@ -20,14 +20,14 @@ WAYS: tuple[Way, ...] = (target_only.WAY, write_first.WAY, by_keys.WAY, single_p
 """The last one applies to every statement."""
 
 
-def execute(request: Request) -> WayResult:
+def execute(request: Request) -> ExecutionResult:
     """Run the first way that applies, and the next ones if a way finds out late that it does not apply."""
     for way in WAYS:
         if way.why_not_applicable(request) is not None:
             continue
         with request.measure("spark"):
             result = way.run(request)
-        if isinstance(result, WayResult):
+        if isinstance(result, ExecutionResult):
             return result
         logger.debug("%s of %s does not run as %s: %s.", request.plan.operation, request.plan.table, way.name, result.reason)
         result.written.discard(request.snapshot.shape.filesystem_options)

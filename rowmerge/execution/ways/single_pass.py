@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from rowmerge.execution.ways.request import Request
 from rowmerge.execution.ways.row_writing import scan_target, write_join
-from rowmerge.execution.ways.way import Reason, Way, WayResult
+from rowmerge.execution.ways.way import ExecutionResult, Reason, Way
 from rowmerge.spark.matching.joins import changes_all_rows
 from rowmerge.spark.source.writing import FEW_BYTES, is_made_of_few_bytes
 
@@ -28,7 +28,7 @@ def why_not_applicable(request: Request) -> Reason | None:
     return None
 
 
-def run(request: Request) -> WayResult:
+def run(request: Request) -> ExecutionResult:
     """Join the target to the source while Spark evaluates it."""
     source = request.source.stream(request.files.candidates.live_rows)
     return write_join(request, request.files, source, scan_target(request, request.files, source))

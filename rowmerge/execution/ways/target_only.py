@@ -7,7 +7,7 @@ from dataclasses import replace
 from rowmerge.commands.rows import Match
 from rowmerge.execution.ways.request import Request
 from rowmerge.execution.ways.row_writing import add_new_rows, matching_files, write_changed_rows
-from rowmerge.execution.ways.way import Reason, Way, WayResult
+from rowmerge.execution.ways.way import ExecutionResult, Reason, Way
 from rowmerge.spark.reading.scan import read_snapshot
 from rowmerge.spark.values.outcomes import OutcomeShape, boolean, outcome_rows
 from rowmerge.spark.writing.written import Written, discard_on_error
@@ -17,14 +17,14 @@ def why_not_applicable(request: Request) -> Reason | None:
     return None if request.plan.on is None else Reason("the statement has an ON condition")
 
 
-def run(request: Request) -> WayResult:
+def run(request: Request) -> ExecutionResult:
     """Write the rows of the target that the condition selects, and the source's rows if there is a source."""
     source = None if request.planned.source is None else request.source.rows(())
     written = _write_selected_rows(request)
     if source is not None:
         with discard_on_error(written, request.snapshot.shape.filesystem_options):
             add_new_rows(request, written, source)
-    return WayResult(written, request.files, source, {}, matching_files(request, source))
+    return ExecutionResult(written, request.files, source, {}, matching_files(request, source))
 
 
 def _write_selected_rows(request: Request) -> Written:

@@ -17,7 +17,7 @@ Reason = NewType("Reason", str)
 
 
 @dataclass(frozen=True)
-class WayResult:
+class ExecutionResult:
     """The rows of one statement, written but not committed.
 
     `files`: the files of the target that the way considered; `source`: the evaluated source, or None if the statement has none;
@@ -50,5 +50,5 @@ class Way:
 
     name: str
     why_not_applicable: Callable[[Request], Reason | None]
-    run: Callable[[Request], WayResult | NotApplicable]
+    run: Callable[[Request], ExecutionResult | NotApplicable]
     unless: str = ""

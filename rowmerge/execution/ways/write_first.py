@@ -23,7 +23,7 @@ from rowmerge.execution.ways.key_matches import (
 )
 from rowmerge.execution.ways.request import Request
 from rowmerge.execution.ways.row_writing import deciding_rows
-from rowmerge.execution.ways.way import NotApplicable, Reason, Way, WayResult
+from rowmerge.execution.ways.way import ExecutionResult, NotApplicable, Reason, Way
 from rowmerge.spark.source.source import MAX_KEYS_WITHOUT_JOIN
 from rowmerge.spark.source.writing import FEW_BYTES, is_made_of_few_bytes, write_source
 from rowmerge.spark.writing.written import discard_on_error
@@ -50,7 +50,7 @@ def why_not_applicable(request: Request) -> Reason | None:
     return None
 
 
-def run(request: Request) -> WayResult | NotApplicable:
+def run(request: Request) -> ExecutionResult | NotApplicable:
     """Write the source's rows, then look up the target rows that they replace."""
     written_source = write_source(request.source, request.plan, request.table_after)
     if written_source is None:
@@ -62,7 +62,7 @@ def run(request: Request) -> WayResult | NotApplicable:
     if matches is None:
         return NotApplicable(INEXACT, written)
     replace_matches(request, written, matches)
-    return WayResult(written, files, source, deciding_rows(request, written, files), partial(files_with_matches, request, source))
+    return ExecutionResult(written, files, source, deciding_rows(request, written, files), partial(files_with_matches, request, source))
 
 
 WAY = Way("write_first", why_not_applicable, run, unless=f"the source has more than {MAX_KEYS_WITHOUT_JOIN:,} keys, {UNLESS_INEXACT}")

@@ -11,7 +11,7 @@ from rowmerge.session.answers.results import StatementResult, empty_result
 from rowmerge.session.names.context import SessionContext
 from rowmerge.session.names.format_features import branches_of
 from rowmerge.session.names.resolver import QualifiedName
-from rowmerge.spark.views import milliseconds
+from rowmerge.spark.spark_session import milliseconds
 from rowmerge.table.snapshots.snapshot import Snapshot
 from rowmerge.table.table import Table
 

@@ -16,7 +16,7 @@ from rowmerge.session.names.information_schema import INFORMATION_SCHEMA, TABLES
 from rowmerge.session.names.resolver import ResolvedName
 from rowmerge.session.names.table_changes import parse_change_range
 from rowmerge.spark.functions import BUILT_IN
-from rowmerge.spark.views import milliseconds
+from rowmerge.spark.spark_session import milliseconds
 from rowmerge.sql import CalledFunction, TableReference, bind, bind_expression, expression_of, names_of_with
 from rowmerge.table.metadata.schema import backquote, string_literal
 from rowmerge.table.snapshots.snapshot import Snapshot

@@ -11,7 +11,7 @@ from uuid import uuid4
 
 from rowmerge.spark.reading.change_feed import read_changes
 from rowmerge.spark.reading.scan import read_snapshot
-from rowmerge.spark.views import register, unregister
+from rowmerge.spark.spark_session import drop_view, register_view
 from rowmerge.table.metadata.schema import backquote
 from rowmerge.table.snapshots.change_feed import TableChanges
 from rowmerge.table.snapshots.snapshot import Snapshot
@@ -77,11 +77,11 @@ class SparkViews:
             return self._frames[name]
 
     def _register(self, name: str, frame: DataFrame) -> None:
-        register(frame, name)
+        register_view(frame, name)
         self._frames[name] = frame
         while len(self._frames) > MOST_VIEWS:
             least_recent, _ = self._frames.popitem(last=False)
-            unregister(self._spark, least_recent)
+            drop_view(self._spark, least_recent)
 
 
 def view_name(*identity: str) -> str:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from rowmerge.commands.names import SqlText, TableName
 from rowmerge.errors import PlanError, TypeMismatch
+from rowmerge.spark.spark_session import milliseconds
 from rowmerge.spark.types import schema_of
-from rowmerge.spark.views import milliseconds
 from rowmerge.sql import parse_table_name
 from rowmerge.table.metadata.schema import Primitive, sql_name, string_literal
 from rowmerge.table.snapshots.change_feed import Bound

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rowmerge.spark.views import is_temporary_view, register, unregister
+from rowmerge.spark.spark_session import drop_view, is_temporary_view, register_view
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -23,12 +23,12 @@ class TemporaryViews:
     def create(self, name: str, query: str, frame: DataFrame) -> None:
         """Create or replace a view. `frame`: the rows of `query` now, which Spark shows to the DataFrame API."""
         self._queries[name.lower()] = query
-        register(frame, name)
+        register_view(frame, name)
 
     def drop(self, name: str) -> bool:
         """Drop a view. Return whether it existed."""
         has_query = self._queries.pop(name.lower(), None) is not None
-        return unregister(self._spark, name) or has_query
+        return drop_view(self._spark, name) or has_query
 
     def exists(self, name: str) -> bool:
         """Return whether a view of this name exists, whoever created it."""

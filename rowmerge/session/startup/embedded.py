@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from rowmerge.errors import ConfigurationError
 from rowmerge.session.startup.class_archive import java_options
-from rowmerge.spark.versions import check_pyspark, check_session
+from rowmerge.spark.spark_session import check_pyspark, check_session
 
 ANSWER_SECONDS = 15
 """The time that a Spark Connect server may take to answer. PySpark alone would try for many minutes."""

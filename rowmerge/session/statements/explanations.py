@@ -8,7 +8,7 @@ from rowmerge.commands.definitions import CreateTable
 from rowmerge.commands.explain import Explain
 from rowmerge.commands.names import TableName
 from rowmerge.commands.rows import Insert, Merge, RowCommand, Truncate
-from rowmerge.execution.explanation import explained, explained_create, explained_insert, explained_truncate
+from rowmerge.execution.explanation import explain_create, explain_insert, explain_row_change, explain_truncate
 from rowmerge.execution.insert import NewRows, partition_mask
 from rowmerge.plan.planner import static_partition
 from rowmerge.session.answers import frames
@@ -57,14 +57,14 @@ def _explain_rows(context: SessionContext, command: RowCommand) -> Explanation:
     plan = planner_of(context, command, target)(snapshot)
     if isinstance(command, Merge):
         source = _describe_source(context, command.source.text)
-        return Explanation(explained(context.spark, snapshot, plan, source), source_query(command))
-    return Explanation(explained(context.spark, snapshot, plan, None))
+        return Explanation(explain_row_change(context.spark, snapshot, plan, source), source_query(command))
+    return Explanation(explain_row_change(context.spark, snapshot, plan, None))
 
 
 def _explain_truncate(context: SessionContext, command: Truncate, snapshot: Snapshot) -> Explanation:
     partition = [(name, value.text) for name, value in command.partition]
     values = static_partition(snapshot.schema, identity_columns(snapshot.shape.partitioning), partition, snapshot.name)
-    return Explanation(explained_truncate(snapshot, partition_mask(context.spark, snapshot, values)))
+    return Explanation(explain_truncate(snapshot, partition_mask(context.spark, snapshot, values)))
 
 
 def _explain_insert(context: SessionContext, command: Insert, target: Target, snapshot: Snapshot) -> Explanation:
@@ -73,10 +73,10 @@ def _explain_insert(context: SessionContext, command: Insert, target: Target, sn
     source = _describe_source(context, command.query.text)
     rows = statement.rows(snapshot)
     if statement.replace_form:
-        lines = explained(context.spark, snapshot, statement.plan(snapshot), source)
+        lines = explain_row_change(context.spark, snapshot, statement.plan(snapshot), source)
         lines[0] = f"INSERT INTO {snapshot.name} REPLACE {statement.replace_form}"
     else:
-        lines = explained_insert(snapshot, rows, source, statement.overwrite)
+        lines = explain_insert(snapshot, rows, source, statement.overwrite)
     return Explanation(_with_column_names(lines, rows), command.query.text)
 
 
@@ -96,7 +96,7 @@ def _explain_create(context: SessionContext, command: CreateTable) -> Explanatio
     columns = query_columns(StatementScope.begin(context, snapshot).query(query))
     options = {"or_replace": command.or_replace, "if_not_exists": command.if_not_exists}
     source = _describe_source(context, query)
-    return Explanation(explained_create(str(name), columns, command.partitioned_by, snapshot, source, **options), query)
+    return Explanation(explain_create(str(name), columns, command.partitioned_by, snapshot, source, **options), query)
 
 
 def _describe_source(context: SessionContext, source: str) -> str:

@@ -15,7 +15,7 @@ from rowmerge.session.names.context import SessionContext
 from rowmerge.session.names.format_features import branches_of
 from rowmerge.session.statements.procedures import call_procedure
 from rowmerge.session.statements.settings import is_retention_checked, is_vacuum_logged
-from rowmerge.spark.views import milliseconds
+from rowmerge.spark.spark_session import milliseconds
 from rowmerge.table.maintenance import VacuumOptions
 from rowmerge.table.table import SnapshotReference
 

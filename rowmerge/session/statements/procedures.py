@@ -17,7 +17,7 @@ from rowmerge.session.answers.results import StatementResult
 from rowmerge.session.names.context import SessionContext
 from rowmerge.session.statements.rewrite_options import parse_rewrite_options
 from rowmerge.session.statements.settings import RETENTION_CHECK, is_retention_checked
-from rowmerge.spark.views import milliseconds
+from rowmerge.spark.spark_session import milliseconds
 from rowmerge.sql import parse_table_name
 from rowmerge.table.maintenance import ExpiryOptions, TableMaintenance
 from rowmerge.table.metadata.schema import Primitive

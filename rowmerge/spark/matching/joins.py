@@ -1,23 +1,30 @@
-"""The join of a MERGE between target and source rows, chosen by the size of the source."""
+"""The join of a MERGE between target and source rows, chosen by the size of the source.
+
+The same join finds the files of concurrent commits with rows that a command would have changed or matched.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+import pyarrow as pa
 from pyroaring import BitMap64
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from rowmerge.commands.rows import Match
-from rowmerge.errors import UnknownColumn
+from rowmerge.errors import MissingDataFile, UnknownColumn
 from rowmerge.plan.expressions.conditions import Side
 from rowmerge.plan.row_plan import RowPlan, SourceRows
 from rowmerge.spark.failures import rowmerge_error
+from rowmerge.spark.reading.scan import read_snapshot, spark_path
 from rowmerge.spark.source.source import Source
 from rowmerge.spark.values.outcomes import GuardedClause, OutcomeShape, boolean, condition_of, new_rows, outcome_rows
 from rowmerge.table.metadata.engine_columns import FILE, ORDINAL, POSITION
 from rowmerge.table.metadata.schema import backquote, string_literal
+from rowmerge.table.snapshots.files import FileListing
+from rowmerge.table.snapshots.snapshot import Snapshot
 
 BOTH = f"({FILE} is not null and {ORDINAL} is not null)"
 TARGET_ALONE = f"({FILE} is not null and {ORDINAL} is null)"
@@ -73,7 +80,7 @@ def joined_rows(plan: RowPlan, join: Join, target: DataFrame, source: Source) ->
     return left.join(F.broadcast(right) if join.broadcast else right, F.expr(boolean(plan.on.text)), join.kind)
 
 
-def check_visibility(plan: RowPlan, target: DataFrame, source: Source) -> None:
+def check_names(plan: RowPlan, target: DataFrame, source: Source) -> None:
     """Raise UnknownColumn if a clause for rows of one side names a column of the other. Spark's analysis errors pass through."""
     assert plan.source is not None
     _check_clauses_of_side(plan, Match.NOT_MATCHED_BY_SOURCE, target, plan.target)
@@ -125,3 +132,32 @@ def repeated_keys(plan: RowPlan, rows: DataFrame) -> list[str]:
     changed = rows.withColumn("__rowmerge_shown", key_text).where(F.expr(is_changed))
     counts = changed.groupBy(FILE, POSITION).agg(F.count(F.lit(1)).alias("hits"), F.first("__rowmerge_shown").alias("keys"))
     return [row["keys"] for row in counts.where("hits > 1").orderBy("keys").limit(5).select("keys").collect()]
+
+
+def relevant_files(spark: SparkSession, snapshot: Snapshot, plan: RowPlan, source: Source | None, files: FileListing) -> pa.Array:
+    """Return True for each file with a row that the plan would change, or that keeps a source row from being inserted.
+
+    The files need not belong to the snapshot, but have its schema. None of their rows is deleted.
+    """
+    try:
+        target = read_snapshot(spark, snapshot, files, addresses=True)
+        relevant = _relevant_rows(plan, target, source).select(F.col(FILE).alias("file")).distinct()
+        paths = relevant.toArrow()["file"].to_pylist()
+    except (PySparkException, MissingDataFile):
+        # The command is planned again, meets the same error, and reports it.
+        return pa.repeat(pa.scalar(True), len(files))
+    return pa.array([spark_path(path) in paths for path in files.paths], pa.bool_())
+
+
+def _relevant_rows(plan: RowPlan, target: DataFrame, source: Source | None) -> DataFrame:
+    """Return the rows that the plan would change, or that keep a source row from being inserted."""
+    unmatched = plan.of(Match.NOT_MATCHED_BY_SOURCE)
+    if source is None or plan.on is None:
+        rows = target.alias(plan.target.alias)
+        conditions = [condition_of(clause) for clause in unmatched]
+    else:
+        rows = joined_rows(plan, Join("left" if unmatched else "inner", source.broadcastable, False), target, source)
+        conditions = [f"{TARGET_ALONE} and {condition_of(clause)}" for clause in unmatched]
+        conditions += [f"{BOTH} and {condition_of(clause)}" for clause in plan.of(Match.MATCHED)]
+        conditions += [BOTH] if plan.source_rows is SourceRows.UNMATCHED else []
+    return rows.where(" or ".join(f"({condition})" for condition in conditions))

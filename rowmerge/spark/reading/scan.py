@@ -31,7 +31,7 @@ from rowmerge.parquet.lineage import CHANGED_IN, ROW_ID
 from rowmerge.parquet.partitions import HIVE_NULL, partition_folder
 from rowmerge.parquet.reading import UNREADABLE
 from rowmerge.spark.types import empty_frame, frame_of, to_spark
-from rowmerge.spark.values.uuids import readable
+from rowmerge.spark.values.nested import readable
 from rowmerge.table.metadata.engine_columns import FILE, POSITION
 from rowmerge.table.metadata.rules import INITIAL
 from rowmerge.table.metadata.schema import FIELD_ID, Field, Primitive, Struct, arrow_schema, backquote, bare, held_types, sql_name

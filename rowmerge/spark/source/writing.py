@@ -25,8 +25,15 @@ from rowmerge.spark.values.outcomes import new_rows, outcome_columns, output_col
 from rowmerge.spark.writing import sink
 from rowmerge.spark.writing.distribution import Gather
 from rowmerge.spark.writing.executors import ship
-from rowmerge.spark.writing.few_rows import write_on_driver
-from rowmerge.spark.writing.write import MAX_DRIVER_REWRITE_BYTES, Rewrite, WriteRequest, run_rewrites, write_outcomes, write_spec
+from rowmerge.spark.writing.write import (
+    DRIVER_REWRITE_BYTES,
+    Rewrite,
+    WriteRequest,
+    run_rewrites,
+    write_on_driver,
+    write_outcomes,
+    write_spec,
+)
 from rowmerge.spark.writing.written import Written, discard, discard_attempt, written_of
 from rowmerge.storage.store import local_path
 from rowmerge.table.metadata.engine_columns import ACTION, IF_MET, IF_NEW, ORDINAL
@@ -115,7 +122,7 @@ def _merge_small_files(spark: SparkSession, table: str, spec: WriteSpec, files: 
     if len(small_files) <= MAX_UNGATHERED_TASKS:
         return list(files)
     total_size = sum(file.size for file in small_files)
-    count = max(1, min(MAX_UNGATHERED_TASKS, total_size // MAX_DRIVER_REWRITE_BYTES))
+    count = max(1, min(MAX_UNGATHERED_TASKS, total_size // DRIVER_REWRITE_BYTES))
     groups = [small_files[index::count] for index in range(count)]
     rewrites = [Rewrite({file.path: Positions() for file in group}, {}, sum(file.size for file in group)) for group in groups]
     rewritten = run_rewrites(spark, table, spec, rewrites)

@@ -10,8 +10,7 @@ from rowmerge.plan.lengths import Inside, Length, Lengths, lengths
 from rowmerge.plan.schema_evolution import evolved_type, with_missing_fields
 from rowmerge.plan.store_assignment import is_lossless, why_not_assignable
 from rowmerge.spark.failures import STOP, Stop
-from rowmerge.spark.values.nested import SqlValue, reshaped, with_parts
-from rowmerge.spark.values.uuids import fits
+from rowmerge.spark.values.nested import SqlValue, fits, reshaped, with_parts
 from rowmerge.table.metadata.schema import CHAR_VARCHAR, DataType, Field, Fixed, Struct, held_types, sql_name
 
 

@@ -1,16 +1,22 @@
-"""SQL text of nested values in the shape of a column: fields of structs go by name at any depth; Spark's own casts go by position."""
+"""SQL text of nested values in the shape of a column, and of values that files hold as bytes of one length.
+
+Fields of structs go by name at any depth; Spark's own casts go by position.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from rowmerge.table.metadata.schema import Array, DataType, Map, Struct, backquote, sql_name, string_literal
+from rowmerge.parquet.uuids import CANONICAL
+from rowmerge.table.metadata.schema import Array, DataType, Fixed, Map, Struct, backquote, sql_name, string_literal
 
 Cast = Callable[[str, DataType, DataType], str]
 """From SQL text, its type and the target type, one of which is no struct, array or map: SQL for the cast value."""
 
 SqlValue = tuple[str, DataType]
 """The SQL text and the type of a value."""
+
+_UUID_GROUPS = "(.{8})(.{4})(.{4})(.{4})(.{12})"
 
 
 def with_parts(text: str, type_: DataType, change: Callable[[str, str, DataType], str], depth: int) -> str:
@@ -107,3 +113,20 @@ def _is_castable_by_position(source: DataType, target: DataType) -> bool:
         case Map(), Map():
             return _is_castable_by_position(source.key, target.key) and _is_castable_by_position(source.value, target.value)
     return source == target
+
+
+def readable(text: str, held: DataType, depth: int = 0) -> str:
+    """Return SQL for the value `text` with each UUID as canonical text. Spark's Parquet reader returns values of type `held` as binary."""
+    if isinstance(held, Fixed):
+        return f"lower(regexp_replace(hex({text}), '{_UUID_GROUPS}', '$1-$2-$3-$4-$5'))" if held.uuid else text
+    return with_parts(text, held, lambda _, part, type_: readable(part, type_, depth + 1), depth)
+
+
+def fits(text: str, held: Fixed) -> str:
+    """Return a SQL condition: a value other than NULL fits into these bytes."""
+    return f"char_length({text}) = 36 and {text} rlike '{CANONICAL}'" if held.uuid else f"octet_length({text}) = {held.length}"
+
+
+def octets(text: str) -> str:
+    """Return SQL for the bytes of a UUID's canonical text."""
+    return f"unhex(replace({text}, '-', ''))"

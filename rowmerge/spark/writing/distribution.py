@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.functions import pandas_udf
 
 from rowmerge.parquet.partitions import bucket_function
-from rowmerge.spark.values.uuids import octets
+from rowmerge.spark.values.nested import octets
 from rowmerge.table.metadata.partitioning import BUCKET, IDENTITY, VOID, Distribution, PartitionField, SortField, Transform
 from rowmerge.table.metadata.schema import UUID, DataType, Decimal, Primitive, arrow_type, backquote, held_types
 from rowmerge.table.metadata.shape import TableShape

@@ -3,6 +3,11 @@
 If a table has a change data feed, the outcome rows also hold the target row before the change. The same task writes data files and
 `_change_data`, without a second read or a join. A version with change rows must hold all of them, so inserted rows are written twice then.
 Copied rows are never written as change rows. Appends and removals of whole files need none, because readers derive changes from files.
+
+The driver writes few outcome rows, without the latency of Python on an executor, and above all of the first Python process there.
+A source of few rows comes to the driver in the job that counts it. The driver keeps it as a local relation, prunes files by each of its
+keys, and writes its inserted rows. The driver also writes up to `FEW_ROWS` changed rows. So a small statement runs no Python on an
+executor. One task reads, joins and writes small files, without a shuffle.
 """
 
 from __future__ import annotations
@@ -16,10 +21,12 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from rowmerge.errors import StorageError
 from rowmerge.errors.tables import unreadable_data_file
 from rowmerge.parquet.data_files import StoredColumns, WriteSpec
+from rowmerge.parquet.filesystems import without_secrets
 from rowmerge.parquet.lineage import CHANGED_IN, ROW_ID, FilesLineage
-from rowmerge.parquet.outcomes import OutcomeColumns
+from rowmerge.parquet.outcomes import OutcomeColumns, OutcomeTask, message_fields
 from rowmerge.parquet.partitions import PartitionKey
 from rowmerge.parquet.reading import UnreadableFile
 from rowmerge.parquet.rewriting import write_live_rows
@@ -29,7 +36,6 @@ from rowmerge.spark.values.outcomes import moved_rows, outcome_columns
 from rowmerge.spark.writing import sink
 from rowmerge.spark.writing.distribution import Gather, Parts, distribute_rows
 from rowmerge.spark.writing.executors import ship
-from rowmerge.spark.writing.few_rows import FEW_ROWS, write_on_driver
 from rowmerge.spark.writing.written import Written, added_file, discard_attempt, discard_on_error, discard_paths, written_of
 from rowmerge.table.metadata.engine_columns import FILE, POSITION
 from rowmerge.table.metadata.partitioning import BUCKET, VOID, Distribution, PartitionField
@@ -42,7 +48,11 @@ from rowmerge.table.snapshots.snapshot import Snapshot
 
 _MIN_ROW_GROUP_BYTES = 1024 * 1024
 """Of Arrow data: the statistics of a smaller row group are not worth their place in the footer."""
-MAX_DRIVER_REWRITE_BYTES = 8 * 1024 * 1024
+DRIVER_REWRITE_BYTES = 8 * 1024 * 1024
+FEW_ROWS = 5_000
+ONE_TASK_BYTES, ONE_TASK_ROWS = 4 * 1024 * 1024, 200_000
+_MAX_ROW_BYTES = 2_000
+"""The bytes of a row in its file. A driver should not hold many wider rows."""
 
 
 def write_spec(table: TableShape) -> WriteSpec:
@@ -104,6 +114,34 @@ def _with_lineage(spec: WriteSpec, lineage: Lineage, origins: Mapping[str, RowOr
     stored = _optional(Struct(tuple(column for _, column in hidden_columns)))
     files_lineage = FilesLineage({path: (origin.first_row_id, origin.version) for path, origin in origins.items()})
     return replace(spec, schema=pa.schema([*spec.schema, *hidden]), stored=pa.schema([*spec.stored, *stored]), lineage=files_lineage)
+
+
+def are_small(files: FileListing) -> bool:
+    """Return whether one task reads these files faster than several tasks would read them and bring together their results."""
+    return files.total_size <= ONE_TASK_BYTES and files.total_records <= ONE_TASK_ROWS
+
+
+def may_be_few(files: FileListing, *, source_is_few: bool) -> bool:
+    """Return whether to test if the outcome rows of these files are few.
+
+    With few source rows, the test pays: keys mostly match one row each, and if they match many, the test ends soon. Without a source, it
+    pays for small files: to read them twice takes less than Python on an executor.
+    """
+    return files.total_size <= _MAX_ROW_BYTES * files.total_records and (source_is_few or are_small(files))
+
+
+def write_on_driver(rows: pa.Table, spec: WriteSpec, columns: OutcomeColumns, changes: WriteSpec | None) -> Written:
+    """Write outcome rows as the sink does, but in this process. `changes`: how change rows are written. Raises StorageError."""
+    task = OutcomeTask(columns, spec, changes)
+    try:
+        if rows.num_rows:
+            task.write(rows)
+        return written_of(message_fields(task.close()))
+    except BaseException as error:
+        discard_paths(task.abort(), spec.filesystem_options)
+        if isinstance(error, OSError | pa.ArrowException):
+            raise StorageError(spec.root, without_secrets(str(error).splitlines()[0], spec.filesystem_options)) from error
+        raise
 
 
 @dataclass(frozen=True)
@@ -210,7 +248,7 @@ def rewrite_files(spark: SparkSession, snapshot: Snapshot, rewrites: Sequence[Re
 
 def run_rewrites(spark: SparkSession, table: str, spec: WriteSpec, rewrites: Sequence[Rewrite]) -> Written:
     """Write files of the table named `table` again as `spec` says. The driver rewrites few bytes, without the latency of a job."""
-    if sum(rewrite.size for rewrite in rewrites) <= MAX_DRIVER_REWRITE_BYTES:
+    if sum(rewrite.size for rewrite in rewrites) <= DRIVER_REWRITE_BYTES:
         return _rewrite_on_driver(spec, table, rewrites)
     paths = [list(rewrite.deleted) for rewrite in rewrites]
     positions = [[bitmap.serialize() for bitmap in rewrite.deleted.values()] for rewrite in rewrites]

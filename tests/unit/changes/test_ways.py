@@ -14,7 +14,7 @@ import pytest
 from rowmerge.execution import ways
 from rowmerge.execution.ways import selection
 from rowmerge.execution.ways.request import Request
-from rowmerge.execution.ways.way import NotApplicable, Reason, Way, WayResult
+from rowmerge.execution.ways.way import ExecutionResult, NotApplicable, Reason, Way
 from rowmerge.spark.writing.written import Written
 from rowmerge.table.snapshots.files import AddedFile
 
@@ -34,10 +34,10 @@ def test_files_of_a_way_that_finds_out_late_that_it_does_not_apply_are_deleted(t
     written = tmp_path / "part-0.parquet"
     written.write_bytes(b"rows")
     runs: list[str] = []
-    result = WayResult(*[None] * 5)  # type: ignore[arg-type]
+    result = ExecutionResult(*[None] * 5)  # type: ignore[arg-type]
 
-    def way(name: str, reason: str | None, outcome: WayResult | NotApplicable) -> Way:
-        def run(_: Request) -> WayResult | NotApplicable:
+    def way(name: str, reason: str | None, outcome: ExecutionResult | NotApplicable) -> Way:
+        def run(_: Request) -> ExecutionResult | NotApplicable:
             runs.append(name)
             return outcome
 

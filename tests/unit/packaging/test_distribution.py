@@ -18,7 +18,7 @@ from packaging.specifiers import SpecifierSet
 
 import rowmerge
 from dbt.adapters.rowmerge.__version__ import version
-from rowmerge.spark.versions import OLDEST_SPARK
+from rowmerge.spark.spark_session import OLDEST_SPARK
 
 ROOT = Path(__file__).resolve().parents[3]
 BUILD = "import sys, setuptools.build_meta as backend; getattr(backend, sys.argv[1])(sys.argv[2])"

@@ -12,7 +12,7 @@ from rowmerge.commands.functions import FunctionDefinition, Parameter
 from rowmerge.errors import ConfigurationError, SparkTooOld
 from rowmerge.session.startup import embedded
 from rowmerge.spark.functions import register_python
-from rowmerge.spark.versions import check_pyspark, check_session, require_spark
+from rowmerge.spark.spark_session import check_pyspark, check_session, require_spark
 
 
 @dataclass

@@ -1,0 +1,106 @@
+"""The Spark session: its version, its settings for Hadoop's file systems, its temporary views, and the value of a time."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+
+import pyspark
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from rowmerge.errors import SparkTooOld, TypeMismatch
+from rowmerge.table.metadata.schema import backquote
+
+logger = logging.getLogger(__name__)
+
+OLDEST_SPARK = "4.0"
+_UPGRADE = f"Install PySpark with pip install 'pyspark>={OLDEST_SPARK},<5'. A Spark Connect server needs Spark {OLDEST_SPARK} or newer too."
+
+_REDACTION = "spark.sql.redaction.options.regex"
+_SECRETS = r"fs[.](azure|gs)[.].*[.]key"
+"""Names that Spark's own pattern of secrets (`spark.redaction.regex`) does not match."""
+
+
+def check_pyspark() -> None:
+    """Raise SparkTooOld if the PySpark of this process is older than rowmerge supports."""
+    _check_version("PySpark", pyspark.__version__, OLDEST_SPARK, "rowmerge", _UPGRADE)
+
+
+def check_session(spark: SparkSession) -> None:
+    """Raise SparkTooOld if PySpark or the session's Spark is older than rowmerge supports."""
+    require_spark(spark, OLDEST_SPARK, "rowmerge", _UPGRADE)
+
+
+def require_spark(spark: SparkSession, oldest: str, feature: str, advice: str) -> None:
+    """Raise SparkTooOld if PySpark or the session's Spark is older than `feature` needs.
+
+    The two versions differ where the session belongs to a Spark Connect server. `advice` says what to do instead.
+    """
+    _check_version("PySpark", pyspark.__version__, oldest, feature, advice)
+    _check_version("Spark", spark.version, oldest, feature, advice)
+
+
+def _check_version(component: str, version: str, oldest: str, feature: str, advice: str) -> None:
+    if _major_minor(version) < _major_minor(oldest):
+        raise SparkTooOld(component, version, oldest, feature, advice)
+
+
+def _major_minor(version: str) -> tuple[int, int]:
+    major, minor = version.split(".")[:2]
+    return int(major), int(minor)
+
+
+def set_hadoop_settings(spark: SparkSession, settings: Mapping[str, str]) -> None:
+    """Set Hadoop's settings (`fs.s3a.access.key`, …) in the configuration of a session: embedded, existing or of Spark Connect.
+
+    Spark copies all settings of a session into the Hadoop configuration of each query (`SessionState.newHadoopConf`), under their own
+    names. A prefix `spark.hadoop.` has an effect only before Spark starts, and there it is an argument of a process that others can list.
+    A setting that Spark was started with under that prefix stays. If the session rejects such settings, one warning names them.
+    """
+    missing = {name: value for name, value in settings.items() if spark.conf.get(f"spark.hadoop.{name}", None) is None}
+    if not missing:
+        return
+    try:
+        _redact_secrets(spark)
+        for name, value in missing.items():
+            spark.conf.set(name, value)
+    except PySparkException:
+        logger.warning(
+            "The Spark session does not accept settings of Hadoop's file systems. Start its Spark with these settings, which the storage "
+            "options correspond to: %s.",
+            ", ".join(f"spark.hadoop.{name}" for name in missing),
+        )
+
+
+def _redact_secrets(spark: SparkSession) -> None:
+    """Add names of secrets to the session's pattern of options whose values Spark hides."""
+    pattern = spark.conf.get(_REDACTION, None) or ""
+    if _SECRETS not in pattern:
+        spark.conf.set(_REDACTION, f"{pattern}|{_SECRETS}" if pattern else f"(?i){_SECRETS}")
+
+
+def register_view(frame: DataFrame, name: str) -> None:
+    """Register a DataFrame as a temporary view under an unquoted name."""
+    frame.createOrReplaceTempView(backquote(name))
+
+
+def drop_view(spark: SparkSession, name: str) -> bool:
+    """Drop a temporary view. Returns whether it existed."""
+    return bool(spark.catalog.dropTempView(name))
+
+
+def is_temporary_view(spark: SparkSession, name: str) -> bool:
+    """Return whether a temporary view of this unquoted name exists."""
+    try:
+        return spark.catalog.tableExists(backquote(name)) and bool(spark.catalog.getTable(backquote(name)).isTemporary)
+    except AnalysisException:
+        return False
+
+
+def milliseconds(spark: SparkSession, expression: str) -> int:
+    """Return the value of a timestamp expression in milliseconds since the epoch. Raises TypeMismatch if the value is NULL."""
+    value = spark.sql(f"select unix_millis(cast({expression} as timestamp)) as at").collect()[0]["at"]
+    if value is None:
+        raise TypeMismatch(f"The time {expression} is NULL. Give a time such as '2024-01-31 12:00:00'.")
+    return int(value)
