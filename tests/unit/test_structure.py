@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 
@@ -32,6 +34,13 @@ def test_no_modules_or_packages_import_each_other_in_a_cycle(modules: Mapping[st
 
 def test_a_cycle_is_reported_with_its_members() -> None:
     assert cycles({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": {"a"}}) == [["b", "c"]]
+
+
+def test_code_lines_leave_out_docstrings_comments_and_blank_lines(tmp_path: Path) -> None:
+    path = tmp_path / "module.py"
+    text = '"""A module\nof two lines."""\n\nx = """two\nlines"""  # A comment.\n\n\ndef f():\n    """One."""\n    # Two.\n    return x\n'
+    path.write_text(text)
+    assert Module("module", path, ast.parse(text), len(text.splitlines())).code_lines == 4
 
 
 def test_no_file_has_more_than_400_lines(modules: Mapping[str, Module]) -> None:
