@@ -178,8 +178,8 @@ def main() -> None:
         packages[module.package].append(module)
     print(f"{'package':42} {'lines':>6} {'of code':>7} {'modules':>7}")
     for name, modules in [*sorted(packages.items()), ("the engine", list(engine.values())), ("engine and adapter", list(both.values()))]:
-        lines, code_lines = sum(module.lines for module in modules), sum(module.code_lines for module in modules)
-        print(f"  {name:40} {lines:6} {code_lines:7} {len(modules):7}")
+        all_lines, code_lines = sum(module.lines for module in modules), sum(module.code_lines for module in modules)
+        print(f"  {name:40} {all_lines:6} {code_lines:7} {len(modules):7}")
     findings = {
         "upward imports": upward_imports(engine),
         "cycles of modules": [" -> ".join(group) for group in module_cycles(both)],
