@@ -1,8 +1,7 @@
 """Row-level SQL — MERGE, UPDATE, DELETE, INSERT — on open lakehouse tables, on plain PySpark."""
 
 from rowmerge.catalog import Relation
-from rowmerge.commands.files import TABLE_FORMATS
-from rowmerge.commands.names import CATALOGS
+from rowmerge.commands.names import CATALOGS, TABLE_FORMATS
 from rowmerge.execution.result import RowCounts
 from rowmerge.session.answers.description import RelationDescription
 from rowmerge.session.answers.results import StatementResult

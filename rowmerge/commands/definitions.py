@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from rowmerge.commands.names import SqlText, TableName
+from rowmerge.commands.rows import RowCommand
 from rowmerge.table.metadata.partitioning import Distribution, PartitionField, SortField
 
 
@@ -335,3 +336,14 @@ DefinitionCommand = (
     | ShowColumns
     | UseSchema
 )
+
+
+@dataclass(frozen=True)
+class Explain:
+    """EXPLAIN [EXTENDED|FORMATTED|…] of a command that changes rows, or makes a table of a query: its plan is printed, nothing is run.
+
+    With a `mode`, Spark's plan of the query in it is printed in that mode too.
+    """
+
+    command: RowCommand | CreateTable
+    mode: str = ""

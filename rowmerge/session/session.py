@@ -11,12 +11,10 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import pyarrow as pa
 
 from rowmerge.catalog import Catalog, DirectoryCatalog, IcebergCatalog, Relation, TablesByPath
-from rowmerge.commands.definitions import CreateTable, Query
-from rowmerge.commands.explain import Explain
-from rowmerge.commands.files import TABLE_FORMATS
+from rowmerge.commands.definitions import CreateTable, Explain, Query
 from rowmerge.commands.functions import CreateFunction, DescribeFunction, DropFunction, ShowFunctions
 from rowmerge.commands.maintenance import DropReference, Optimize, Reorg, Restore, SetReference, Vacuum
-from rowmerge.commands.names import TableName
+from rowmerge.commands.names import TABLE_FORMATS, TableName
 from rowmerge.commands.procedures import Call
 from rowmerge.commands.rows import Delete, Insert, Merge, RowCommand, Truncate, Update
 from rowmerge.errors import ConfigurationError, PlanError, TableNotFound, UnsupportedStatement

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from rowmerge.commands.definitions import CreateTable, DefinitionCommand, Query
-from rowmerge.commands.explain import Explain
+from rowmerge.commands.definitions import CreateTable, DefinitionCommand, Explain, Query
 from rowmerge.commands.functions import FunctionCommand
 from rowmerge.commands.maintenance import MaintenanceCommand
 from rowmerge.commands.names import TableName

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
+
+from rowmerge.storage.store import StoredObject
+
+_LOG_FILE = re.compile(r"(.+?/)(?:_delta_log/.|metadata/[^/]*\.metadata\.json(?:\.gz)?$)")
 
 
 @dataclass(frozen=True)
@@ -89,3 +95,11 @@ class TableMaintenance(Protocol):
 
     def removed_delete_files(self, snapshot_id: int) -> int:
         """How many delete files a snapshot took out, as it says itself."""
+
+
+def inner_tables(objects: Iterable[StoredObject]) -> tuple[str, ...]:
+    """Return the folders of tables and views below a table's folder, each with a slash at its end.
+
+    `objects` is a listing of the table's folder. A statement on the outer table deletes none of the inner tables' files.
+    """
+    return tuple({match[1] for match in (_LOG_FILE.match(stored.path) for stored in objects) if match is not None})

@@ -16,8 +16,8 @@ from rowmerge.storage.store import Storage, StoredObject
 from rowmerge.table.commits.commit import commit
 from rowmerge.table.commits.creation import has_other_table
 from rowmerge.table.commits.drop_markers import MARKERS, after_drop, has_markers, marked_versions
-from rowmerge.table.commits.inner_tables import inner_tables
 from rowmerge.table.commits.request import Unknown
+from rowmerge.table.maintenance import inner_tables
 from rowmerge.table.snapshots.files import FileChanges
 
 _ICEBERG_METADATA = "metadata/"

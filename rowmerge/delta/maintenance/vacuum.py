@@ -30,9 +30,8 @@ from rowmerge.storage.deletion import Origin, delete_files
 from rowmerge.storage.disk import is_temporary
 from rowmerge.storage.store import Storage, StoredObject, local_path
 from rowmerge.table.commits.drop_markers import has_markers
-from rowmerge.table.commits.inner_tables import inner_tables
 from rowmerge.table.commits.request import CommitRequest, Committed, Conflicted, Outcome, Unknown
-from rowmerge.table.maintenance import Vacuumed, VacuumOptions
+from rowmerge.table.maintenance import Vacuumed, VacuumOptions, inner_tables
 
 _DATA_FOLDERS = ("_change_data", "_delta_index")
 """Folders of data files in spite of their hidden names."""

@@ -14,9 +14,8 @@ from pyiceberg.table.snapshots import Snapshot as IcebergVersion
 from rowmerge.iceberg.commits.delete_files import DeleteFileWriter
 from rowmerge.iceberg.commits.pending import PendingFiles
 from rowmerge.iceberg.manifests.content import UNASSIGNED, Content, ContentFile, Entry, Manifest, ManifestContent, Status
-from rowmerge.iceberg.manifests.data_files import content_file
 from rowmerge.iceberg.manifests.manifest_files import read_manifest, schema_of_spec, write_manifest, write_manifest_list
-from rowmerge.iceberg.manifests.metrics import metrics_modes
+from rowmerge.iceberg.manifests.metrics import content_file, metrics_modes
 from rowmerge.iceberg.metadata.locations import plain_path
 from rowmerge.iceberg.metadata.properties import file_locations
 from rowmerge.iceberg.metadata.updates import next_row_id

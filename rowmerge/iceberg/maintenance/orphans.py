@@ -13,7 +13,7 @@ from rowmerge.iceberg.catalogs.version_hint import HINT
 from rowmerge.iceberg.maintenance.reachable import file_key
 from rowmerge.storage.disk import is_temporary
 from rowmerge.storage.store import StoredObject, local_path
-from rowmerge.table.commits.inner_tables import inner_tables
+from rowmerge.table.maintenance import inner_tables
 
 
 def find_orphans(

@@ -1,4 +1,4 @@
-"""Metrics modes of columns (`write.metadata.metrics.*`), and the metrics of a written file for its manifest entry."""
+"""Metrics modes of columns (`write.metadata.metrics.*`), and the content of a manifest entry for a written file, with its metrics."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pyiceberg.schema import Schema
+from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.types import DoubleType, FloatType, IcebergType, PrimitiveType, StructType
 
 from rowmerge.errors import ConfigurationError
-from rowmerge.iceberg.manifests.bounds import to_bound
+from rowmerge.iceberg.manifests.bounds import stored_value, to_bound
+from rowmerge.iceberg.manifests.content import Content, ContentFile
+from rowmerge.iceberg.metadata.partition_values import partition_value_name
 from rowmerge.iceberg.metadata.types import nested_fields
 from rowmerge.table.snapshots.files import AddedFile
 
@@ -175,3 +178,20 @@ def _leaves(type_: IcebergType, parent: tuple[str, ...] = (), is_repeated: bool 
             yield _Leaf(nested.field_id, nested.field_type, path, is_repeated)
         else:
             yield from _leaves(nested.field_type, path, is_repeated or not isinstance(nested.field_type, StructType))
+
+
+def content_file(file: AddedFile, metadata: TableMetadata, modes: Mapping[int, MetricsMode]) -> ContentFile:
+    """Return the `ContentFile` of a data file of the table's current schema and spec; `modes` are the metrics modes by column id."""
+    schema, spec = metadata.schema(), metadata.spec()
+    types = [field.field_type for field in spec.partition_type(schema).fields]
+    values = [file.partition.get(partition_value_name(spec, schema, index)) for index in range(len(types))]
+    return ContentFile(
+        content=Content.DATA,
+        path=file.path,
+        records=file.records,
+        size=file.size,
+        spec_id=spec.spec_id,
+        partition=tuple(stored_value(value, type_) for value, type_ in zip(values, types, strict=True)),
+        sort_order_id=metadata.default_sort_order_id if file.ordered else None,
+        **vars(file_metrics(file, schema, modes)),
+    )

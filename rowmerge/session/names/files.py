@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rowmerge.catalog import Relation, TablesByPath
-from rowmerge.commands.files import TABLE_FORMATS, FileSource
+from rowmerge.commands.names import TABLE_FORMATS, FileSource
 from rowmerge.session.answers.description import RelationDescription, describe_snapshot
 from rowmerge.spark.reading.file_sources import absolute, read_file_source, size_and_age
 from rowmerge.spark.types import schema_of

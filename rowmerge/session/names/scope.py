@@ -7,8 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from rowmerge.catalog import Function
-from rowmerge.commands.files import TABLE_FORMATS, FileSource
-from rowmerge.commands.names import SqlText, TableName
+from rowmerge.commands.names import TABLE_FORMATS, FileSource, SqlText, TableName
 from rowmerge.errors import PlanError
 from rowmerge.session.names.context import SessionContext
 from rowmerge.session.names.format_features import branches_of, change_feed_of

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rowmerge.commands.definitions import CreateTable
-from rowmerge.commands.explain import Explain
+from rowmerge.commands.definitions import CreateTable, Explain
 from rowmerge.commands.names import TableName
 from rowmerge.commands.rows import Insert, Merge, RowCommand, Truncate
 from rowmerge.execution.explanation import explain_create, explain_insert, explain_row_change, explain_truncate

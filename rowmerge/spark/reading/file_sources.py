@@ -9,7 +9,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from rowmerge.commands.files import FileSource
+from rowmerge.commands.names import FileSource
 from rowmerge.errors import FilesNotFound, RowmergeError, UnsupportedStatement
 
 _HAS_SCHEME = re.compile(r"^[A-Za-z][\w+.-]*:")

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from rowmerge.commands.files import FILE_FORMATS, TABLE_FORMATS, FileSource
-from rowmerge.commands.names import TableName
+from rowmerge.commands.names import FILE_FORMATS, TABLE_FORMATS, FileSource, TableName
 from rowmerge.sql.lexing.cursor import Cursor, suggest
 from rowmerge.sql.lexing.lexer import Kind, tokenize
 

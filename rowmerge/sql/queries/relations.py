@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Set
 from dataclasses import dataclass, replace
 
-from rowmerge.commands.files import FileSource
-from rowmerge.commands.names import SqlText
+from rowmerge.commands.names import FileSource, SqlText
 from rowmerge.sql.lexing import expressions
 from rowmerge.sql.lexing.cursor import Cursor
 from rowmerge.sql.lexing.lexer import CLOSING

@@ -6,8 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from rowmerge.commands.files import FileSource
-from rowmerge.commands.names import SqlText, TableName
+from rowmerge.commands.names import FileSource, SqlText, TableName
 from rowmerge.sql.lexing.cursor import Cursor
 from rowmerge.sql.lexing.expressions import TimeTravel
 from rowmerge.sql.lexing.lexer import Tokens, tokenize

@@ -14,9 +14,8 @@ from rowmerge.commands.definitions import (
     Drop,
     DropSchema,
 )
-from rowmerge.commands.files import TABLE_FORMATS
 from rowmerge.commands.functions import CreateFunction, DropFunction
-from rowmerge.commands.names import CATALOGS, SqlText, TableName
+from rowmerge.commands.names import CATALOGS, TABLE_FORMATS, SqlText, TableName
 from rowmerge.sql.lexing.cursor import Cursor
 from rowmerge.sql.lexing.expressions import TimeTravel, begins_query, parse_time_travel
 from rowmerge.sql.lexing.lexer import CLOSING
