@@ -35,25 +35,26 @@ _SOURCE_ALONE = f"({FILE} is null and {ORDINAL} is not null)"
 class Join:
     """The first job of a MERGE.
 
-    `leaves_unmatched`: a second job inserts the source rows without a match. `ordinals`: the job reports which source rows matched.
-    `looked_up`: the target's side holds only rows with a key of the source, and Spark broadcasts these rows.
+    `broadcast`: Spark sends the source to every executor. `leaves_unmatched`: a second job inserts the source rows without a match.
+    `ordinals`: the job reports which source rows matched. `looked_up`: the target's side holds only rows with a key of the source, and
+    Spark broadcasts these rows.
     """
 
     kind: str
-    broadcast: bool
-    leaves_unmatched: bool
+    broadcast: bool = False
+    leaves_unmatched: bool = False
     ordinals: bool = False
     looked_up: bool = False
 
 
 def choose_join(plan: RowPlan, source: Source) -> Join:
     """Choose a broadcast join for a small source, never outer on the source's side, and one join for everything for a large source."""
-    by_source = bool(plan.of(Match.NOT_MATCHED_BY_SOURCE))
-    inserts = plan.source_rows is SourceRows.UNMATCHED
-    if source.broadcastable or plan.source_rows is SourceRows.ALL:
-        return Join("left" if by_source else "inner", source.broadcastable, inserts, inserts)
-    kind = {(False, False): "inner", (True, False): "left", (False, True): "right", (True, True): "full"}[by_source, inserts]
-    return Join(kind, False, False)
+    changes_unmatched_target = bool(plan.of(Match.NOT_MATCHED_BY_SOURCE))
+    inserts_unmatched_source = plan.source_rows is SourceRows.UNMATCHED
+    if inserts_unmatched_source and not source.broadcastable:
+        return Join("full" if changes_unmatched_target else "right")
+    kind = "left" if changes_unmatched_target else "inner"
+    return Join(kind, source.broadcastable, leaves_unmatched=inserts_unmatched_source, ordinals=inserts_unmatched_source)
 
 
 def changes_all_rows(plan: RowPlan) -> bool:
@@ -67,8 +68,8 @@ def changes_all_rows(plan: RowPlan) -> bool:
 
 def join_looked_up(plan: RowPlan) -> Join:
     """Return one join for everything, which broadcasts the few looked-up target rows to the source."""
-    inserts = plan.source_rows is SourceRows.UNMATCHED
-    return Join("right" if inserts else "inner", False, False, inserts, looked_up=True)
+    inserts_unmatched_source = plan.source_rows is SourceRows.UNMATCHED
+    return Join("right" if inserts_unmatched_source else "inner", ordinals=inserts_unmatched_source, looked_up=True)
 
 
 def joined_rows(plan: RowPlan, join: Join, target: DataFrame, source: Source) -> DataFrame:
@@ -156,7 +157,7 @@ def _relevant_rows(plan: RowPlan, target: DataFrame, source: Source | None) -> D
         rows = target.alias(plan.target.alias)
         conditions = [condition_of(clause) for clause in unmatched]
     else:
-        rows = joined_rows(plan, Join("left" if unmatched else "inner", source.broadcastable, False), target, source)
+        rows = joined_rows(plan, Join("left" if unmatched else "inner", source.broadcastable), target, source)
         conditions = [f"{TARGET_ALONE} and {condition_of(clause)}" for clause in unmatched]
         conditions += [f"{BOTH} and {condition_of(clause)}" for clause in plan.of(Match.MATCHED)]
         conditions += [BOTH] if plan.source_rows is SourceRows.UNMATCHED else []

@@ -33,17 +33,18 @@ _KEY, _CHANGE, _VERSION, _TIMESTAMP, _FIRST, _WORDS, _LISTED = (field.name for f
 def read_changes(spark: SparkSession, changes: TableChanges) -> DataFrame:
     """Return the table's columns, then CHANGE_TYPE, COMMIT_VERSION (long) and COMMIT_TIMESTAMP. Raises MissingDataFile."""
     snapshot = changes.snapshot
-    change_columns = (Field(CHANGE_TYPE, _STRING), Field(COMMIT_VERSION, _LONG), Field(COMMIT_TIMESTAMP, Primitive("timestamp")))
     if not changes.files:
+        change_columns = (Field(CHANGE_TYPE, _STRING), Field(COMMIT_VERSION, _LONG), Field(COMMIT_TIMESTAMP, Primitive("timestamp")))
         return empty_frame(spark, bare(Struct((*snapshot.schema, *change_columns))))
     (layout,) = snapshot.layouts(list(dict.fromkeys(file.path for file in changes.files)))
+    # Files lack the partition columns. The rows of `file_changes` hold their values, under names that no column of a file has.
     partition_names = {name: f"__rowmerge_partition_{index}" for index, name in enumerate(layout.missing_columns)}
     pairs = [pair for pair in zip(snapshot.schema, layout.stored, strict=True) if pair[0].name not in partition_names]
     pairs.append((_RECORDED, Field(CHANGE_TYPE, _STRING)))
     rows = read_files(spark, snapshot, layout, pairs, addresses=True)
     file_changes = F.broadcast(frame_of(spark, *_file_changes(changes, partition_names)))
-    joined = rows.join(file_changes, F.col(FILE) == F.col(_KEY), "inner")
-    changed = joined.where(F.expr(f"{bit_of(_WORDS, _FIRST)} = if({_LISTED}, 1, 0)"))
+    is_changed = F.expr(f"{bit_of(_WORDS, _FIRST)} = if({_LISTED}, 1, 0)")
+    changed = rows.join(file_changes, F.col(FILE) == F.col(_KEY), "inner").where(is_changed)
     columns = [F.col(backquote(partition_names.get(name, name))).alias(name) for name in snapshot.schema.names]
     # A data file may hold a column named CHANGE_TYPE, too, which has no meaning there. So the type of the file's change comes first.
     change_type = F.coalesce(F.col(_CHANGE), F.col(_RECORDED.name)).alias(CHANGE_TYPE)

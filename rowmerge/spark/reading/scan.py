@@ -72,14 +72,15 @@ def spark_path(path: str) -> str:
 
 
 def files_where(spark: SparkSession, snapshot: Snapshot, files: FileListing, condition: str) -> FileListing:
-    """Return those of these files for whose partition values a condition over partition columns is true."""
+    """Return the files whose partition values fulfil a condition over partition columns."""
     partitions = files.partitions
     fields = snapshot.schema.select(snapshot.partition_columns)
     columns: dict[str, Any] = {field.name: pc.struct_field(partitions, [field.name]) for field in fields}
-    rows = pa.table({**columns, _KEY: pa.array(range(len(files)), pa.int64())})
-    frame = frame_of(spark, rows, Struct((*fields.fields, Field(_KEY, Primitive("long")))))
-    chosen = frame.alias(snapshot.name.rsplit(".", 1)[-1]).where(condition).select(_KEY).collect()
-    return FileListing(files.rows.take(pa.array(sorted(row[0] for row in chosen), pa.int64())))
+    file_indexes = pa.array(range(len(files)), pa.int64())
+    frame = frame_of(spark, pa.table({**columns, _KEY: file_indexes}), Struct((*fields, Field(_KEY, Primitive("long")))))
+    table_name = snapshot.name.rsplit(".", 1)[-1]
+    selected_rows = frame.alias(table_name).where(condition).select(_KEY).collect()
+    return FileListing(files.rows.take(pa.array(sorted(row[0] for row in selected_rows), pa.int64())))
 
 
 @dataclass(frozen=True)
@@ -109,21 +110,22 @@ class _Scan:
 
     def _live_rows(self, layout: FileLayout, files: FileListing, file_key: str | None) -> DataFrame:
         """Return the live rows of files of one layout. `file_key`: see `_group_by_file_key`."""
-        schema = self.snapshot.schema
-        is_hive = _has_hive_folders(self.snapshot, layout, files)
-        pairs = [pair for pair in zip(schema, layout.stored, strict=True) if is_hive or pair[0].name not in layout.missing_columns]
+        schema, missing_columns = self.snapshot.schema, layout.missing_columns
+        # Spark reads partition values from the names of Hive-style folders. Otherwise, a join adds the values.
+        has_hive_folders = _has_hive_folders(self.snapshot, layout, files)
+        pairs = [pair for pair in zip(schema, layout.stored, strict=True) if has_hive_folders or pair[0].name not in missing_columns]
         frame = read_files(
             self.spark,
             self.snapshot,
             replace(layout, paths=tuple(files.paths)),
             [*pairs, *lineage_columns(self.lineage, layout)],
-            addresses=self.addresses or file_key is not None or not is_hive,
+            addresses=self.addresses or file_key is not None or not has_hive_folders,
             sizes=file_key == _SIZE,
-            partition_folder=self.snapshot.shape.location if is_hive and layout.missing_columns else None,
+            partition_folder=self.snapshot.shape.location if has_hive_folders and missing_columns else None,
         )
         if file_key is not None:
             frame = self._without_deleted_rows(frame, files, file_key)
-        if not is_hive:
+        if not has_hive_folders:
             frame = self._with_partition_values(frame, layout, files)
         columns = [backquote(name) for name in schema.names]
         columns += [FILE, POSITION] if self.addresses else []
@@ -215,19 +217,16 @@ def _equality_deleted_positions(spark: SparkSession, snapshot: Snapshot, deletes
     """Return the positions of rows that equal a deleted row, by path as Spark spells it."""
     # Names of our own, because the columns of a delete file are known by their ids alone.
     keys = [replace(field, name=f"{_KEY}_{index}") for index, field in enumerate(deletes.columns)]
-    held = held_types(deletes.columns)
-    delete_layout = FileLayout(deletes.paths, held, True, ())
-    deleted = read_files(spark, snapshot, delete_layout, list(zip(keys, held, strict=True)), addresses=False).distinct()
+    columns = held_types(deletes.columns)
+    delete_layout = FileLayout(deletes.paths, columns, True, ())
+    deleted = read_files(spark, snapshot, delete_layout, list(zip(keys, columns, strict=True)), addresses=False).distinct()
     frames = []
     for layout in snapshot.layouts(deletes.applies_to):
-        pairs = [(key, _column_in_files(snapshot, layout, field)) for key, field in zip(keys, held, strict=True)]
+        pairs = [(key, _column_in_files(snapshot, layout, column)) for key, column in zip(keys, columns, strict=True)]
         frames.append(read_files(spark, snapshot, layout, pairs, addresses=True))
     rows = reduce(DataFrame.unionAll, frames).alias("rows")
     is_equal = F.expr(" and ".join(f"rows.{key.name} <=> deleted.{key.name}" for key in keys))
-    return _positions_by_path(rows.join(deleted.alias("deleted"), is_equal, "left_semi").select(FILE, POSITION).toArrow())
-
-
-def _positions_by_path(addresses: pa.Table) -> dict[str, Positions]:
+    addresses = rows.join(deleted.alias("deleted"), is_equal, "left_semi").select(FILE, POSITION).toArrow()
     paths = addresses[FILE].combine_chunks().dictionary_encode()
     codes, positions = paths.indices.to_numpy(zero_copy_only=False), addresses[POSITION].to_numpy().astype(np.uint64)
     return {path: Positions(positions[codes == code]) for code, path in enumerate(paths.dictionary.to_pylist())}
@@ -237,9 +236,9 @@ def _column_in_files(snapshot: Snapshot, layout: FileLayout, field: Field) -> Fi
     """Return a column, which its field id identifies, as files of a layout hold it."""
     if layout.by_field_id:
         return field
-    ids = [column.metadata.get(FIELD_ID) for column in snapshot.schema]
-    name = layout.stored.names[ids.index(field.metadata[FIELD_ID])] if field.metadata[FIELD_ID] in ids else f"{_KEY}_missing"
-    return replace(field, name=name, metadata={key: field.metadata[key] for key in (INITIAL,) if key in field.metadata})
+    field_id, table_ids = field.metadata[FIELD_ID], [column.metadata.get(FIELD_ID) for column in snapshot.schema]
+    name = layout.stored.names[table_ids.index(field_id)] if field_id in table_ids else f"{_KEY}_missing"
+    return replace(field, name=name, metadata={key: value for key, value in field.metadata.items() if key == INITIAL})
 
 
 def read_files(
@@ -323,18 +322,16 @@ def _has_hive_folders(snapshot: Snapshot, layout: FileLayout, files: FileListing
     """Return whether Spark's partition discovery finds exactly the log's values for these files. Each type must have one text per value."""
     if not layout.missing_columns:
         return True
-    types = {field.name: field.type for field in snapshot.schema}
     stored_names = dict(zip(snapshot.schema.names, layout.stored.names, strict=True))
     partitions, folders = files.partitions, []
-    for name in layout.missing_columns:
-        type_ = types[name]
-        if not isinstance(type_, Primitive) or type_.name not in _HIVE_TYPES:
+    for column in snapshot.schema.select(layout.missing_columns):
+        if not isinstance(column.type, Primitive) or column.type.name not in _HIVE_TYPES:
             return False
-        values = pc.struct_field(partitions, [name])
+        values = pc.struct_field(partitions, [column.name])
         texts = pc.if_else(values, "true", "false") if pa.types.is_boolean(values.type) else values.cast(pa.string())
         if pc.any(pc.equal(texts, HIVE_NULL)).as_py():
             return False
-        folders.append(_folders(stored_names[name], texts))
+        folders.append(_folders(stored_names[column.name], texts))
     expected_folders = pc.binary_join_element_wise(snapshot.shape.location, *folders, "/")
     file_folders = pc.replace_substring_regex(files.rows["path"].combine_chunks(), r"/[^/]*$", "")
     return bool(pc.all(pc.equal(expected_folders, file_folders)).as_py())

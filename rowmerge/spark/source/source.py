@@ -202,9 +202,11 @@ class SourceRowsOnce:
             source = materialize(self.frame, self.alias, pairs, most_keys=most_keys, prepare=prepare)
             self._kept = (pairs, replace(source, prepared=None))
             return source
-        if self._kept[0] != pairs:
-            self._kept = (pairs, materialize(self._kept[1].frame.drop(ORDINAL), self.alias, pairs, most_keys=most_keys))
-        return self._kept[1]
+        kept_pairs, kept_source = self._kept
+        if kept_pairs != pairs:
+            kept_source = materialize(kept_source.frame.drop(ORDINAL), self.alias, pairs, most_keys=most_keys)
+            self._kept = (pairs, kept_source)
+        return kept_source
 
 
 def _collect_few_rows(observed: DataFrame, names: Sequence[str], schema: Struct) -> tuple[pa.Table, pa.Table | None]:
@@ -257,7 +259,7 @@ def _keys_of(
         return (), None
     names = key_names(pairs)
     fields = schema_of(checkpoint.select(*names)).fields
-    if rows > MAX_COLLECTED_KEYS and not (rows <= most_keys and _are_short(checkpoint, fields, rows)):
+    if rows > MAX_COLLECTED_KEYS and (rows > most_keys or not _are_short(checkpoint, fields, rows)):
         return _key_ranges(checkpoint, pairs, fields, rows), None
     if key_rows.num_rows < rows:
         key_rows = checkpoint.select(*names, ORDINAL).toArrow()
@@ -284,10 +286,13 @@ def _are_short(checkpoint: DataFrame, fields: Sequence[Field], rows: int) -> boo
     """Return whether the keys of all rows take up to MAX_KEY_BYTES. A job adds up the lengths of texts."""
     if not all(isinstance(field.type, Primitive | Decimal) for field in fields):
         return False
-    lengths = [F.sum(F.octet_length(F.col(field.name))) for field in fields if field.type in _TEXT_TYPES]
-    text_bytes = sum(length or 0 for length in checkpoint.agg(*lengths).toArrow().to_pylist()[0].values()) if lengths else 0
     other_fields = Struct(tuple(field for field in fields if field.type not in _TEXT_TYPES))
-    return rows * estimated_row_bytes(other_fields) + text_bytes <= MAX_KEY_BYTES
+    key_bytes = rows * estimated_row_bytes(other_fields)
+    text_lengths = [F.sum(F.octet_length(F.col(field.name))) for field in fields if field.type in _TEXT_TYPES]
+    if text_lengths:
+        totals = checkpoint.agg(*text_lengths).toArrow().to_pylist()[0]
+        key_bytes += sum(total or 0 for total in totals.values())
+    return key_bytes <= MAX_KEY_BYTES
 
 
 def most_keys_at_once(fields: Sequence[Field]) -> int:

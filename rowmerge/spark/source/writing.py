@@ -25,15 +25,7 @@ from rowmerge.spark.values.outcomes import new_rows, outcome_columns, output_col
 from rowmerge.spark.writing import sink
 from rowmerge.spark.writing.distribution import Gather
 from rowmerge.spark.writing.executors import ship
-from rowmerge.spark.writing.write import (
-    DRIVER_REWRITE_BYTES,
-    Rewrite,
-    WriteRequest,
-    run_rewrites,
-    write_on_driver,
-    write_outcomes,
-    write_spec,
-)
+from rowmerge.spark.writing.write import MAX_REWRITE_BYTES, Rewrite, WriteRequest, run_rewrites, write_on_driver, write_outcomes, write_spec
 from rowmerge.spark.writing.written import Written, discard, discard_attempt, written_of
 from rowmerge.storage.store import local_path
 from rowmerge.table.metadata.engine_columns import ACTION, IF_MET, IF_NEW, ORDINAL
@@ -60,16 +52,17 @@ def write_source(once: SourceRowsOnce, plan: RowPlan, table: TableShape) -> Writ
     Returns None if keys cannot be looked up, or if there are too many. Then no file is left, and the caller must evaluate the source again.
     Errors of the source's evaluation pass through.
     """
-    once.was_streamed = True
     assert plan.on is not None and plan.source is not None
+    once.was_streamed = True  # the next attempt must evaluate the source again, and keeps it
     pairs = plan.on.keys
     frame = with_keys(once.frame, once.alias, pairs)
-    schema = schema_of(frame)
-    source_schema, key_schema = Struct(schema.fields[: -len(pairs)]), Struct(schema.fields[-len(pairs) :])
+    fields = schema_of(frame).fields
+    source_schema, key_schema = Struct(fields[: -len(pairs)]), Struct(fields[-len(pairs) :])
     if not _can_look_up_keys(plan, key_schema, table.schema):
         return None
     outcomes = new_rows(frame.alias(plan.source.alias), plan, plan.of(Match.NOT_MATCHED), key_names(pairs))
-    spec, columns = replace(write_spec(table), attempt=str(uuid.uuid4())), outcome_columns(outcomes, len(table.schema))
+    spec = replace(write_spec(table), attempt=str(uuid.uuid4()))
+    columns = outcome_columns(outcomes, len(table.schema))
     job = ship(sink.source_sink, spec, columns, tuple(key_names(pairs)), most_keys_at_once(key_schema.fields))
     try:
         payloads = outcomes.mapInArrow(job, "message binary").toArrow()["message"].to_pylist()
@@ -82,7 +75,8 @@ def write_source(once: SourceRowsOnce, plan: RowPlan, table: TableShape) -> Writ
     except BaseException:
         discard_attempt(spec)
         raise
-    return WrittenSource(Source(once.frame, source_schema, 0 if key_rows is None else key_rows.num_rows, keys), written)
+    row_count = 0 if key_rows is None else key_rows.num_rows
+    return WrittenSource(Source(once.frame, source_schema, row_count, keys), written)
 
 
 def _complete_files(
@@ -122,7 +116,7 @@ def _merge_small_files(spark: SparkSession, table: str, spec: WriteSpec, files: 
     if len(small_files) <= MAX_UNGATHERED_TASKS:
         return list(files)
     total_size = sum(file.size for file in small_files)
-    count = max(1, min(MAX_UNGATHERED_TASKS, total_size // DRIVER_REWRITE_BYTES))
+    count = max(1, min(MAX_UNGATHERED_TASKS, total_size // MAX_REWRITE_BYTES))
     groups = [small_files[index::count] for index in range(count)]
     rewrites = [Rewrite({file.path: Positions() for file in group}, {}, sum(file.size for file in group)) for group in groups]
     rewritten = run_rewrites(spark, table, spec, rewrites)

@@ -85,18 +85,19 @@ def _shuffle(rows: DataFrame, clustering: _Clustering, mode: Distribution, *, by
 
 def _clustering(table: TableShape, columns: Sequence[str]) -> _Clustering:
     """Return the clustering of rows whose columns have these names. Values of transforms and of nested fields are computed columns."""
+    key_fields = [field for field in table.partitioning if field.transform.name != VOID]
+    fields: list[PartitionField | SortField] = [*key_fields, *table.ordering]
     computed: dict[str, Column] = {}
-
-    def field_value(field: PartitionField | SortField) -> Column:
-        column = columns[table.schema.names.index(field.column[0])]
-        if field.transform.name == IDENTITY and len(field.column) == 1:
-            return F.col(column)
-        name = f"__rowmerge_key_{len(computed)}"
-        computed[name] = _transformed(table, column, field)
-        return F.col(name)
-
-    keys = [field_value(field) for field in table.partitioning if field.transform.name != VOID]
-    return _Clustering(computed, keys, [_ordered(field_value(field), field) for field in table.ordering])
+    values = []
+    for field in fields:
+        name = columns[table.schema.names.index(field.column[0])]
+        if field.transform.name != IDENTITY or len(field.column) > 1:
+            computed_value = _transformed(table, name, field)
+            name = f"__rowmerge_key_{len(computed)}"
+            computed[name] = computed_value
+        values.append(F.col(name))
+    keys, sort_values = values[: len(key_fields)], values[len(key_fields) :]
+    return _Clustering(computed, keys, [_ordered(value, field) for value, field in zip(sort_values, table.ordering, strict=True)])
 
 
 def _repartition(rows: DataFrame, clustering: _Clustering, parts: Parts) -> DataFrame:
@@ -130,7 +131,7 @@ def _transform_sql(column: str, type_: DataType, field: PartitionField | SortFie
     if name == IDENTITY:
         return column
     if name != "truncate":
-        return _since_1970(column, type_, name)
+        return _date_or_hour(column, type_, name)
     if isinstance(type_, Decimal):
         unit = f"cast({width}e-{type_.scale} as decimal(38, {type_.scale}))"
         return f"try_subtract({column}, pmod({column}, {unit}))"
@@ -139,8 +140,11 @@ def _transform_sql(column: str, type_: DataType, field: PartitionField | SortFie
     return f"try_subtract({column}, pmod({column}, {width}))"
 
 
-def _since_1970(column: str, type_: DataType, unit: str) -> str:
-    """Return SQL text for the years, months, days or hours since 1970, in UTC whatever the session's time zone is."""
+def _date_or_hour(column: str, type_: DataType, unit: str) -> str:
+    """Return SQL text that groups and orders rows like the years, months, days or hours since 1970.
+
+    They are in UTC whatever the session's time zone is.
+    """
     if type_ == Primitive("timestamp"):
         micros = _micros(column, type_)
         hours = f"try_subtract({micros}, pmod({micros}, {_HOUR})) div {_HOUR}"
@@ -148,7 +152,8 @@ def _since_1970(column: str, type_: DataType, unit: str) -> str:
     else:
         date = f"cast({column} as date)"
         hours = f"unix_date({date}) * 24 + hour({column})"
-    return {"year": f"year({date})", "month": f"year({date}) * 12 + month({date})", "hour": hours}.get(unit, date)
+    values = {"year": f"year({date})", "month": f"year({date}) * 12 + month({date})", "hour": hours}
+    return values.get(unit, date)
 
 
 def _micros(column: str, type_: DataType) -> str:

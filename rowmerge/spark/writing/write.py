@@ -48,7 +48,8 @@ from rowmerge.table.snapshots.snapshot import Snapshot
 
 _MIN_ROW_GROUP_BYTES = 1024 * 1024
 """Of Arrow data: the statistics of a smaller row group are not worth their place in the footer."""
-DRIVER_REWRITE_BYTES = 8 * 1024 * 1024
+MAX_REWRITE_BYTES = 8 * 1024 * 1024
+"""The driver rewrites files of up to so many bytes itself."""
 FEW_ROWS = 5_000
 ONE_TASK_BYTES, ONE_TASK_ROWS = 4 * 1024 * 1024, 200_000
 _MAX_ROW_BYTES = 2_000
@@ -248,7 +249,7 @@ def rewrite_files(spark: SparkSession, snapshot: Snapshot, rewrites: Sequence[Re
 
 def run_rewrites(spark: SparkSession, table: str, spec: WriteSpec, rewrites: Sequence[Rewrite]) -> Written:
     """Write files of the table named `table` again as `spec` says. The driver rewrites few bytes, without the latency of a job."""
-    if sum(rewrite.size for rewrite in rewrites) <= DRIVER_REWRITE_BYTES:
+    if sum(rewrite.size for rewrite in rewrites) <= MAX_REWRITE_BYTES:
         return _rewrite_on_driver(spec, table, rewrites)
     paths = [list(rewrite.deleted) for rewrite in rewrites]
     positions = [[bitmap.serialize() for bitmap in rewrite.deleted.values()] for rewrite in rewrites]
