@@ -61,18 +61,14 @@ def commit_with_retry(
         policy = current_attempt.base.settings.retry_policy
         max_retries = policy.retries if options.retries is None else options.retries
         if len(conflicts) >= max_retries:
-            return _replay_or_raise(table, options, timings, outcome.after(conflicts))
+            # The concurrent commit may be another run of the same transaction.
+            replayed = replay(table, options, timings)
+            if replayed is None:
+                raise outcome.after(conflicts)
+            return replayed
         conflicts.append(outcome)
         with timings.measure("wait"):
             time.sleep(policy.wait(len(conflicts)))
-
-
-def _replay_or_raise(table: Table, options: CommitOptions, timings: Timings, conflict: CommitConflict) -> ChangeResult:
-    """Return the result of the same transaction if the concurrent commit was another run of it. Raises the conflict otherwise."""
-    replayed = replay(table, options, timings)
-    if replayed is None:
-        raise conflict
-    return replayed
 
 
 def replay(table: Table, options: CommitOptions, timings: Timings) -> ChangeResult | None:

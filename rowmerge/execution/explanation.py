@@ -56,7 +56,8 @@ def explain_row_change(spark: SparkSession, snapshot: Snapshot, planned: Planned
 def _file_lines(snapshot: Snapshot, plan: RowPlan, files: TargetFiles) -> Lines:
     """Explain which files the statement reads, and what becomes of the files that lose rows."""
     lines = [f"  files: {len(files.candidates)} of {len(files.listing)} may hold rows to change ({_size(files.candidates)})"]
-    lines += [f"    {effect}" for effect in _effects_of_conditions(snapshot, plan, files.listing)]
+    for condition in plan.conjuncts:
+        lines.append(f"    {condition}: {_effect_of_condition(snapshot, plan.target, condition, files.listing)}")
     if plan.on is not None and plan.of(Match.NOT_MATCHED_BY_SOURCE):
         lines.append("    WHEN NOT MATCHED BY SOURCE is about rows that match nothing: every file is read")
     elif plan.on is not None and plan.on.keys:
@@ -180,12 +181,8 @@ def _analyse_target_clauses(plan: RowPlan, target: DataFrame) -> None:
         outcome_rows(changed_rows, plan, [("true", replace(clause, condition=None))], OutcomeShape(addresses=True))
 
 
-def _effects_of_conditions(snapshot: Snapshot, plan: RowPlan, listing: FileListing) -> Lines:
-    """Explain how many files each condition of the statement leaves out."""
-    return [f"{condition}: {_effect_of_condition(snapshot, plan.target, condition, listing)}" for condition in plan.conjuncts]
-
-
 def _effect_of_condition(snapshot: Snapshot, target: Side, condition: str, listing: FileListing) -> str:
+    """Explain how many files a condition of the statement leaves out."""
     mask, columns = file_mask([condition], target, snapshot.schema, snapshot.partition_columns)
     skipped_files = len(listing) - (pc.sum(mask(listing)).as_py() or 0)
     if skipped_files:

@@ -197,7 +197,9 @@ def _attempt(table: Table, rows_for: RowsFor, overwrite: Overwrite | None, timin
     """Write the new rows, and return the commit that adds them and removes the overwritten files."""
     with timings.measure("plan"):
         snapshot = table.snapshot()
-        _check_insertable(snapshot, overwrite)
+        snapshot.check_writable()
+        if overwrite is not None and snapshot.shape.rules.append_only:
+            raise AppendOnly(snapshot.name, "INSERT OVERWRITE")
         rows = rows_for(snapshot)
         if overwrite is not None and overwrite.is_skipped(snapshot, rows):
             return Attempt(snapshot, None, RowCounts())
@@ -216,12 +218,6 @@ def _attempt(table: Table, rows_for: RowsFor, overwrite: Overwrite | None, timin
         definition=None if plan.new_schema is None else TableDefinition(schema=table_after.schema),
     )
     return Attempt(snapshot, change, row_counts(written, change.files, removed), change.files.added)
-
-
-def _check_insertable(snapshot: Snapshot, overwrite: Overwrite | None) -> None:
-    snapshot.check_writable()
-    if overwrite is not None and snapshot.shape.rules.append_only:
-        raise AppendOnly(snapshot.name, "INSERT OVERWRITE")
 
 
 def _removed_files(snapshot: Snapshot, mask: FileMask | None) -> tuple[FileListing | None, Reads]:

@@ -45,16 +45,12 @@ def change_rows(
             snapshot = table.snapshot()
             snapshot.check_writable()
             request = Request(spark, snapshot, plan_for(snapshot), timings.measure)
-            _check_updates_allowed(request)
+            blocker = snapshot.shape.rewrite_blocker
+            if blocker is not None and request.updates_rows:
+                raise RowsMustStay(request.plan.table, blocker, "update rows of")
         return _attempt(request, selection.execute(request), timings)
 
     return commit_with_retry(table, attempt, timings, options)
-
-
-def _check_updates_allowed(request: Request) -> None:
-    blocker = request.snapshot.shape.rewrite_blocker
-    if blocker is not None and request.updates_rows:
-        raise RowsMustStay(request.plan.table, blocker, "update rows of")
 
 
 def _attempt(request: Request, result: ExecutionResult, timings: Timings) -> Attempt:

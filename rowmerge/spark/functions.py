@@ -42,7 +42,8 @@ def register_python(spark: SparkSession, name: str, shown: str, definition: Func
         advice = "Write it in SQL, or pass collect_list(…) to a scalar function in Python."
         require_spark(spark, "4.1", f"The Python aggregate {shown}", advice)
     handler = handler_of(shown, definition)
-    returns = type_of(spark, definition.returns)
+    # Spark's errors for an unknown type pass through.
+    returns = spark.sql(f"select cast(null as {definition.returns})").schema.fields[0].dataType
     function: Any = _aggregate(handler, returns) if definition.aggregate else spark_functions.udf(handler, returns, useArrow=True)
     is_nondeterministic = not definition.aggregate and definition.deterministic is False
     spark.udf.register(name, function.asNondeterministic() if is_nondeterministic else function)
@@ -51,11 +52,6 @@ def register_python(spark: SparkSession, name: str, shown: str, definition: Func
 def unregister(spark: SparkSession, name: str) -> None:
     """Remove a function from the session."""
     spark.sql(f"drop temporary function if exists {backquote(name)}")
-
-
-def type_of(spark: SparkSession, type_: str) -> DataType:
-    """Return a type from its SQL text. Spark's errors for an unknown type pass through."""
-    return spark.sql(f"select cast(null as {type_})").schema.fields[0].dataType
 
 
 def handler_of(shown: str, definition: FunctionDefinition) -> Any:

@@ -46,9 +46,8 @@ def _check_version(component: str, version: str, oldest: str, feature: str, advi
         raise SparkTooOld(component, version, oldest, feature, advice)
 
 
-def _major_minor(version: str) -> tuple[int, int]:
-    major, minor = version.split(".")[:2]
-    return int(major), int(minor)
+def _major_minor(version: str) -> tuple[int, ...]:
+    return tuple(map(int, version.split(".")[:2]))
 
 
 def set_hadoop_settings(spark: SparkSession, settings: Mapping[str, str]) -> None:

@@ -1,15 +1,22 @@
-"""Convert schemas between Spark, Arrow and rowmerge, and small Arrow tables to DataFrames."""
+"""Convert schemas between Spark, Arrow and rowmerge, small Arrow tables to DataFrames, and column definitions to fields."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from rowmerge.errors import TypeMismatch
+from rowmerge.commands.definitions import ColumnDefinition
+from rowmerge.errors import PlanError, TypeMismatch, UnsupportedStatement
+from rowmerge.plan.lengths import Length, lengths
+from rowmerge.table.metadata.rules import DEFAULT, GENERATED
 from rowmerge.table.metadata.schema import (
+    CHAR_VARCHAR,
     DEEPEST_TYPE,
     Array,
     DataType,
@@ -18,6 +25,7 @@ from rowmerge.table.metadata.schema import (
     Struct,
     arrow_schema,
     arrow_type,
+    backquote,
     bare,
     nesting,
     schema_from_json,
@@ -122,3 +130,52 @@ def frame_of(spark: SparkSession, rows: pa.Table, schema: Struct | None = None) 
 def empty_frame(spark: SparkSession, schema: Struct) -> DataFrame:
     """Return a DataFrame with these columns and no rows."""
     return frame_of(spark, arrow_schema(schema).empty_table(), schema)
+
+
+def parse_columns(spark: SparkSession, columns: Sequence[ColumnDefinition]) -> Struct:
+    """Return the fields of column definitions, in order. As in Spark, their metadata holds generation expressions and defaults.
+
+    Raises PlanError, UnsupportedStatement, and Spark's ParseException for a bad type.
+    """
+    _check_definitions(columns)
+    if not columns:
+        return Struct()
+    casts = ", ".join(f"cast(null as {_spark_type(column)}) as {backquote(column.name)}" for column in columns)
+    schema = schema_of(spark.sql(f"select {casts}"))
+    check_collations(schema)
+    pairs = zip(schema, columns, strict=True)
+    return Struct(tuple(replace(field, nullable=column.nullable, metadata=_column_metadata(column)) for field, column in pairs))
+
+
+def _spark_type(column: ColumnDefinition) -> str:
+    """Return the type for Spark to parse: string for char and varchar, whose length only the metadata holds."""
+    return "string" if isinstance(lengths(column.type.text), Length) else column.type.text
+
+
+def _column_metadata(column: ColumnDefinition) -> dict[str, Any]:
+    """Return the metadata of a column: declared lengths, at any depth, as Spark keeps them, and its comment, generation and default."""
+    limit = lengths(column.type.text)
+    declared = str(limit) if isinstance(limit, Length) else column.type.text
+    entries = {
+        CHAR_VARCHAR: None if limit is None else declared,
+        "comment": column.comment,
+        GENERATED: None if column.generated is None else column.generated.text,
+        DEFAULT: None if column.default is None else column.default.text,
+    }
+    return {key: value for key, value in entries.items() if value is not None}
+
+
+def _check_definitions(columns: Sequence[ColumnDefinition]) -> None:
+    """Raise UnsupportedStatement for an identity column, and PlanError for a name that comes twice or a generated column with a default."""
+    counts = Counter(column.path.lower() for column in columns)
+    for column in columns:
+        if counts[column.path.lower()] > 1:
+            raise PlanError(f"The column `{column.path}` is defined twice. Define it once.")
+        if column.identity:
+            raise UnsupportedStatement(
+                f"The column `{column.name}` is GENERATED AS IDENTITY, which is not supported. "
+                f"Make keys in the query, with row_number() or uuid()",
+                text=column.type.text,
+            )
+        if column.generated is not None and column.default is not None:
+            raise PlanError(f"The column `{column.name}` is both GENERATED and has a DEFAULT. Leave one of the two out.")

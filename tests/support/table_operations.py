@@ -13,7 +13,7 @@ from rowmerge.delta import DeltaTable
 from rowmerge.delta.snapshots import deletion_vectors
 from rowmerge.execution import compaction
 from rowmerge.execution.commit import Attempt, commit_with_retry
-from rowmerge.execution.restore import restore
+from rowmerge.execution.restore_and_clone import restore
 from rowmerge.execution.result import RowCounts, Timings
 from rowmerge.iceberg import DirectoryOperations, IcebergTable
 from rowmerge.iceberg.deletes import position_deletes

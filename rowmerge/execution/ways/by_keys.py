@@ -17,14 +17,7 @@ import numpy as np
 from pyroaring import BitMap64
 
 from rowmerge.commands.rows import Match
-from rowmerge.execution.ways.key_matches import (
-    INEXACT,
-    UNLESS_INEXACT,
-    find_matches,
-    replace_matches,
-    requires_one_to_one,
-    why_rows_are_needed,
-)
+from rowmerge.execution.ways.key_matches import INEXACT, UNLESS_INEXACT, find_matches, replace_matches, requires_one_to_one, why_needs_rows
 from rowmerge.execution.ways.request import Request
 from rowmerge.execution.ways.row_writing import deciding_rows, matching_files
 from rowmerge.execution.ways.way import ExecutionResult, NotApplicable, Way
@@ -129,4 +122,4 @@ def _write(request: Request, rows: DataFrame, source: Source) -> Written:
     return write_source_rows(rows, source, request.table_after, distribution=request.distribution)
 
 
-WAY = Way("by_keys", why_rows_are_needed, run, unless=UNLESS_INEXACT)
+WAY = Way("by_keys", why_needs_rows, run, unless=UNLESS_INEXACT)

@@ -29,7 +29,7 @@ def why_keys_do_not_find_rows(request: Request) -> Reason | None:
     return None if request.key_pairs else Reason("the ON condition compares no column with the source")
 
 
-def why_rows_are_needed(request: Request) -> Reason | None:
+def why_needs_rows(request: Request) -> Reason | None:
     """Return why the statement needs more of the matching target rows than their positions, or None if positions suffice."""
     reason = why_keys_do_not_find_rows(request)
     if reason is not None:

@@ -13,14 +13,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from rowmerge.execution.ways.key_matches import (
-    INEXACT,
-    UNLESS_INEXACT,
-    files_with_matches,
-    find_matches,
-    replace_matches,
-    why_rows_are_needed,
-)
+from rowmerge.execution.ways.key_matches import INEXACT, UNLESS_INEXACT, files_with_matches, find_matches, replace_matches, why_needs_rows
 from rowmerge.execution.ways.request import Request
 from rowmerge.execution.ways.row_writing import deciding_rows
 from rowmerge.execution.ways.way import ExecutionResult, NotApplicable, Reason, Way
@@ -32,7 +25,7 @@ from rowmerge.spark.writing.written import discard_on_error
 def why_not_applicable(request: Request) -> Reason | None:
     """Return why the source cannot be written before the matches are known, or None if it can."""
     table, source = request.table_after, request.planned.source
-    reason = why_rows_are_needed(request)
+    reason = why_needs_rows(request)
     if reason is not None:
         return reason
     if not request.inserts_every_source_row:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from rowmerge.commands.definitions import CloneTable
 from rowmerge.errors import AlreadyExists, PlanError
-from rowmerge.execution.clone import Clone
 from rowmerge.execution.commit import CommitOptions
+from rowmerge.execution.restore_and_clone import Clone
 from rowmerge.session.answers import frames
 from rowmerge.session.answers.results import StatementResult, empty_result
 from rowmerge.session.names.context import SessionContext

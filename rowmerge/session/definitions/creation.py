@@ -20,9 +20,8 @@ from rowmerge.session.definitions.partitioning import resolve_partitioning
 from rowmerge.session.names.context import SessionContext
 from rowmerge.session.names.resolver import QualifiedName
 from rowmerge.session.names.scope import StatementScope
-from rowmerge.spark.columns import parse_columns
-from rowmerge.spark.types import check_storable
-from rowmerge.spark.values.definition_rules import check_rules
+from rowmerge.spark.types import check_storable, parse_columns
+from rowmerge.spark.values.rules import check_rules
 from rowmerge.table.metadata.shape import TableDefinition
 from rowmerge.table.snapshots.snapshot import Snapshot
 from rowmerge.table.table import Table

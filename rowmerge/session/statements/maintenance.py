@@ -7,7 +7,7 @@ from rowmerge.commands.procedures import Call
 from rowmerge.errors import PlanError
 from rowmerge.execution.commit import CommitOptions
 from rowmerge.execution.compaction import optimize, purge
-from rowmerge.execution.restore import restore
+from rowmerge.execution.restore_and_clone import restore
 from rowmerge.execution.result import RowCounts
 from rowmerge.session.answers import frames
 from rowmerge.session.answers.results import StatementResult

@@ -10,7 +10,7 @@ from rowmerge.commands.procedures import PROCEDURES, Call, Kind
 from rowmerge.errors import PlanError, TypeMismatch
 from rowmerge.execution.commit import CommitOptions
 from rowmerge.execution.compaction import optimize
-from rowmerge.execution.restore import restore
+from rowmerge.execution.restore_and_clone import restore
 from rowmerge.session.answers import frames
 from rowmerge.session.answers.frames import RowValues
 from rowmerge.session.answers.results import StatementResult

@@ -1,4 +1,7 @@
-"""Apply a table's rules to the rows to write, in the same job: compute generated columns, and check every condition."""
+"""Apply a table's rules to the rows to write, in the same job: compute generated columns, and check every condition.
+
+Check rules that a table is about to get, too: whether their expressions are allowed, and whether existing rows fulfil them.
+"""
 
 from __future__ import annotations
 
@@ -6,22 +9,29 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from pyspark.sql import DataFrame
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from rowmerge.errors import ConstraintViolated, PlanError, RowmergeError, TypeMismatch, UnknownColumn, UnsupportedStatement
+from rowmerge.plan.expressions.column_refs import has_query, parse
+from rowmerge.plan.expressions.conditions import nondeterministic
+from rowmerge.plan.expressions.moment import at_moment
 from rowmerge.plan.row_plan import Clause, RowPlan
-from rowmerge.spark.failures import Stop
-from rowmerge.spark.types import schema_of
+from rowmerge.spark.failures import Stop, rowmerge_error
+from rowmerge.spark.types import empty_frame, schema_of
 from rowmerge.spark.values.assignment import stop, stored
 from rowmerge.table.metadata.engine_columns import ACTION, CLAUSE
-from rowmerge.table.metadata.rules import Check
-from rowmerge.table.metadata.schema import Primitive, Struct, backquote, sql_name, string_literal
+from rowmerge.table.metadata.rules import Check, Rules
+from rowmerge.table.metadata.schema import DataType, Field, Primitive, Struct, backquote, sql_name, string_literal
 
 NumberedClause = tuple[int, Clause]
 """A clause that writes rows, and its number in the column CLAUSE."""
 
 _SHOWN_COLUMNS = 12
 _SHOWN_CHARACTERS = 60
+_MANY_ROWS = ("INVALID_WHERE_CONDITION", "WINDOW_FUNCTION_NOT_ALLOWED", "_LEGACY_ERROR_TEMP_1034", "UNSUPPORTED_GENERATOR")
+"""Spark's conditions for aggregates, window functions (a legacy name in Spark 4.0 and 4.1) and generators in a filter."""
 
 
 def apply_rules(rows: DataFrame, plan: RowPlan, writing: Sequence[NumberedClause]) -> DataFrame:
@@ -86,3 +96,100 @@ def _checks_of_generated_columns(plan: RowPlan, writing: Sequence[NumberedClause
 
 def _fires_any(numbers: Sequence[int]) -> str:
     return f"{CLAUSE} in ({', '.join(map(str, numbers))})"
+
+
+def check_rules(spark: SparkSession, table: str, schema: Struct, rules: Rules) -> None:
+    """Raise PlanError, UnknownColumn, TypeMismatch or UnsupportedStatement for a rule that this table cannot have."""
+    named_checks = [check for check in rules.checks if check.name]
+    frame = empty_frame(spark, schema) if named_checks or rules.generated else spark.range(0)
+    for check in named_checks:
+        check_condition(frame, check)
+    for name, expression in rules.generated.items():
+        _check_generated_column(frame, schema, rules, schema.select((name,)).fields[0], expression)
+    for name, expression in rules.defaults.items():
+        check_default(spark, table, schema.select((name,)).fields[0], expression)
+
+
+def check_condition(rows: DataFrame, check: Check) -> None:
+    """Raise as `check_rules` does if the expression is not a condition over these rows' columns."""
+    type_ = _rule_type(rows, check.expression, check.told)
+    if type_ != Primitive("boolean"):
+        raise TypeMismatch(f"{check.told} is {sql_name(type_)}, not boolean. Write a condition, which is true for the rows that may be.")
+
+
+def check_default(spark: SparkSession, table: str, field: Field, expression: str) -> None:
+    """Raise as `check_rules` does if a column cannot have this default, which must be a constant that fits the column."""
+    rule = f"the default of column `{field.name}`, {expression}"
+    try:
+        type_ = _rule_type(spark.range(0).select(), expression, rule)
+    except UnknownColumn as error:
+        raise PlanError(f"{rule} reads the column `{error.name}`. A default is a constant; compute the value in the statement.") from None
+    spark.range(1).select(F.expr(stored(f"({expression})", type_, field, table))).collect()
+
+
+def check_existing(rows: DataFrame, table: str, schema: Struct, check: Check) -> None:
+    """Raise ConstraintViolated if existing rows violate a rule, with their number and one of them."""
+    violations = rows.where(f"not coalesce(({check.expression}), false)")
+    sample = F.min(F.expr(sample_row(schema, check.expression)))
+    result = violations.agg(F.count(F.lit(1)).alias("rows"), sample.alias("sample")).collect()[0]
+    if result["rows"]:
+        raise ConstraintViolated(table, check.told, result["sample"], existing=result["rows"])
+
+
+def _check_generated_column(frame: DataFrame, schema: Struct, rules: Rules, field: Field, expression: str) -> None:
+    """Raise if a column cannot be generated from this expression."""
+    rule = f"GENERATED ALWAYS AS ({expression}) of column `{field.name}`"
+    if at_moment(expression, 0, schema.names) != expression:
+        raise UnsupportedStatement(f"{rule} asks for the time, so its value would not stay true. Use a DEFAULT", text=expression)
+    allowed_columns = frame.select(*(F.col(backquote(name)) for name in schema.names if name not in rules.generated))
+    try:
+        type_ = _rule_type(allowed_columns, expression, rule)
+    except UnknownColumn as error:
+        raise _reference_error(error, schema, field, rule, allowed_columns.columns) from None
+    if sql_name(type_) != sql_name(field.type):
+        raise TypeMismatch(
+            f"{rule} is {sql_name(type_)}, and the column is {field.sql_type}. Write GENERATED ALWAYS AS (cast({expression} as "
+            f"{sql_name(field.type)})), or give the column the type {sql_name(type_)}."
+        )
+
+
+def _reference_error(error: UnknownColumn, schema: Struct, field: Field, rule: str, allowed: list[str]) -> UnknownColumn | PlanError:
+    """Return the error for a generated column that reads an unknown column, itself, or another generated column."""
+    column = schema.find(error.name.split(".")[0])
+    if column is None:
+        return UnknownColumn(error.name, allowed, where=rule)
+    described = "itself" if column is field else f"the generated column `{column.name}`"
+    return PlanError(f"{rule} reads {described}. A generated column reads other columns only; write their expression out.")
+
+
+def _rule_type(rows: DataFrame, expression: str, rule: str) -> DataType:
+    """Return the type of an expression over one row. Raises for an expression that a rule must not contain."""
+    if function := nondeterministic(expression):
+        raise UnsupportedStatement(f"{rule} uses {function}(), which gives another value each time. Leave it out", text=expression)
+    if _has_subquery(expression):
+        raise UnsupportedStatement(f"{rule} has a subquery. A rule reads one row; test more in the statement that writes", text=expression)
+    try:
+        # A filter takes neither aggregates nor windows nor generators.
+        rows.where(F.expr(f"(({expression})) is null"))
+        (field,) = schema_of(rows.select(F.expr(f"({expression})").alias("value")))
+    except AnalysisException as error:
+        raise _analysis_error(error, expression, rule, rows.columns) from None
+    return field.type
+
+
+def _analysis_error(error: AnalysisException, expression: str, rule: str, columns: list[str]) -> RowmergeError:
+    """Return the error of an expression over many rows, of an unknown column, or of what else Spark finds wrong in a rule."""
+    if (error.getCondition() or "").startswith(_MANY_ROWS):
+        calls = (error.getMessageParameters() or {}).get("expressionList", expression)
+        problem = f"{rule} uses {calls}, which is about many rows. A rule reads one row: leave aggregates and windows out"
+        return UnsupportedStatement(problem, text=expression)
+    translated_error = rowmerge_error(error, expression, rule)
+    return UnknownColumn(translated_error.name, columns, where=rule) if isinstance(translated_error, UnknownColumn) else translated_error
+
+
+def _has_subquery(expression: str) -> bool:
+    """Return whether an expression has a subquery. An expression that sqlglot cannot parse is searched for its keywords."""
+    tree = parse(expression)
+    if tree is not None:
+        return has_query(tree)
+    return re.search(r"\(\s*(select|with|values|from|table)\b", expression, re.IGNORECASE) is not None

@@ -79,10 +79,7 @@ class Written:
 
 def _unite(bitmaps: dict[str, Positions], added: Mapping[str, Positions]) -> None:
     for path, positions in added.items():
-        if path in bitmaps:
-            bitmaps[path] |= positions
-        else:
-            bitmaps[path] = positions
+        bitmaps[path] = bitmaps[path] | positions if path in bitmaps else positions
 
 
 @contextmanager

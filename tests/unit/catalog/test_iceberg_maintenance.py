@@ -13,7 +13,7 @@ from pyiceberg.table import Table as Theirs
 
 from rowmerge.catalog import IcebergCatalog
 from rowmerge.execution.compaction import optimize
-from rowmerge.execution.restore import restore
+from rowmerge.execution.restore_and_clone import restore
 from rowmerge.iceberg.maintenance.reachable import file_key, needed_files
 from rowmerge.storage.store import Storage
 from rowmerge.table.commits.request import CommitRequest, Reads

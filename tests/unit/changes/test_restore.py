@@ -10,7 +10,7 @@ import pytest
 from rowmerge.delta import DeltaTable
 from rowmerge.errors import AppendOnly, MissingDataFile, PlanError, VersionNotFound
 from rowmerge.execution.compaction import optimize
-from rowmerge.execution.restore import restore
+from rowmerge.execution.restore_and_clone import restore
 from rowmerge.table.commits.request import CommitRequest
 from rowmerge.table.metadata.shape import TableDefinition
 from tests.support import table_operations as operations

@@ -11,8 +11,8 @@ from urllib.parse import unquote
 import pytest
 
 from rowmerge.errors import ConfigurationError
-from rowmerge.execution.clone import Clone
 from rowmerge.execution.commit import AS_THE_TABLE_SAYS
+from rowmerge.execution.restore_and_clone import Clone
 from rowmerge.execution.result import ChangeResult
 from rowmerge.table.commits.request import CommitRequest
 from rowmerge.table.maintenance import VacuumOptions

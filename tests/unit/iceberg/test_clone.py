@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from rowmerge.errors import AlreadyExists, ConfigurationError, PlanError
-from rowmerge.execution.clone import Clone
 from rowmerge.execution.commit import AS_THE_TABLE_SAYS
+from rowmerge.execution.restore_and_clone import Clone
 from rowmerge.table.commits.request import CommitRequest
 from rowmerge.table.maintenance import VacuumOptions
 from rowmerge.table.metadata.partitioning import PartitionField

@@ -1,4 +1,7 @@
-"""SHALLOW CLONE: create a table that refers to the files of another table's version."""
+"""RESTORE and SHALLOW CLONE: commit the files of a version again, an older one of the table itself or one of another table.
+
+A clone refers to the files of the other table. RESTORE commits files and definition of the older version as a new version.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,12 @@ from dataclasses import dataclass, field
 
 import pyarrow.compute as pc
 
-from rowmerge.errors import AlreadyExists, CommitStateUnknown
-from rowmerge.execution.commit import Attempt, CommitOptions, commit_with_retry
+from rowmerge.errors import AlreadyExists, CommitStateUnknown, PlanError
+from rowmerge.execution.commit import AS_THE_TABLE_SAYS, Attempt, CommitOptions, commit_with_retry
 from rowmerge.execution.metrics import history_metrics
 from rowmerge.execution.result import ChangeResult, RowCounts, Timings
-from rowmerge.table.commits.request import CommitRequest, Committed, Conflicted, Unknown
+from rowmerge.plan.pruning.file_pruning import everything
+from rowmerge.table.commits.request import CommitRequest, Committed, Conflicted, Reads, Unknown
 from rowmerge.table.metadata.shape import TableDefinition
 from rowmerge.table.snapshots.snapshot import Snapshot
 from rowmerge.table.table import Table
@@ -95,3 +99,67 @@ def _clone_counts(source_sizes: Sequence[int], removed_sizes: Sequence[int]) -> 
 def _sizes_by_path(snapshot: Snapshot) -> dict[str, int]:
     listing = snapshot.files()
     return dict(zip(listing.paths, pc.fill_null(listing.sizes, 0).to_pylist(), strict=True))
+
+
+@dataclass
+class _Restoration:
+    """One RESTORE to a version, or to a time in milliseconds since the epoch. `parameters` are those of the history.
+
+    After `attempt`, `counts` holds the columns that RESTORE returns in Delta.
+    """
+
+    table: Table
+    version: int | None
+    timestamp: int | None
+    parameters: Mapping[str, object]
+    counts: dict[str, int] = field(default_factory=dict)
+
+    def attempt(self) -> Attempt:
+        """Return the commit that restores the older version on the newest one, and set `counts`."""
+        snapshot = self.table.snapshot()
+        snapshot.check_writable()
+        restored = self.table.snapshot_at(version=self.version, timestamp=self.timestamp)
+        if restored.version == snapshot.version:
+            raise PlanError(f"{snapshot.name} is at version {snapshot.version} now. Restore an earlier one: see DESCRIBE HISTORY.")
+        self.counts = _restore_counts(snapshot, restored)
+        change = CommitRequest(
+            "RESTORE",
+            parameters=self.parameters,
+            metrics=history_metrics(self.counts),
+            reads=Reads(frozenset(snapshot.files().paths), everything),
+            restored=restored,
+        )
+        row_counts = RowCounts(files_added=self.counts["num_restored_files"], files_removed=self.counts["num_removed_files"])
+        return Attempt(snapshot, change, row_counts)
+
+
+def _restore_counts(snapshot: Snapshot, restored: Snapshot) -> dict[str, int]:
+    """Return the columns of RESTORE in the order of delta-spark."""
+    difference = snapshot.difference(restored)
+    files = restored.files()
+    return {
+        "table_size_after_restore": files.total_size,
+        "num_of_files_after_restore": len(files),
+        "num_removed_files": len(difference.mine),
+        "num_restored_files": len(difference.theirs),
+        "removed_files_size": sum(difference.mine),
+        "restored_files_size": sum(difference.theirs),
+    }
+
+
+def restore(
+    table: Table,
+    parameters: Mapping[str, object],
+    *,
+    version: int | None,
+    timestamp: int | None,
+    options: CommitOptions = AS_THE_TABLE_SAYS,
+) -> tuple[ChangeResult, Mapping[str, int]]:
+    """Commit an older version as a new one. Return the result, and the columns that RESTORE returns in Delta.
+
+    Begins again if another commit comes first. Raises VersionNotFound, PlanError for the current version, MissingDataFile if VACUUM
+    deleted a file of the version, CommitConflict.
+    """
+    restoration = _Restoration(table, version, timestamp, parameters)
+    result = commit_with_retry(table, restoration.attempt, Timings(), options)
+    return result, restoration.counts
