@@ -73,14 +73,18 @@ def rows_by_keys(
     Spark must read them if no key can be looked up, if Arrow does not bring a column to Spark unchanged, or if too many rows have a key.
     `table`: the name that errors print. Raises MissingDataFile, UnreadableDataFile.
     """
-    keys = _lookup_keys(snapshot, source) if _may_read(spark, files) else None
+    keys = _lookup_keys_for_files(spark, snapshot, files, source)
     if keys is None:
         return None
     columns = snapshot.schema.select(name for name in snapshot.schema.names if name in column_names or name in keys.names)
-    looked_up_files = _looked_up_files(spark, snapshot, files, columns, lineage=lineage) if can_be_held(columns) else None
+    if not can_be_held(columns):
+        return None
+    looked_up_files = _looked_up_files(spark, snapshot, files, columns, lineage=lineage)
     if looked_up_files is None:
         return None
-    row_fields = (*columns, *(_lineage_fields(snapshot) if lineage else ()))
+    row_fields, hidden_columns = tuple(columns), snapshot.shape.row_lineage
+    if lineage and hidden_columns is not None:
+        row_fields += (Field(ROW_ID, hidden_columns.row_id.type), Field(CHANGED_IN, hidden_columns.changed_in.type))
     try:
         rows = look_up(table, looked_up_files, arrow_schema(bare(Struct(row_fields))), keys)
     except TooManyRows:
@@ -88,11 +92,6 @@ def rows_by_keys(
     address_fields = (Field(FILE, Primitive("string")), Field(POSITION, Primitive("long")))
     frame = frame_of(spark, rows, bare(Struct((*row_fields, *address_fields))))
     return RowsByKeys(frame, {str(index): spark_path(file.path) for index, file in enumerate(looked_up_files)})
-
-
-def _lineage_fields(snapshot: Snapshot) -> tuple[Field, ...]:
-    lineage = snapshot.shape.row_lineage
-    return () if lineage is None else (Field(ROW_ID, lineage.row_id.type), Field(CHANGED_IN, lineage.changed_in.type))
 
 
 @dataclass(frozen=True)
@@ -116,7 +115,7 @@ def find_key_matches(
     With `one_to_one`, the result is None, too, unless each row matches at most one source row and each source row at most one row.
     `with_sources`: whether the result names the source rows. Raises MissingDataFile, UnreadableDataFile.
     """
-    keys = _lookup_keys(snapshot, source) if _may_read(spark, files) else None
+    keys = _lookup_keys_for_files(spark, snapshot, files, source)
     if keys is None or not keys.is_exact or len(keys.columns) < len(source.keys):
         return None
     if one_to_one and not keys.is_distinct:
@@ -170,17 +169,18 @@ def _with_source_rows(rows_with_keys: _RowsWithKeys, source: Source, keys: Sourc
     """Return the matches of rows that have a key with the ordinals of the source rows that have the same key."""
     assert source.key_ordinals is not None
     ordinals, source_numbers = source.key_ordinals.to_numpy(), keys.source_numbers()
+    # A source row that matches nothing has the number -1, which selects the last element of the arrays by number.
     has_number = source_numbers >= 0
-    is_matched = np.zeros(source.rows + 1, dtype=bool)
+    is_matched_by_number = np.zeros(source.rows + 1, dtype=bool)
     for numbers in rows_with_keys.key_numbers.values():
-        is_matched[numbers] = True
-    sources = BitMap64(ordinals[has_number & is_matched[source_numbers]].astype(np.uint64))
+        is_matched_by_number[numbers] = True
+    matched_ordinals = BitMap64(ordinals[has_number & is_matched_by_number[source_numbers]].astype(np.uint64))
     if not one_to_one:
-        return KeyMatches(rows_with_keys.positions, sources)
-    row_of_number = np.full(source.rows + 1, -1, dtype=np.int64)
-    row_of_number[source_numbers[has_number]] = np.flatnonzero(has_number)
-    source_of = {path: ordinals[row_of_number[numbers]] for path, numbers in rows_with_keys.key_numbers.items()}
-    return KeyMatches(rows_with_keys.positions, sources, source_of)
+        return KeyMatches(rows_with_keys.positions, matched_ordinals)
+    ordinal_by_number = np.full(source.rows + 1, -1, dtype=np.int64)
+    ordinal_by_number[source_numbers[has_number]] = ordinals[has_number]
+    source_of = {path: ordinal_by_number[numbers] for path, numbers in rows_with_keys.key_numbers.items()}
+    return KeyMatches(rows_with_keys.positions, matched_ordinals, source_of)
 
 
 def _lookup_keys(snapshot: Snapshot, source: Source) -> SourceKeys | None:
@@ -188,9 +188,13 @@ def _lookup_keys(snapshot: Snapshot, source: Source) -> SourceKeys | None:
     return source_keys([(key, column) for key, column in columns if column is not None])
 
 
-def _may_read(spark: SparkSession, files: FileListing) -> bool:
-    """Return whether the driver may read the keys of these files: they are not many, or the driver is the whole cluster."""
-    return files.total_records <= LOOKED_UP_ROWS or is_all_of_spark(spark)
+def _lookup_keys_for_files(spark: SparkSession, snapshot: Snapshot, files: FileListing, source: Source) -> SourceKeys | None:
+    """Return the keys by which the driver looks up rows of these files, or None if there are none, or if the driver must not read them.
+
+    The driver reads many keys only if the driver is the whole cluster.
+    """
+    may_read = files.total_records <= LOOKED_UP_ROWS or is_all_of_spark(spark)
+    return _lookup_keys(snapshot, source) if may_read else None
 
 
 def is_all_of_spark(spark: SparkSession) -> bool:
