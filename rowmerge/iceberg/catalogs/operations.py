@@ -11,8 +11,7 @@ from pyiceberg.table.update import TableUpdate
 
 from rowmerge.concurrency import run_concurrently
 from rowmerge.errors import CommitConflict, CorruptLog, StorageError, TableNotFound
-from rowmerge.iceberg.catalogs.metadata_folder import FOLDER, CurrentMetadata, MetadataFolder, digest_of, metadata_path
-from rowmerge.iceberg.catalogs.version_hint import HINT, VersionHint
+from rowmerge.iceberg.catalogs.metadata_folder import FOLDER, HINT, CurrentMetadata, MetadataFolder, VersionHint, digest_of, metadata_path
 from rowmerge.iceberg.metadata.parsing import NEWEST_FORMAT
 from rowmerge.iceberg.metadata.updates import (
     DELETE_AFTER_COMMIT,
@@ -87,7 +86,7 @@ class DirectoryOperations:
         self.storage, self._table = storage, table
         self.folder = MetadataFolder(storage, table)
         self._last_read: CurrentMetadata | None = None
-        self._hint = VersionHint(storage, lambda version: bool(self.folder.paths_of(version)), self.folder.highest_version)
+        self._hint = VersionHint(storage, self.folder)
 
     def current(self) -> CurrentMetadata | None:
         newest = self.newest()

@@ -6,13 +6,14 @@ import uuid
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
+from threading import Lock
 
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Snapshot as IcebergVersion
 
+from rowmerge.concurrency import run_concurrently
 from rowmerge.iceberg.commits.delete_files import DeleteFileWriter
-from rowmerge.iceberg.commits.pending import PendingFiles
 from rowmerge.iceberg.manifests.content import UNASSIGNED, Content, ContentFile, Entry, Manifest, ManifestContent, Status
 from rowmerge.iceberg.manifests.data_files import content_file
 from rowmerge.iceberg.manifests.manifest_files import read_manifest, schema_of_spec, write_manifest, write_manifest_list
@@ -70,6 +71,40 @@ class Removal:
         if entry.file.content == Content.DATA:
             return plain_path(entry.file.path) in self.data_paths
         return key_of_delete(entry) in self.delete_keys
+
+
+class PendingFiles(Storage):
+    """A table's storage that keeps puts in memory until `flush`, right before the put of the metadata that names the files.
+
+    Storages of other locations, and lists and deletions, ignore the files in memory.
+    """
+
+    def __init__(self, storage: Storage) -> None:
+        super().__init__(storage.location, storage.configuration)
+        self._storage = storage
+        self._waiting: dict[str, bytes] = {}
+        self._lock = Lock()
+
+    def at(self, location: str) -> Storage:
+        return self._storage.at(location)
+
+    def get(self, path: str) -> bytes:
+        waiting = self._waiting.get(path)
+        return self._storage.get(path) if waiting is None else waiting
+
+    def get_range(self, path: str, start: int, length: int) -> bytes:
+        waiting = self._waiting.get(path)
+        return self._storage.get_range(path, start, length) if waiting is None else waiting[start : start + length]
+
+    def put(self, path: str, data: bytes) -> None:
+        with self._lock:
+            self._waiting[path] = data
+
+    def flush(self) -> None:
+        """Put all waiting files concurrently. Raises StorageError."""
+        with self._lock:
+            waiting, self._waiting = self._waiting, {}
+        run_concurrently([partial(self._storage.put, path, data) for path, data in waiting.items()])
 
 
 @dataclass
