@@ -209,9 +209,9 @@ class DirectoryOperations:
             highest = self.folder.highest_version()
             if highest is None:
                 return None
-            # Others may commit and clean between the listing and the read.
-            if (read := self.folder.read(highest, self._last_read)) is not None:
-                return read
+            metadata = self.folder.read(highest, self._last_read)
+            if metadata is not None:  # Others may commit and clean between the listing and the read.
+                return metadata
         raise CorruptLog(self.folder.absolute(FOLDER), "its newest metadata file was gone before it was read, each time")
 
     def _verify_put(self, base: CurrentMetadata | None, version: int, metadata: TableMetadata) -> Put | Unknown:
@@ -225,7 +225,7 @@ class DirectoryOperations:
             has_drop_marker, has_other_form, *ghost_signs = run_concurrently(self._checks_after_put(base, version, metadata))
             if has_drop_marker and not is_dropped(metadata):
                 self.folder.clean_up([metadata_path(version)])
-                self.folder.clean_up([HINT])
+                self.folder.clean_up([HINT])  # a call of its own, because a failure ends a call
                 raise TableNotFound(self._table)
             if has_other_form:
                 self.folder.clean_up([metadata_path(version)])
@@ -269,9 +269,7 @@ def _first_version_after(newest: CurrentMetadata | None) -> int | None:
     """Return the version with which a new table begins after `newest`, None if `newest` is the version of a table that exists."""
     if newest is None:
         return 1
-    if not is_dropped(newest.metadata):
-        return None
-    return 1 if newest.version is None else newest.version + 1
+    return (newest.version or 0) + 1 if is_dropped(newest.metadata) else None
 
 
 def _may_be_ghost(base: CurrentMetadata | None, metadata: TableMetadata) -> bool:
