@@ -27,7 +27,8 @@ class _EncodedLongs(dict[int, bytes]):
     def __missing__(self, number: int) -> bytes:
         if not -(1 << 63) <= number < 1 << 63:
             raise OverflowError(f"{number} is no long")
-        remaining, encoded = (number << 1) ^ (number >> 63), bytearray()
+        remaining = (number << 1) ^ (number >> 63)
+        encoded = bytearray()
         while remaining > 127:
             encoded.append(remaining & 127 | 128)
             remaining >>= 7

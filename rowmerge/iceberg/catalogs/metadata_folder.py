@@ -74,15 +74,20 @@ class MetadataFolder:
         data = self._bytes_of(paths[0]) if paths else None
         if data is None:
             return None
-        path, digest = self.absolute(paths[0]), digest_of(data)
+        path, digest = self.absolute(paths[0]), _digest(data)
         # Parsing the same bytes again is slow.
         if cached is not None and (cached.path, cached.digest) == (path, digest):
             return cached
         return CurrentMetadata(parse_metadata(data, path, self._table), path, version, digest=digest)
 
+    def describe(self, version: int, metadata: TableMetadata) -> CurrentMetadata:
+        """Return the metadata of a version that was put, as `read` returns the metadata."""
+        digest = _digest(serialize_metadata(metadata))
+        return CurrentMetadata(metadata, self.absolute(metadata_path(version)), version, digest=digest)
+
     def is_unchanged(self, current: CurrentMetadata) -> bool:
         """Return whether the file of `current` still exists with the bytes that were read."""
-        return digest_of(self._bytes_of(self.relative(current.path))) == current.digest
+        return _digest(self._bytes_of(self.relative(current.path))) == current.digest
 
     def contains(self, version: int, metadata: TableMetadata) -> bool:
         """Return whether the file of a version holds exactly this metadata."""
@@ -170,6 +175,6 @@ def version_in(path: str) -> int | None:
     return int(match[1]) if match else None
 
 
-def digest_of(data: bytes | None) -> bytes:
+def _digest(data: bytes | None) -> bytes:
     """Return the hash of a metadata file's bytes, empty for a missing file."""
     return b"" if data is None else hashlib.sha256(data).digest()

@@ -41,7 +41,8 @@ def file_layouts(
     paths_with_ids: list[str] = []
     paths_by_layout: dict[tuple[Struct, tuple[str, ...]], list[str]] = defaultdict(list)
     for (path, entry), schema in zip(entries.items(), schemas, strict=True):
-        if _has_field_ids(schema):
+        has_field_ids = any((field.metadata or {}).get(_ID) for field in schema)
+        if has_field_ids:
             paths_with_ids.append(path)
             continue
         stored = _stored_columns(columns, schema, names)
@@ -53,10 +54,6 @@ def file_layouts(
     if paths_with_ids or not layouts:
         layouts.append(FileLayout(tuple(paths_with_ids), ordinary.stored, True, ()))
     return tuple(layouts)
-
-
-def _has_field_ids(schema: pa.Schema) -> bool:
-    return any((field.metadata or {}).get(_ID) for field in schema)
 
 
 def _missing_columns(columns: Struct, stored: Struct, schema: pa.Schema, candidates: Collection[str]) -> tuple[str, ...]:
