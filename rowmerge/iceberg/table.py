@@ -94,9 +94,9 @@ class IcebergTable:
         if base is None:
             metadata = self._new_metadata(definition)
         else:
-            before = own_snapshot(base).metadata
-            updates = (replacement_updates if replace else alteration_updates)(self.name, before, definition)
-            metadata = apply_updates(before, updates)
+            base_metadata = own_snapshot(base).metadata
+            make_updates = replacement_updates if replace else alteration_updates
+            metadata = apply_updates(base_metadata, make_updates(self.name, base_metadata, definition))
             check_format_version(self.name, metadata.format_version, self._operations.newest_format)
         return table_shape(self.name, self._operations.storage, metadata, metadata.schema())
 
@@ -124,8 +124,8 @@ class IcebergTable:
 
     def version_of_transaction(self, application: str, version: int) -> int | None:
         """Return the id of the newest snapshot that an application committed up to a version of its own, None if there is none."""
-        committed = transactions(self.snapshot().metadata, application)
-        return next((snapshot_id for transaction, snapshot_id in committed if transaction <= version), None)
+        commits = transactions(self.snapshot().metadata, application)
+        return next((snapshot_id for committed_version, snapshot_id in commits if committed_version <= version), None)
 
     def history(self, limit: int | None = None) -> list[HistoryEntry]:
         """Return the snapshots, newest first. Raises TableNotFound, CorruptLog, StorageError."""
@@ -158,10 +158,9 @@ class IcebergTable:
     def _open_newest(self, current: CurrentMetadata, branch: str) -> IcebergSnapshot:
         metadata = current.metadata
         if branch != MAIN:
-            find_reference(self.name, metadata, branch)
-        head = head_of(metadata, branch)
-        before = None if self._opened is None else self._opened.files_read
-        return IcebergSnapshot(self._operations.storage, self.name, current, head, metadata.schema(), branch=branch, before=before)
+            find_reference(self.name, metadata, branch)  # raises VersionNotFound
+        head, files = head_of(metadata, branch), None if self._opened is None else self._opened.files_read
+        return IcebergSnapshot(self._operations.storage, self.name, current, head, metadata.schema(), branch, previous_files=files)
 
     def _cloned_metadata(self, source: IcebergSnapshot, definition: TableDefinition) -> TableMetadata:
         if not self._operations.keeps_ids:
@@ -230,10 +229,10 @@ def _history_entry(snapshot: IcebergVersion) -> HistoryEntry:
 def _as_texts(text: str, to_text: Callable[[object], str]) -> dict[str, str]:
     """Return the JSON object in a summary property with values as texts, empty for a malformed text of another writer."""
     try:
-        value = decode_json(text)
+        decoded = decode_json(text)
     except ValueError:
         return {}
-    return {name: to_text(entry) for name, entry in value.items()} if isinstance(value, dict) else {}
+    return {name: to_text(value) for name, value in decoded.items()} if isinstance(decoded, dict) else {}
 
 
 def _text(value: object) -> str:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rowmerge.iceberg.avro.schema import is_key_value_record
+from rowmerge.iceberg.avro.encoding import is_key_value_record
 
 _SYNC_MARKER_BYTES = 16
 _BLOCKS_PER_BATCH = 1_000
@@ -51,17 +51,17 @@ class Block:
     end: int
 
 
-def parse_blocks(data: bytes, start: int, sync_marker: bytes) -> list[Block]:
-    """Return the blocks of a file whose header ends at `start`. Raises ValueError or IndexError for bytes that are no blocks."""
+def parse_blocks(data: bytes, offset: int, sync_marker: bytes) -> list[Block]:
+    """Return the blocks of a file whose header ends at `offset`. Raises ValueError or IndexError for bytes that are no blocks."""
     blocks = []
-    while start < len(data):
-        records, start = _parse_integer(data, start)
-        size, start = _parse_integer(data, start)
+    while offset < len(data):
+        records, offset = _parse_integer(data, offset)
+        size, start = _parse_integer(data, offset)
         end = start + size
         if records < 0 or size < 0 or data[end : end + _SYNC_MARKER_BYTES] != sync_marker:
             raise ValueError("a block does not end where it should")
         blocks.append(Block(records, start, end))
-        start = end + _SYNC_MARKER_BYTES
+        offset = end + _SYNC_MARKER_BYTES
     return blocks
 
 
@@ -98,8 +98,7 @@ def _parse_integer(data: bytes, offset: int) -> tuple[int, int]:
     for index in range(len(_BYTE_INDEXES)):
         byte = data[offset + index]
         encoded |= (byte & 127) << (7 * index)
-        is_last_byte = byte < 128
-        if is_last_byte:
+        if byte < 128:  # the last byte of the integer
             return (encoded >> 1) ^ -(encoded & 1), offset + index + 1
     raise ValueError("a number has no end")
 
@@ -204,7 +203,8 @@ def build_reader(schema: Any, cursors: _Cursors) -> ReadValues:
         case dict() | list():
             return build_reader(type_, cursors)
         case "record":
-            return _record_reader(schema["fields"], cursors)
+            fields = schema["fields"]
+            return partial(_read_records, [field["name"] for field in fields], [build_reader(field["type"], cursors) for field in fields])
         case "array":
             return _array_reader(schema["items"], cursors)
         case "fixed":
@@ -229,6 +229,7 @@ def _primitive_reader(type_: Any, cursors: _Cursors) -> ReadValues:
 
 
 def _read_union(branches: Sequence[ReadValues], cursors: _Cursors, blocks: _Integers) -> Sequence[Any]:
+    """Read one value of a union from each block: the number of its branch, then the value. Blocks of one branch are read together."""
     branch_numbers = cursors.read_integers(blocks)
     if ((branch_numbers < 0) | (branch_numbers >= len(branches))).any():
         raise ValueError("a union has no such branch")
@@ -242,17 +243,12 @@ def _read_union(branches: Sequence[ReadValues], cursors: _Cursors, blocks: _Inte
     return values
 
 
-def _record_reader(fields: Sequence[Mapping[str, Any]], cursors: _Cursors) -> ReadValues:
-    names = [field["name"] for field in fields]
-    field_readers = [build_reader(field["type"], cursors) for field in fields]
-
-    def read(blocks: _Integers) -> Sequence[Any]:
-        columns = [read_field(blocks) for read_field in field_readers]
-        if not columns:
-            return [{} for _ in blocks]
-        return [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
-
-    return read
+def _read_records(names: Sequence[str], field_readers: Sequence[ReadValues], blocks: _Integers) -> Sequence[dict[str, Any]]:
+    """Read one record from each block, field by field. `names`: of the fields."""
+    if not field_readers:
+        return [{} for _ in blocks]
+    columns = [read_field(blocks) for read_field in field_readers]
+    return [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
 
 
 def _array_reader(items: Any, cursors: _Cursors) -> ReadValues:
@@ -281,15 +277,16 @@ def _read_arrays(
 
 def _add_pairs(read_key: ReadValues, read_value: ReadValues, maps: list[dict[Any, Any]], blocks: _Integers, count: int) -> None:
     """Read `count` pairs from each block into its map."""
-    pairs = [(read_key(blocks), read_value(blocks)) for _ in range(count)]
-    # zip transposes: the n-th keys of all maps become all keys of one map.
-    keys_of_maps, values_of_maps = (zip(*column, strict=True) for column in zip(*pairs, strict=True))
-    for map_, keys, values in zip(maps, keys_of_maps, values_of_maps, strict=True):
+    key_columns, value_columns = [], []
+    for _ in range(count):
+        key_columns.append(read_key(blocks))  # the next key of every map
+        value_columns.append(read_value(blocks))
+    for map_, keys, values in zip(maps, zip(*key_columns, strict=True), zip(*value_columns, strict=True), strict=True):
         map_.update(zip(keys, values, strict=True))
 
 
 def _add_items(read_item: ReadValues, lists: list[list[Any]], blocks: _Integers, count: int) -> None:
     """Read `count` items from each block into its list."""
-    columns = [read_item(blocks) for _ in range(count)]
+    columns = [read_item(blocks) for _ in range(count)]  # each column has the next item of every list
     for list_, items in zip(lists, zip(*columns, strict=True), strict=True):
         list_ += items

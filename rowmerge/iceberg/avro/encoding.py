@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import io
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import fastavro
-
-from rowmerge.iceberg.avro.schema import is_key_value_record
 
 Write = Callable[[bytes], object]
 Encode = Callable[[Any, Write], object]
@@ -28,7 +27,8 @@ class _EncodedLongs(dict[int, bytes]):
     def __missing__(self, number: int) -> bytes:
         if not -(1 << 63) <= number < 1 << 63:
             raise OverflowError(f"{number} is no long")
-        remaining, encoded = (number << 1) ^ (number >> 63), bytearray()
+        remaining = (number << 1) ^ (number >> 63)
+        encoded = bytearray()
         while remaining > 127:
             encoded.append(remaining & 127 | 128)
             remaining >>= 7
@@ -41,28 +41,35 @@ class _EncodedLongs(dict[int, bytes]):
 _encoded_longs = _EncodedLongs()
 
 
+def is_key_value_record(schema: Any) -> bool:
+    """Return whether a schema is a record of `key` and `value`. Iceberg stores a map as an array of such records (spec, Appendix A)."""
+    fields = schema.get("fields", ()) if isinstance(schema, dict) else ()
+    return [field["name"] for field in fields] == ["key", "value"]
+
+
 def build_encoder(schema: Any) -> Encode:
     """Return the function that encodes values of a schema.
 
-    It takes the values that fastavro takes, but dates, times and uuids as they are stored, and dicts for arrays of key-value records. It
-    raises TypeError, ValueError, OverflowError or struct.error for a value of another type.
+    The function takes the values that fastavro takes, but dates, times and uuids as they are stored, and dicts for arrays of key-value
+    records. It raises TypeError, ValueError, OverflowError or struct.error for a value of another type.
     """
     match schema:
         case ["null", branch]:
-            return _optional_encoder(build_encoder(branch))
+            return partial(_encode_optional, build_encoder(branch))
         case {"logicalType": "decimal"}:
-            return _fastavro_encoder(schema)
+            return partial(_encode_with_fastavro, fastavro.parse_schema(schema))
         case {"type": "fixed", "size": size}:
-            return _fixed_encoder(size)
+            return partial(_encode_fixed, size)
         case {"type": "record", "fields": fields}:
-            return _record_encoder([(field["name"], build_encoder(field["type"])) for field in fields])
+            return partial(_encode_record, [(field["name"], build_encoder(field["type"])) for field in fields])
         case {"type": "array", "items": items} if is_key_value_record(items):
-            return _map_encoder(*(build_encoder(field["type"]) for field in items["fields"]))
+            encode_key, encode_value = (build_encoder(field["type"]) for field in items["fields"])
+            return partial(_encode_map, encode_key, encode_value)
         case {"type": "array", "items": items}:
-            return _array_encoder(build_encoder(items))
+            return partial(_encode_array, build_encoder(items))
         case {"type": str(name)} | str(name) if name in _PRIMITIVE_ENCODERS:
             return _PRIMITIVE_ENCODERS[name]
-    return _fastavro_encoder(schema)
+    return partial(_encode_with_fastavro, fastavro.parse_schema(schema))
 
 
 def _encode_long(value: int, write: Write) -> None:
@@ -86,69 +93,46 @@ _PRIMITIVE_ENCODERS: Mapping[str, Encode] = {
 }
 
 
-def _fixed_encoder(size: int) -> Encode:
-    def encode(value: bytes, write: Write) -> None:
-        if len(value) != size:
-            raise ValueError(f"{len(value)} bytes are no {size}")
-        write(value)
-
-    return encode
+def _encode_fixed(size: int, value: bytes, write: Write) -> None:
+    if len(value) != size:
+        raise ValueError(f"{len(value)} bytes are no {size}")
+    write(value)
 
 
-def _optional_encoder(encode_branch: Encode) -> Encode:
-    """Return the encoder of a union of null (branch 0) and another type (branch 1, whose zig-zag number is 2)."""
-
-    def encode(value: Any, write: Write) -> None:
-        if value is None:
-            write(b"\0")
-        else:
-            write(b"\2")
-            encode_branch(value, write)
-
-    return encode
-
-
-def _record_encoder(fields: list[tuple[str, Encode]]) -> Encode:
-    def encode(record: Mapping[str, Any], write: Write) -> None:
-        for name, encode_field in fields:
-            encode_field(record.get(name), write)
-
-    return encode
-
-
-def _array_encoder(encode_item: Encode) -> Encode:
-    """Return the encoder of an array: the number of items, the items, and a zero that ends the array."""
-
-    def encode(items: Any, write: Write) -> None:
-        if items:
-            write(_encoded_longs[len(items)])
-            for item in items:
-                encode_item(item, write)
+def _encode_optional(encode_branch: Encode, value: Any, write: Write) -> None:
+    """Encode a value of a union of null (branch 0) and another type (branch 1, whose zig-zag number is 2)."""
+    if value is None:
         write(b"\0")
-
-    return encode
-
-
-def _map_encoder(encode_key: Encode, encode_value: Encode) -> Encode:
-    """Return the encoder that writes a dict as an array of key-value records."""
-
-    def encode(pairs: Mapping[Any, Any], write: Write) -> None:
-        if pairs:
-            write(_encoded_longs[len(pairs)])
-            for key, value in pairs.items():
-                encode_key(key, write)
-                encode_value(value, write)
-        write(b"\0")
-
-    return encode
+    else:
+        write(b"\2")
+        encode_branch(value, write)
 
 
-def _fastavro_encoder(schema: Any) -> Encode:
-    parsed = fastavro.parse_schema(schema)
+def _encode_record(fields: Sequence[tuple[str, Encode]], record: Mapping[str, Any], write: Write) -> None:
+    for name, encode_field in fields:
+        encode_field(record.get(name), write)
 
-    def encode(value: Any, write: Write) -> None:
-        stream = io.BytesIO()
-        fastavro.schemaless_writer(stream, parsed, value)
-        write(stream.getvalue())
 
-    return encode
+def _encode_array(encode_item: Encode, items: Any, write: Write) -> None:
+    """Encode an array: the number of items, the items, and a zero that ends the array."""
+    if items:
+        write(_encoded_longs[len(items)])
+        for item in items:
+            encode_item(item, write)
+    write(b"\0")
+
+
+def _encode_map(encode_key: Encode, encode_value: Encode, pairs: Mapping[Any, Any], write: Write) -> None:
+    """Encode a dict as an array of key-value records."""
+    if pairs:
+        write(_encoded_longs[len(pairs)])
+        for key, value in pairs.items():
+            encode_key(key, write)
+            encode_value(value, write)
+    write(b"\0")
+
+
+def _encode_with_fastavro(parsed_schema: Any, value: Any, write: Write) -> None:
+    stream = io.BytesIO()
+    fastavro.schemaless_writer(stream, parsed_schema, value)
+    write(stream.getvalue())

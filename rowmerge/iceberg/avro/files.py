@@ -24,7 +24,6 @@ from fastavro.schema import SchemaParseException
 from rowmerge.errors import CorruptLog
 from rowmerge.iceberg.avro.blocks import UnknownType, decode_blocks, has_enough_blocks, parse_blocks
 from rowmerge.iceberg.avro.encoding import build_encoder
-from rowmerge.iceberg.avro.schema import physical_schema
 from rowmerge.table.metadata.json_objects import decode_json
 
 _HEADER_SCHEMA = {
@@ -81,11 +80,32 @@ def read_avro(data: bytes, path: str, names: Mapping[int, str]) -> AvroFile:
     try:
         header = _Header.parse(data, path)
         schema = decode_json(header.metadata["avro.schema"])
-        records = _decode_records(data, header, physical_schema(schema, names))
+        records = _decode_records(data, header, _physical_schema(schema, names))
     except _DECODE_ERRORS as error:
         raise _corrupt_log(path, error) from error
     metadata = {key: value.decode(errors="replace") for key, value in header.metadata.items()}
     return AvroFile(_checked_records(records, path), schema, metadata)
+
+
+def _physical_schema(schema: Any, names: Mapping[int, str]) -> Any:
+    """Return a schema without logical types and defaults, in which `names` renames fields by their field id."""
+    if isinstance(schema, list):
+        return [_physical_schema(branch, names) for branch in schema]
+    if not isinstance(schema, dict):
+        return schema
+    physical = {key: value for key, value in schema.items() if key != "logicalType"}
+    for key in ("type", "items", "values"):
+        if key in physical:
+            physical[key] = _physical_schema(physical[key], names)
+    if "fields" in physical:
+        physical["fields"] = [_physical_field(field, names) for field in physical["fields"]]
+    return physical
+
+
+def _physical_field(field: Mapping[str, Any], names: Mapping[int, str]) -> dict[str, Any]:
+    attributes = {key: value for key, value in field.items() if key != "default"}
+    field_id: Any = field.get("field-id")
+    return {**attributes, "name": names.get(field_id, field["name"]), "type": _physical_schema(field["type"], names)}
 
 
 def _decode_records(data: bytes, header: _Header, schema: Mapping[str, Any]) -> Iterator[Any]:
@@ -136,9 +156,9 @@ def _encode_blocks(schema: Mapping[str, Any], records: Sequence[Mapping[str, Any
     block: list[bytes] = []
     block_size = 0
     for record in records:
-        parts: list[bytes] = []
-        encode(record, parts.append)
-        encoded_record = b"".join(parts)
+        values: list[bytes] = []
+        encode(record, values.append)
+        encoded_record = b"".join(values)
         block.append(encoded_record)
         block_size += len(encoded_record)
         if block_size >= _MIN_BLOCK_BYTES:

@@ -15,10 +15,11 @@ from pyiceberg.table import update as table_update
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.update import TableRequirement, TableUpdate
 
-from rowmerge.errors import RowmergeError
+from rowmerge.errors import CatalogFailed, RowmergeError
 from rowmerge.iceberg.catalogs.clients import CatalogClient
 from rowmerge.iceberg.catalogs.commit_status import CommitStatus, commit_status
 from rowmerge.iceberg.catalogs.metadata_folder import CurrentMetadata
+from rowmerge.iceberg.metadata.refs import MAIN
 from rowmerge.iceberg.metadata.updates import apply_updates
 from rowmerge.storage.store import Put, Storage
 from rowmerge.table.commits.commit import WAITS
@@ -104,52 +105,51 @@ class CatalogOperations:
         return self._send(_Request(table, requirements, updates, lambda newest: commit_status(newest, base, updates)))
 
     def _send(self, request: _Request) -> Put | Unknown:
-        """Commit. After a refusal or a failure, the catalog's current metadata decides, because a proxy may have sent the commit twice.
+        """Send a commit to the catalog. After a failure, the current metadata decides, because a proxy may have sent the commit twice.
 
-        The requirements let the commit happen once. So it is sent again while the metadata fulfils them and does not contain it.
+        The requirements let the commit happen once. So it is sent again while the metadata fulfils them and does not contain the commit.
         Raises CatalogFailed if the catalog refuses the commit for good.
         """
         first_message, is_final = "", True
         for wait in (*WAITS, 0):
-            error = self._commit_error(request)
-            if error is None:
-                return Put.CREATED
-            failure = self._client.failure(f"committing {'.'.join(self._identifier)}", error)
-            first_message = first_message or failure.message
-            is_final = is_final and _is_final(error)
             try:
-                newest = self.current()
-            except RowmergeError:
-                # The current metadata may refer to the files of this commit.
-                time.sleep(wait)
-                continue
-            outcome = _outcome(request, newest, is_final)
+                self._client.catalog.commit_table(request.table, request.requirements, request.updates)
+                return Put.CREATED
+            except Exception as error:  # noqa: BLE001 - clients of catalogs raise any class, and the commit may have happened
+                failure = self._client.failure(f"committing {'.'.join(self._identifier)}", error)
+                is_final = is_final and _is_final(error)
+            first_message = first_message or failure.message
+            outcome = self._outcome_after(failure, request, is_final)
             if outcome is not None:
                 return outcome
-            if is_final:
-                raise failure from None
             time.sleep(wait)
         return Unknown(first_message)
 
-    def _commit_error(self, request: _Request) -> Exception | None:
-        """Send a commit to the catalog once, and return the error if there is one."""
+    def _outcome_after(self, failure: CatalogFailed, request: _Request, is_final: bool) -> Put | Unknown | None:
+        """Return the outcome of a commit that failed, None if it must be sent again.
+
+        `is_final`: the catalog refused every attempt for good. Raises `failure` then, unless the newest metadata shows an outcome.
+        """
         try:
-            self._client.catalog.commit_table(request.table, request.requirements, request.updates)
-        except Exception as error:  # noqa: BLE001 - clients of catalogs raise any class, and the commit may have happened
-            return error
-        return None
+            newest = self.current()
+        except RowmergeError:
+            return None  # The current metadata may refer to the files of this commit, so even a final refusal settles nothing.
+        outcome = _outcome(request, newest, is_final)
+        if outcome is None and is_final:
+            raise failure from None
+        return outcome
 
 
 def _outcome(request: _Request, newest: CurrentMetadata | None, is_final: bool) -> Put | Unknown | None:
-    """Return the outcome of a failed commit, None if the catalog may still accept it. `is_final`: it refused every attempt for good."""
+    """Return the outcome of a failed commit by the newest metadata, None if the catalog may still accept the commit."""
     if newest is None:
         is_refused_creation = is_final and isinstance(request.table, StagedTable)
         return None if is_refused_creation else Unknown(_TABLE_MISSING)
-    match request.status_in(newest):
-        case CommitStatus.COMMITTED:
-            return Put.CREATED
-        case CommitStatus.UNKNOWN:
-            return Unknown(_MAY_BE_FOLLOWED)
+    status = request.status_in(newest)
+    if status is CommitStatus.COMMITTED:
+        return Put.CREATED
+    if status is CommitStatus.UNKNOWN:
+        return Unknown(_MAY_BE_FOLLOWED)
     return None if _is_acceptable(request, newest.metadata) else Put.EXISTED
 
 
@@ -177,7 +177,8 @@ def _comparable_content(metadata: TableMetadata) -> object:
 
 def _is_final(error: Exception) -> bool:
     """Return whether the catalog certainly committed nothing, and never will for this request."""
-    status = getattr(getattr(error.__cause__, "response", None), "status_code", None)
+    response = getattr(error.__cause__, "response", None)
+    status = getattr(response, "status_code", None)
     if status is not None:
         return 400 <= status < 500 and status not in _NOT_FINAL
     return isinstance(error, _REFUSALS) and not isinstance(error, _UNREADABLE_ANSWERS)
@@ -187,7 +188,7 @@ def _definition_requirements(base: TableMetadata) -> tuple[TableRequirement, ...
     """Return the requirements that the table has the rows and the definition of `base`. Properties and other branches may differ."""
     return (
         table_update.AssertTableUUID(uuid=base.table_uuid),
-        table_update.AssertRefSnapshotId(ref="main", snapshot_id=base.current_snapshot_id),
+        table_update.AssertRefSnapshotId(ref=MAIN, snapshot_id=base.current_snapshot_id),
         table_update.AssertCurrentSchemaId(current_schema_id=base.current_schema_id),
         table_update.AssertLastAssignedFieldId(last_assigned_field_id=base.last_column_id),
         table_update.AssertDefaultSpecId(default_spec_id=base.default_spec_id),
@@ -203,7 +204,7 @@ def _reference_requirements(base: TableMetadata, updates: tuple[TableUpdate, ...
         names = list(base.refs)
     else:
         names = list({update.ref_name for update in updates if isinstance(update, table_update.SetSnapshotRefUpdate)})
-    return tuple(table_update.AssertRefSnapshotId(ref=name, snapshot_id=snapshot_ids.get(name)) for name in names if name != "main")
+    return tuple(table_update.AssertRefSnapshotId(ref=name, snapshot_id=snapshot_ids.get(name)) for name in names if name != MAIN)
 
 
 def _creation_updates(metadata: TableMetadata) -> tuple[TableUpdate, ...]:

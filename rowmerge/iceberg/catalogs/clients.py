@@ -140,15 +140,16 @@ class CatalogClient:
         """Load a view's metadata in the JSON form of the view spec, None if the view does not exist."""
         if not self.has_views:
             return None
-        with self._calling(f"loading the view {namespace}.{view}"), suppress(*_MISSING):
+        with self._calling(f"loading the view {namespace}.{view}"):
             try:
                 loaded_view = self.catalog.load_view((namespace, view))
             except NotImplementedError:
                 self._lacks_views = True
                 return None
+            except _MISSING:
+                return None
             metadata: dict[str, Any] = loaded_view.metadata.model_dump(mode="json", by_alias=True, exclude_none=True)
-            return metadata
-        return None
+        return metadata
 
     def create_view(self, namespace: str, view: str, metadata: Mapping[str, Any]) -> bool:
         """Create a view from the current version in `metadata` (the JSON form of the view spec). Return False if the view exists."""
@@ -241,18 +242,20 @@ def _error_text(response: Response) -> str:
 
 def _current_version(metadata: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the current version of a view, and its schema."""
-    version = next(v for v in metadata["versions"] if v["version-id"] == metadata["current-version-id"])
-    return version, next(s for s in metadata["schemas"] if s["schema-id"] == version["schema-id"])
+    versions = {version["version-id"]: version for version in metadata["versions"]}
+    schemas = {schema["schema-id"]: schema for schema in metadata["schemas"]}
+    current_version = versions[metadata["current-version-id"]]
+    return current_version, schemas[current_version["schema-id"]]
 
 
 def _secrets(configuration: Mapping[str, Any]) -> list[str]:
     """Return the values that no message may contain, also as URLs encode them. The longest comes first."""
-    secrets = {secret for key, value in configuration.items() for secret in _secrets_in(key, _text(value)) if secret}
+    secrets = set().union(*(_secrets_in(key, _text(value)) for key, value in configuration.items())) - {""}
     return sorted(secrets | {quote(secret, safe="") for secret in secrets}, key=len, reverse=True)
 
 
 def _secrets_in(key: str, text: Any) -> set[str]:
-    """Return the secrets of one setting: the value if the key reads like a secret's, or the user and password of a URL."""
+    """Return the secrets of one setting: the value if the key matches `_SECRET`, or the user and password of a URL."""
     if _SECRET.search(key):
         return {text, *text.split(":")}
     if "@" not in text or "//" not in text:

@@ -41,7 +41,8 @@ def commit_status(current: CurrentMetadata, base: CurrentMetadata, updates: Sequ
 
 def _is_almost_newest(base: CurrentMetadata, current: CurrentMetadata) -> bool:
     """Return whether no commit came after `base`, or only the one that made `current`. Each commit logs the metadata file before it."""
-    return bool(base.path) and base.path in {current.path, *(entry.metadata_file for entry in current.metadata.metadata_log[-1:])}
+    previous_paths = [entry.metadata_file for entry in current.metadata.metadata_log[-1:]]
+    return bool(base.path) and base.path in (current.path, *previous_paths)
 
 
 def _snapshots_status(metadata: TableMetadata, base: TableMetadata, snapshot_ids: set[int]) -> CommitStatus:
@@ -78,26 +79,28 @@ def _snapshots_after(metadata: TableMetadata, base: TableMetadata) -> list[Icebe
 
 def _has_every_parent(metadata: TableMetadata, base: TableMetadata) -> bool:
     """Return whether each snapshot after `base` follows another one, back to the current one of `base`. Then no snapshot is missing."""
-    parents = {snapshot.parent_snapshot_id for snapshot in _snapshots_after(metadata, base)}
+    parent_ids = {snapshot.parent_snapshot_id for snapshot in _snapshots_after(metadata, base)}
     present_ids = {snapshot.snapshot_id for snapshot in (*base.snapshots, *metadata.snapshots)}
-    return parents <= present_ids and base.current_snapshot_id in _referenced_ids(metadata)
+    return parent_ids <= present_ids and base.current_snapshot_id in _referenced_ids(metadata)
 
 
-def _has_every_sequence_number(snapshots: Sequence[IcebergVersion], before: int, last: int) -> bool:
-    """Return whether the snapshots have all sequence numbers after `before` up to `last`."""
+def _has_every_sequence_number(snapshots: Sequence[IcebergVersion], base_number: int, newest_number: int) -> bool:
+    """Return whether the snapshots have all sequence numbers after `base_number` up to `newest_number`."""
     numbers = sorted(snapshot.sequence_number or 0 for snapshot in snapshots)
-    return before <= last and numbers == [*range(before + 1, last + 1)]
+    return base_number <= newest_number and numbers == [*range(base_number + 1, newest_number + 1)]
 
 
 def _changes_status(metadata: TableMetadata, base: TableMetadata, target: TableMetadata) -> CommitStatus:
     """Return whether the metadata has what distinguishes `target` from `base`. If references move to other snapshots, these decide."""
-    moved_refs = {name for name in base.refs.keys() | target.refs.keys() if _snapshot_id(base, name) != _snapshot_id(target, name)}
+    ref_names = base.refs.keys() | target.refs.keys()
+    moved_refs = [name for name in ref_names if _snapshot_id(base, name) != _snapshot_id(target, name)]
     if moved_refs:
         statuses = {_ref_status(metadata, base, target, name) for name in moved_refs}
         return next(status for status in (CommitStatus.ABSENT, CommitStatus.UNKNOWN, CommitStatus.COMMITTED) if status in statuses)
-    before, after, now = map(_updatable_aspects, (base, target, metadata))
-    changed_keys = [key for key in before.keys() | after.keys() if before.get(key) != after.get(key)]
-    has_changes = all(now.get(key) == after.get(key) for key in changed_keys)
+    base_values, target_values, current_values = _updatable_values(base), _updatable_values(target), _updatable_values(metadata)
+    keys = base_values.keys() | target_values.keys()
+    changed_keys = [key for key in keys if base_values.get(key) != target_values.get(key)]
+    has_changes = all(current_values.get(key) == target_values.get(key) for key in changed_keys)
     return CommitStatus.COMMITTED if has_changes else CommitStatus.ABSENT
 
 
@@ -129,10 +132,10 @@ def _log_status(metadata: TableMetadata, base: TableMetadata, snapshot_id: int) 
 
     The status is unknown if an expiry removed entries, or if the catalog does not write the log.
     """
-    base_log, log = list(base.snapshot_log), list(metadata.snapshot_log)
-    if log[: len(base_log)] != base_log:
+    base_length = len(base.snapshot_log)
+    if metadata.snapshot_log[:base_length] != base.snapshot_log:
         return CommitStatus.UNKNOWN
-    if any(entry.snapshot_id == snapshot_id for entry in log[len(base_log) :]):
+    if any(entry.snapshot_id == snapshot_id for entry in metadata.snapshot_log[base_length:]):
         return CommitStatus.COMMITTED
     has_full_log = _logs_current_snapshot(base) and _logs_current_snapshot(metadata)
     return CommitStatus.ABSENT if has_full_log and metadata.snapshot_by_id(snapshot_id) is not None else CommitStatus.UNKNOWN
@@ -147,8 +150,8 @@ def _snapshot_id(metadata: TableMetadata, name: str) -> int | None:
     return None if ref is None else ref.snapshot_id
 
 
-def _updatable_aspects(metadata: TableMetadata) -> dict[object, object]:
-    """Return what updates change that add no snapshot, without ids that a catalog may assign otherwise."""
+def _updatable_values(metadata: TableMetadata) -> dict[object, object]:
+    """Return the values that updates without a new snapshot can change, without ids that a catalog may assign otherwise."""
     order = metadata.sort_order_by_id(metadata.default_sort_order_id)
     return {
         "format version": metadata.format_version,

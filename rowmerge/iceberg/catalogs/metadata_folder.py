@@ -1,16 +1,18 @@
-"""A table's metadata as it was read, and the files `metadata/v<N>.metadata.json` of a table in a folder."""
+"""A table's metadata as it was read, and the files `metadata/v<N>.metadata.json` and `version-hint.text` of a table in a folder."""
 
 from __future__ import annotations
 
 import hashlib
 import re
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 
 from pyiceberg.table.metadata import TableMetadata
 
-from rowmerge.concurrency import run_concurrently
+from rowmerge.concurrency import run_concurrently, run_in_background
+from rowmerge.errors import RowmergeError
 from rowmerge.iceberg.metadata.parsing import NEWEST_FORMAT, parse_metadata
 from rowmerge.iceberg.metadata.updates import serialize_metadata
 from rowmerge.storage.deletion import Origin, clean_up
@@ -19,6 +21,8 @@ from rowmerge.table.commits.commit import Existing, put_settled
 from rowmerge.table.commits.request import Unknown
 
 FOLDER = "metadata"
+HINT = f"{FOLDER}/version-hint.text"
+"""The file with the version from which readers go on to the newest one."""
 _METADATA_FILE = re.compile(r"(?:.*/)?metadata/v(\d+)(?:\.(?:gz|zstd))?\.metadata\.json(?:\.gz)?$")
 _NUMBERED_FILE = re.compile(rf"{FOLDER}/v(\d+)\.")
 _ENDINGS = (".metadata.json", ".gz.metadata.json", ".metadata.json.gz", ".zstd.metadata.json")
@@ -52,8 +56,7 @@ class MetadataFolder:
 
     def highest_version(self) -> int | None:
         """Return the highest version in the folder. Names of manifests sort before those of versions, so the listing leaves them out."""
-        objects = self._storage.list(FOLDER, after=f"{FOLDER}/v")
-        return max((int(match[1]) for file in objects if (match := _METADATA_FILE.match(file.path))), default=None)
+        return max(self._modification_times(after=f"{FOLDER}/v"), default=None)
 
     def paths_of(self, version: int) -> list[str]:
         """Return the paths of a version's metadata files: uncompressed or compressed, as Java's HadoopTableOperations names them."""
@@ -71,15 +74,20 @@ class MetadataFolder:
         data = self._bytes_of(paths[0]) if paths else None
         if data is None:
             return None
-        path, digest = self.absolute(paths[0]), digest_of(data)
+        path, digest = self.absolute(paths[0]), _digest(data)
         # Parsing the same bytes again is slow.
         if cached is not None and (cached.path, cached.digest) == (path, digest):
             return cached
         return CurrentMetadata(parse_metadata(data, path, self._table), path, version, digest=digest)
 
+    def describe(self, version: int, metadata: TableMetadata) -> CurrentMetadata:
+        """Return the metadata of a version that was put, as `read` returns the metadata."""
+        digest = _digest(serialize_metadata(metadata))
+        return CurrentMetadata(metadata, self.absolute(metadata_path(version)), version, digest=digest)
+
     def is_unchanged(self, current: CurrentMetadata) -> bool:
         """Return whether the file of `current` still exists with the bytes that were read."""
-        return digest_of(self._bytes_of(self.relative(current.path))) == current.digest
+        return _digest(self._bytes_of(self.relative(current.path))) == current.digest
 
     def contains(self, version: int, metadata: TableMetadata) -> bool:
         """Return whether the file of a version holds exactly this metadata."""
@@ -87,9 +95,13 @@ class MetadataFolder:
 
     def has_older_successor(self, version: int, newest: int) -> bool:
         """Return whether a version above `version`, up to `newest`, is older than it. Then `version` is a ghost of another history."""
-        modified = {int(match[1]): file.modified for file in self._storage.list(FOLDER) if (match := _METADATA_FILE.match(file.path))}
-        put_at = modified.get(version)
-        return put_at is not None and any(modified[other] < put_at for other in modified if version < other <= newest)
+        times = self._modification_times()
+        return version in times and any(times[successor] < times[version] for successor in times if version < successor <= newest)
+
+    def _modification_times(self, after: str | None = None) -> dict[int, int]:
+        """List the folder, and return the modification time of each version's metadata file. `after`: as in `Storage.list`."""
+        matches = [(_METADATA_FILE.match(file.path), file.modified) for file in self._storage.list(FOLDER, after=after)]
+        return {int(match[1]): modified for match, modified in matches if match is not None}
 
     def put(self, version: int, metadata: TableMetadata) -> Put | Unknown:
         """Put a version if it is absent."""
@@ -113,6 +125,45 @@ class MetadataFolder:
             return None
 
 
+class VersionHint:
+    """Reads and writes the hint of one table.
+
+    DuckDB and pyiceberg read exactly the version that the hint names. So the hint gets only versions that their writer has verified, and an
+    older version does not replace a newer one. The hint may still be behind, and no commit depends on it.
+    """
+
+    def __init__(self, storage: Storage, folder: MetadataFolder) -> None:
+        self._storage, self._folder = storage, folder
+        self._lock = threading.Lock()
+
+    def read(self) -> int | None:
+        """Return the version that the hint names, None if there is no hint or it is not a number. Raises StorageError."""
+        try:
+            text = self._storage.get(HINT).decode("ascii", "replace").strip()
+        except FileNotFoundError:
+            return None
+        return int(text) if text.isdigit() else None
+
+    def advance(self, version: int) -> None:
+        """Write a verified version, unless the hint names a higher one. On a distant store, a thread writes it. Never raises."""
+        run_in_background(partial(self._advance, version), ignored=RowmergeError, is_distant=self._storage.is_distant)
+
+    def _advance(self, version: int) -> None:
+        """Write a version to the hint, or a newer one that exists if others have deleted its file."""
+        with self._lock:
+            hinted = self.read()
+            if hinted is not None and hinted > version and self._folder.paths_of(hinted):
+                return
+            self._storage.put(HINT, str(version).encode())
+            while not self._folder.paths_of(version):
+                # Others have committed since the version was verified, and have deleted its file.
+                highest = self._folder.highest_version()
+                if not highest or highest == version:
+                    return
+                version = highest
+                self._storage.put(HINT, str(version).encode())
+
+
 def metadata_path(version: int) -> str:
     """Return the path at which a version is put, relative to the table's location."""
     return f"{FOLDER}/v{version}.metadata.json"
@@ -124,6 +175,6 @@ def version_in(path: str) -> int | None:
     return int(match[1]) if match else None
 
 
-def digest_of(data: bytes | None) -> bytes:
+def _digest(data: bytes | None) -> bytes:
     """Return the hash of a metadata file's bytes, empty for a missing file."""
     return b"" if data is None else hashlib.sha256(data).digest()

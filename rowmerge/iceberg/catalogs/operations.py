@@ -11,16 +11,9 @@ from pyiceberg.table.update import TableUpdate
 
 from rowmerge.concurrency import run_concurrently
 from rowmerge.errors import CommitConflict, CorruptLog, StorageError, TableNotFound
-from rowmerge.iceberg.catalogs.metadata_folder import FOLDER, CurrentMetadata, MetadataFolder, digest_of, metadata_path
-from rowmerge.iceberg.catalogs.version_hint import HINT, VersionHint
+from rowmerge.iceberg.catalogs.metadata_folder import FOLDER, HINT, CurrentMetadata, MetadataFolder, VersionHint, metadata_path
 from rowmerge.iceberg.metadata.parsing import NEWEST_FORMAT
-from rowmerge.iceberg.metadata.updates import (
-    DELETE_AFTER_COMMIT,
-    apply_updates,
-    gapless_snapshot_log,
-    metadata_files_to_delete,
-    serialize_metadata,
-)
+from rowmerge.iceberg.metadata.updates import DELETE_AFTER_COMMIT, apply_updates, gapless_snapshot_log, metadata_files_to_delete
 from rowmerge.storage.store import Put, Storage
 from rowmerge.table.commits.creation import DROPPED_TABLE, CreationVersion, conflict_after_put, conflict_with_other, creation_version
 from rowmerge.table.commits.drop_markers import delete_markers
@@ -87,7 +80,7 @@ class DirectoryOperations:
         self.storage, self._table = storage, table
         self.folder = MetadataFolder(storage, table)
         self._last_read: CurrentMetadata | None = None
-        self._hint = VersionHint(storage, lambda version: bool(self.folder.paths_of(version)), self.folder.highest_version)
+        self._hint = VersionHint(storage, self.folder)
 
     def current(self) -> CurrentMetadata | None:
         newest = self.newest()
@@ -164,10 +157,9 @@ class DirectoryOperations:
 
     def _publish(self, base: CurrentMetadata, version: int, metadata: TableMetadata) -> None:
         """Write a verified version to the hint, and delete the metadata files that have left the metadata log."""
-        path = self.folder.absolute(metadata_path(version))
-        self._last_read = CurrentMetadata(metadata, path, version, digest=digest_of(serialize_metadata(metadata)))
+        self._last_read = self.folder.describe(version, metadata)
         old_paths = [self.folder.relative(old_path) for old_path in metadata_files_to_delete(base.metadata, metadata)]
-        live_paths = [path, *(entry.metadata_file for entry in metadata.metadata_log)]
+        live_paths = [self._last_read.path, *(entry.metadata_file for entry in metadata.metadata_log)]
         self._hint.advance(version)
         self.folder.clean_up(old_paths, live_paths)
 
@@ -210,9 +202,9 @@ class DirectoryOperations:
             highest = self.folder.highest_version()
             if highest is None:
                 return None
-            # Others may commit and clean between the listing and the read.
-            if (read := self.folder.read(highest, self._last_read)) is not None:
-                return read
+            metadata = self.folder.read(highest, self._last_read)
+            if metadata is not None:  # Others may commit and clean between the listing and the read.
+                return metadata
         raise CorruptLog(self.folder.absolute(FOLDER), "its newest metadata file was gone before it was read, each time")
 
     def _verify_put(self, base: CurrentMetadata | None, version: int, metadata: TableMetadata) -> Put | Unknown:
@@ -226,7 +218,7 @@ class DirectoryOperations:
             has_drop_marker, has_other_form, *ghost_signs = run_concurrently(self._checks_after_put(base, version, metadata))
             if has_drop_marker and not is_dropped(metadata):
                 self.folder.clean_up([metadata_path(version)])
-                self.folder.clean_up([HINT])
+                self.folder.clean_up([HINT])  # a call of its own, because a failure ends a call
                 raise TableNotFound(self._table)
             if has_other_form:
                 self.folder.clean_up([metadata_path(version)])
@@ -252,7 +244,8 @@ class DirectoryOperations:
         if newest is None or newest.version is None:
             return Unknown(f"{metadata_path(version)} was put, and the table is gone")
         if newest.version > version and newest.metadata.table_uuid == metadata.table_uuid:
-            if _names_version(newest.metadata, version) or _has_snapshots_of(newest.metadata, metadata, base):
+            is_logged = any(entry.metadata_file.endswith(f"/{metadata_path(version)}") for entry in newest.metadata.metadata_log)
+            if is_logged or _has_snapshots_of(newest.metadata, metadata, base):
                 return Put.CREATED
             if not self.folder.has_older_successor(version, newest.version):
                 return Unknown(f"others have committed since, and no metadata tells whether they follow {metadata_path(version)}")
@@ -270,9 +263,7 @@ def _first_version_after(newest: CurrentMetadata | None) -> int | None:
     """Return the version with which a new table begins after `newest`, None if `newest` is the version of a table that exists."""
     if newest is None:
         return 1
-    if not is_dropped(newest.metadata):
-        return None
-    return 1 if newest.version is None else newest.version + 1
+    return (newest.version or 0) + 1 if is_dropped(newest.metadata) else None
 
 
 def _may_be_ghost(base: CurrentMetadata | None, metadata: TableMetadata) -> bool:
@@ -280,10 +271,6 @@ def _may_be_ghost(base: CurrentMetadata | None, metadata: TableMetadata) -> bool
     if base is None or _deletes_metadata(base.metadata):
         return True
     return DROPPED_TABLE in base.metadata.properties or DROPPED_TABLE in metadata.properties
-
-
-def _names_version(newest: TableMetadata, version: int) -> bool:
-    return any(entry.metadata_file.endswith(f"/{metadata_path(version)}") for entry in newest.metadata_log)
 
 
 def _has_snapshots_of(newest: TableMetadata, metadata: TableMetadata, base: CurrentMetadata | None) -> bool:

@@ -110,10 +110,10 @@ class Commit:
 
     def _check_concurrent_commits(self, newest: TableMetadata) -> int | CommitConflict:
         """Return the first conflict with a commit since the head. Without one, return the count that `follow` returns."""
-        if difference := _definition_difference(self._head.metadata, newest):
+        difference = _definition_difference(self._head.metadata, newest)
+        if difference:
             return self._metadata_conflict(newest, difference)
-        newest_id, head_id = self._head_id(newest), self._head_id(self._head.metadata)
-        commits = concurrent_commits(self.operations.storage, newest, newest_id, head_id)
+        commits = concurrent_commits(self.operations.storage, newest, self._head_id(newest), self._head_id(self._head.metadata))
         if commits is None:
             return self._metadata_conflict(newest, "its history is another one")
         rebases = 0
@@ -121,9 +121,7 @@ class Commit:
             conflict = find_conflict(concurrent, self._planned)
             if conflict is not None:
                 return conflict
-            deleted = self._planned.deleted
-            # `newly_deleted` reads delete files, so it comes second.
-            if deleted and deleted.keys() & concurrent.newly_deleted.keys():
+            if self._planned.deletes_in_same_files(concurrent):
                 rebases += 1
             self._planned = self._planned.after(concurrent)
         return rebases
@@ -138,8 +136,7 @@ class Commit:
             return None
         self._live = live_files(self.operations.storage, head_of(newest, self.base.branch), self._live.unpartitioned, self._live)
         # Another writer may drop a manifest without entries of removed files.
-        touched_paths = self._planned.touched
-        missing_paths = touched_paths - self._live.by_path(touched_paths).keys()
+        missing_paths = self._planned.touched - self._live.by_path(self._planned.touched).keys()
         return ConcurrentDeleteDelete(self.table, newest_id or 0, "a commit", min(missing_paths)) if missing_paths else None
 
     def _head_id(self, metadata: TableMetadata) -> int | None:
@@ -185,13 +182,19 @@ class Commit:
 
     @cached_property
     def _files(self) -> SnapshotFiles:
-        change, base_version = self.change, self.base.iceberg_version
-        sequence_number = UNASSIGNED
-        only_moves_rows = not change.data_change and bool(change.files.removed)
-        if only_moves_rows and base_version is not None and self.target_metadata.format_version > 1:
-            # Moved rows keep the sequence number of the snapshot that they were read in: equality deletes added since apply to them.
-            sequence_number = UNASSIGNED if base_version.sequence_number is None else base_version.sequence_number
-        return SnapshotFiles(self.operations.storage, self.target_metadata, self.snapshot_id, change.files.added, sequence_number)
+        added, sequence_number = self.change.files.added, self._data_sequence_number()
+        return SnapshotFiles(self.operations.storage, self.target_metadata, self.snapshot_id, added, sequence_number)
+
+    def _data_sequence_number(self) -> int:
+        """Return the sequence number of the rows in added files, UNASSIGNED for that of the new snapshot.
+
+        Moved rows keep the sequence number of the snapshot that they were read in, because equality deletes added since apply to them.
+        """
+        base_version = self.base.iceberg_version
+        only_moves_rows = not self.change.data_change and bool(self.change.files.removed)
+        if not only_moves_rows or base_version is None or self.target_metadata.format_version == 1:
+            return UNASSIGNED
+        return UNASSIGNED if base_version.sequence_number is None else base_version.sequence_number
 
     @property
     def _adds_snapshot(self) -> bool:
@@ -287,4 +290,4 @@ def _definition_difference(old: TableMetadata, new: TableMetadata) -> str:
         "its location changed": (old.location, new.location),
         "its properties changed": (dict(old.properties), dict(new.properties)),
     }
-    return next((clause for clause, (before, after) in aspects.items() if before != after), "")
+    return next((clause for clause, (old_value, new_value) in aspects.items() if old_value != new_value), "")

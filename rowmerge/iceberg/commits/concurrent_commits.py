@@ -59,10 +59,10 @@ class ConcurrentCommit:
 
     @cached_property
     def newly_deleted(self) -> dict[str, Positions]:
-        """Return the rows that it deleted in data files that stay: those of added delete files, without those of replaced ones."""
-        added = self._positions_in(self._entries_of(Status.ADDED, Content.POSITION_DELETES))
-        removed = self._positions_in(self._entries_of(Status.DELETED, Content.POSITION_DELETES))
-        deleted = {path: positions - removed.get(path, Positions()) for path, positions in added.items()}
+        """Return the rows that the commit deleted in data files that stay: those of added delete files, without those of replaced ones."""
+        in_added = self._positions_in(self._entries_of(Status.ADDED, Content.POSITION_DELETES))
+        in_replaced = self._positions_in(self._entries_of(Status.DELETED, Content.POSITION_DELETES))
+        deleted = {path: positions - in_replaced.get(path, Positions()) for path, positions in in_added.items()}
         return {path: positions for path, positions in deleted.items() if positions}
 
     def _entries_of(self, status: Status, content: Content) -> tuple[Entry, ...]:

@@ -1,4 +1,4 @@
-"""Whether a change can follow a concurrent commit: one rule for each way in which it cannot.
+"""Whether a change can follow a concurrent commit: one rule for each kind of conflict.
 
 The models are the validations of Iceberg's RowDelta and OverwriteFiles (docs of `write.<operation>.isolation-level`). They decide by file;
 these rules decide by statistics and by row. Both commits stand if the change would have been the same had it begun after the other commit.
@@ -46,18 +46,26 @@ class PlannedCommit:
         return self.removed | self.deleted.keys()
 
     def after(self, concurrent: ConcurrentCommit) -> PlannedCommit:
-        """Return the change for the rules about later commits: a compaction's files count as read if it moved rows that were read."""
-        if not concurrent.only_moves_rows or not concurrent.removed_paths & (self.reads.paths | self.moved):
+        """Return the change for the rules about later commits. The files of a compaction count as read if it moved rows that were read."""
+        if not concurrent.only_moves_rows or concurrent.removed_paths.isdisjoint(self.reads.paths | self.moved):
             return self
         return replace(self, moved=self.moved | {plain_path(entry.file.path) for entry in concurrent.added})
 
+    def deletes_in_same_files(self, concurrent: ConcurrentCommit) -> bool:
+        """Return whether both commits delete rows in a file that stays. Reads delete files, but only if the change deletes rows."""
+        return bool(self.deleted) and not self.deleted.keys().isdisjoint(concurrent.newly_deleted)
+
 
 def find_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:
-    """Return the error of the first rule that a concurrent commit breaks, None if both commits can stand."""
-    return next((conflict for rule in RULES if (conflict := rule(concurrent, planned)) is not None), None)
+    """Return the first conflict between a concurrent commit and a change, None if both commits can stand."""
+    for rule in RULES:
+        conflict = rule(concurrent, planned)
+        if conflict is not None:
+            return conflict
+    return None
 
 
-def transactions_differ(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:
+def transaction_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:
     """Return a conflict if both commits are transactions of one application."""
     summary = concurrent.snapshot.summary
     application = None if summary is None else summary.additional_properties.get("rowmerge.transaction.application")
@@ -66,15 +74,13 @@ def transactions_differ(concurrent: ConcurrentCommit, planned: PlannedCommit) ->
     return _conflict(ConcurrentTransaction, concurrent, planned, f"application {application}")
 
 
-def nothing_read_was_added(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:
+def added_rows_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:
     """Return a conflict if the change would have read an added file. A compaction adds no rows.
 
     Snapshot isolation allows added files, unless a MERGE added them: only one of two MERGEs that miss the same key may insert it.
     """
     reads = planned.reads
-    if concurrent.only_moves_rows or not concurrent.added:
-        return None
-    if reads.may_match is None or not planned.data_change:
+    if concurrent.only_moves_rows or not concurrent.added or reads.may_match is None or not planned.data_change:
         return None
     if not planned.is_serializable and concurrent.operation != "MERGE":
         return None
@@ -83,23 +89,21 @@ def nothing_read_was_added(concurrent: ConcurrentCommit, planned: PlannedCommit)
     matching_files = added_files.filter(pc.fill_null(reads.may_match(added_files), True))
     if len(matching_files) and reads.matching is not None:
         matching_files = matching_files.filter(reads.matching(matching_files))
-    if not len(matching_files):
-        return None
-    return _conflict(ConcurrentAppend, concurrent, planned, named_files(matching_files.paths))
+    return _conflict(ConcurrentAppend, concurrent, planned, named_files(matching_files.paths)) if len(matching_files) else None
 
 
-def nothing_read_was_removed(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:
+def removed_rows_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:
     """Return a conflict if rows that decided the change were deleted, with their data file or by a delete file."""
     reads = planned.reads
     for path in sorted(reads.paths & concurrent.removed_paths):
+        has_read_rows = reads.rows is None or bool(reads.rows.get(path))
         # A compaction only moves the rows that the change read.
-        deletes_read_rows = not concurrent.only_moves_rows and (reads.rows is None or bool(reads.rows.get(path)))
-        if path in planned.touched or deletes_read_rows:
+        if path in planned.touched or (has_read_rows and not concurrent.only_moves_rows):
             return _conflict(ConcurrentDeleteRead, concurrent, planned, path)
-    return _deleted_read_rows(concurrent, planned)
+    return _deleted_rows_conflict(concurrent, planned)
 
 
-def _deleted_read_rows(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:
+def _deleted_rows_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:
     """Return a conflict if delete files were added for rows that decided the change."""
     read_rows = planned.reads.rows
     for path in sorted(planned.reads.paths & concurrent.newly_deleted.keys()):
@@ -112,43 +116,45 @@ def _deleted_read_rows(concurrent: ConcurrentCommit, planned: PlannedCommit) -> 
     return None
 
 
-def nothing_moved_was_removed(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:
+def moved_rows_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:
     """Return a conflict if rows were deleted in files to which a compaction moved read rows. It is unknown which rows were moved."""
     removed_paths = frozenset() if concurrent.only_moves_rows else concurrent.removed_paths
     changed_paths = planned.moved & (removed_paths | concurrent.newly_deleted.keys())
     return _conflict(ConcurrentDeleteRead, concurrent, planned, min(changed_paths)) if changed_paths else None
 
 
-def nothing_was_removed_twice(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:
+def double_removal_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:
     """Return a conflict if a file was removed or has lost rows that the change removes, or if both deleted a row of a file that stays."""
-    if removed_paths := planned.touched & concurrent.removed_paths:
+    removed_paths = planned.touched & concurrent.removed_paths
+    if removed_paths:
         return _conflict(ConcurrentDeleteDelete, concurrent, planned, min(removed_paths))
     for path in sorted(planned.touched & concurrent.newly_deleted.keys()):
         if path in planned.removed:
             return _conflict(ConcurrentDeleteDelete, concurrent, planned, path)
-        if rows := concurrent.newly_deleted[path] & planned.deleted[path]:
+        rows = concurrent.newly_deleted[path] & planned.deleted[path]
+        if rows:
             rule = "deleted or updated rows that this statement changes"
             return _conflict(ConcurrentDeleteDelete, concurrent, planned, named_rows(rows, path), rule)
     return None
 
 
-def no_equality_deletes_came(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:
+def equality_deletes_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:
     """Return a conflict if equality deletes were added, and the change read or touched files: only a scan finds the deleted rows.
 
     Equality deletes also apply to rows that were only moved within their partitions, because their new files keep the old sequence number.
     """
-    if concurrent.equality_deletes and not planned.moves_within_partitions and (planned.reads.paths or planned.touched):
-        return _conflict(ConcurrentDeleteRead, concurrent, planned, concurrent.equality_deletes[0].file.path)
-    return None
+    if planned.moves_within_partitions or not (planned.reads.paths or planned.touched) or not concurrent.equality_deletes:
+        return None
+    return _conflict(ConcurrentDeleteRead, concurrent, planned, concurrent.equality_deletes[0].file.path)
 
 
 RULES: tuple[Callable[[ConcurrentCommit, PlannedCommit], CommitConflict | None], ...] = (
-    transactions_differ,
-    nothing_read_was_added,
-    nothing_read_was_removed,
-    nothing_moved_was_removed,
-    nothing_was_removed_twice,
-    no_equality_deletes_came,
+    transaction_conflict,
+    added_rows_conflict,
+    removed_rows_conflict,
+    moved_rows_conflict,
+    double_removal_conflict,
+    equality_deletes_conflict,
 )
 
 

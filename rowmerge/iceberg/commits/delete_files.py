@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from pyiceberg.table.metadata import TableMetadata
 
@@ -33,17 +34,22 @@ class WrittenDeletes:
 
 @dataclass(frozen=True)
 class _RowDeletion:
-    """The rows of one data file that are deleted in the new snapshot.
-
-    `own_deletes` are about this data file alone, so a new delete file replaces them. `has_shared_deletes`: others apply to it, too.
-    """
+    """The rows of one data file that are deleted in the new snapshot. `deletes`: the delete files that apply to the data file already."""
 
     path: str
     entry: Entry
+    deletes: Sequence[Entry]
     already_deleted: Positions
-    positions: Positions
-    own_deletes: tuple[Entry, ...]
-    has_shared_deletes: bool
+    newly_deleted: Positions
+
+    @cached_property
+    def positions(self) -> Positions:
+        return self.newly_deleted | self.already_deleted
+
+    @cached_property
+    def own_deletes(self) -> list[Entry]:
+        """Return the delete files for this data file alone, which a new delete file replaces. Shared delete files stay."""
+        return [delete for delete in self.deletes if scope_of(delete) is not None]
 
     @property
     def empties_file(self) -> bool:
@@ -73,16 +79,16 @@ class DeleteFileWriter:
     def write_row_deletions(self, live: LiveFiles, deleted: Mapping[str, Positions]) -> WrittenDeletes:
         """Write delete files for rows of live data files, by path. Write none for a data file that has no rows left."""
         deletions = _row_deletions(live, deleted)
-        remaining = [deletion for deletion in deletions if not deletion.empties_file]
-        self._write_missing(live, remaining)
+        emptied_paths = frozenset(deletion.path for deletion in deletions if deletion.empties_file)
+        partial_deletions = [deletion for deletion in deletions if not deletion.empties_file]
+        self._write_missing(live, partial_deletions)
         files: list[ContentFile] = []
         replaced_keys: set[str] = set()
-        for deletion in remaining:
+        for deletion in partial_deletions:
             file = self._written[deletion.key]
             if file is not None:
                 files.append(file)
                 replaced_keys |= deletion.replaced_keys
-        emptied_paths = frozenset(deletion.path for deletion in deletions if deletion.empties_file)
         return WrittenDeletes(tuple(files), frozenset(replaced_keys), emptied_paths)
 
     def _write_missing(self, live: LiveFiles, deletions: Sequence[_RowDeletion]) -> None:
@@ -103,7 +109,8 @@ class DeleteFileWriter:
 
     def _positions_to_write(self, live: LiveFiles, deletion: _RowDeletion) -> Positions:
         """Return all deleted positions for a deletion vector. A delete file need not repeat those of a shared delete file, which stays."""
-        if self._uses_vectors or not deletion.has_shared_deletes:
+        has_shared_deletes = len(deletion.own_deletes) < len(deletion.deletes)
+        if self._uses_vectors or not has_shared_deletes:
             return deletion.positions
         in_shared_deletes = deletion.already_deleted - live.positions_in(deletion.own_deletes, deletion.entry)
         return deletion.positions - in_shared_deletes
@@ -131,14 +138,10 @@ class DeleteFileWriter:
 
 
 def _row_deletions(live: LiveFiles, deleted: Mapping[str, Positions]) -> list[_RowDeletion]:
-    """Return the deletion of rows of each data file, together with the rows that are already deleted in it."""
+    """Return the deletion of rows of each live data file, by path, together with the rows that are already deleted in the file."""
     entries = live.by_path(deleted)
     already_deleted = live.deleted_positions(list(entries.values()))
-    deletions = []
-    for path, entry in entries.items():
-        deletes = live.position_deletes_of(entry)
-        own_deletes = tuple(delete for delete in deletes if scope_of(delete) is not None)
-        old_positions = already_deleted.get(path, Positions())
-        positions = deleted[path] | old_positions
-        deletions.append(_RowDeletion(path, entry, old_positions, positions, own_deletes, len(own_deletes) < len(deletes)))
-    return deletions
+    return [
+        _RowDeletion(path, entry, live.position_deletes_of(entry), already_deleted.get(path, Positions()), deleted[path])
+        for path, entry in entries.items()
+    ]

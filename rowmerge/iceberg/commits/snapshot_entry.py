@@ -55,21 +55,25 @@ def _summary(change: CommitRequest, entries: Sequence[Entry], parent: IcebergVer
     counts: Counter[str] = Counter()
     for entry in entries:
         counts.update(_counts_of(entry))
-    partitions = {(entry.file.spec_id, entry.file.partition) for entry in entries}
-    properties = {name: str(count) for name, count in counts.items() if count}
-    properties["changed-partition-count"] = str(len(partitions))
-    properties |= _totals(counts, parent) | _statement_properties(change)
-    return Summary(Operation(_operation(change, counts)), **properties)
+    changed_partitions = {(entry.file.spec_id, entry.file.partition) for entry in entries}
+    properties = {
+        **{name: str(count) for name, count in counts.items() if count},
+        "changed-partition-count": str(len(changed_partitions)),
+        **_totals(counts, parent),
+        **_statement_properties(change),
+    }
+    return Summary(_operation(change, counts), **properties)
 
 
 def _totals(counts: Counter[str], parent: IcebergVersion | None) -> dict[str, str]:
     """Return the table's totals after the snapshot, without those that the parent's summary lacks."""
-    before = {} if parent is None or parent.summary is None else parent.summary.additional_properties
+    parent_properties = {} if parent is None or parent.summary is None else parent.summary.additional_properties
+    default = "0" if parent is None else "unknown"
     totals = {}
     for total, added, removed in _TOTALS:
-        count = str(before.get(total, "0" if parent is None else "unknown"))  # some writers store a number
-        if re.fullmatch(r"\d{1,18}", count):
-            totals[total] = str(max(0, int(count) + counts[added] - counts[removed]))
+        parent_total = str(parent_properties.get(total, default))  # some writers store a number
+        if re.fullmatch(r"\d{1,18}", parent_total):
+            totals[total] = str(max(0, int(parent_total) + counts[added] - counts[removed]))
     return totals
 
 
@@ -85,14 +89,13 @@ def _statement_properties(change: CommitRequest) -> dict[str, str]:
     return properties
 
 
-def _operation(change: CommitRequest, counts: Counter[str]) -> str:
+def _operation(change: CommitRequest, counts: Counter[str]) -> Operation:
     if not change.data_change:
-        return "replace"
-    adds = counts["added-data-files"]
-    deletes = counts["deleted-data-files"] + counts["added-delete-files"]
-    if adds and deletes:
-        return "overwrite"
-    return "delete" if deletes else "append"
+        return Operation.REPLACE
+    deletes_rows = counts["deleted-data-files"] + counts["added-delete-files"] > 0
+    if deletes_rows and counts["added-data-files"]:
+        return Operation.OVERWRITE
+    return Operation.DELETE if deletes_rows else Operation.APPEND
 
 
 def _counts_of(entry: Entry) -> dict[str, int]:

@@ -6,13 +6,14 @@ import uuid
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
+from threading import Lock
 
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Snapshot as IcebergVersion
 
+from rowmerge.concurrency import run_concurrently
 from rowmerge.iceberg.commits.delete_files import DeleteFileWriter
-from rowmerge.iceberg.commits.pending import PendingFiles
 from rowmerge.iceberg.manifests.content import UNASSIGNED, Content, ContentFile, Entry, Manifest, ManifestContent, Status
 from rowmerge.iceberg.manifests.manifest_files import read_manifest, schema_of_spec, write_manifest, write_manifest_list
 from rowmerge.iceberg.manifests.metrics import content_file, metrics_modes
@@ -71,9 +72,43 @@ class Removal:
         return key_of_delete(entry) in self.delete_keys
 
 
+class PendingFiles(Storage):
+    """A table's storage that keeps puts in memory until `flush`, right before the put of the metadata that names the files.
+
+    Storages of other locations, and lists and deletions, ignore the files in memory.
+    """
+
+    def __init__(self, storage: Storage) -> None:
+        super().__init__(storage.location, storage.configuration)
+        self._storage = storage
+        self._waiting: dict[str, bytes] = {}
+        self._lock = Lock()
+
+    def at(self, location: str) -> Storage:
+        return self._storage.at(location)
+
+    def get(self, path: str) -> bytes:
+        waiting = self._waiting.get(path)
+        return self._storage.get(path) if waiting is None else waiting
+
+    def get_range(self, path: str, start: int, length: int) -> bytes:
+        waiting = self._waiting.get(path)
+        return self._storage.get_range(path, start, length) if waiting is None else waiting[start : start + length]
+
+    def put(self, path: str, data: bytes) -> None:
+        with self._lock:
+            self._waiting[path] = data
+
+    def flush(self) -> None:
+        """Put all waiting files concurrently. Raises StorageError."""
+        with self._lock:
+            waiting, self._waiting = self._waiting, {}
+        run_concurrently([partial(self._storage.put, path, data) for path, data in waiting.items()])
+
+
 @dataclass
 class SnapshotFiles:
-    """Writes the files of one snapshot, again for each attempt after a lost race. All of them are put together with the manifest list.
+    """Writes the files of one snapshot, again for each attempt after a lost race. The files are put together with the manifest list.
 
     `metadata`: the table as the snapshot will find it; paths of data files are absolute.
     """
@@ -85,8 +120,8 @@ class SnapshotFiles:
     data_sequence_number: int = UNASSIGNED
     """The sequence number of the rows in added files if they are older than the snapshot, because the files hold only moved rows."""
     commit_id: str = field(default_factory=lambda: str(uuid.uuid4()))
-    _written: list[str] = field(default_factory=list)
-    _used: frozenset[str] = frozenset()
+    _written_paths: list[str] = field(default_factory=list)
+    _used_paths: frozenset[str] = frozenset()
     _attempts: int = 0
 
     def write_snapshot(
@@ -107,7 +142,7 @@ class SnapshotFiles:
     ) -> WrittenSnapshot:
         """Write the manifest list, and put all files of the snapshot. `delete_paths`: its new delete files. Raises StorageError."""
         path = f"{self.storage.location}/metadata/snap-{self.snapshot_id}-{self._attempts}-{self.commit_id}.avro"
-        self._written.append(path)
+        self._written_paths.append(path)
         next_row_id = write_manifest_list(
             self.pending,
             path,
@@ -115,21 +150,21 @@ class SnapshotFiles:
             snapshot_id=self.snapshot_id,
             parent_id=numbers.parent_id,
             sequence_number=numbers.sequence_number,
-            format_version=self._format_version,
+            format_version=self._manifest_version,
             first_row_id=numbers.first_row_id,
         )
-        self._used = frozenset([path, *(manifest.path for manifest in manifests), *delete_paths])
+        self._used_paths = frozenset([path, *(manifest.path for manifest in manifests), *delete_paths])
         self.pending.flush()
         assigned_row_ids = None if next_row_id is None else next_row_id - (numbers.first_row_id or 0)
         return WrittenSnapshot(path, tuple(manifests), tuple(entries), numbers.first_row_id, assigned_row_ids)
 
     def discard(self) -> None:
         """Delete all files that were written, because no version refers to them. A failure leaves them as orphans."""
-        self._clean_up(self._written)
+        self._clean_up(self._written_paths)
 
     def discard_superseded(self) -> None:
         """Delete the files of earlier attempts, after the last one is committed. A failure leaves them as orphans."""
-        self._clean_up([path for path in self._written if path not in self._used], self._used)
+        self._clean_up([path for path in self._written_paths if path not in self._used_paths], self._used_paths)
 
     @cached_property
     def pending(self) -> PendingFiles:
@@ -138,10 +173,10 @@ class SnapshotFiles:
 
     @cached_property
     def delete_files(self) -> DeleteFileWriter:
-        return DeleteFileWriter(self.pending, self.metadata, self._written.append)
+        return DeleteFileWriter(self.pending, self.metadata, self._written_paths.append)
 
     @property
-    def _format_version(self) -> int:
+    def _manifest_version(self) -> int:
         """Return the format version of manifests. Manifests of older tables have version 2, which names every field."""
         return max(self.metadata.format_version, 2)
 
@@ -159,8 +194,8 @@ class SnapshotFiles:
 
     def write_manifest(self, entries: Sequence[Entry], content: ManifestContent, spec_id: int) -> Manifest:
         """Write a manifest with the next free name of this snapshot."""
-        path = f"{self.storage.location}/metadata/{self.commit_id}-m{len(self._written)}.avro"
-        self._written.append(path)
+        path = f"{self.storage.location}/metadata/{self.commit_id}-m{len(self._written_paths)}.avro"
+        self._written_paths.append(path)
         return write_manifest(
             self.pending,
             path,
@@ -169,7 +204,7 @@ class SnapshotFiles:
             spec=self.metadata.specs()[spec_id],
             schema=schema_of_spec(self.metadata, spec_id),
             snapshot_id=self.snapshot_id,
-            format_version=self._format_version,
+            format_version=self._manifest_version,
         )
 
     def write_manifests(
@@ -199,16 +234,14 @@ class SnapshotFiles:
         """Rewrite the manifests of `live` that contain removed files. Return all manifests to keep, and the removed entries."""
         manifests: list[Manifest] = []
         removed_entries: list[Entry] = []
-        for manifest in live.manifests:
-            if not manifest.may_have_live_files:
-                continue
+        for manifest in [manifest for manifest in live.manifests if manifest.may_have_live_files]:
             entries = live.entries_of(manifest) if removal.may_affect(manifest) else ()
-            if not any(removal.includes(entry) for entry in entries):
+            if any(removal.includes(entry) for entry in entries):
+                new_entries = [entry.deleted(self.snapshot_id) if removal.includes(entry) else entry.existing() for entry in entries]
+                removed_entries += [entry for entry in new_entries if not entry.live]
+                manifests.append(self.write_manifest(new_entries, manifest.content, manifest.spec_id))
+            else:
                 manifests.append(manifest)
-                continue
-            new_entries = [entry.deleted(self.snapshot_id) if removal.includes(entry) else entry.existing() for entry in entries]
-            manifests.append(self.write_manifest(new_entries, manifest.content, manifest.spec_id))
-            removed_entries += [entry for entry in new_entries if not entry.live]
         return manifests, removed_entries
 
     def _plan_removal(self, live: LiveFiles, data_paths: frozenset[str], replaced_keys: frozenset[str]) -> Removal:
@@ -226,19 +259,21 @@ class SnapshotFiles:
         if properties.get("commit.manifest-merge.enabled", "true").strip().lower() == "false":
             return manifests
         min_count = max(whole_number(properties, "commit.manifest.min-count-to-merge", 100), 2)
-        size = self.target_manifest_size
+        max_size = self.target_manifest_size
         merged: list[Manifest] = []
         for group in manifests_by_spec(manifests):
-            merged += [self._merge(batch) for batch in _batches_of_size(group, size)] if len(group) >= min_count else group
+            is_large_group = len(group) >= min_count
+            merged += [self._merge(batch) for batch in _batches_of_size(group, max_size)] if is_large_group else group
         return merged
 
     def _merge(self, manifests: Sequence[Manifest]) -> Manifest:
-        """Write one manifest with the live entries of several of one partition spec, and with the entries that this snapshot removed."""
+        """Write one manifest with the live entries of manifests of one partition spec, and with the entries that this snapshot removed."""
         if len(manifests) == 1:
             return manifests[0]
         entries = []
         for entry in self.entries_of(manifests):
-            if entry.snapshot_id == self.snapshot_id and entry.status is not Status.EXISTING:
+            is_own_change = entry.snapshot_id == self.snapshot_id and entry.status is not Status.EXISTING
+            if is_own_change:
                 entries.append(entry)
             elif entry.live:
                 entries.append(entry.existing())
@@ -253,12 +288,12 @@ def manifests_by_spec(manifests: Iterable[Manifest]) -> list[list[Manifest]]:
     return list(groups.values())
 
 
-def _batches_of_size(manifests: Sequence[Manifest], size: int) -> list[list[Manifest]]:
-    """Divide manifests, in their order, into batches of at most `size` bytes, or of one larger manifest."""
+def _batches_of_size(manifests: Sequence[Manifest], max_size: int) -> list[list[Manifest]]:
+    """Divide manifests, in their order, into batches of at most `max_size` bytes, or of one larger manifest."""
     batches: list[list[Manifest]] = [[]]
     batch_size = 0
     for manifest in manifests:
-        if batches[-1] and batch_size + manifest.length > size:
+        if batches[-1] and batch_size + manifest.length > max_size:
             batches.append([])
             batch_size = 0
         batches[-1].append(manifest)

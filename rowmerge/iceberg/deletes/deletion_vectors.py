@@ -26,10 +26,10 @@ _PROPERTIES = {"created-by": f"dbt-rowmerge {__version__}"}
 def read_deletion_vectors(storage: Storage, vectors: Sequence[ContentFile]) -> dict[str, Positions]:
     """Read vectors concurrently; return deleted rows by the absolute plain path of the data file. Raises CorruptLog, StorageError."""
     paths = [_referenced_data_file(vector) for vector in vectors]
-    return dict(zip(paths, map_concurrently(lambda vector: read_deletion_vector(storage, vector), vectors), strict=True))
+    return dict(zip(paths, map_concurrently(lambda vector: _read_deletion_vector(storage, vector), vectors), strict=True))
 
 
-def read_deletion_vector(storage: Storage, vector: ContentFile) -> Positions:
+def _read_deletion_vector(storage: Storage, vector: ContentFile) -> Positions:
     """Return the deleted rows of one vector. Raises CorruptLog, StorageError."""
     path = plain_path(vector.path)
     if vector.content_offset is None or vector.content_size is None or vector.content_size < FRAME:
@@ -45,7 +45,9 @@ def read_deletion_vector(storage: Storage, vector: ContentFile) -> Positions:
 def write_deletion_vectors(storage: Storage, path: str, deleted: Sequence[tuple[ContentFile, Positions]]) -> list[ContentFile]:
     """Write all deleted rows of data files as one Puffin file at an absolute path; return each vector's entry. Raises StorageError."""
     blobs = _build_blobs(deleted)
-    puffin = _encode_puffin(blobs)
+    footer = json.dumps({"blobs": [blob.metadata() for blob in blobs], "properties": _PROPERTIES}).encode()
+    vectors = [blob.data for blob in blobs]
+    puffin = b"".join([_MAGIC, *vectors, _MAGIC, footer, struct.pack("<i", len(footer)), _NO_FLAGS, _MAGIC])
     file_storage, relative_path = located(storage, path)
     file_storage.put(relative_path, puffin)
     return [blob.content_file(path, len(puffin)) for blob in blobs]
@@ -60,12 +62,6 @@ def _build_blobs(deleted: Sequence[tuple[ContentFile, Positions]]) -> list[_Blob
         blobs.append(_Blob(data_file, vector, len(positions), offset))
         offset += len(vector)
     return blobs
-
-
-def _encode_puffin(blobs: Sequence[_Blob]) -> bytes:
-    footer = json.dumps({"blobs": [blob.metadata() for blob in blobs], "properties": _PROPERTIES}).encode()
-    vectors = [blob.data for blob in blobs]
-    return b"".join([_MAGIC, *vectors, _MAGIC, footer, struct.pack("<i", len(footer)), _NO_FLAGS, _MAGIC])
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import io
 from array import array
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -36,6 +37,8 @@ _SCHEMA = pa.schema(
 _NAMES = {FILE_PATH: "file_path", POS: "pos"}
 _BATCH_ROWS = 1_000_000
 _CACHED_BYTES = 128 * 1024 * 1024
+_ENTRY_OVERHEAD = 100
+"""The bytes that Python's objects of one data file take in the cache, besides the path and the bitmap."""
 _cache: Cache[Mapping[str, Positions]] = Cache(_CACHED_BYTES)
 
 
@@ -69,9 +72,8 @@ def _encode_parquet(data_file: str, rows: np.ndarray[Any, Any]) -> bytes:
     paths = pa.DictionaryArray.from_arrays(path_indexes, pa.array([data_file], pa.string())).cast(pa.string())
     table = pa.Table.from_arrays([paths, pa.array(rows)], schema=_SCHEMA)
     stream = io.BytesIO()
-    pq.write_table(
-        table, stream, compression="zstd", use_dictionary=["file_path"], version="2.6", store_schema=False, row_group_size=_BATCH_ROWS
-    )
+    options: dict[str, Any] = {"compression": "zstd", "version": "2.6", "store_schema": False, "row_group_size": _BATCH_ROWS}
+    pq.write_table(table, stream, use_dictionary=["file_path"], **options)
     return stream.getvalue()
 
 
@@ -89,15 +91,15 @@ def referenced_path(deletes: ContentFile) -> str | None:
     return plain_path(lower.decode()) if lower is not None and lower == upper else None
 
 
-def read_position_deletes(storage: Storage, files: Sequence[ContentFile], paths: Collection[str] | None = None) -> dict[str, Positions]:
-    """Return the deleted rows in position-delete files, by the absolute plain path of the data file; `paths` limits them.
+def read_position_deletes(storage: Storage, files: Sequence[ContentFile]) -> dict[str, Positions]:
+    """Return the deleted rows in position-delete files, by the absolute plain path of the data file.
 
     Several files are read concurrently. Raises CorruptLog, UnsupportedTableFeature for an unknown file format, StorageError.
     """
-    positions: dict[str, Positions] = {}
+    positions: dict[str, Positions] = defaultdict(Positions)
     for file_positions in map_concurrently(lambda file: read_position_delete_file(storage, file), files):
-        for path in file_positions.keys() if paths is None else file_positions.keys() & set(paths):
-            positions[path] = positions.get(path, Positions()) | file_positions[path]
+        for path, deleted in file_positions.items():
+            positions[path] |= deleted
     return positions
 
 
@@ -108,7 +110,8 @@ def read_position_delete_file(storage: Storage, file: ContentFile) -> Mapping[st
     positions = _cache.get(cache_key)
     if positions is None:
         positions = _read_file(storage, path, file.format)
-        _cache.put(cache_key, positions, sum(len(data_file) + 100 + len(rows.serialize()) for data_file, rows in positions.items()))
+        sizes = [len(data_file) + _ENTRY_OVERHEAD + len(rows.serialize()) for data_file, rows in positions.items()]
+        _cache.put(cache_key, positions, sum(sizes))
     return positions
 
 

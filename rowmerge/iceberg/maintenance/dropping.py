@@ -6,9 +6,8 @@ See `rowmerge.table.commits.drop_markers` for why that version stays.
 from __future__ import annotations
 
 from rowmerge.errors import CommitStateUnknown, CorruptLog, RowmergeError, UnsupportedTableFeature
-from rowmerge.iceberg.catalogs.metadata_folder import MetadataFolder, version_in
+from rowmerge.iceberg.catalogs.metadata_folder import HINT, MetadataFolder, version_in
 from rowmerge.iceberg.catalogs.operations import DirectoryOperations, is_dropped
-from rowmerge.iceberg.catalogs.version_hint import HINT
 from rowmerge.iceberg.commits.drop import FORMAT, Drop
 from rowmerge.iceberg.maintenance.reachable import file_key, needed_files
 from rowmerge.storage.deletion import Deletion, Origin, delete_files

@@ -8,8 +8,7 @@ from collections.abc import Collection, Sequence
 
 from pyiceberg.table.metadata import TableMetadata
 
-from rowmerge.iceberg.catalogs.metadata_folder import CurrentMetadata, version_in
-from rowmerge.iceberg.catalogs.version_hint import HINT
+from rowmerge.iceberg.catalogs.metadata_folder import HINT, CurrentMetadata, version_in
 from rowmerge.iceberg.maintenance.reachable import file_key
 from rowmerge.storage.disk import is_temporary
 from rowmerge.storage.store import StoredObject, local_path

@@ -27,7 +27,7 @@ def find_equality_deletes(table: str, live: LiveFiles, paths: Sequence[str], sch
             paths_by_deletes[deletes].append(path)
     equality_deletes = []
     for (field_ids, delete_paths), data_paths in paths_by_deletes.items():
-        columns = Struct(tuple(_field_of(table, field_id, schemas) for field_id in field_ids))
+        columns = Struct(tuple(_column_by_id(table, field_id, schemas) for field_id in field_ids))
         equality_deletes.append(EqualityDeletes(columns, tuple(sorted(delete_paths)), tuple(data_paths)))
     return tuple(equality_deletes)
 
@@ -43,12 +43,11 @@ def _group_by_columns(table: str, deletes: Sequence[Entry]) -> list[_Deletes]:
     return [(ids, frozenset(paths)) for ids, paths in by_columns.items()]
 
 
-def _field_of(table: str, id_: int, schemas: Sequence[Schema]) -> Field:
-    """Return the column with an id, from an older schema if the table has dropped it."""
-    for schema in schemas:
-        for field in schema.fields:
-            if field.field_id == id_:
-                (column,) = columns_of(Schema(field), table)
-                return column
-    feature = f"equality deletes by the field {id_}, which is no top-level column"
-    raise UnsupportedTableFeature(table, feature, action="read", advice=_REWRITE)
+def _column_by_id(table: str, field_id: int, schemas: Sequence[Schema]) -> Field:
+    """Return the column with a field id, from the first schema that has the column. Raises UnsupportedTableFeature if none has it."""
+    fields = [field for schema in schemas for field in schema.fields if field.field_id == field_id]
+    if not fields:
+        feature = f"equality deletes by the field {field_id}, which is no top-level column"
+        raise UnsupportedTableFeature(table, feature, action="read", advice=_REWRITE)
+    (column,) = columns_of(Schema(fields[0]), table)
+    return column

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -49,13 +49,16 @@ def _list_manifest(
 ) -> pa.RecordBatch:
     """Return the files of one manifest as rows of a listing."""
     entries = manifest.entries
-    bounds = [_column_bounds(manifest, column) for column in bounded_columns]
+    bounds: list[_ColumnBounds] = [
+        manifest.compute_once(("bounds", column.field_id, str(column.field_type)), partial(_column_bounds, manifest, column))
+        for column in bounded_columns
+    ]
     partition_type = listing_schema.field("partition").type
     partition_key = ("partition", spec.spec_id, str(partition_type))
     arrays = [
-        *_derived(manifest, "files", partial(_path_size_records, entries)),
+        *manifest.compute_once("files", lambda: _path_size_records(entries)),
         _deleted_counts(files, entries),
-        _derived(manifest, partition_key, partial(_partition_values, manifest, spec, partition_type)),
+        manifest.compute_once(partition_key, lambda: _partition_values(manifest, spec, partition_type)),
         _struct_array([column.lower for column in bounds], listing_schema.field("lower").type, len(entries)),
         _struct_array([column.upper for column in bounds], listing_schema.field("upper").type, len(entries)),
         _struct_array([column.null_counts for column in bounds], listing_schema.field("nulls").type, len(entries)),
@@ -70,13 +73,6 @@ def _partition_type(schema: Schema, spec: PartitionSpec) -> pa.StructType:
         for index, field in enumerate(spec.fields)
     ]
     return pa.struct(fields)
-
-
-def _derived(manifest: ManifestFiles, key: Hashable, compute: Callable[[], Any]) -> Any:
-    """Return a value that is computed from a manifest's files once."""
-    if key not in manifest.derived:
-        manifest.derived[key] = compute()
-    return manifest.derived[key]
 
 
 def _path_size_records(entries: Sequence[Entry]) -> list[pa.Array]:
@@ -108,15 +104,15 @@ def _partition_values(manifest: ManifestFiles, spec: PartitionSpec, type_: pa.St
     entries = manifest.entries
     if not type_.num_fields:
         return _struct_array([], type_, len(entries))
-    is_other_spec = [entry.file.spec_id != spec.spec_id for entry in entries]
     null_partition = (None,) * type_.num_fields
-    partitions = [null_partition if is_other else entry.file.partition for entry, is_other in zip(entries, is_other_spec, strict=True)]
+    partitions = [entry.file.partition if entry.file.spec_id == spec.spec_id else null_partition for entry in entries]
     try:
         children = [_value_array([values[index] for values in partitions], field.type) for index, field in enumerate(type_)]
     except (ArithmeticError, TypeError, ValueError, pa.ArrowException) as error:
         path = manifest.path or plain_path(entries[0].file.path)
         raise CorruptLog(path, f"a partition value has another type than its field ({error})") from error
-    return pa.StructArray.from_arrays(children, fields=list(type_), mask=pa.array(is_other_spec))
+    is_null = pa.array([entry.file.spec_id != spec.spec_id for entry in entries])
+    return pa.StructArray.from_arrays(children, fields=list(type_), mask=is_null)
 
 
 def _value_array(values: Sequence[Any], type_: pa.DataType) -> pa.Array:
@@ -135,13 +131,9 @@ class _ColumnBounds(NamedTuple):
 
 
 def _column_bounds(manifest: ManifestFiles, column: NestedField) -> _ColumnBounds:
-    def compute() -> _ColumnBounds:
-        files = [entry.file for entry in manifest.entries]
-        lower, upper = file_bounds(files, column.field_id, column.field_type)
-        return _ColumnBounds(lower, upper, pa.array([file.null_counts.get(column.field_id) for file in files], pa.int64()))
-
-    bounds: _ColumnBounds = _derived(manifest, ("bounds", column.field_id, str(column.field_type)), compute)
-    return bounds
+    files = [entry.file for entry in manifest.entries]
+    lower, upper = file_bounds(files, column.field_id, column.field_type)
+    return _ColumnBounds(lower, upper, pa.array([file.null_counts.get(column.field_id) for file in files], pa.int64()))
 
 
 def _struct_array(children: Sequence[Any], type_: pa.StructType, length: int) -> pa.StructArray:

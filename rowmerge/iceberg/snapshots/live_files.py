@@ -6,7 +6,7 @@ Snapshots share `ManifestFiles`, the content of a manifest that both have. The n
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -14,9 +14,9 @@ from typing import Any
 from pyiceberg.table.snapshots import Snapshot as IcebergVersion
 
 from rowmerge.concurrency import map_concurrently
-from rowmerge.iceberg.deletes.deletion_vectors import read_deletion_vector
+from rowmerge.iceberg.deletes.deletion_vectors import read_deletion_vectors
 from rowmerge.iceberg.deletes.position_deletes import read_position_delete_file, referenced_path
-from rowmerge.iceberg.manifests.content import UNASSIGNED, Content, Entry, Manifest, ManifestContent
+from rowmerge.iceberg.manifests.content import UNASSIGNED, Content, ContentFile, Entry, Manifest, ManifestContent
 from rowmerge.iceberg.manifests.manifest_files import read_manifest, read_manifest_list, read_manifests, state_of
 from rowmerge.iceberg.metadata.locations import plain_path
 from rowmerge.storage.store import Storage
@@ -30,11 +30,17 @@ _Partition = tuple[Any, ...]
 
 @dataclass(frozen=True, eq=False)
 class ManifestFiles:
-    """The live files of one manifest, which snapshots share. `derived`: values computed from them before; `path`: that of the manifest."""
+    """The live files of one manifest, which snapshots share. `path`: of the manifest, empty for files that no manifest lists together."""
 
     entries: tuple[Entry, ...]
     path: str = ""
-    derived: dict[Hashable, Any] = field(default_factory=dict)
+    _computed: dict[Hashable, Any] = field(default_factory=dict)
+
+    def compute_once(self, key: Hashable, compute: Callable[[], Any]) -> Any:
+        """Return the value that was computed from the files for a key. Compute the value at the first call with the key."""
+        if key not in self._computed:
+            self._computed[key] = compute()
+        return self._computed[key]
 
 
 @dataclass(frozen=True)
@@ -91,21 +97,17 @@ class LiveFiles:
 
     def deleted_positions(self, entries: Sequence[Entry]) -> dict[str, Positions]:
         """Return the deleted positions of those data files that have any, by path. Raises CorruptLog, MissingDataFile, StorageError."""
-        vectors: dict[str, Entry] = {}
+        vectors: dict[str, ContentFile] = {}
         delete_files: dict[str, list[Entry]] = {}
         for entry in entries:
-            deletes = self.position_deletes_of(entry)
+            path, deletes = plain_path(entry.file.path), self.position_deletes_of(entry)
             if deletes and _is_vector(deletes[0]):
-                vectors[plain_path(entry.file.path)] = deletes[0]
+                vectors[path] = deletes[0].file
             elif deletes:
-                delete_files[plain_path(entry.file.path)] = deletes
+                delete_files[path] = deletes
         positions_in_files = self._positions_in_files(delete_files)
-        return self._positions_in_vectors(vectors) | positions_in_files
-
-    def _positions_in_vectors(self, vectors: Mapping[str, Entry]) -> dict[str, Positions]:
-        """Read the deletion vector of each data file."""
-        bitmaps = map_concurrently(lambda vector: read_deletion_vector(self.storage, vector.file), list(vectors.values()))
-        return {path: bitmap for path, bitmap in zip(vectors, bitmaps, strict=True) if bitmap}
+        positions = read_deletion_vectors(self.storage, list(vectors.values())) | positions_in_files
+        return {path: deleted for path, deleted in positions.items() if deleted}
 
     def _positions_in_files(self, deletes: Mapping[str, Sequence[Entry]]) -> dict[str, Positions]:
         """Read each position-delete file once, and return the deleted positions of each data file that is a key of `deletes`."""
@@ -116,7 +118,7 @@ class LiveFiles:
         for path, file_deletes in deletes.items():
             for delete in file_deletes:
                 positions[path] |= positions_by_key[key_of_delete(delete)].get(path, Positions())
-        return {path: deleted for path, deleted in positions.items() if deleted}
+        return positions
 
     def positions_in(self, deletes: Sequence[Entry], entry: Entry) -> Positions:
         """Return the positions that some of the delete files delete in a data file."""
@@ -139,8 +141,8 @@ class LiveFiles:
         shared_deletes = [delete for delete in self.deletes if scope_of(delete) is None]
         if not shared_deletes or not removed_paths:
             return set()
-        added = _NEWEST if added_sequence_number == UNASSIGNED else added_sequence_number
-        oldest = _OldestData(added, self._oldest_by_partition(removed_paths), self.unpartitioned)
+        oldest_added = _NEWEST if added_sequence_number == UNASSIGNED else added_sequence_number
+        oldest = _OldestData(oldest_added, self._oldest_by_partition(removed_paths), self.unpartitioned)
         return {key_of_delete(delete) for delete in shared_deletes if not oldest.is_in_scope_of(delete)}
 
     def _oldest_by_partition(self, removed_paths: Collection[str]) -> dict[_Partition, int]:
@@ -216,13 +218,13 @@ class _DeletesIndex:
 
 
 def live_files(
-    storage: Storage, snapshot: IcebergVersion | None, unpartitioned: frozenset[int], before: LiveFiles | None = None
+    storage: Storage, snapshot: IcebergVersion | None, unpartitioned: frozenset[int], previous: LiveFiles | None = None
 ) -> LiveFiles:
-    """Read the live files of a snapshot, except manifests that it shares with the snapshot of `before`. Raises CorruptLog, StorageError."""
+    """Read the live files of a snapshot. Manifests in `previous` are not read again. Raises CorruptLog, StorageError."""
     if snapshot is None:
         return LiveFiles(storage)
     manifests = read_manifest_list(storage, snapshot.manifest_list)
-    read = _files_by_state(storage, manifests, {} if before is None else before.read)
+    read = _files_by_state(storage, manifests, {} if previous is None else previous.read)
     entries: dict[ManifestContent, list[Entry]] = defaultdict(list)
     for manifest in manifests:
         entries[manifest.content] += read[state_of(manifest)].entries
@@ -234,7 +236,7 @@ def _files_by_state(
     storage: Storage, manifests: Sequence[Manifest], shared: Mapping[tuple[object, ...], ManifestFiles]
 ) -> dict[tuple[object, ...], ManifestFiles]:
     """Return the live files of manifests by `state_of`. Read only the manifests that are not in `shared`."""
-    files = {state_of(manifest): shared[state_of(manifest)] for manifest in manifests if state_of(manifest) in shared}
+    files = {state: shared[state] for state in map(state_of, manifests) if state in shared}
     unread = [manifest for manifest in manifests if state_of(manifest) not in shared]
     for manifest, entries in zip(unread, read_manifests(storage, unread), strict=True):
         live_entries = tuple(entry for entry in entries if entry.live)

@@ -37,11 +37,12 @@ def file_layouts(
     Raises MissingDataFile, CorruptLog, StorageError, UnsupportedTableFeature.
     """
     schemas = map_concurrently(lambda entry: _read_schema(storage, table, entry), list(entries.values()))
-    names = dict(_names_by_id(mapping))
+    names = _names_by_id(mapping)
     paths_with_ids: list[str] = []
     paths_by_layout: dict[tuple[Struct, tuple[str, ...]], list[str]] = defaultdict(list)
     for (path, entry), schema in zip(entries.items(), schemas, strict=True):
-        if _has_field_ids(schema):
+        has_field_ids = any((field.metadata or {}).get(_ID) for field in schema)
+        if has_field_ids:
             paths_with_ids.append(path)
             continue
         stored = _stored_columns(columns, schema, names)
@@ -53,10 +54,6 @@ def file_layouts(
     if paths_with_ids or not layouts:
         layouts.append(FileLayout(tuple(paths_with_ids), ordinary.stored, True, ()))
     return tuple(layouts)
-
-
-def _has_field_ids(schema: pa.Schema) -> bool:
-    return any((field.metadata or {}).get(_ID) for field in schema)
 
 
 def _missing_columns(columns: Struct, stored: Struct, schema: pa.Schema, candidates: Collection[str]) -> tuple[str, ...]:
@@ -91,13 +88,13 @@ def _read_footer(storage: Storage, path: str, size: int) -> bytes:
     return path_storage.get_range(relative_path, size - length, length)
 
 
-def _names_by_id(fields: Sequence[MappedField] | NameMapping) -> list[tuple[int, Sequence[str]]]:
-    """Return the ids and names of mapped fields at any depth."""
-    names: list[tuple[int, Sequence[str]]] = []
+def _names_by_id(fields: Sequence[MappedField] | NameMapping) -> dict[int, Sequence[str]]:
+    """Return the names of mapped fields at any depth, by field id."""
+    names: dict[int, Sequence[str]] = {}
     for field in fields:
         if field.field_id is not None:
-            names.append((field.field_id, field.names))
-        names += _names_by_id(field.fields)
+            names[field.field_id] = field.names
+        names |= _names_by_id(field.fields)
     return names
 
 
@@ -105,11 +102,14 @@ def _stored_columns(columns: Struct, stored: pa.Schema | pa.StructType, names: _
     """Return columns under the names that a file has for them. A column that the file lacks gets a name that no file has."""
     fields = []
     for column in columns:
-        id_ = int(column.metadata[FIELD_ID])
-        name = next((name for name in names.get(id_, ()) if stored.get_field_index(name) >= 0), None)
-        type_ = column.type if name is None else _stored_type(column.type, stored.field(name).type, names)
+        field_id = int(column.metadata[FIELD_ID])
+        name, type_ = f"__rowmerge_missing_{field_id}", column.type
+        stored_names = [mapped for mapped in names.get(field_id, ()) if stored.get_field_index(mapped) >= 0]
+        if stored_names:
+            name = stored_names[0]
+            type_ = _stored_type(column.type, stored.field(name).type, names)
         metadata = {INITIAL: column.metadata[INITIAL]} if INITIAL in column.metadata else {}
-        fields.append(Field(f"__rowmerge_missing_{id_}" if name is None else name, type_, True, metadata))
+        fields.append(Field(name, type_, True, metadata))
     return Struct(tuple(fields))
 
 

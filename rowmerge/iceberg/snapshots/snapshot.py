@@ -16,20 +16,24 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 
+import pyarrow as pa
+from pyiceberg import types as t
 from pyiceberg.schema import Schema
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Snapshot as IcebergVersion
 
+from rowmerge.errors import CorruptLog, UnsupportedTableFeature
 from rowmerge.iceberg.catalogs.metadata_folder import CurrentMetadata
 from rowmerge.iceberg.manifests.content import ManifestContent
+from rowmerge.iceberg.manifests.manifest_files import state_of
 from rowmerge.iceberg.metadata.definition import evolve_schema
+from rowmerge.iceberg.metadata.locations import plain_path
 from rowmerge.iceberg.metadata.parsing import check_format_version
 from rowmerge.iceberg.metadata.partition_values import unpartitioned_spec_ids
 from rowmerge.iceberg.metadata.properties import COMMENT, IcebergSettings
 from rowmerge.iceberg.metadata.refs import MAIN, transactions
 from rowmerge.iceberg.metadata.shape import settings_of, table_shape
 from rowmerge.iceberg.metadata.types import columns_of
-from rowmerge.iceberg.snapshots.checks import check_formats, check_partitions, check_uuids
 from rowmerge.iceberg.snapshots.equality_deletes import find_equality_deletes
 from rowmerge.iceberg.snapshots.file_listing import list_files
 from rowmerge.iceberg.snapshots.live_files import LiveFiles, live_files
@@ -40,6 +44,9 @@ from rowmerge.table.metadata.schema import Struct, held_types
 from rowmerge.table.metadata.shape import TableShape
 from rowmerge.table.snapshots.files import EqualityDeletes, FileLayout, FileListing, Positions, RowOrigin
 from rowmerge.table.snapshots.snapshot import FileDifference, Snapshot
+
+_WRITES_UUIDS = 21
+"""The first release of pyarrow that writes Parquet's logical type UUID (apache/arrow, pull request 45866)."""
 
 
 class IcebergSnapshot:
@@ -55,13 +62,13 @@ class IcebergSnapshot:
         iceberg_version: IcebergVersion | None,
         schema: Schema,
         branch: str = MAIN,
-        before: LiveFiles | None = None,
+        previous_files: LiveFiles | None = None,
     ) -> None:
         """Open a snapshot. `iceberg_version`: its entry in the metadata, None for a table without rows. `schema`: its columns.
 
-        `branch`: the branch, or the tag, that was opened. `before`: the files of another version, if they were read.
+        `branch`: the branch, or the tag, that was opened. `previous_files`: the files of another version, if they were read.
         """
-        self._storage, self._before = storage, before
+        self._storage, self._previous_files = storage, previous_files
         self.name, self.current, self.branch = name, current, branch
         self.iceberg_version, self.iceberg_schema = iceberg_version, schema
         self._listings: dict[frozenset[str], FileListing] = {}
@@ -112,36 +119,36 @@ class IcebergSnapshot:
         return self.metadata.properties.get(COMMENT)
 
     def evolved(self, schema: Struct) -> TableShape:
-        changed, _ = evolve_schema(self.name, self.metadata, schema)
-        return table_shape(self.name, self._storage, self.metadata, changed)
+        evolved_schema, _ = evolve_schema(self.name, self.metadata, schema)
+        return table_shape(self.name, self._storage, self.metadata, evolved_schema)
 
     @cached_property
     def live(self) -> LiveFiles:
         """Read the live data files and delete files. Raises CorruptLog, StorageError."""
-        before, self._before = self._before, None
-        live = live_files(self._storage, self.iceberg_version, unpartitioned_spec_ids(self.metadata), before)
+        previous_files, self._previous_files = self._previous_files, None
+        live = live_files(self._storage, self.iceberg_version, unpartitioned_spec_ids(self.metadata), previous_files)
         check_partitions(self.metadata, self.iceberg_version, live)
         return live
 
     @property
     def files_read(self) -> LiveFiles | None:
         """Return the files of this version if they were read, else those of the version before, None if neither was read."""
-        return self.__dict__.get("live", self._before)
+        return self.__dict__.get("live", self._previous_files)
 
     def files(self, columns: Collection[str] = ()) -> FileListing:
-        bounded = frozenset(columns) & frozenset(self.schema.names)
-        if bounded not in self._listings:
-            live = self.live
+        bound_columns = frozenset(columns) & frozenset(self.schema.names)
+        if bound_columns not in self._listings:
+            live, spec = self.live, self.metadata.spec()
             check_formats(self.name, live)
-            self._listings[bounded] = list_files(live, live.data, self.iceberg_schema, self.schema, self.metadata.spec(), bounded)
-        return self._listings[bounded]
+            self._listings[bound_columns] = list_files(live, live.data, self.iceberg_schema, self.schema, spec, bound_columns)
+        return self._listings[bound_columns]
 
     def difference(self, other: Snapshot) -> FileDifference:
         other_live = own_snapshot(other).live
         paths, other_paths = set(self.live.paths), set(other_live.paths)
-        sizes = [entry.file.size for entry in self.live.by_path(paths - other_paths).values()]
-        other_sizes = [entry.file.size for entry in other_live.by_path(other_paths - paths).values()]
-        return FileDifference(tuple(sizes), tuple(other_sizes))
+        own_entries, other_entries = self.live.by_path(paths - other_paths), other_live.by_path(other_paths - paths)
+        sizes, other_sizes = (tuple(entry.file.size for entry in entries.values()) for entries in (own_entries, other_entries))
+        return FileDifference(sizes, other_sizes)
 
     def layouts(self, paths: Sequence[str]) -> tuple[FileLayout, ...]:
         mapping = self.metadata.name_mapping()
@@ -176,3 +183,38 @@ def own_snapshot(snapshot: Snapshot) -> IcebergSnapshot:
     if not isinstance(snapshot, IcebergSnapshot):
         raise TypeError(f"{snapshot!r} is no snapshot of an Iceberg table")
     return snapshot
+
+
+def check_partitions(metadata: TableMetadata, snapshot: IcebergVersion | None, live: LiveFiles) -> None:
+    """Raise CorruptLog for a manifest of a partition spec that the table does not have, or that has other fields."""
+    field_counts = {spec.spec_id: len(spec.fields) for spec in metadata.partition_specs}
+    for manifest in live.manifests:
+        if manifest.spec_id not in field_counts:
+            assert snapshot is not None
+            reason = f"the manifest {manifest.path} has the partition spec {manifest.spec_id}, which the table does not have"
+            raise CorruptLog(plain_path(snapshot.manifest_list), reason)
+        field_count = field_counts[manifest.spec_id]
+        entries = live.read[state_of(manifest)].entries
+        value_count = len(entries[0].file.partition) if entries else field_count
+        if value_count != field_count:
+            reason = f"its files have {value_count} partition values, and its partition spec has {field_count} fields"
+            raise CorruptLog(plain_path(manifest.path), reason)
+
+
+def check_formats(table: str, live: LiveFiles) -> None:
+    """Raise UnsupportedTableFeature for data files of another format than Parquet."""
+    other_formats = sorted({entry.file.format.upper() for entry in live.data} - {"PARQUET"})
+    if other_formats:
+        advice = "Rewrite its data files as Parquet in the engine that wrote them."
+        raise UnsupportedTableFeature(table, f"data files of the format {other_formats[0]}", action="read", advice=advice)
+
+
+def check_uuids(table: str, schema: Schema) -> None:
+    """Raise UnsupportedTableFeature for a UUID column if this pyarrow omits the logical type: readers would see a `fixed[16]`."""
+    if int(pa.__version__.split(".", 1)[0]) >= _WRITES_UUIDS:
+        return
+    for name in schema.column_names:
+        if isinstance(schema.find_type(name), t.UUIDType):
+            advice = f"Install pyarrow {_WRITES_UUIDS} or newer, here and on Spark's executors."
+            feature = f"type uuid of the column {name} (pyarrow {pa.__version__})"
+            raise UnsupportedTableFeature(table, feature, action="write", advice=advice)

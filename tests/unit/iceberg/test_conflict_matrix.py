@@ -28,9 +28,9 @@ def test_races_end_as_the_table_says_and_as_if_one_came_after_the_other(
 @pytest.mark.parametrize(
     ("rule", "winner", "loser", "relation", "without"),
     [
-        ("nothing_read_was_added", "insert-only merge", "insert-only merge", "same rows", "."),
-        ("nothing_read_was_removed", "delete", "insert-only merge", "same rows", "."),
-        ("nothing_was_removed_twice", "delete", "delete", "same rows", "+"),
+        ("added_rows_conflict", "insert-only merge", "insert-only merge", "same rows", "."),
+        ("removed_rows_conflict", "delete", "insert-only merge", "same rows", "."),
+        ("double_removal_conflict", "delete", "delete", "same rows", "+"),
     ],
 )
 def test_no_rule_can_be_left_out(
@@ -42,6 +42,6 @@ def test_no_rule_can_be_left_out(
 
 def test_every_other_rule_has_a_race_of_its_own() -> None:
     """In tests/unit/iceberg/test_commit_races.py."""
-    others = {"transactions_differ", "nothing_moved_was_removed", "no_equality_deletes_came"}
-    own = {"nothing_read_was_added", "nothing_read_was_removed", "nothing_was_removed_twice"}
+    others = {"transaction_conflict", "moved_rows_conflict", "equality_deletes_conflict"}
+    own = {"added_rows_conflict", "removed_rows_conflict", "double_removal_conflict"}
     assert {rule.__name__ for rule in conflicts.RULES} == own | others

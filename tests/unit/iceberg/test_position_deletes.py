@@ -105,7 +105,6 @@ def test_deletes_of_several_files_are_united_by_normalised_path(storage: Storage
         "file:///t/c": Positions([9]),
         "s3://b/c": Positions([7]),
     }
-    assert read_position_deletes(storage, [first, second], {"file:///t/b", "file:///t/x"}) == {"file:///t/b": Positions([0])}
     assert read_position_deletes(storage, []) == {}
 
 

@@ -10,7 +10,7 @@ from pyiceberg.types import FixedType, ListType, LongType, MapType, NestedField,
 from rowmerge.errors import UnsupportedTableFeature
 from rowmerge.iceberg.metadata.types import SchemaBuilder, columns_of
 from rowmerge.iceberg.metadata.view_schema import columns_of as columns_of_view
-from rowmerge.iceberg.snapshots.checks import check_uuids
+from rowmerge.iceberg.snapshots.snapshot import check_uuids
 from rowmerge.table.metadata.schema import UUID, Array, Fixed, Map, Primitive, Struct, held_types
 
 SCHEMA = Schema(
