@@ -93,7 +93,7 @@ def _insert_file_lines(snapshot: Snapshot, rows: NewRows, overwrite: Overwrite |
         return lines
     if not overwrite.is_dynamic(snapshot):
         return [_removed_files(snapshot, static_mask(snapshot, rows), if_not_exists=overwrite.if_not_exists)]
-    by = ", ".join(f"`{field.name}`" if field.identity else field.told for field in snapshot.shape.partitioning)
+    by = ", ".join(f"`{field.name}`" if field.identity else field.text for field in snapshot.shape.partitioning)
     return [f"  files: of {len(snapshot.files())}, those leave whose partition ({by}) gets a row, which shows when it runs"]
 
 
@@ -126,7 +126,7 @@ def explain_create(
     lines = [f"CREATE{' OR REPLACE' if or_replace else ''} TABLE {name} AS SELECT"]
     lines += [f"  column {quote(column.name)} {column.sql_type}" for column in columns]
     if partitioned_by:
-        lines.append(f"  partitioned by {', '.join(field.told for field in partitioned_by)}")
+        lines.append(f"  partitioned by {', '.join(field.text for field in partitioned_by)}")
     lines += _source_lines(source, reads_table=False)
     return [*lines, _effect_on_existing(existing, or_replace=or_replace, if_not_exists=if_not_exists)]
 
@@ -151,7 +151,7 @@ def _source_lines(source: str | None, reads_table: bool) -> Lines:
 
 
 def _checks_and_version(snapshot: Snapshot, plan: RowPlan) -> Lines:
-    rules = [check.told for check in plan.rules.checks]
+    rules = [check.text for check in plan.rules.checks]
     lines = [f"  checks of every written row: {', '.join(rules)}"] if rules else []
     if snapshot.shape.change_data_location is not None:
         lines.append("  change data feed: the changed rows are written too")

@@ -22,14 +22,14 @@ from rowmerge.parquet.source_keys import Numbers, SourceKeys
 from rowmerge.table.metadata.engine_columns import FILE, POSITION
 from rowmerge.table.snapshots.files import Positions
 
-FOUND_ROWS, FOUND_BYTES = 2_000_000, 256 * 1024 * 1024
+MAX_FOUND_ROWS, MAX_FOUND_BYTES = 2_000_000, 256 * 1024 * 1024
 """At most so many rows, of so many bytes, go to Spark. If more have a key of the source, Spark reads the table itself."""
 
 Result = TypeVar("Result")
 
 
 class TooManyRows(Exception):
-    """Raised when more than FOUND_ROWS rows have a key of the source, or when they take more than FOUND_BYTES.
+    """Raised when more than MAX_FOUND_ROWS rows have a key of the source, or when they take more than MAX_FOUND_BYTES.
 
     Remedy: None is needed. Spark joins the whole table instead.
     """
@@ -67,7 +67,7 @@ class _RowGroupMatches(NamedTuple):
     numbers: Numbers
 
 
-def look_up(table: str, files: Sequence[LookedUpFile], columns: pa.Schema, keys: SourceKeys) -> pa.Table:
+def read_rows_with_keys(table: str, files: Sequence[LookedUpFile], columns: pa.Schema, keys: SourceKeys) -> pa.Table:
     """Return the live rows with a key of the source: `columns`, then FILE, the file's index in `files` as text, and POSITION.
 
     `table`: the name that errors print. Raises MissingDataFile, UnreadableDataFile, TooManyRows.
@@ -76,7 +76,7 @@ def look_up(table: str, files: Sequence[LookedUpFile], columns: pa.Schema, keys:
     with closing(map_files(table, files, lambda file: _find_rows(file, columns, keys))) as rows_by_file:
         for index, row_groups in enumerate(rows_by_file):
             tables += [_with_addresses(rows, str(index), positions) for rows, positions in row_groups]
-            if sum(rows.num_rows for rows in tables) > FOUND_ROWS or sum(rows.nbytes for rows in tables) > FOUND_BYTES:
+            if sum(rows.num_rows for rows in tables) > MAX_FOUND_ROWS or sum(rows.nbytes for rows in tables) > MAX_FOUND_BYTES:
                 raise TooManyRows
     if not tables:
         return _with_addresses(columns.empty_table(), "", np.zeros(0, dtype=np.int64))

@@ -158,12 +158,12 @@ def _partition_columns(table: str, partitioning: tuple[PartitionField, ...]) -> 
     for field in partitioning:
         if field.transform.name != IDENTITY:
             raise PlanError(
-                f"{table} cannot be PARTITIONED BY {field.told}: Delta tables are partitioned by columns, not by transforms. "
+                f"{table} cannot be PARTITIONED BY {field.text}: Delta tables are partitioned by columns, not by transforms. "
                 f"Add a column with that value and name it."
             )
         if not field.identity:
             raise PlanError(
-                f"{table} cannot be PARTITIONED BY {field.told}: a field of a struct cannot partition a Delta table. "
+                f"{table} cannot be PARTITIONED BY {field.text}: a field of a struct cannot partition a Delta table. "
                 f"Make it a column of its own."
             )
     return tuple(field.column[0] for field in partitioning)
@@ -171,7 +171,7 @@ def _partition_columns(table: str, partitioning: tuple[PartitionField, ...]) -> 
 
 def _refuse_order(table: str, definition: TableDefinition) -> None:
     if definition.ordering is not None or definition.distribution is not None:
-        clause = f" ORDERED BY {', '.join(field.told for field in definition.ordering)}" if definition.ordering else ""
+        clause = f" ORDERED BY {', '.join(field.text for field in definition.ordering)}" if definition.ordering else ""
         raise PlanError(f"ALTER TABLE {table} WRITE{clause}: Delta tables keep no order of writing. Write the rows with ORDER BY.")
 
 

@@ -6,7 +6,7 @@ from rowmerge.execution.ways.key_matches import why_keys_do_not_find_rows
 from rowmerge.execution.ways.request import Request
 from rowmerge.execution.ways.row_writing import TargetRows, write_join
 from rowmerge.execution.ways.way import ExecutionResult, NotApplicable, Reason, Way
-from rowmerge.parquet.key_lookup import FOUND_ROWS
+from rowmerge.parquet.key_lookup import MAX_FOUND_ROWS
 from rowmerge.plan.row_plan import SourceRows
 from rowmerge.spark.matching.joins import join_looked_up
 from rowmerge.spark.matching.key_lookup import FEW_KEYS, rows_by_keys, skips_pages_instead
@@ -54,6 +54,6 @@ WAY = Way(
     "lookup",
     why_not_applicable,
     run,
-    unless=f"the source has at most {FEW_KEYS} rows and columns beside the keys are needed, more than {FOUND_ROWS:,} target rows have a "
-    "key, or Arrow cannot compare the keys as Spark does",
+    unless=f"the source has at most {FEW_KEYS} rows and columns beside the keys are needed, more than {MAX_FOUND_ROWS:,} target rows have "
+    "a key, or Arrow cannot compare the keys as Spark does",
 )

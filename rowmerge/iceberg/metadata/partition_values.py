@@ -128,7 +128,7 @@ def _partition_source(schema: Schema, requested: PartitionField) -> tuple[int, I
     transform = parse_transform(str(requested.transform))
     if not _accepts(transform, source.field_type):
         reason = f"{requested.transform.name} takes no {source.field_type}"
-        raise PlanError(f"PARTITIONED BY {requested.told}: {reason}. Choose another transform.")
+        raise PlanError(f"PARTITIONED BY {requested.text}: {reason}. Choose another transform.")
     return source.field_id, transform
 
 
@@ -136,7 +136,7 @@ def _check_new_name(requested: PartitionField, name: str, schema: Schema) -> Non
     """Raise PlanError if a new field has the name of a column whose value it does not have."""
     has_value_of_column = requested.identity and requested.column == (name,)
     if any(column.name == name for column in schema.fields) and not has_value_of_column:
-        raise PlanError(f"The partition field {name} ({requested.told}) has the name of the column {name}. Give it another name.")
+        raise PlanError(f"The partition field {name} ({requested.text}) has the name of the column {name}. Give it another name.")
 
 
 def _at_v1_positions(fields: list[IcebergPartitionField], previous_spec: PartitionSpec) -> list[IcebergPartitionField]:
@@ -177,7 +177,7 @@ def _iceberg_sort_field(schema: Schema, requested: SortField) -> IcebergSortFiel
     source = _find_column(schema, requested.column)
     transform = parse_transform(str(requested.transform))
     if not _accepts(transform, source.field_type):
-        raise PlanError(f"WRITE ORDERED BY {requested.told}: there is no such order of a {source.field_type}. Choose another column.")
+        raise PlanError(f"WRITE ORDERED BY {requested.text}: there is no such order of a {source.field_type}. Choose another column.")
     return IcebergSortField(
         source_id=source.field_id,
         transform=transform,

@@ -119,7 +119,7 @@ def _detailed_facts(description: RelationDescription) -> list[tuple[str, str]]:
         ("Location", description.location),
         ("Comment", description.comment or ""),
         ("Version", version),
-        ("Write Order", ", ".join(field.told for field in description.ordering)),
+        ("Write Order", ", ".join(field.text for field in description.ordering)),
         ("Statistics", f"{description.size} bytes{row_count}"),
         ("Table Properties", f"[{properties}]"),
         ("View Text", description.text or ""),
@@ -133,7 +133,7 @@ def _partitioning_rows(description: RelationDescription) -> list[TextRow]:
     if not fields:
         return []
     if any(field.transform.name != IDENTITY for field in fields):
-        return _section("Partitioning", [(f"Part {index}", field.told, "") for index, field in enumerate(fields)])
+        return _section("Partitioning", [(f"Part {index}", field.text, "") for index, field in enumerate(fields)])
     rows: list[TextRow] = [("# Partition Information", "", ""), ("# col_name", "data_type", "comment")]
     columns = Struct(description.columns)
     for field in fields:
@@ -149,7 +149,7 @@ def _rule_rows(description: RelationDescription) -> list[TextRow]:
     types = {field.name: field.sql_type for field in description.columns}
     default_values = [(name, types[name], default) for name, default in rules.defaults.items()]
     generated_columns = [(name, types[name], f"GENERATED ALWAYS AS ({expression})") for name, expression in rules.generated.items()]
-    constraints = [(check.name, check.told.removeprefix(f"{check.name} "), "") for check in rules.checks]
+    constraints = [(check.name, check.text.removeprefix(f"{check.name} "), "") for check in rules.checks]
     sections = [("Column Default Values", default_values), ("Generated Columns", generated_columns), ("Constraints", constraints)]
     return [row for title, section_rows in sections for row in _section(title, section_rows)]
 

@@ -22,8 +22,8 @@ _NESTED_NAMES: dict[type, str] = {Array: "Its elements are named `element`.", Ma
 def check_unused(snapshot: Snapshot, path: Path) -> None:
     """Raise PlanError if a constraint or a generated column uses a column that is about to change."""
     for check in snapshot.shape.rules.checks:
-        if not check.told.startswith("NOT NULL") and mentions(check.expression, path):
-            raise _used_column_error(snapshot, path, f"the constraint {check.told}. Drop it first, and add it again afterwards.")
+        if not check.text.startswith("NOT NULL") and mentions(check.expression, path):
+            raise _used_column_error(snapshot, path, f"the constraint {check.text}. Drop it first, and add it again afterwards.")
     for name, text in snapshot.shape.rules.generated.items():
         if mentions(text, path):
             raise _used_column_error(snapshot, path, f"the generated column `{name}`, which is {text}. Change that column first.")

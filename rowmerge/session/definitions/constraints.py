@@ -86,8 +86,8 @@ def _set_nullable(context: SessionContext, command: SetNullable, snapshot: Snaps
     if schema == snapshot.schema:
         return None
     if not command.nullable:
-        old_checks = {check.told for check in snapshot.shape.rules.checks}
-        (new_check,) = [check for check in not_null_checks(schema) if check.told not in old_checks]
+        old_checks = {check.text for check in snapshot.shape.rules.checks}
+        (new_check,) = [check for check in not_null_checks(schema) if check.text not in old_checks]
         check_existing(context.views.rows(snapshot), snapshot.name, schema, new_check)
     return TableDefinition(schema=schema)
 

@@ -29,7 +29,7 @@ def _check_not_redundant(fields: list[PartitionField], new_field: PartitionField
     """Raise PlanError if one of the fields divides the rows by the same values as the new one."""
     for field in fields:
         if field.column == new_field.column and _transform_kind(field) == _transform_kind(new_field):
-            conflict = f"PARTITIONED BY {field.told} and {new_field.told}"
+            conflict = f"PARTITIONED BY {field.text} and {new_field.text}"
             raise PlanError(f"{conflict}: one of them divides the rows already. Keep the finer one.")
 
 
@@ -122,9 +122,9 @@ def _find_partition_field(snapshot: Snapshot, requested: PartitionField) -> Part
 
 
 def _unknown_field_error(table: str, requested: PartitionField, fields: list[PartitionField]) -> PlanError:
-    names = ", ".join(f"{quote(field.own_name)} ({field.told})" for field in fields)
+    names = ", ".join(f"{quote(field.own_name)} ({field.text})" for field in fields)
     advice = f"There are: {names}. Name one of these." if names else "It is not partitioned."
-    return PlanError(f"{table} has no partition field {requested.told}. {advice}")
+    return PlanError(f"{table} has no partition field {requested.text}. {advice}")
 
 
 def _check_not_duplicate(snapshot: Snapshot, fields: list[PartitionField], new_field: PartitionField) -> None:
@@ -133,7 +133,7 @@ def _check_not_duplicate(snapshot: Snapshot, fields: list[PartitionField], new_f
         if field.transform.name == VOID:
             continue
         if (field.column, field.transform) == (new_field.column, new_field.transform):
-            raise PlanError(f"{snapshot.name} is partitioned by {new_field.told} already, as {quote(field.own_name)}. Leave it as it is.")
+            raise PlanError(f"{snapshot.name} is partitioned by {new_field.text} already, as {quote(field.own_name)}. Leave it as it is.")
         if field.own_name.lower() == new_field.name.lower():
-            problem = f"{snapshot.name} has a partition field {quote(field.own_name)} already ({field.told})"
+            problem = f"{snapshot.name} has a partition field {quote(field.own_name)} already ({field.text})"
             raise PlanError(f"{problem}. Give the new one a name with AS.")

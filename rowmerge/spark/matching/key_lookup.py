@@ -26,7 +26,7 @@ from pyroaring import BitMap64
 from pyspark.sql import DataFrame, SparkSession
 
 from rowmerge.parquet.data_files import StoredColumns
-from rowmerge.parquet.key_lookup import LookedUpFile, TooManyRows, find_positions, look_up, map_files
+from rowmerge.parquet.key_lookup import LookedUpFile, TooManyRows, find_positions, map_files, read_rows_with_keys
 from rowmerge.parquet.lineage import CHANGED_IN, ROW_ID
 from rowmerge.parquet.source_keys import Numbers, SourceKeys
 from rowmerge.spark.reading.scan import deleted_rows, lineage_columns, spark_path
@@ -86,7 +86,7 @@ def rows_by_keys(
     if lineage and hidden_columns is not None:
         row_fields += (Field(ROW_ID, hidden_columns.row_id.type), Field(CHANGED_IN, hidden_columns.changed_in.type))
     try:
-        rows = look_up(table, looked_up_files, arrow_schema(bare(Struct(row_fields))), keys)
+        rows = read_rows_with_keys(table, looked_up_files, arrow_schema(bare(Struct(row_fields))), keys)
     except TooManyRows:
         return None
     address_fields = (Field(FILE, Primitive("string")), Field(POSITION, Primitive("long")))

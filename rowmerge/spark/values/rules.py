@@ -48,7 +48,7 @@ def apply_rules(rows: DataFrame, plan: RowPlan, writing: Sequence[NumberedClause
     violations = []
     for check in checks:
         # A CASE evaluates its branches in order, so a row is formatted for the message only if it violates a rule.
-        error = stop(Stop.CONSTRAINT, plan.table, check.told, sample_row(plan.schema, check.expression))
+        error = stop(Stop.CONSTRAINT, plan.table, check.text, sample_row(plan.schema, check.expression))
         violations.append(f"when not coalesce(({check.expression}), false) then {error}")
     is_written = _fires_any([number for number, _ in writing])
     return rows.withColumn(ACTION, F.expr(f"case when {is_written} then case {' '.join(violations)} else {ACTION} end else {ACTION} end"))
@@ -112,9 +112,9 @@ def check_rules(spark: SparkSession, table: str, schema: Struct, rules: Rules) -
 
 def check_condition(rows: DataFrame, check: Check) -> None:
     """Raise as `check_rules` does if the expression is not a condition over these rows' columns."""
-    type_ = _rule_type(rows, check.expression, check.told)
+    type_ = _rule_type(rows, check.expression, check.text)
     if type_ != Primitive("boolean"):
-        raise TypeMismatch(f"{check.told} is {sql_name(type_)}, not boolean. Write a condition, which is true for the rows that may be.")
+        raise TypeMismatch(f"{check.text} is {sql_name(type_)}, not boolean. Write a condition, which is true for the rows that may be.")
 
 
 def check_default(spark: SparkSession, table: str, field: Field, expression: str) -> None:
@@ -133,7 +133,7 @@ def check_existing(rows: DataFrame, table: str, schema: Struct, check: Check) ->
     sample = F.min(F.expr(sample_row(schema, check.expression)))
     result = violations.agg(F.count(F.lit(1)).alias("rows"), sample.alias("sample")).collect()[0]
     if result["rows"]:
-        raise ConstraintViolated(table, check.told, result["sample"], existing=result["rows"])
+        raise ConstraintViolated(table, check.text, result["sample"], existing=result["rows"])
 
 
 def _check_generated_column(frame: DataFrame, schema: Struct, rules: Rules, field: Field, expression: str) -> None:

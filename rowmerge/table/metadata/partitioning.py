@@ -74,7 +74,7 @@ class PartitionField:
         return self.called or self.name
 
     @property
-    def told(self) -> str:
+    def text(self) -> str:
         """As it stands in PARTITIONED BY."""
         return self.transform.sql(".".join(quote(part) for part in self.column))
 
@@ -94,14 +94,14 @@ class SortField:
     nulls_first: bool = True
 
     @property
-    def told(self) -> str:
+    def text(self) -> str:
         value = self.transform.sql(".".join(quote(part) for part in self.column))
         return f"{value} {'ASC' if self.ascending else 'DESC'} NULLS {'FIRST' if self.nulls_first else 'LAST'}"
 
 
 def partition_by(fields: tuple[PartitionField, ...]) -> list[str]:
     """As the history tells it: the names of columns, and what other fields are made of."""
-    return [field.name if field.identity else field.told for field in fields]
+    return [field.name if field.identity else field.text for field in fields]
 
 
 def identity_columns(fields: tuple[PartitionField, ...]) -> tuple[str, ...]:

@@ -23,11 +23,11 @@ INITIAL = "EXISTS_DEFAULT"
 class Check:
     """A condition over a row's columns: a row passes when it is true, not when it is false or NULL.
 
-    `expression` is SQL over the table's own columns; `told` says which rule it is (`positive CHECK (id > 0)`); `name` is that of a CHECK
+    `expression` is SQL over the table's own columns; `text` says which rule it is (`positive CHECK (id > 0)`); `name` is that of a CHECK
     constraint, empty for other rules.
     """
 
-    told: str
+    text: str
     expression: str
     name: str = ""
 

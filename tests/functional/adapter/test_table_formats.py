@@ -59,7 +59,7 @@ class TestStrategies(Iceberg):
         with project.adapter.connection_named("test"):
             description = project.adapter.session.describe(project.test_schema, "orders")
         assert response["version"] == description.version
-        assert [field.told for field in description.partitioning] == ["bucket(2, id)", "day"]
+        assert [field.text for field in description.partitioning] == ["bucket(2, id)", "day"]
 
         build("(1, 'wed', 11), (1, 'wed', 12)", strategy="delete+insert")
         build("(1, 'wed', 13)", strategy="append")

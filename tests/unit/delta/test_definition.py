@@ -186,7 +186,7 @@ def test_constraints_are_properties_in_lower_case_and_all_are_replaced(table: De
     assert constraints == {"delta.constraints.new one": "id > 1"}
     assert changed.settings.properties["x"] == "y"
     assert changed.protocol.supports("checkConstraints")
-    assert [check.told for check in changed.shape.rules.checks] == ["new one CHECK (id > 1)"]
+    assert [check.text for check in changed.shape.rules.checks] == ["new one CHECK (id > 1)"]
 
 
 def test_a_constraint_is_not_set_as_a_property(table: DeltaTable) -> None:

@@ -44,7 +44,7 @@ def altered(text: str, *texts: str) -> TableDefinition:
 
 
 def told(definition: TableDefinition) -> list[str]:
-    return [f"{field.told} {field.name}" for field in definition.partitioning or ()]
+    return [f"{field.text} {field.name}" for field in definition.partitioning or ()]
 
 
 def test_fields_of_a_new_table_have_the_names_that_iceberg_gives_them() -> None:

@@ -17,7 +17,7 @@ import pytest
 from rowmerge.errors import MissingDataFile, UnreadableDataFile
 from rowmerge.parquet import key_lookup
 from rowmerge.parquet.data_files import StoredColumns
-from rowmerge.parquet.key_lookup import LookedUpFile, look_up
+from rowmerge.parquet.key_lookup import LookedUpFile, read_rows_with_keys
 from rowmerge.parquet.source_keys import SourceKeys
 from rowmerge.plan.expressions.conditions import KeyPair
 from rowmerge.spark.source.keys import SourceKey, source_keys
@@ -150,7 +150,7 @@ class Files:
         assert found is not None
         held = StoredColumns(columns, False, ("p",))
         files = [LookedUpFile(f"file://{path}", held, Positions(deleted), {"p": path.stem[-1]}) for path in self.paths]
-        return look_up("db.t", files, columns, found)
+        return read_rows_with_keys("db.t", files, columns, found)
 
 
 @pytest.fixture
@@ -200,11 +200,11 @@ def test_a_missing_file_is_named(files: Files) -> None:
 
 
 def test_too_many_rows_are_left_to_spark(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(key_lookup, "FOUND_ROWS", 5)
+    monkeypatch.setattr(key_lookup, "MAX_FOUND_ROWS", 5)
     assert files.looked_up([1, 2, 3, 4, 5]).num_rows == 5
     with pytest.raises(key_lookup.TooManyRows):
         files.looked_up([1, 2, 3, 4, 5, 6])
-    monkeypatch.setattr(key_lookup, "FOUND_BYTES", 10)
+    monkeypatch.setattr(key_lookup, "MAX_FOUND_BYTES", 10)
     with pytest.raises(key_lookup.TooManyRows):
         files.looked_up([1])
 
@@ -219,7 +219,7 @@ def test_texts_are_looked_up_in_several_row_groups_at_once(tmp_path: Path, count
     keys = keys_of(pa.table({"name": [f"n{n}" for n in wanted]}), {"name": Primitive("string")}, {"name": "="})
     assert keys is not None
     deleted = Positions([0, 300, 599, 999])
-    found = look_up("db.t", [LookedUpFile(f"file://{path}", StoredColumns(columns, False, ()), deleted, {})], columns, keys)
+    found = read_rows_with_keys("db.t", [LookedUpFile(f"file://{path}", StoredColumns(columns, False, ()), deleted, {})], columns, keys)
     expected = [n for n in range(1000) if n * 7 % 1000 in wanted and n not in deleted]
     assert found["v"].to_pylist() == found[POSITION].to_pylist() == expected
     assert found["name"].to_pylist() == [f"n{n * 7 % 1000}" for n in expected]

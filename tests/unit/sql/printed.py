@@ -86,9 +86,9 @@ def _shown(value: Any) -> str:
         case Assignment(column, item):
             return f"{'.'.join(map(quote, column))} = {_shown(item)}"
         case PartitionField():
-            return value.told + (f" AS {quote(value.name)}" if value.name else "")
+            return value.text + (f" AS {quote(value.name)}" if value.name else "")
         case SortField():
-            return value.told
+            return value.text
         case ColumnDefinition():
             return _column(value)
         case CheckConstraint(name, expression):

@@ -18,6 +18,7 @@ from pyspark import cloudpickle
 from rowmerge.delta import DeltaTable
 from rowmerge.iceberg import DirectoryOperations, IcebergTable
 from rowmerge.parquet.data_files import PartitionedWriter
+from rowmerge.parquet.key_lookup import read_rows_with_keys
 from rowmerge.parquet.outcomes import OutcomeColumns
 from rowmerge.parquet.reading import open_data_file
 from rowmerge.parquet.rewriting import write_live_rows
@@ -114,7 +115,7 @@ def test_a_table_is_written_read_looked_up_rewritten_and_vacuumed(signed_s3: Fau
     files = key_lookup._looked_up_files(NO_SPARK, snapshot, snapshot.files(), Struct(tuple(snapshot.schema)), lineage=False)
     assert files is not None and keys is not None
     columns = pa.schema([("id", pa.int64()), ("name", pa.string())])
-    assert sorted(key_lookup.look_up("s.t", files, columns, keys)["name"].to_pylist()) == ["n3", "n7"]
+    assert sorted(read_rows_with_keys("s.t", files, columns, keys)["name"].to_pylist()) == ["n3", "n7"]
 
     first, second = snapshot.files().paths
     (again,) = write_live_rows(write_spec(snapshot.shape), {first: Positions([0]), second: Positions([0])}, {}, discard_paths)

@@ -74,7 +74,7 @@ def _statistics(description: Any) -> dict[str, StatsItem]:
     values = {
         "format": description.relation.format,
         "location": description.location,
-        "partition_columns": ", ".join(field.told for field in description.partitioning),
+        "partition_columns": ", ".join(field.text for field in description.partitioning),
         "version": description.version,
         "num_rows": description.records,
         "bytes": None if description.files is None and not description.size else description.size,
