@@ -140,10 +140,10 @@ def _restore_counts(snapshot: Snapshot, restored: Snapshot) -> dict[str, int]:
     return {
         "table_size_after_restore": files.total_size,
         "num_of_files_after_restore": len(files),
-        "num_removed_files": len(difference.mine),
-        "num_restored_files": len(difference.theirs),
-        "removed_files_size": sum(difference.mine),
-        "restored_files_size": sum(difference.theirs),
+        "num_removed_files": len(difference.own_sizes),
+        "num_restored_files": len(difference.other_sizes),
+        "removed_files_size": sum(difference.own_sizes),
+        "restored_files_size": sum(difference.other_sizes),
     }
 
 

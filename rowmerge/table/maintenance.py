@@ -14,9 +14,10 @@ _LOG_FILE = re.compile(r"(.+?/)(?:_delta_log/.|metadata/[^/]*\.metadata\.json(?:
 
 @dataclass(frozen=True)
 class ExpiryOptions:
-    """Which snapshots go. None: as the table's properties say; times in milliseconds since the epoch.
+    """Which snapshots expire. None stands for the value that the table's properties give.
 
-    `retain_last`: so many snapshots of each branch stay, however old; `snapshot_ids`: these go too, whatever their age.
+    `older_than`: a time in milliseconds since the epoch. `retain_last`: the number of newest snapshots of each branch that stay, whatever
+    their age. `snapshot_ids`: snapshots that expire as well, whatever their age.
     """
 
     older_than: int | None = None
@@ -26,7 +27,7 @@ class ExpiryOptions:
 
 @dataclass(frozen=True)
 class Expired:
-    """How many files of which kind were deleted after snapshots expired."""
+    """The number of deleted files of each kind, after snapshots expired."""
 
     data_files: int = 0
     position_delete_files: int = 0
@@ -38,7 +39,7 @@ class Expired:
 
 @dataclass(frozen=True)
 class RewrittenManifests:
-    """How many manifests went, and how many came for them."""
+    """The number of manifests that were replaced, and the number of manifests that replace them."""
 
     rewritten: int = 0
     added: int = 0
@@ -46,7 +47,7 @@ class RewrittenManifests:
 
 @dataclass(frozen=True)
 class RewrittenDeletes:
-    """How many delete files went and came, with their sizes in bytes."""
+    """The number of delete files that were replaced and of those that replace them, with the sizes of both in bytes."""
 
     rewritten: int = 0
     added: int = 0
@@ -56,7 +57,11 @@ class RewrittenDeletes:
 
 @dataclass(frozen=True)
 class VacuumOptions:
-    """`retain_hours`: None for the table's own retention, which a shorter one is checked against; `record`: tell it in the history."""
+    """How VACUUM deletes files.
+
+    `retain_hours`: the retention in hours, None for that of the table. `check_retention`: reject a retention that is shorter than the
+    table's. `record`: add the VACUUM to the history.
+    """
 
     retain_hours: float | None = None
     dry_run: bool = False
@@ -66,35 +71,38 @@ class VacuumOptions:
 
 @dataclass(frozen=True)
 class Vacuumed:
-    """The absolute paths of the files that were deleted, or would be, and the table's version afterwards."""
+    """The absolute paths of the files that VACUUM deleted, or would delete in a dry run, and the table's version after it."""
 
     paths: tuple[str, ...]
     version: int
 
 
 class TableMaintenance(Protocol):
-    """Each is one commit at most, behind those of others.
+    """Procedures that maintain snapshots, manifests and delete files. Each commits at most once, after concurrent commits.
 
-    All raise UnsupportedTableFeature, CommitConflict, CommitStateUnknown, StorageError.
+    All of them raise UnsupportedTableFeature, CommitConflict, CommitStateUnknown, StorageError.
     """
 
     def expire(self, options: ExpiryOptions) -> Expired:
-        """Expire snapshots that no branch or tag keeps, then delete what no snapshot needs. Raises PlanError for one that must stay."""
+        """Expire snapshots, and delete the files that no other snapshot needs. Raises PlanError if a branch or tag needs one."""
 
     def remove_orphan_files(self, older_than: int | None, *, dry_run: bool) -> tuple[str, ...]:
-        """Delete files of the table's folder that nothing refers to, written before a time (None: three days ago). Absolute paths."""
+        """Delete files of the table's folder that no metadata refers to. Return their absolute paths.
+
+        `older_than`: only files written before this time, in milliseconds since the epoch; None for three days ago.
+        """
 
     def rewrite_manifests(self) -> RewrittenManifests:
-        """Write the manifests of the data files anew: of full size, files of one partition together."""
+        """Rewrite the manifests of data files to manifests of full size, with the files of a partition together."""
 
     def rewrite_position_deletes(self) -> RewrittenDeletes:
-        """One delete file for each data file that has several, or shares some with others; data files stay as they are."""
+        """Write one delete file for each data file that has several, or that shares one with other data files. Data files stay."""
 
     def ancestor(self, *, snapshot_id: int | None = None, before: int | None = None) -> int:
-        """The id of an ancestor of the newest snapshot: the one named, or the newest older than a time. Raises VersionNotFound."""
+        """Return an ancestor of the newest snapshot: `snapshot_id`, or the newest one older than `before`. Raises VersionNotFound."""
 
     def removed_delete_files(self, snapshot_id: int) -> int:
-        """How many delete files a snapshot took out, as it says itself."""
+        """Return the number of delete files that a snapshot removed, as its summary says."""
 
 
 def inner_tables(objects: Iterable[StoredObject]) -> tuple[str, ...]:

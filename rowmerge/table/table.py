@@ -1,4 +1,4 @@
-"""The seam of a format: a table, to open and to commit to, with the features that not every format has."""
+"""The interface of a table format: open a table, read its versions, commit to it, and use the features that only some formats have."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class HistoryEntry:
 
 @dataclass(frozen=True)
 class SnapshotReference:
-    """A branch or a tag. `snapshot_id`: None for the newest snapshot; ages in milliseconds, None for what the table's properties say."""
+    """A branch or a tag. `snapshot_id`: None for the newest snapshot. Ages: in milliseconds, None for those of the properties."""
 
     name: str
     tag: bool
@@ -50,13 +50,13 @@ class Branches(Protocol):
     def table(self, branch: str) -> Table:
         """Return the table whose newest snapshot is that of the branch, and whose commits move the branch alone.
 
-        Raises VersionNotFound with near names, PlanError for a tag.
+        Raises VersionNotFound with similar names, PlanError for a tag.
         """
 
     def snapshot(self, reference: str) -> Snapshot:
         """Return the newest version of a branch, with the columns that the table has now, or a tag's version, with its own.
 
-        Raises VersionNotFound with near names.
+        Raises VersionNotFound with similar names.
         """
 
     def snapshot_id(self, reference: str) -> int:
@@ -80,7 +80,7 @@ class Table(Protocol):
 
     @property
     def name(self) -> str:
-        """For messages: the catalog's name, or the location."""
+        """The name of the table in messages: the catalog's name, or the location."""
 
     @property
     def location(self) -> str:

@@ -1,6 +1,6 @@
 """The commit protocol of both table formats: put a change as the next version, after the commits of others that do not conflict with it.
 
-A format implements `CommitSteps` with what its specification says: where the next version goes, what a winner did, what a change wrote.
+A format implements `CommitSteps` by its specification: the path of the next version, the changes of concurrent commits, the written files.
 
 A successful put is not yet a commit. A slow statement may find the name of its version free, because another process cleaned the log or
 created another table in the folder. So every commit verifies after its put that the version continues the table of the plan. Delta lists
@@ -30,33 +30,33 @@ class CommitSteps(Protocol):
 
     @property
     def version(self) -> int:
-        """The version that the change is, once its put created it."""
+        """The version that the change becomes if its put succeeds."""
 
     def put(self) -> Put | Unknown | CommitConflict:
-        """Put the change as the version after the newest that is known.
+        """Put the change as the version after the newest version that was read.
 
-        CREATED means that the version continues the table that the change was planned on. A conflict means that it does not, and that no
-        reader applies what was put.
+        CREATED means that the version continues the table that the change was planned on. A conflict means that the version does not, and
+        that no reader applies it.
         """
 
     def follow(self) -> int | Unknown | CommitConflict | None:
-        """Read the commits of others since the version that is known, and prepare the change to come after them.
+        """Read the commits of others since the newest version that was read, and prepare the change to follow them.
 
-        Returns the number of them whose deletions in the files of this change are now part of it, None if the winner is this change, or the
-        conflict with the first that cannot stand beside it.
+        Return the number of commits whose deletions in files of this change are now part of it. Return None if this change is already
+        committed, or the conflict with the first commit that this change cannot follow.
         """
 
     def discard(self) -> None:
         """Delete every file that was written for the change. It never raises."""
 
     def discard_superseded(self) -> None:
-        """Delete the files of earlier attempts, which the committed version does not name. It never raises."""
+        """Delete the files of earlier attempts that the committed version does not refer to. It never raises."""
 
 
 def commit(steps: CommitSteps, storage: Storage, files: FileChanges) -> Outcome:
-    """Make the data files of a change durable, commit it, and delete what it wrote if it certainly did not become a version.
+    """Make the data files of a change durable, and commit the change. Delete its files if it is certainly not committed.
 
-    When the outcome is unknown, every file stays, because a version may name it. Orphan removal deletes it later.
+    If the outcome is unknown, every file stays, because a version may refer to it. The removal of orphan files deletes it later.
     Raises the RowmergeError of a step, after which nothing was committed. After any other exception the outcome is unknown.
     """
     rebases = 0
@@ -89,12 +89,12 @@ class Existing:
 
 
 def put_settled(storage: Storage, path: str, data: bytes) -> Literal[Put.CREATED] | Existing | Unknown:
-    """Put an object if it is absent, and settle whose object is at the path by reading it. Every conditional put goes through here.
+    """Put an object if it is absent, and read the object at the path to decide whose it is. Every conditional put goes through here.
 
     The content must identify its writer: equal bytes are this writer's own, because a store or its client may repeat a put.
     A store's answer that an object exists counts only if the object can be read. Until then the put is repeated.
-    Raises ConditionalPutsUnsupported, and StorageError if the object is certainly not there: a local disk has failed, and nothing is under
-    way any more.
+    Raises ConditionalPutsUnsupported, and StorageError if the object is certainly absent: a local disk has failed, and no request to it is
+    pending.
     """
     check_conditional_puts(storage)
     reason = ""
@@ -122,7 +122,7 @@ def put_settled(storage: Storage, path: str, data: bytes) -> Literal[Put.CREATED
 
 
 def _confirmed(storage: Storage, path: str) -> Literal[Put.CREATED] | Unknown:
-    """Make an object of this writer durable whose put gave no clear answer. A file server may report a link that it made as failed."""
+    """Make this writer's own object durable after a put without a clear answer. A file server may report a link that it made as failed."""
     try:
         storage.sync([f"{storage.location}/{path}"])
     except StorageError as failure:
@@ -131,7 +131,7 @@ def _confirmed(storage: Storage, path: str) -> Literal[Put.CREATED] | Unknown:
 
 
 def put_once(storage: Storage, path: str, data: bytes, subject: str) -> bool:
-    """Put an object if it is absent, as `put_settled` does. Returns whether it was. `subject` names in an error what the object is.
+    """Put an object if it is absent, as `put_settled` does, and return whether it was absent. `subject` describes the object in errors.
 
     Raises CommitStateUnknown, ConditionalPutsUnsupported, StorageError if the object is certainly not there.
     """

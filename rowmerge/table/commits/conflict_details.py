@@ -1,4 +1,4 @@
-"""How the error of a conflict names the files and rows that it is about, in every format."""
+"""Texts for the files and rows of a conflict in its error, the same for every format."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from rowmerge.table.snapshots.files import Positions
 
 
 def named_files(paths: Collection[str]) -> str:
-    """The first of these files, and how many more there are."""
+    """Return the first of the files, and the number of the others."""
     more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
     return f"{min(paths)}{more}"
 
 
 def named_rows(rows: Positions, path: str) -> str:
-    """The first of these rows of a file, and how many more there are."""
+    """Return the first of the rows of a file, and the number of the others."""
     more = f" and {len(rows) - 1} more" if len(rows) > 1 else ""
     return f"row {rows.min()}{more} of {path}"

@@ -1,4 +1,4 @@
-"""A commit as a command asks for it, and its outcome.
+"""The request for a commit by a command, and the outcome of the commit.
 
 `Outcome` is a value: Committed, Conflicted or Unknown. The files of a change are deleted only if it is certainly not committed: after a
 conflict, or a RowmergeError of the format. After Unknown, an interrupt or any other exception, every file stays.
@@ -18,28 +18,28 @@ from rowmerge.table.snapshots.snapshot import Snapshot
 
 @dataclass(frozen=True)
 class Reads:
-    """What a command looked at, so that a format can tell whether a concurrent commit would have changed its outcome.
+    """What a command read. A format decides by it whether a concurrent commit would have changed the outcome of the command.
 
-    A row that only failed a condition is not among the rows that decided. If another commit marks rows of the same file, the deletion
-    vector is written again on top of the other one, and no statement runs again.
+    `rows` has no row that only failed a condition. If another commit marks other rows of a file as deleted, the commit merges both deletion
+    vectors, and no statement runs again.
     """
 
     paths: frozenset[str] = frozenset()
     """Files whose rows the command read."""
     may_match: FileMask | None = None
-    """Which files that others add would have been read too; None: none (a blind append)."""
+    """The mask of the added files of other commits that the command would have read. None: it would have read none (a blind append)."""
     columns: tuple[str, ...] = ()
-    """Columns whose bounds `may_match` looks at."""
+    """The columns whose bounds `may_match` compares."""
     rows: Mapping[str, Positions] | None = None
-    """Of the files in `paths` that have any, the rows that decided what is done without being changed by it. None: every row did."""
+    """The rows of files in `paths` that decided what the command does, and that the command does not change. None: all rows decided."""
     matching: FileMask | None = None
-    """Of the files that `may_match`, those that do hold rows which the command would have read: it reads them. They have no deleted
-    rows. None: it cannot be told."""
+    """The mask of the files that hold rows which the command would have read, among those of `may_match`. It reads the files, which have no
+    deleted rows. None: this is unknown."""
 
 
 @dataclass(frozen=True)
 class CommitRequest:
-    """One commit: what was done, what was read to do it, and what the table becomes."""
+    """One commit: the operation, the changed files, what was read for it, and the new definition of the table."""
 
     operation: str
     """`MERGE`, `UPDATE`, `DELETE`, `WRITE`, `CREATE TABLE`, `CREATE TABLE AS SELECT`, `CREATE OR REPLACE TABLE AS SELECT`, …"""
@@ -49,25 +49,25 @@ class CommitRequest:
     reads: Reads = field(default_factory=Reads)
     definition: TableDefinition | None = None
     replace: bool = False
-    """The whole table is replaced: all live files leave, `definition` is complete."""
+    """The commit replaces the whole table: it removes all live files, and `definition` is complete."""
     restored: Snapshot | None = None
-    """The version whose files, schema and properties come back, instead of `files` and `definition`."""
+    """The version that RESTORE brings back, with its files, schema and properties. Then `files` and `definition` are empty."""
     cloned: Snapshot | None = None
-    """A version of another table, whose files, schema and properties this one gets, the `definition`'s properties above them. `replace`:
-    there is a table already."""
+    """The version of another table whose files, schema and properties CLONE copies. The properties of `definition` override them. `replace`: the
+    clone replaces a table."""
     data_change: bool = True
     transaction: tuple[str, int] | None = None
     """(application id, version) for exactly-once writers."""
 
     @property
     def changes_nothing(self) -> bool:
-        """Whether the table would be the same after it."""
+        """Whether the table stays the same."""
         return self.files.empty and self.definition is None and not self.replace and self.restored is None and self.cloned is None
 
 
 @dataclass(frozen=True)
 class Committed:
-    """`rebases`: how many of the commits that came first changed files that this one marks too, deleting other rows in them."""
+    """`rebases`: the number of earlier commits that deleted other rows in files in which this commit deletes rows."""
 
     version: int
     rebases: int = 0
@@ -80,7 +80,7 @@ class Conflicted:
 
 @dataclass(frozen=True)
 class Unknown:
-    """A put failed after it may have happened."""
+    """A put failed, and may have succeeded."""
 
     reason: str
 

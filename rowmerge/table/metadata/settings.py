@@ -45,7 +45,7 @@ class ParquetSettings:
 
 @dataclass(frozen=True)
 class RetryPolicy:
-    """Exponential back-off with jitter. The defaults hold for properties that the table does not have; waits are in milliseconds."""
+    """Exponential back-off with jitter. The defaults apply if the table does not have the properties. Waits are in milliseconds."""
 
     retries: int = 10
     min_wait: int = 50
@@ -53,7 +53,7 @@ class RetryPolicy:
 
     @classmethod
     def of(cls, properties: Mapping[str, str]) -> RetryPolicy:
-        """From a table's properties, named after Iceberg's `commit.retry.*`. Raises ConfigurationError."""
+        """Read the policy from a table's properties, named after Iceberg's `commit.retry.*`. Raises ConfigurationError."""
         return cls(
             whole_number(properties, RETRIES, cls.retries),
             whole_number(properties, MIN_WAIT, cls.min_wait),
@@ -61,7 +61,7 @@ class RetryPolicy:
         )
 
     def wait(self, lost: int) -> float:
-        """Seconds to wait after so many lost races: doubled each time, and at random between half of that and all."""
+        """Return the seconds to wait after `lost` lost races: a random time of at least half the limit, which doubles with each race."""
         longest: int = min(self.max_wait, self.min_wait * 2 ** min(lost - 1, 30))
         return random.uniform(0.5, 1.0) * longest / 1000
 

@@ -16,18 +16,18 @@ from rowmerge.table.snapshots.files import Positions
 
 _MAGIC = struct.pack("<i", 1681511377)
 FRAME = 8
-"""Bytes before and after the data: its size and its checksum."""
+"""The number of bytes around the data: its size before it, and its checksum after it."""
 
 
 def serialize(positions: Positions) -> bytes:
-    """The data of a vector: the magic number and the bitmap."""
+    """Return the data of a deletion vector: the magic number and the bitmap."""
     compact = BitMap64(positions)
     compact.run_optimize()
     return bytes(_MAGIC + compact.serialize())
 
 
 def deserialize(data: bytes, where: str, cardinality: int) -> Positions:
-    """The rows that the data of a vector stands for. Raises CorruptLog naming the file `where` when it is none of so many rows."""
+    """Return the deleted rows of a deletion vector. Raises CorruptLog for the file `where` unless the data has `cardinality` rows."""
     if len(data) < 12 or not data.startswith(_MAGIC):
         raise CorruptLog(where, "a deletion vector does not begin with its magic number")
     try:
@@ -40,12 +40,12 @@ def deserialize(data: bytes, where: str, cardinality: int) -> Positions:
 
 
 def framed(data: bytes) -> bytes:
-    """The data of a vector as a file holds it, between its size and its checksum."""
+    """Return the data of a deletion vector as files store it, between its size and its checksum."""
     return struct.pack(">i", len(data)) + data + struct.pack(">I", zlib.crc32(data))
 
 
 def unframed(stored: bytes, size: int, where: str, offset: int) -> bytes:
-    """The data, of so many bytes, from what a file holds at an offset. Raises CorruptLog."""
+    """Return the data of a deletion vector of `size` bytes that a file stores at an offset. Raises CorruptLog for other bytes."""
     if len(stored) < size + FRAME or struct.unpack(">i", stored[:4])[0] != size:
         raise CorruptLog(where, f"there is no deletion vector of {size} bytes at offset {offset}")
     data, checksum = stored[4 : 4 + size], struct.unpack(">I", stored[4 + size : FRAME + size])[0]

@@ -14,10 +14,10 @@ from rowmerge.table.snapshots.files import EqualityDeletes, FileLayout, FileList
 
 @dataclass(frozen=True)
 class FileDifference:
-    """Sizes in bytes of the files that only this version has, and that only the other has."""
+    """The sizes in bytes of the files that only this version has, and of those that only the other version has."""
 
-    mine: tuple[int, ...]
-    theirs: tuple[int, ...]
+    own_sizes: tuple[int, ...]
+    other_sizes: tuple[int, ...]
 
 
 class Snapshot(Protocol):
@@ -25,23 +25,23 @@ class Snapshot(Protocol):
 
     @property
     def name(self) -> str:
-        """For messages: the catalog's name, or the location."""
+        """The name of the table in messages: the catalog's name, or the location."""
 
     @property
     def version(self) -> int:
-        """Delta's version, Iceberg's snapshot id."""
+        """The version of a Delta table, or the snapshot id of an Iceberg table."""
 
     @property
     def timestamp(self) -> int:
-        """Milliseconds since the epoch at which this version was committed."""
+        """The time of the commit of this version, in milliseconds since the epoch."""
 
     @property
     def identity(self) -> str:
-        """Key of this state of the table at its location: a format may change the definition without a new version."""
+        """A key of this state of the table at its location. A format may change the definition without a new version."""
 
     @property
     def history_key(self) -> str:
-        """Key of this version history: the table's location plus the branch or tag."""
+        """A key of this version history: the table's location with the branch or tag."""
 
     @property
     def schema(self) -> Struct:
@@ -92,7 +92,7 @@ class Snapshot(Protocol):
         """Return the row ids that these data files give to their rows, for a table with `shape.row_lineage`."""
 
     def has_transaction(self, application: str, version: int) -> bool:
-        """Return whether the table has a transaction of this application with this version or a later one (`Change.transaction`)."""
+        """Return whether the table has a transaction of this application with this version or a later one (`CommitRequest.transaction`)."""
 
     def check_writable(self) -> None:
         """Raise UnsupportedTableFeature if a commit to the table would need a feature that the engine does not implement."""
