@@ -53,8 +53,8 @@ class CommitRequest:
     restored: Snapshot | None = None
     """The version that RESTORE brings back, with its files, schema and properties. Then `files` and `definition` are empty."""
     cloned: Snapshot | None = None
-    """The version of another table whose files, schema and properties CLONE copies. The properties of `definition` override them. `replace`: the
-    clone replaces a table."""
+    """The version of another table whose files, schema and properties CLONE copies. The properties of `definition` override them.
+    `replace`: the clone replaces a table."""
     data_change: bool = True
     transaction: tuple[str, int] | None = None
     """(application id, version) for exactly-once writers."""

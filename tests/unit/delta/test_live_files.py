@@ -57,7 +57,7 @@ def test_a_large_block_is_the_next_versions_too(lake: Lake, monkeypatch: pytest.
     assert [block.rows.num_rows for block in after.state.files.blocks] == [4, 1]
     assert after.state.files.blocks[0].source is before.state.files.blocks[0].source
     assert bounds(after) == sorted([*bounds(before), (1, 0, 100, 100, 0)][1:])
-    assert [len(side) for side in (after.difference(before).mine, after.difference(before).theirs)] == [1, 1]
+    assert [len(side) for side in (after.difference(before).own_sizes, after.difference(before).other_sizes)] == [1, 1]
 
 
 def test_marked_rows_of_a_file_from_a_checkpoint_leave_its_bounds(lake: Lake) -> None:
