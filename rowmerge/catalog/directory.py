@@ -7,8 +7,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from uuid import uuid4
 
-from rowmerge.catalog.by_path import foreign_metadata, open_table
 from rowmerge.catalog.catalog import (
+    Relation,
+    View,
     already_exists,
     find_relation_to_drop,
     schema_already_exists,
@@ -19,20 +20,20 @@ from rowmerge.catalog.catalog import (
 from rowmerge.catalog.functions import FunctionFiles
 from rowmerge.catalog.layout import (
     POINTER,
-    DeltaFolder,
     ExternalTable,
     FolderContent,
-    IcebergFolder,
     Leftovers,
+    TableFolder,
     ViewFolder,
+    foreign_metadata,
     inspect_folder,
+    open_table,
     plain_location,
     pointer_to,
     read_pointer,
 )
 from rowmerge.catalog.names import fold, folder_of, has_folder, name_of, quoted_name
-from rowmerge.catalog.relation import Relation, View
-from rowmerge.catalog.removal import LOG, METADATA, drop_table, finish_drops
+from rowmerge.catalog.removal import drop_table, finish_drops
 from rowmerge.catalog.views import KEPT_VERSIONS, file_of, forget_versions, version_after, view_of
 from rowmerge.errors import AlreadyExists, CommitStateUnknown, SchemaNotFound, StorageError, TableError
 from rowmerge.iceberg.commits.drop import put_drop
@@ -140,11 +141,9 @@ class DirectoryCatalog:
     def open(self, schema: str, name: str) -> Table:
         """Return an existing table. See `Catalog.open`."""
         match self._inspect(schema, name):
-            case DeltaFolder():
-                return self._table(self._folder(schema, name), schema, name, "delta")
-            case IcebergFolder(versioned=True):
-                return self._table(self._folder(schema, name), schema, name, "iceberg")
-            case IcebergFolder():
+            case TableFolder(format_, versioned=True):
+                return self._table(self._folder(schema, name), schema, name, format_)
+            case TableFolder():
                 raise foreign_metadata(quoted_name(schema, name), "open")
             case ExternalTable(location, format_):
                 return self._table(self._storage.at(location), schema, name, format_)
@@ -157,10 +156,10 @@ class DirectoryCatalog:
         folder = self._prepare_folder(schema, name)
         if location is not None:
             folder = self._storage.at(plain_location(location))
-            existing_format = {DeltaFolder: "delta", IcebergFolder: "iceberg"}.get(type(inspect_folder(folder)), format_)
-            if existing_format != format_:
-                advice = f"Write USING {existing_format}, or choose another location."
-                raise AlreadyExists(f"{folder.location} holds a table of the format {existing_format}. {advice}")
+            content = inspect_folder(folder)
+            if isinstance(content, TableFolder) and content.format != format_:
+                advice = f"Write USING {content.format}, or choose another location."
+                raise AlreadyExists(f"{folder.location} holds a table of the format {content.format}. {advice}")
         return self._table(folder, schema, name, format_)
 
     def location_of(self, schema: str, name: str) -> str:
@@ -173,7 +172,7 @@ class DirectoryCatalog:
         location = plain_location(location)
         if location == folder.location:
             return
-        if isinstance(inspect_folder(folder), DeltaFolder | IcebergFolder | ViewFolder):
+        if isinstance(inspect_folder(folder), TableFolder | ViewFolder):
             raise already_exists(schema, name)
         table = ExternalTable(location, format_)
         was_put = put_once(folder, POINTER, pointer_to(table), f"the name {quoted_name(schema, name)} of the table at {location}")
@@ -263,12 +262,9 @@ class DirectoryCatalog:
                 self._tables.pop((format_, self._storage.at(location).location, str(relation)), None)
             case ViewFolder() if relation.kind == "view":
                 _drop_view(folder, str(relation), content)
-            case DeltaFolder() if relation.kind == "table":
-                drop_table(folder, str(relation), LOG)
-                self._tables.pop(("delta", folder.location, str(relation)), None)
-            case IcebergFolder() if relation.kind == "table":
-                drop_table(folder, str(relation), METADATA)
-                self._tables.pop(("iceberg", folder.location, str(relation)), None)
+            case TableFolder(format_) if relation.kind == "table":
+                drop_table(folder, str(relation), format_)
+                self._tables.pop((format_, folder.location, str(relation)), None)
         folder.remove_folders()
 
 
@@ -302,7 +298,7 @@ def _check_is_empty(schema: str, relations: Sequence[Relation], functions: Seque
 
 def _check_is_versioned(content: FolderContent | None, relation: Relation) -> None:
     """Raise UnsupportedTableFeature before the drop of an Iceberg table whose metadata belongs to another catalog."""
-    if content == IcebergFolder(versioned=False):
+    if content == TableFolder("iceberg", versioned=False):
         raise foreign_metadata(quoted_name(relation.schema, relation.name), "drop")
 
 
@@ -321,15 +317,9 @@ def _check_warehouse(storage: Storage) -> None:
 
 
 def _relation(schema: str, name: str, content: FolderContent) -> Relation:
-    match content:
-        case ViewFolder():
-            return Relation.of_view(schema, name)
-        case IcebergFolder():
-            return Relation.of_table(schema, name, "iceberg")
-        case ExternalTable(_, format_):
-            return Relation.of_table(schema, name, format_)
-        case _:
-            return Relation.of_table(schema, name, "delta")
+    if isinstance(content, TableFolder | ExternalTable):
+        return Relation.of_table(schema, name, content.format)
+    return Relation.of_view(schema, name)
 
 
 def _is_hidden(folder: Storage, view: str) -> bool:

@@ -66,13 +66,9 @@ class FunctionFiles:
         return sorted(name for name in names if name is not None)
 
     def get(self, schema: str, name: str) -> Function | None:
-        if not (has_folder(schema) and has_folder(name)):
-            return None
-        try:
-            data = self._storage.get(_path(schema, name))
-        except FileNotFoundError:
-            return None
-        return _parse_function(schema, name, data)
+        has_path = has_folder(schema) and has_folder(name)
+        data = self._storage.get_if_exists(_path(schema, name)) if has_path else None
+        return None if data is None else _parse_function(schema, name, data)
 
     def put(self, schema: str, name: str, definition: FunctionDefinition, default_schema: str, *, or_replace: bool) -> None:
         """Create a function as described in `Functions.put`. Raises CommitStateUnknown, too."""

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from rowmerge.catalog.catalog import (
+    Relation,
+    View,
     already_exists,
     find_relation_to_drop,
     schema_already_exists,
@@ -17,7 +19,6 @@ from rowmerge.catalog.catalog import (
 from rowmerge.catalog.functions import NoFunctions
 from rowmerge.catalog.layout import plain_location
 from rowmerge.catalog.names import check_segment, fold, quoted_name
-from rowmerge.catalog.relation import Relation, View
 from rowmerge.catalog.views import first_metadata, view_of
 from rowmerge.errors import AlreadyExists, ConfigurationError, SchemaNotFound, TableError
 from rowmerge.iceberg import CatalogClient, CatalogOperations, IcebergTable, delete_dropped_files
@@ -109,8 +110,7 @@ class IcebergCatalog:
         namespace = self._namespace(schema)
         table = self._find_table(namespace, name)
         if table is not None:
-            _, location = table
-            return location
+            return table[1]
         view = self._view(namespace, name)
         return self._new_location(schema, name) if view is None else str(view["location"])
 
@@ -145,7 +145,11 @@ class IcebergCatalog:
         if not self.schema_exists(schema):
             raise SchemaNotFound(fold(schema), self.schemas())
         namespace, existing = self._namespace(schema), self.relation(schema, name)
-        _check_has_views(self._client, quoted_name(schema, name))
+        if not self._client.has_views:
+            raise TableError(
+                f"The view {quoted_name(schema, name)} cannot be made: the catalog {self._client.name} ({self._client.kind}) keeps no "
+                f"views. Make a table, or use a REST catalog that has views, or a warehouse folder without a catalog."
+            )
         if existing is not None and not (or_replace and existing.kind == "view"):
             raise already_exists(schema, name)
         metadata = first_metadata("", view, time.time_ns() // 1_000_000)
@@ -213,15 +217,6 @@ class IcebergCatalog:
         if self._warehouse is None:
             return self._client.default_location(self._namespace(schema), fold(name))
         return f"{self._warehouse}/{fold(schema)}/{fold(name)}"
-
-
-def _check_has_views(client: CatalogClient, view: str) -> None:
-    """Raise TableError for a catalog without views."""
-    if not client.has_views:
-        raise TableError(
-            f"The view {view} cannot be made: the catalog {client.name} ({client.kind}) keeps no "
-            f"views. Make a table, or use a REST catalog that has views, or a warehouse folder without a catalog."
-        )
 
 
 def _with_warehouse(configuration: Mapping[str, Any], warehouse: str | None) -> dict[str, Any]:

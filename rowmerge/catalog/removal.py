@@ -28,44 +28,32 @@ def is_dropped(folder: Storage) -> bool:
     return any(run_concurrently([partial(folder.exists, f"{log}/{DROPPED}") for log in (LOG, METADATA)]))
 
 
-def drop_table(folder: Storage, table: str, log: str) -> None:
-    """Drop the table that has its log or metadata in `log`. Raises StorageError, CommitStateUnknown."""
-    (delta if log == LOG else iceberg).drop_table(folder, table)
+def drop_table(folder: Storage, table: str, format_: str) -> None:
+    """Drop the table of a format (`delta`, `iceberg`) in a folder. Raises StorageError, CommitStateUnknown."""
+    (delta if format_ == "delta" else iceberg).drop_table(folder, table)
 
 
 def finish_drops(folder: Storage, table: str, delete: Deletion = delete_files) -> None:
-    """Delete what dropped tables and views left in a folder, because a process was killed or could not delete it. Raises StorageError."""
-    _finish_old_removal(folder, table)
+    """Delete what dropped tables and views left in a folder, because a process was killed or could not delete it. Raises StorageError.
+
+    A deletion that rowmerge 0.1.0 began becomes a drop of this release. The process of 0.1.0 may still delete the files that it listed, by
+    their names. A table that is created after the version of the drop continues the version numbers, so it has none of these names.
+    """
+    _replace_old_marker(folder, table, f"{LOG}/{DROPPED}", partial(DeltaDrop, folder, table))
+    _replace_old_marker(folder, table, f"{METADATA}/{DROPPED}", partial(IcebergDrop, DirectoryOperations(folder, table), table))
     delta.finish_drop(folder, delete)
     iceberg.finish_drop(folder, table, delete)
 
 
-def _finish_old_removal(folder: Storage, table: str) -> None:
-    """Turn a deletion that rowmerge 0.1.0 began into a drop of this release.
-
-    The process of 0.1.0 may still delete the files that it listed, by their names. A table that is created after the version of the drop
-    continues the version numbers, so it has none of these names.
-    """
-    _replace_old_marker(folder, table, f"{LOG}/{DROPPED}", partial(DeltaDrop, folder, table))
-    _replace_old_marker(folder, table, f"{METADATA}/{DROPPED}", partial(IcebergDrop, DirectoryOperations(folder, table), table))
-
-
 def _replace_old_marker(folder: Storage, table: str, marker: str, read_drop: Callable[[], CommitSteps]) -> None:
     """Put the version of a drop, and delete the marker of 0.1.0, until there is no marker. `read_drop` reads the table that it drops."""
-    while (content := _get(folder, marker)) is not None:
+    while (content := folder.get_if_exists(marker)) is not None:
         drop = read_drop()
         # Others create a table only after the marker is gone. So if it is still there, the table that was read is the dropped one.
-        if _get(folder, marker) != content:
+        if folder.get_if_exists(marker) != content:
             continue
         put = drop.put()
         if isinstance(put, Unknown):
             raise CommitStateUnknown(f"It is not known whether {table} was dropped: {put.reason}. Run the statement again.")
-        if put is not Put.EXISTED and _get(folder, marker) == content:
+        if put is not Put.EXISTED and folder.get_if_exists(marker) == content:
             delete_files(folder, [[f"{folder.location}/{marker}"]], Origin.LISTED)
-
-
-def _get(folder: Storage, path: str) -> bytes | None:
-    try:
-        return folder.get(path)
-    except FileNotFoundError:
-        return None

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import uuid4
 
-from rowmerge.catalog.relation import Relation, View
+from rowmerge.catalog.catalog import Relation, View
 from rowmerge.errors import CorruptLog, TableError
 from rowmerge.iceberg.metadata.view_schema import columns_of, iceberg_schema
 from rowmerge.storage.deletion import Origin, clean_up
@@ -35,13 +35,6 @@ def version_of(path: str) -> int | None:
     return int(match[1]) if match else None
 
 
-def versions_of(folder: Storage) -> list[int]:
-    """Return the versions of a view in ascending order, without the version of an older drop and those before it."""
-    last_drop = _last_drop(folder)
-    versions = (version_of(file.path) for file in folder.list("metadata"))
-    return sorted(version for version in versions if version is not None and version > last_drop)
-
-
 def version_after(folder: Storage, previous: tuple[int, Mapping[str, Any]] | None, view: View, now: int) -> tuple[int, dict[str, Any]]:
     """Return the next version of a view, and its metadata. `previous`: those of the version before, None for a new view."""
     if previous is None:
@@ -56,9 +49,11 @@ def _last_drop(folder: Storage) -> int:
 
 
 def forget_versions(folder: Storage, last: int) -> None:
-    """Delete a view's metadata files up to and including a version."""
+    """Delete a view's metadata files up to and including a version, the oldest first. The files up to the last drop stay."""
     if last > 0:
-        paths = [f"{folder.location}/{file_of(version)}" for version in versions_of(folder) if version <= last]
+        last_drop = _last_drop(folder)
+        versions = sorted(version for file in folder.list("metadata") if (version := version_of(file.path)) is not None)
+        paths = [f"{folder.location}/{file_of(version)}" for version in versions if last_drop < version <= last]
         clean_up(folder, [paths], Origin.LISTED)
 
 

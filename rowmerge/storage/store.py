@@ -147,6 +147,13 @@ class Storage:
         """Return the content of an object."""
         return self._read(path, lambda store: obstore.get(store, path).bytes())
 
+    def get_if_exists(self, path: str) -> bytes | None:
+        """Return the content of an object, None if there is none."""
+        try:
+            return self.get(path)
+        except FileNotFoundError:
+            return None
+
     def get_range(self, path: str, start: int, length: int) -> bytes:
         """Return `length` bytes of an object, from the offset `start`."""
         return self._read(path, lambda store: obstore.get_range(store, path, start=start, length=length))

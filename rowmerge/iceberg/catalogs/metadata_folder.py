@@ -71,7 +71,7 @@ class MetadataFolder:
     def read(self, version: int, cached: CurrentMetadata | None = None) -> CurrentMetadata | None:
         """Read a version's metadata, None if it has no file. Raises CorruptLog, UnsupportedTableFeature, StorageError."""
         paths = self.paths_of(version)
-        data = self._bytes_of(paths[0]) if paths else None
+        data = self._storage.get_if_exists(paths[0]) if paths else None
         if data is None:
             return None
         path, digest = self.absolute(paths[0]), _digest(data)
@@ -87,11 +87,11 @@ class MetadataFolder:
 
     def is_unchanged(self, current: CurrentMetadata) -> bool:
         """Return whether the file of `current` still exists with the bytes that were read."""
-        return _digest(self._bytes_of(self.relative(current.path))) == current.digest
+        return _digest(self._storage.get_if_exists(self.relative(current.path))) == current.digest
 
     def contains(self, version: int, metadata: TableMetadata) -> bool:
         """Return whether the file of a version holds exactly this metadata."""
-        return self._bytes_of(metadata_path(version)) == serialize_metadata(metadata)
+        return self._storage.get_if_exists(metadata_path(version)) == serialize_metadata(metadata)
 
     def has_older_successor(self, version: int, newest: int) -> bool:
         """Return whether a version above `version`, up to `newest`, is older than it. Then `version` is a ghost of another history."""
@@ -118,12 +118,6 @@ class MetadataFolder:
     def relative(self, path: str) -> str:
         return path[len(self._storage.location) + 1 :]
 
-    def _bytes_of(self, path: str) -> bytes | None:
-        try:
-            return self._storage.get(path)
-        except FileNotFoundError:
-            return None
-
 
 class VersionHint:
     """Reads and writes the hint of one table.
@@ -138,10 +132,7 @@ class VersionHint:
 
     def read(self) -> int | None:
         """Return the version that the hint names, None if there is no hint or it is not a number. Raises StorageError."""
-        try:
-            text = self._storage.get(HINT).decode("ascii", "replace").strip()
-        except FileNotFoundError:
-            return None
+        text = (self._storage.get_if_exists(HINT) or b"").decode("ascii", "replace").strip()
         return int(text) if text.isdigit() else None
 
     def advance(self, version: int) -> None:

@@ -129,11 +129,8 @@ def _newest(objects: Iterable[StoredObject], format_: _Format) -> int | None:
 
 def _is_dropped(storage: Storage, format_: _Format, version: int) -> bool:
     path = format_.path.format(version)
-    try:
-        data = storage.get(path)
-    except FileNotFoundError:
-        return False
-    if f'"{DROPPED_TABLE}"'.encode() not in data:
+    data = storage.get_if_exists(path)
+    if data is None or f'"{DROPPED_TABLE}"'.encode() not in data:
         return False
     return is_iceberg_drop(parse_object(data, path)) if format_ is _ICEBERG else _is_delta_drop(data, path)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rowmerge.catalog.removal import LOG, METADATA, drop_table
+from rowmerge.catalog.removal import drop_table
 from rowmerge.delta import DeltaTable
 from rowmerge.iceberg import DirectoryOperations, IcebergTable
 from rowmerge.storage.store import Storage
@@ -56,7 +56,7 @@ def test_a_table_below_another_one_stays(tmp_path: Path, outer: str, inner: str,
         table.vacuum(NOW)
         assert len(rows(table_at(tmp_path / "t", outer))) == 3
     else:
-        drop_table(Storage(str(tmp_path / "t")), "s.t", LOG if outer == "delta" else METADATA)
+        drop_table(Storage(str(tmp_path / "t")), "s.t", outer)
     assert before <= files(tmp_path / "t" / below)
     assert len(rows(table_at(tmp_path / "t" / below, inner))) == 5
     assert not orphan.exists(), "the outer table's own file is deleted"
