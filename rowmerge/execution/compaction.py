@@ -15,7 +15,7 @@ from rowmerge.errors import PlanError, RowsMustStay, UnknownColumn, UnsupportedT
 from rowmerge.execution.commit import AS_THE_TABLE_SAYS, Attempt, CommitOptions, commit_with_retry
 from rowmerge.execution.result import ChangeResult, RowCounts, Timings
 from rowmerge.parquet.data_files import WriteSpec
-from rowmerge.plan.bins import Bin, CompactionOptions, bins_to_compact, bins_to_purge
+from rowmerge.plan.file_strategy import Bin, CompactionOptions, bins_to_compact, bins_to_purge
 from rowmerge.plan.planner import plan_delete
 from rowmerge.spark.failures import translated
 from rowmerge.spark.reading.scan import deleted_rows, files_where

@@ -13,8 +13,7 @@ from rowmerge.execution.ways import selection
 from rowmerge.execution.ways.request import Planned, Request
 from rowmerge.execution.ways.target_files import TargetFiles
 from rowmerge.execution.ways.way import ExecutionResult
-from rowmerge.plan.bins import bins_to_rewrite
-from rowmerge.plan.file_strategy import Strategy, choose_strategy
+from rowmerge.plan.file_strategy import Strategy, bins_to_rewrite, choose_strategy
 from rowmerge.plan.pruning.file_pruning import everything
 from rowmerge.plan.row_plan import RowPlan
 from rowmerge.spark.reading.scan import deleted_rows, spark_path

@@ -128,11 +128,10 @@ Assignments = dict[str, "str | Assignments"]
 
 def update_values(assignments: Iterable[Assignment], scope: ClauseScope) -> dict[str, str]:
     """Return the values of UPDATE SET by column. Assignments to fields of a struct become the value of the whole struct."""
-    alias = backquote(scope.target.alias)
     values = {}
     for name, value in _assignments_by_column(assignments, scope).items():
-        old_column = scope.before.find(name, case_sensitive=True)
-        values[name] = _render(value, scope.column(name, "the SET list"), old_column, f"{alias}.{backquote(name)}")
+        column, old_column = scope.column(name, "the SET list"), scope.before.find(name, case_sensitive=True)
+        values[name] = _render(value, column, old_column, f"{backquote(scope.target.alias)}.{backquote(name)}")
     return _without_computed(values)
 
 
@@ -166,18 +165,17 @@ def _assigned_twice(column: str) -> PlanError:
     return PlanError(f"The column `{column}` is assigned twice, or together with one of its fields. Assign it once.")
 
 
-def _render(value: str | Assignments, field: Field, old_field: Field | None, current: str) -> str:
-    """Return the SQL text of a column. `current`: the text of its value, which fields without an assignment keep."""
+def _render(value: str | Assignments | None, field: Field, old_field: Field | None, current: str) -> str:
+    """Return the SQL text of a column or field. `current`: the text of its old value, which it keeps if `value` is None."""
+    if value is None:
+        return "NULL" if old_field is None else current
     if isinstance(value, str):
         return value
     assert isinstance(field.type, Struct)
     old_type = old_field.type if old_field is not None and isinstance(old_field.type, Struct) else Struct()
     arguments = []
     for inner in field.type:
-        old_inner = old_type.find(inner.name)
-        inner_text = "NULL" if old_inner is None else f"{current}.{backquote(inner.name)}"
-        if inner.name in value:
-            inner_text = _render(value[inner.name], inner, old_inner, f"{current}.{backquote(inner.name)}")
+        inner_text = _render(value.get(inner.name), inner, old_type.find(inner.name), f"{current}.{backquote(inner.name)}")
         arguments.append(f"{string_literal(inner.name)}, {inner_text}")
     return f"named_struct({', '.join(arguments)})"
 

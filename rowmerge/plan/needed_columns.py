@@ -19,17 +19,13 @@ def needed_columns(plan: RowPlan) -> frozenset[str] | None:
     matched_clauses = plan.of(Match.MATCHED)
     texts = [plan.on.text, *(text for clause in matched_clauses for text in _texts_of(clause))]
     text_columns = [_target_columns(plan, text) for text in texts]
-    kept_columns = [_kept_columns(plan, clause) for clause in matched_clauses]
     if None in text_columns:
         return None
-    return frozenset[str]().union(*(columns for columns in text_columns if columns is not None), *kept_columns)
-
-
-def _kept_columns(plan: RowPlan, clause: Clause) -> set[str]:
-    """Return the target's columns that keep their value, in whole or in part, if the clause applies."""
-    if clause.effect is not Effect.UPDATE:
-        return set()
-    return {name for name in (plan.evolved_from or plan.schema).names if clause.keeps_fields or name not in clause.values}
+    updates = [clause for clause in matched_clauses if clause.effect is Effect.UPDATE]
+    old_names = (plan.evolved_from or plan.schema).names
+    # These columns keep their value, in whole or in part, if an update applies.
+    unchanged_columns = {name for name in old_names for update in updates if update.keeps_fields or name not in update.values}
+    return frozenset(unchanged_columns).union(*(columns for columns in text_columns if columns is not None))
 
 
 def is_upsert(plan: RowPlan) -> bool:

@@ -107,7 +107,6 @@ def plan_insert(table: str, schema: Struct, values: Mapping[str, str], source: S
         schema=schema,
         target=Side(TARGET, (), schema.names),
         source=source,
-        on=None,
         clauses=(Clause(Match.NOT_MATCHED, Effect.INSERT, None, {**rules.defaults, **values}),),
         source_rows=SourceRows.ALL,
         files=nothing,
@@ -190,16 +189,12 @@ def insert_columns(
         if name in partition or count > 1:
             raise PlanError(f"The column `{name}` is given twice. Name it once.")
     if len(names) != len(query_columns):
-        raise _wrong_column_count(table, names, query_columns, may_evolve=columns is None and len(query_columns) > len(names))
+        advice = f" {_EVOLVE_INSERT}" if columns is None and len(query_columns) > len(names) else ""
+        raise PlanError(
+            f"INSERT INTO {table}: the query has {len(query_columns)} column(s) ({', '.join(query_columns)}), but {len(names)} are wanted "
+            f"({', '.join(names)}). Select exactly these, name the columns after the table, or use INSERT INTO … BY NAME.{advice}"
+        )
     return names
-
-
-def _wrong_column_count(table: str, names: Sequence[str], query_columns: Sequence[str], *, may_evolve: bool) -> PlanError:
-    return PlanError(
-        f"INSERT INTO {table}: the query has {len(query_columns)} column(s) ({', '.join(query_columns)}), but {len(names)} are wanted "
-        f"({', '.join(names)}). Select exactly these, name the columns after the table, or use INSERT INTO … BY NAME."
-        f"{f' {_EVOLVE_INSERT}' if may_evolve else ''}"
-    )
 
 
 def static_partition(
@@ -231,8 +226,7 @@ def static_partition(
 
 def _target_plan(snapshot: Snapshot, target: Side, effect: Effect, condition: SqlText | None, *, case_sensitive: bool) -> RowPlan:
     """Plan an UPDATE without its values, or a DELETE."""
-    operation = effect.name
-    _check_append_only(snapshot, operation, {effect})
+    _check_append_only(snapshot, effect.name, {effect})
     qualified: str | None = None
     conjuncts: tuple[str, ...] = ()
     if condition is not None:
@@ -242,14 +236,11 @@ def _target_plan(snapshot: Snapshot, target: Side, effect: Effect, condition: Sq
     mask_arguments = (conjuncts, target, snapshot.schema, snapshot.partition_columns)
     mask, columns = file_mask(*mask_arguments, case_sensitive=case_sensitive)
     return RowPlan(
-        operation=operation,
+        operation=effect.name,
         table=snapshot.name,
         schema=snapshot.schema,
         target=target,
-        source=None,
-        on=None,
         clauses=(Clause(Match.NOT_MATCHED_BY_SOURCE, effect, qualified),),
-        source_rows=SourceRows.NONE,
         files=mask,
         bound_columns=columns,
         conjuncts=conjuncts,
@@ -269,19 +260,14 @@ def _check_append_only(snapshot: Snapshot, operation: str, effects: set[Effect])
 
 
 def _merge_parameters(merge: Merge, clauses: tuple[Clause, ...]) -> dict[str, object]:
+    """Return the ON condition, and condition and action of the WHEN clauses of each kind, as Delta's commitInfo has them."""
+    parameters: dict[Match, list[dict[str, str]]] = {match: [] for match in Match}
+    for clause in clauses:
+        condition = {"predicate": clause.condition} if clause.condition else {}
+        parameters[clause.match].append({**condition, "actionType": clause.effect.name.lower()})
     return {
         "predicate": [merge.on.text],
-        "matchedPredicates": _clause_parameters(clauses, Match.MATCHED),
-        "notMatchedPredicates": _clause_parameters(clauses, Match.NOT_MATCHED),
-        "notMatchedBySourcePredicates": _clause_parameters(clauses, Match.NOT_MATCHED_BY_SOURCE),
+        "matchedPredicates": parameters[Match.MATCHED],
+        "notMatchedPredicates": parameters[Match.NOT_MATCHED],
+        "notMatchedBySourcePredicates": parameters[Match.NOT_MATCHED_BY_SOURCE],
     }
-
-
-def _clause_parameters(clauses: tuple[Clause, ...], match: Match) -> list[dict[str, str]]:
-    """Return condition and action of the WHEN clauses of one kind, as Delta's commitInfo has them."""
-    parameters = []
-    for clause in clauses:
-        if clause.match is match:
-            condition = {"predicate": clause.condition} if clause.condition else {}
-            parameters.append({**condition, "actionType": clause.effect.name.lower()})
-    return parameters

@@ -73,12 +73,12 @@ class RowPlan:
     table: str
     schema: Struct
     target: Side
-    source: Side | None
-    on: Condition | None
     clauses: tuple[Clause, ...]
-    source_rows: SourceRows
     files: FileMask
     bound_columns: tuple[str, ...]
+    source: Side | None = None
+    on: Condition | None = None
+    source_rows: SourceRows = SourceRows.NONE
     conjuncts: tuple[str, ...] = ()
     """The conditions that `files` is made of, all of which a row must fulfil to be touched."""
     whole_files: FileMask | None = None

@@ -59,20 +59,16 @@ def after_insert(
     if len(query) < len(target_names) or (columns is not None and len(query) > len(target_names)):
         return table
     new_fields = query.fields[len(target_names) :]
-    _check_new_names(table, new_fields)
-    old_fields = [
-        replace(field, name=name) for field, name in zip(query.fields, target_names, strict=False) if table.find(name) is not None
-    ]
-    return merge_schemas(table, Struct((*old_fields, *new_fields)), can_widen)
-
-
-def _check_new_names(table: Struct, new_fields: Sequence[Field]) -> None:
     for field in new_fields:
         if table.find(field.name) is not None:
             raise PlanError(
                 f"The query's column {backquote(field.name)} lies beyond the table's last column, so it would be a new one, and the "
                 f"table has a column of that name. Give it another name with AS, or insert BY NAME."
             )
+    old_fields = [
+        replace(field, name=name) for field, name in zip(query.fields, target_names, strict=False) if table.find(name) is not None
+    ]
+    return merge_schemas(table, Struct((*old_fields, *new_fields)), can_widen)
 
 
 def merge_schemas(table: Struct, new: Struct, can_widen: CanWiden = never, parent_path: Path = ()) -> Struct:
@@ -87,8 +83,7 @@ def merge_schemas(table: Struct, new: Struct, can_widen: CanWiden = never, paren
         if new_field is not None:
             field = replace(field, type=_merge_types(field.type, new_field.type, can_widen, (*parent_path, field.name)))
         fields.append(field)
-    fields += [_new_field(field, parent_path) for field in new if table.find(field.name) is None]
-    return Struct(tuple(fields))
+    return Struct((*fields, *(_new_field(field, parent_path) for field in new if table.find(field.name) is None)))
 
 
 def _check_names_differ(struct: Struct, parent_path: Path) -> None:
@@ -104,21 +99,16 @@ def with_missing_fields(type_: DataType, target: DataType) -> DataType:
     """Return a type with the struct fields that it lacks and `target` has, at any depth. These fields are nullable."""
     match type_, target:
         case Struct(), Struct():
-            return _struct_with_missing_fields(type_, target)
+            fields = []
+            for field in type_:
+                target_field = target.find(field.name)
+                fields.append(field if target_field is None else replace(field, type=with_missing_fields(field.type, target_field.type)))
+            return Struct((*fields, *(replace(field, nullable=True) for field in target if type_.find(field.name) is None)))
         case Array(), Array():
             return replace(type_, element=with_missing_fields(type_.element, target.element))
         case Map(), Map():
             return replace(type_, key=with_missing_fields(type_.key, target.key), value=with_missing_fields(type_.value, target.value))
     return type_
-
-
-def _struct_with_missing_fields(struct: Struct, target: Struct) -> Struct:
-    fields = []
-    for field in struct:
-        target_field = target.find(field.name)
-        fields.append(field if target_field is None else replace(field, type=with_missing_fields(field.type, target_field.type)))
-    fields += [replace(field, nullable=True) for field in target if struct.find(field.name) is None]
-    return Struct(tuple(fields))
 
 
 def new_columns(before: Struct, after: Struct, parent_path: Path = ()) -> list[str]:

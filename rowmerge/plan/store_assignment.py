@@ -65,7 +65,9 @@ def is_lossless(source: DataType, target: DataType) -> bool:
             allows_nulls = target.value_contains_null or not source.value_contains_null
             return allows_nulls and is_lossless(source.key, target.key) and is_lossless(source.value, target.value)
         case Struct(), Struct():
-            return _is_lossless_struct(source, target)
+            source_types = {field.name.lower(): field.type for field in source}
+            has_same_names = _why_not_struct(source, target, texts=False) is None
+            return has_same_names and all(is_lossless(source_types[field.name.lower()], field.type) for field in target)
     return False
 
 
@@ -75,13 +77,6 @@ def _is_lossless_primitive(source: str, target: str) -> bool:
     if target == "string":
         return source not in ("binary", "variant")
     return source in _EXACT_IN.get(target, ()) or (source == "date" and target in ("timestamp", "timestamp_ntz"))
-
-
-def _is_lossless_struct(source: Struct, target: Struct) -> bool:
-    if _why_not_struct(source, target, texts=False) is not None:
-        return False
-    source_types = {field.name.lower(): field.type for field in source}
-    return all(is_lossless(source_types[field.name.lower()], field.type) for field in target)
 
 
 def match_names_by_position(source: DataType, target: DataType) -> DataType:

@@ -59,13 +59,8 @@ def references(tree: exp.Expr, text: str) -> list[Reference] | None:
 
     Lambda variables and the names in `* EXCEPT (…)` are left out.
     """
-    column_references = []
-    for column, in_query in _columns(tree):
-        reference = _reference(column, text, in_query)
-        if reference is None:
-            return None
-        column_references.append(reference)
-    return column_references
+    column_references = [_reference(column, text, in_query) for column, in_query in _columns(tree)]
+    return None if None in column_references else [reference for reference in column_references if reference is not None]
 
 
 def _columns(tree: exp.Expr) -> Iterator[tuple[exp.Column, bool]]:
@@ -113,11 +108,10 @@ def may_hide_column(text: str, tokens: Sequence[Token], tree_references: Iterabl
     """
     reference_starts = {start for reference in tree_references for start in reference.starts}
     lower_columns = {column.lower() for column in columns}
-    for index, token in enumerate(tokens):
-        is_candidate = token.start not in reference_starts and token.text.lower() in lower_columns
-        if is_candidate and _may_be_name(text, tokens, index):
-            return True
-    return False
+    return any(
+        token.start not in reference_starts and token.text.lower() in lower_columns and _may_be_name(text, tokens, index)
+        for index, token in enumerate(tokens)
+    )
 
 
 def _may_be_name(text: str, tokens: Sequence[Token], index: int) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from sqlglot import Token, TokenType, exp
 
@@ -19,7 +18,7 @@ NONDETERMINISTIC = frozenset(
 
 _OPEN = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE, TokenType.CASE}
 _CLOSE = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE, TokenType.END}
-_COMPARISONS: dict[TokenType, str] = {
+_COMPARISONS = {
     TokenType.EQ: "=",
     TokenType.NULLSAFE_EQ: "<=>",
     TokenType.LT: "<",
@@ -230,10 +229,13 @@ class _Scope:
         """Return the column of which an operand consists, or None for any other expression."""
         if not isinstance(operand.tree.unnest(), exp.Column):
             return None
-        found = references(operand.tree, self.text)
-        if not found or len(found) != 1 or not operand.start <= found[0].starts[0] <= found[0].ends[-1] <= operand.end:
+        column_references = references(operand.tree, self.text)
+        if column_references is None or len(column_references) != 1:
             return None
-        resolved = resolve(found[0].parts, self.sides, case_sensitive=self.case_sensitive)
+        (reference,) = column_references
+        if not operand.start <= reference.starts[0] <= reference.ends[-1] <= operand.end:
+            return None
+        resolved = resolve(reference.parts, self.sides, case_sensitive=self.case_sensitive)
         return resolved if resolved is not None and resolved.fields == 0 else None
 
     def _over_source_alias(self, operand: _Operand, operand_references: Iterable[Reference]) -> str:
@@ -259,27 +261,16 @@ def _conjuncts(condition: _Operand) -> list[_Operand] | None:
         return inner if inner is None or len(inner) > 1 else [condition]
     if not isinstance(tree, exp.And):
         return [condition]
-    return _conjuncts_of_and(_operands_of_and(tree), _split_at_and(tokens))
-
-
-def _conjuncts_of_and(trees: list[exp.Expr], token_lists: list[list[Token]] | None) -> list[_Operand] | None:
-    if token_lists is None or len(token_lists) != len(trees):
+    operand_trees, operand_tokens = list(tree.flatten(unnest=False)), _split_at_and(tokens)
+    if operand_tokens is None or len(operand_tokens) != len(operand_trees):
         return None
     conjuncts: list[_Operand] = []
-    for tree, tokens in zip(trees, token_lists, strict=True):
-        operand_conjuncts = _conjuncts(_Operand(tree, tokens))
+    for operand in map(_Operand, operand_trees, operand_tokens):
+        operand_conjuncts = _conjuncts(operand)
         if operand_conjuncts is None:
             return None
         conjuncts += operand_conjuncts
     return conjuncts
-
-
-def _operands_of_and(tree: exp.Expr) -> list[exp.Expr]:
-    operands = []
-    while isinstance(tree, exp.And):
-        operands.append(tree.expression)
-        tree = tree.this
-    return [tree, *reversed(operands)]
 
 
 def _depths(tokens: list[Token]) -> list[int] | None:
@@ -327,26 +318,18 @@ def _comparison(operand: _Operand) -> tuple[str, _Operand, _Operand] | None:
     tree, tokens, depths = operand.tree, operand.tokens, _depths(operand.tokens)
     if depths is None:
         return None
-    top_level = [_comparison_operator(tokens, index) for index, depth in enumerate(depths) if depth == 0]
-    operators = [operator for operator in top_level if operator is not None]
-    if len(operators) != 1 or operators[0].op != COMPARISON_TREES.get(type(tree)):
+    operators = [operator for index, depth in enumerate(depths) if depth == 0 and (operator := _comparison_operator(tokens, index))]
+    if len(operators) != 1:
         return None
-    (operator,) = operators
-    left, right = tokens[: operator.start], tokens[operator.end :]
-    return (operator.op, _Operand(tree.this, left), _Operand(tree.expression, right)) if left and right else None
+    ((op, start, end),) = operators
+    left, right = tokens[:start], tokens[end:]
+    is_comparison = op == COMPARISON_TREES.get(type(tree)) and left and right
+    return (op, _Operand(tree.this, left), _Operand(tree.expression, right)) if is_comparison else None
 
 
-class _Operator(NamedTuple):
-    """A comparison operator, and its tokens from `start` to `end`, exclusive."""
-
-    op: str
-    start: int
-    end: int
-
-
-def _comparison_operator(tokens: list[Token], index: int) -> _Operator | None:
+def _comparison_operator(tokens: list[Token], index: int) -> tuple[str, int, int] | None:
+    """Return the comparison operator that begins at a token, and the indexes of its first token and of the token behind it."""
     if op := _COMPARISONS.get(tokens[index].token_type):
-        return _Operator(op, index, index + 1)
-    if [token.token_type for token in tokens[index : index + 4]] == _NOT_DISTINCT:
-        return _Operator("<=>", index, index + 4)
-    return None
+        return op, index, index + 1
+    is_distinct_from = [token.token_type for token in tokens[index : index + 4]] == _NOT_DISTINCT
+    return ("<=>", index, index + 4) if is_distinct_from else None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Sequence
+from functools import reduce
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -65,15 +66,9 @@ def key_mask(
     numbers = keys.filter(pc.invert(pc.is_nan(keys))) if pa.types.is_floating(keys.type) else keys
     if op in ("=", "<=>") and len(numbers):
         return _column_mask(field, partition_columns, op == "<=>" and has_null, lambda extent: bounds.holds_one_of(extent, numbers))
-    least, greatest = _least_and_greatest(numbers, has_nan=len(numbers) < len(keys))
-    return range_mask(column, op, least, greatest, has_null, schema, partition_columns)
-
-
-def _least_and_greatest(numbers: pa.Array, *, has_nan: bool) -> tuple[pa.Scalar, pa.Scalar]:
-    """Return the least and the greatest key, null if there is none. NaN is above all numbers, as in Spark."""
-    ends = pc.min_max(numbers)
+    ends, has_nan = pc.min_max(numbers), len(numbers) < len(keys)  # NaN is above all numbers, as in Spark
     greatest = pa.scalar(math.nan, numbers.type) if has_nan else ends["max"]
-    return ends["min"] if len(numbers) else greatest, greatest
+    return range_mask(column, op, ends["min"] if len(numbers) else greatest, greatest, has_null, schema, partition_columns)
 
 
 def range_mask(
@@ -103,15 +98,8 @@ def nothing(files: FileListing) -> pa.Array:
 
 
 def all_of(masks: Sequence[FileMask]) -> FileMask:
-    """The files that every mask is true for."""
-
-    def mask(files: FileListing) -> pa.Array:
-        result = everything(files)
-        for part in masks:
-            result = pc.and_(result, whole(part(files)))
-        return result
-
-    return mask
+    """Return the mask of the files that every mask is true for."""
+    return lambda files: reduce(pc.and_, (whole(mask(files)) for mask in masks), everything(files))
 
 
 def _all(conjuncts: Sequence[str], side: Side, schema: Struct, partition_columns: Collection[str], case_sensitive: bool) -> Predicate:

@@ -115,10 +115,11 @@ def _predicate_without_negation(node: exp.Expr, table: _Table, depth: int) -> Pr
             return _constantly(None)
         case exp.Column():
             return _comparison("=", node, exp.true(), table)
-        case exp.Is():
-            return _is(node, table)
+        case exp.Is(expression=exp.Null() | exp.Boolean()):
+            return _comparison("<=>", node.this, node.expression, table)
         case exp.Between():
-            return _between(node, table)
+            at_least_low = _comparison(">=", node.this, node.args["low"], table)
+            return _combined([at_least_low, _comparison("<=", node.this, node.args["high"], table)], Verdict.both)
         case exp.In():
             return _in(node, table)
         case exp.Like():
@@ -191,21 +192,6 @@ def _compare(column: Extent, op: str, point: Point) -> Verdict:
         case ">":
             return bounds.less_or_equal(column, point).negated()
     return bounds.less(column, point).negated()
-
-
-def _between(node: exp.Between, table: _Table) -> Predicate:
-    at_least_low = _comparison(">=", node.this, node.args["low"], table)
-    at_most_high = _comparison("<=", node.this, node.args["high"], table)
-    return _combined([at_least_low, at_most_high], Verdict.both)
-
-
-def _is(node: exp.Is, table: _Table) -> Predicate:
-    field = table.field(node.this)
-    if field is not None and isinstance(node.expression, exp.Null):
-        return _about(field, table, bounds.is_null)
-    if field is not None and isinstance(node.expression, exp.Boolean):
-        return _comparison("<=>", node.this, node.expression, table)
-    return UNKNOWN
 
 
 def _in(node: exp.In, table: _Table) -> Predicate:

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from rowmerge.errors import PlanError
-from rowmerge.plan.bins import CompactionOptions
+from rowmerge.plan.file_strategy import CompactionOptions
 
 _RATIO = "delete-ratio-threshold"
 _IGNORED = (

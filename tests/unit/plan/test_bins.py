@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from rowmerge.plan.bins import Bin, CompactionOptions, bins_to_compact, bins_to_purge, bins_to_rewrite
+from rowmerge.plan.file_strategy import Bin, CompactionOptions, bins_to_compact, bins_to_purge, bins_to_rewrite
 from rowmerge.table.snapshots.files import FileListing
 
 MB = 1024 * 1024

@@ -20,7 +20,7 @@ ALL = {"id": "s.id", "a": "s.a", "b": "s.v"}
 
 
 def needed(*clauses: Clause, on: str = "t.id = s.id") -> frozenset[str] | None:
-    plan = RowPlan("MERGE", "db.t", SCHEMA, TARGET, SOURCE, analyse(on, TARGET, SOURCE), clauses, SourceRows.UNMATCHED, everything, ())
+    plan = RowPlan("MERGE", "db.t", SCHEMA, TARGET, clauses, everything, (), SOURCE, analyse(on, TARGET, SOURCE), SourceRows.UNMATCHED)
     return needed_columns(plan)
 
 
@@ -56,7 +56,7 @@ INSERT = Clause(Match.NOT_MATCHED, Effect.INSERT, None, ALL)
 
 def upserts(*clauses: Clause, generated: dict[str, str] | None = None) -> bool:
     on = analyse("t.id = s.id", TARGET, SOURCE)
-    plan = RowPlan("MERGE", "db.t", SCHEMA, TARGET, SOURCE, on, clauses, SourceRows.UNMATCHED, everything, ())
+    plan = RowPlan("MERGE", "db.t", SCHEMA, TARGET, clauses, everything, (), SOURCE, on, SourceRows.UNMATCHED)
     return is_upsert(replace(plan, rules=Rules(generated=generated or {})))
 
 
