@@ -114,13 +114,9 @@ class PartitionedWriter:
         file.write(conform(rows, self._spec.schema))
         self._buffered += file.buffered
         if self._buffered > 4 * self._spec.row_group_size:
-            self._flush_fullest_file()
-
-    def _flush_fullest_file(self) -> None:
-        # The largest buffer makes the largest row group.
-        fullest = max(self._open.values(), key=lambda file: file.buffered)
-        self._buffered -= fullest.buffered
-        fullest.flush()
+            fullest = max(self._open.values(), key=lambda file: file.buffered)  # its buffer makes the largest row group
+            self._buffered -= fullest.buffered
+            fullest.flush()
 
     def close(self) -> list[FileMessage]:
         """Finish all files, several at once: with partitions they may be thousands."""
@@ -159,13 +155,12 @@ class RollingFile:
 
     def __init__(self, spec: WriteSpec, partition: dict[str, Any]) -> None:
         self._spec, self._partition = spec, partition
-        self._leaves = _leaves(spec.schema, spec.stored)
+        self._leaves = list(_leaves(pa.struct(list(spec.schema)), pa.struct(list(spec.stored))))
         self._pending: list[pa.Table] = []
         self.buffered = 0
         self._writer: pq.ParquetWriter | None = None
         self._stream: Any = None
         self._path = ""
-        self._records = 0
         self._odd_floats = OddFloats()
         self._footers: list[pq.FileMetaData] = []
         self._finished: list[FileMessage] = []
@@ -185,7 +180,6 @@ class RollingFile:
         self._pending, self.buffered = [], 0
         writer = self._writer_for(OddFloats.of(rows))
         writer.write_table(renamed(rows, self._spec.stored), row_group_size=-(-rows.num_rows // row_groups))  # rounded up
-        self._records += rows.num_rows
         if self._stream.tell() >= self._spec.target_file_size:
             self._finish()
 
@@ -196,7 +190,7 @@ class RollingFile:
         if self._writer is None:
             self._stream = self._open_stream()
             self._writer = self._open_writer(odd_floats)
-            self._records, self._odd_floats = 0, odd_floats
+            self._odd_floats = odd_floats
         return self._writer
 
     def close(self) -> list[FileMessage]:
@@ -254,7 +248,7 @@ class RollingFile:
         footer, spec = self._footers.pop(), self._spec
         lower, upper, nulls = bounds_of(footer, self._leaves, spec.bounds)
         sizes = sizes_of(footer, self._leaves)
-        self._finished.append(FileMessage(self._path, size, self._records, self._partition, lower, upper, nulls, sizes, spec.ordered))
+        self._finished.append(FileMessage(self._path, size, footer.num_rows, self._partition, lower, upper, nulls, sizes, spec.ordered))
         self._writer = None
 
 
@@ -271,30 +265,25 @@ class Leaf:
     has_bounds: bool
 
 
-def _leaves(schema: pa.Schema, stored: pa.Schema) -> list[Leaf]:
-    leaves: list[Leaf] = []
-    for column, stored_column in zip(schema, stored, strict=True):
-        leaves += _leaves_of(column.type, stored_column.type, (column.name,), stored_column.name, is_repeated=False)
-    return leaves
-
-
-def _leaves_of(type_: pa.DataType, stored: pa.DataType, path: tuple[str, ...], file_path: str, *, is_repeated: bool) -> Iterator[Leaf]:
-    """Yield the leaves of a column or nested field. `stored`: its type in the file; `is_repeated`: it is inside a list or map."""
+def _leaves(
+    type_: pa.DataType, stored: pa.DataType, path: tuple[str, ...] = (), file_path: tuple[str, ...] = (), *, is_repeated: bool = False
+) -> Iterator[Leaf]:
+    """Yield the leaves of a struct or another type. `stored`: the type in the file; `is_repeated`: it is inside a list or map."""
     if pa.types.is_struct(type_):
         for child, stored_child in zip(type_, stored, strict=True):
-            child_path = f"{file_path}.{stored_child.name}"
-            yield from _leaves_of(child.type, stored_child.type, (*path, child.name), child_path, is_repeated=is_repeated)
+            child_file_path = (*file_path, stored_child.name)
+            yield from _leaves(child.type, stored_child.type, (*path, child.name), child_file_path, is_repeated=is_repeated)
     elif pa.types.is_list(type_):
-        yield from _leaves_of(type_.value_type, stored.value_type, (*path, "element"), f"{file_path}.list.element", is_repeated=True)
+        yield from _leaves(type_.value_type, stored.value_type, (*path, "element"), (*file_path, "list", "element"), is_repeated=True)
     elif pa.types.is_map(type_):
-        yield from _leaves_of(type_.key_type, stored.key_type, (*path, "key"), f"{file_path}.key_value.key", is_repeated=True)
-        yield from _leaves_of(type_.item_type, stored.item_type, (*path, "value"), f"{file_path}.key_value.value", is_repeated=True)
+        yield from _leaves(type_.key_type, stored.key_type, (*path, "key"), (*file_path, "key_value", "key"), is_repeated=True)
+        yield from _leaves(type_.item_type, stored.item_type, (*path, "value"), (*file_path, "key_value", "value"), is_repeated=True)
     else:
         is_float = pa.types.is_floating(type_)
         # Parquet's statistics leave out NaN, which Spark sorts last. OddFloats finds a NaN in a column, but not inside a struct.
         may_hide_nan = is_float and len(path) > 1
         is_any_length_binary = pa.types.is_binary(type_) and not pa.types.is_fixed_size_binary(stored)
-        yield Leaf(path, file_path, is_float, has_bounds=not (is_repeated or may_hide_nan or is_any_length_binary))
+        yield Leaf(path, ".".join(file_path), is_float, has_bounds=not (is_repeated or may_hide_nan or is_any_length_binary))
 
 
 def _file_paths(leaves: Sequence[Leaf], without: frozenset[str]) -> list[str]:

@@ -1,15 +1,22 @@
-"""Arrow's file systems for the locations of data files."""
+"""Arrow's file systems for the locations of data files, and data files that are open for reading."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.fs
+import pyarrow.parquet as pq
+
+from rowmerge.parquet.fitting import has_field_ids
 
 Options = Mapping[str, Mapping[str, Any]]
 """Arguments of file systems by provider (`s3`, `gs`, `azure`), from `StorageConfiguration.filesystem_options`."""
+UNREADABLE = "rowmerge cannot read"
 _SECRETS = ("access_key", "secret_key", "session_token", "access_token", "account_key", "sas_token", "client_secret")
 
 
@@ -43,3 +50,32 @@ def _gcs_filesystem(arguments: Mapping[str, Any]) -> pyarrow.fs.FileSystem:
         return pyarrow.fs.GcsFileSystem(**arguments)
     # The configuration does not state when the token expires. Google rejects an expired token.
     return pyarrow.fs.GcsFileSystem(**arguments, credential_token_expiration=datetime.max)
+
+
+class UnreadableFile(Exception):
+    """Raised when an executor cannot read a data file.
+
+    Remedy: None is needed. The text travels through Spark to the driver, which raises `MissingDataFile` or `UnreadableDataFile`.
+
+    `reason` is None for a missing file.
+    """
+
+    def __init__(self, path: str, reason: str | None) -> None:
+        self.path, self.reason = path, reason
+        super().__init__(f"{UNREADABLE} {json.dumps([path, reason])}")
+
+
+@contextmanager
+def open_data_file(path: str, filesystem_options: Options, *, by_field_id: bool) -> Iterator[pq.ParquetFile]:
+    """Open a data file for reading. Raises UnreadableFile, also for an error while the block reads the file."""
+    filesystem, inner_path = filesystem_of(path, filesystem_options)
+    try:
+        with filesystem.open_input_file(inner_path) as stream:
+            source = pq.ParquetFile(stream, coerce_int96_timestamp_unit="us")
+            if by_field_id and not has_field_ids(source.schema_arrow):
+                raise UnreadableFile(path, "its columns have no field ids")
+            yield source
+    except FileNotFoundError as error:
+        raise UnreadableFile(path, None) from error
+    except (OSError, pa.ArrowException) as error:
+        raise UnreadableFile(path, without_secrets(str(error), filesystem_options)) from error

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from rowmerge.parquet.uuids import uuid_bytes, uuid_texts
+UUID_TEXT = "^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"
+"""The pattern of canonical texts of UUIDs, which users see. Data files hold 16 bytes."""
 
 _FIELD_ID = b"PARQUET:field_id"
+_DIGITS = np.frombuffer(b"0123456789abcdef", np.uint8)
+_DIGIT_PLACES = [place for place in range(36) if place not in (8, 13, 18, 23)]
+_VALUES_OF_DIGITS = np.full(256, 255, np.uint8)
+"""The value of each byte as a hexadecimal digit, 255 for a byte that is no digit."""
+for digits in (_DIGITS, np.frombuffer(b"0123456789ABCDEF", np.uint8)):
+    _VALUES_OF_DIGITS[digits] = np.arange(16)
 
 
 def conform(rows: pa.Table, schema: pa.Schema) -> pa.Table:
@@ -44,18 +53,14 @@ def from_file(
     """
     columns = []
     for index, field, stored_field in zip(file_columns(rows.schema, stored, by_field_id=by_field_id), schema, stored, strict=True):
-        if index is None:
-            columns.append(_missing_column(field, rows.num_rows, initial or {}))
-            continue
-        chunks = [fitted(chunk, field.type, stored_field.type, by_field_id=by_field_id) for chunk in rows.column(index).chunks]
+        if index is not None:
+            chunks = [fitted(chunk, field.type, stored_field.type, by_field_id=by_field_id) for chunk in rows.column(index).chunks]
+        elif initial is not None and field.name in initial:
+            chunks = [pa.repeat(initial[field.name][0], rows.num_rows)]
+        else:
+            chunks = [pa.nulls(rows.num_rows, field.type)]
         columns.append(pa.chunked_array(chunks, field.type))
     return pa.Table.from_arrays(columns, schema=schema)
-
-
-def _missing_column(field: pa.Field, row_count: int, initial: Mapping[str, pa.Array]) -> pa.ChunkedArray:
-    """Return a column that a file lacks: its initial value in every row, or NULL without one."""
-    values = pa.repeat(initial[field.name][0], row_count) if field.name in initial else pa.nulls(row_count, field.type)
-    return pa.chunked_array([values])
 
 
 def fitted(values: pa.Array, target: pa.DataType, stored: pa.DataType, *, by_field_id: bool = False) -> pa.Array:
@@ -145,3 +150,32 @@ def as_stored(values: pa.Array, stored: pa.DataType) -> pa.Array:
         return _with_child(values, stored, as_stored(values.values, stored.value_type))
     octets = uuid_bytes(values) if pa.types.is_string(values.type) else values.cast(stored)
     return pa.ExtensionArray.from_storage(stored, octets) if isinstance(stored, pa.BaseExtensionType) else octets
+
+
+def uuid_bytes(texts: pa.Array) -> pa.Array:
+    """Return the 16 bytes of canonical texts. Raises ValueError for a text that is no UUID."""
+    if not len(texts):
+        return pa.array([], pa.binary(16))
+    digits = pc.replace_substring(texts, "-", "").fill_null("0" * 32).cast(pa.binary(32))
+    octets = np.frombuffer(digits.buffers()[1], np.uint8)[digits.offset * 32 :][: len(digits) * 32]
+    nibbles = _VALUES_OF_DIGITS[octets]
+    if (nibbles > 15).any():
+        raise ValueError("a text is no UUID")
+    packed = (nibbles[0::2] << 4) | nibbles[1::2]
+    return pa.Array.from_buffers(pa.binary(16), len(texts), [_validity(texts), pa.py_buffer(packed.tobytes())])
+
+
+def uuid_texts(values: pa.Array) -> pa.Array:
+    """Return the canonical texts, in small letters, of 16 bytes each."""
+    if not len(values):
+        return pa.array([], pa.string())
+    octets = np.frombuffer(values.buffers()[1], np.uint8)[values.offset * 16 :][: len(values) * 16].reshape(-1, 16)
+    texts = np.full((len(values), 36), ord("-"), np.uint8)
+    texts[:, _DIGIT_PLACES] = _DIGITS[np.stack([octets >> 4, octets & 15], axis=2).reshape(-1, 32)]
+    offsets = np.arange(len(values) + 1, dtype=np.int32) * 36
+    buffers = [_validity(values), pa.py_buffer(offsets.tobytes()), pa.py_buffer(texts.tobytes())]
+    return pa.Array.from_buffers(pa.string(), len(values), buffers)
+
+
+def _validity(values: pa.Array) -> pa.Buffer | None:
+    return values.is_valid().buffers()[1] if values.null_count else None

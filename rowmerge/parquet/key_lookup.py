@@ -15,9 +15,8 @@ import pyarrow.parquet as pq
 from rowmerge.concurrency import STORE_THREADS, map_in_batches
 from rowmerge.errors.tables import unreadable_data_file
 from rowmerge.parquet.data_files import StoredColumns
-from rowmerge.parquet.filesystems import Options
+from rowmerge.parquet.filesystems import Options, UnreadableFile, open_data_file
 from rowmerge.parquet.fitting import file_columns, from_file
-from rowmerge.parquet.reading import UnreadableFile, open_data_file
 from rowmerge.parquet.source_keys import Numbers, SourceKeys
 from rowmerge.table.metadata.engine_columns import FILE, POSITION
 from rowmerge.table.snapshots.files import Positions
@@ -100,21 +99,13 @@ def _find_rows(file: LookedUpFile, columns: pa.Schema, keys: SourceKeys) -> list
     rows_by_group = []
     with open_data_file(file.path, file.filesystem_options, by_field_id=file.held.by_field_id) as source:
         for matches in _matching_rows(source, file, key_columns, keys):
-            rows = _take_rows(source, file, matches, other_columns)
-            ordered_columns = [rows[name] for name in columns.names]
-            rows_by_group.append((pa.Table.from_arrays(ordered_columns, schema=columns), matches.indexes + matches.start))
+            indexes, tables = pa.array(matches.indexes), [matches.keys]
+            if len(other_columns.schema):
+                tables.append(_read_row_group(source, matches.group, other_columns, file))
+            matching_values = {name: table[name].take(indexes) for table in tables for name in table.column_names}
+            rows = pa.Table.from_arrays([matching_values[name] for name in columns.names], schema=columns)
+            rows_by_group.append((rows, matches.indexes + matches.start))
     return rows_by_group
-
-
-def _take_rows(source: pq.ParquetFile, file: LookedUpFile, matches: _RowGroupMatches, other_columns: _Columns) -> pa.Table:
-    """Return the matching rows of a row group: their key columns, then the other columns, which are read now."""
-    indexes = pa.array(matches.indexes)
-    rows = matches.keys.take(indexes)
-    if len(other_columns.schema):
-        other_values = _read_row_group(source, matches.group, other_columns, file).take(indexes)
-        for column in other_columns.schema:
-            rows = rows.append_column(column, other_values[column.name])
-    return rows
 
 
 def find_positions(file: LookedUpFile, columns: pa.Schema, keys: SourceKeys, *, with_numbers: bool) -> tuple[Positions, Numbers]:

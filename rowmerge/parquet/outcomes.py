@@ -119,7 +119,8 @@ class OutcomeTask:
             self._positions[path] |= new_positions
             if len(new_positions) < len(positions):
                 self._message.repeated += len(positions) - len(new_positions)
-                file_rows = file_rows[_first_occurrences(positions, new_positions)]
+                distinct_positions, first_indexes = np.unique(positions, return_index=True)
+                file_rows = file_rows[first_indexes[np.isin(distinct_positions, np.array(new_positions.to_array(), dtype=np.uint64))]]
             is_new[indexes[file_rows]] = True
         return pa.array(is_new)
 
@@ -161,13 +162,6 @@ class OutcomeTask:
 
 def _count(mask: pa.Array) -> int:
     return pc.sum(mask).as_py() or 0
-
-
-def _first_occurrences(positions: np.ndarray[Any, Any], new_positions: BitMap64) -> np.ndarray[Any, Any]:
-    """Return the index of the first occurrence of each new position."""
-    distinct, first_indexes = np.unique(positions, return_index=True)
-    is_new = np.isin(distinct, np.array(new_positions.to_array(), dtype=np.uint64))
-    return first_indexes[is_new]
 
 
 def _rows_by_file(addresses: pa.Table) -> Iterator[tuple[str, np.ndarray[Any, Any], np.ndarray[Any, Any]]]:

@@ -10,10 +10,9 @@ import pyarrow as pa
 from pyroaring import BitMap64
 
 from rowmerge.parquet.data_files import FileMessage, PartitionedWriter, StoredColumns, WriteSpec
-from rowmerge.parquet.filesystems import Options
+from rowmerge.parquet.filesystems import Options, open_data_file
 from rowmerge.parquet.fitting import file_columns, from_file
 from rowmerge.parquet.lineage import CHANGED_IN, ROW_ID, FilesLineage, with_lineage
-from rowmerge.parquet.reading import open_data_file
 
 
 def write_live_rows(

@@ -12,7 +12,7 @@ from pyspark.errors import AnalysisException, ParseException, PySparkException
 
 from rowmerge import errors
 from rowmerge.errors.tables import unreadable_data_file
-from rowmerge.parquet.reading import UNREADABLE
+from rowmerge.parquet.filesystems import UNREADABLE
 
 STOP = "rowmerge-stop"
 """The beginning of the message of an expression that stops the statement."""

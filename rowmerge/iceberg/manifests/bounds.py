@@ -15,7 +15,7 @@ from pyiceberg.conversions import to_bytes
 from pyiceberg.utils.datetime import date_to_days, datetime_to_micros, datetime_to_nanos, time_to_micros
 
 from rowmerge.iceberg.manifests.content import ContentFile
-from rowmerge.parquet.uuids import uuid_texts
+from rowmerge.parquet.fitting import uuid_texts
 
 _EXACT = Context(prec=100)
 _MICROS_PER_DAY = 86_400_000_000

@@ -19,7 +19,7 @@ from rowmerge.iceberg.manifests.content import Entry
 from rowmerge.iceberg.metadata.locations import plain_path
 from rowmerge.iceberg.metadata.partition_values import partition_value_name, partition_value_type
 from rowmerge.iceberg.snapshots.live_files import LiveFiles, ManifestFiles
-from rowmerge.parquet.uuids import uuid_texts
+from rowmerge.parquet.fitting import uuid_texts
 from rowmerge.table.metadata.schema import Decimal, Primitive, Struct, arrow_type
 from rowmerge.table.snapshots.files import OF_UUIDS, SOURCE, TRANSFORM, FileListing, file_listing
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rowmerge.parquet.fitting import UUID_TEXT, uuid_bytes
 from rowmerge.parquet.transforms import transformed
-from rowmerge.parquet.uuids import CANONICAL, uuid_bytes
 from rowmerge.plan.pruning.comparison_types import comparison_type, in_comparison_type
 from rowmerge.plan.pruning.literals import Point
 from rowmerge.table.metadata.schema import CHAR_VARCHAR, Field
@@ -134,8 +134,7 @@ def is_padded(field: Field) -> bool:
 def less(column: Extent, point: Point) -> Verdict:
     """`column < point`."""
     below = pc.less_equal if point.between else pc.less
-    reverse = pc.greater_equal
-    return _verdict(column, below(column.lower, point.below), reverse(column.upper, point.above))
+    return _verdict(column, below(column.lower, point.below), pc.greater_equal(column.upper, point.above))
 
 
 def less_or_equal(column: Extent, point: Point) -> Verdict:
@@ -196,7 +195,7 @@ def _in_buckets(column: Extent, values: pa.Array) -> pa.Array:
     result = pa.scalar(True)
     for buckets in column.buckets:
         # A text that is no UUID is in no row.
-        hashed = uuid_bytes(values.filter(pc.match_substring_regex(values, CANONICAL))) if buckets.of_uuids else values
+        hashed = uuid_bytes(values.filter(pc.match_substring_regex(values, UUID_TEXT))) if buckets.of_uuids else values
         value_buckets = pc.unique(transformed(hashed, buckets.transform))
         in_bucket = pc.is_in(buckets.file_buckets, value_set=value_buckets)
         result = pc.and_(result, pc.or_(pc.is_null(buckets.file_buckets), in_bucket))

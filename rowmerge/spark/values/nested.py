@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from rowmerge.parquet.uuids import CANONICAL
+from rowmerge.parquet.fitting import UUID_TEXT
 from rowmerge.table.metadata.schema import Array, DataType, Fixed, Map, Struct, backquote, sql_name, string_literal
 
 Cast = Callable[[str, DataType, DataType], str]
@@ -124,7 +124,7 @@ def readable(text: str, held: DataType, depth: int = 0) -> str:
 
 def fits(text: str, held: Fixed) -> str:
     """Return a SQL condition: a value other than NULL fits into these bytes."""
-    return f"char_length({text}) = 36 and {text} rlike '{CANONICAL}'" if held.uuid else f"octet_length({text}) = {held.length}"
+    return f"char_length({text}) = 36 and {text} rlike '{UUID_TEXT}'" if held.uuid else f"octet_length({text}) = {held.length}"
 
 
 def octets(text: str) -> str:

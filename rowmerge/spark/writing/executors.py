@@ -12,11 +12,11 @@ import pyarrow as pa
 from pyspark import cloudpickle
 
 from rowmerge import concurrency
-from rowmerge.parquet import data_files, filesystems, fitting, lineage, outcomes, partitions, reading, rewriting, transforms, uuids
+from rowmerge.parquet import data_files, filesystems, fitting, lineage, outcomes, partitions, rewriting, transforms
 from rowmerge.spark.writing import sink
 from rowmerge.spark.writing.sink import BatchFunction
 
-_MODULES = (uuids, fitting, transforms, partitions, lineage, concurrency, filesystems, data_files, reading, rewriting, outcomes, sink)
+_MODULES = (fitting, transforms, partitions, lineage, concurrency, filesystems, data_files, rewriting, outcomes, sink)
 """The code that runs on executors. It imports only PyArrow, NumPy, pyroaring, PySpark and the standard library."""
 
 for module in (*_MODULES, sys.modules[__name__]):

@@ -24,11 +24,10 @@ from pyspark.sql import functions as F
 from rowmerge.errors import StorageError
 from rowmerge.errors.tables import unreadable_data_file
 from rowmerge.parquet.data_files import StoredColumns, WriteSpec
-from rowmerge.parquet.filesystems import without_secrets
+from rowmerge.parquet.filesystems import UnreadableFile, without_secrets
 from rowmerge.parquet.lineage import CHANGED_IN, ROW_ID, FilesLineage
 from rowmerge.parquet.outcomes import OutcomeColumns, OutcomeTask, message_fields
 from rowmerge.parquet.partitions import PartitionKey
-from rowmerge.parquet.reading import UnreadableFile
 from rowmerge.parquet.rewriting import write_live_rows
 from rowmerge.spark.reading.scan import lineage_columns, read_snapshot, spark_path
 from rowmerge.spark.types import frame_of

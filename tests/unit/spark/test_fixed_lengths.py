@@ -8,10 +8,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from rowmerge.parquet.fitting import as_stored, fitted
+from rowmerge.parquet.fitting import as_stored, fitted, uuid_bytes, uuid_texts
 from rowmerge.parquet.partitions import PartitionKey, split_by_partition
 from rowmerge.parquet.transforms import hashes, transformed
-from rowmerge.parquet.uuids import uuid_bytes, uuid_texts
 
 KEYS = [uuid.UUID(int=0), None, uuid.UUID("f79c3e09-677c-4bbd-a479-3f349cb785e7"), uuid.UUID(int=2**128 - 1), None, uuid.uuid4()]
 TEXTS = pa.array([None if key is None else str(key) for key in KEYS], pa.string())

@@ -18,9 +18,9 @@ from pyspark import cloudpickle
 from rowmerge.delta import DeltaTable
 from rowmerge.iceberg import DirectoryOperations, IcebergTable
 from rowmerge.parquet.data_files import PartitionedWriter
+from rowmerge.parquet.filesystems import open_data_file
 from rowmerge.parquet.key_lookup import read_rows_with_keys
 from rowmerge.parquet.outcomes import OutcomeColumns
-from rowmerge.parquet.reading import open_data_file
 from rowmerge.parquet.rewriting import write_live_rows
 from rowmerge.spark.matching import key_lookup
 from rowmerge.spark.writing.executors import ship
