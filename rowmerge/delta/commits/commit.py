@@ -14,7 +14,6 @@ from rowmerge.delta.commits.concurrent_commits import ConcurrentCommit, read_con
 from rowmerge.delta.commits.conflicts import PlannedCommit, find_conflict
 from rowmerge.delta.commits.drop import FORMAT, withdraw_creation
 from rowmerge.delta.commits.file_changes import FileActionBuilder
-from rowmerge.delta.commits.restore import restore_definition
 from rowmerge.delta.commits.verification import PutCommit, Rejected, verify_put
 from rowmerge.delta.files.statistics import clustering_columns
 from rowmerge.delta.log.checksums import checksum_after
@@ -23,10 +22,10 @@ from rowmerge.delta.log.log_files import LOG, commit_path
 from rowmerge.delta.log.ndjson import Document, commit_info, is_drop, non_file_actions
 from rowmerge.delta.log.replay import advance, empty_state
 from rowmerge.delta.metadata.actions import Action, Metadata, Protocol, parameter_text, serialize
-from rowmerge.delta.metadata.definition import changed_table, cloned_table, new_table, replaced_table, timestamps_from
-from rowmerge.delta.metadata.features import check_writable, is_on
-from rowmerge.delta.metadata.properties import DELETION_VECTORS, IN_COMMIT_TIMESTAMPS, DeltaSettings
-from rowmerge.delta.metadata.row_tracking import assign_row_ids, assigns_row_ids, preserves_row_ids
+from rowmerge.delta.metadata.definition import changed_table, cloned_table, new_table, replaced_table, restored_table, timestamps_from
+from rowmerge.delta.metadata.features import check_writable, is_enabled
+from rowmerge.delta.metadata.properties import APPEND_ONLY, DELETION_VECTORS, IN_COMMIT_TIMESTAMPS, ROW_TRACKING, DeltaSettings, is_true
+from rowmerge.delta.metadata.row_tracking import assign_row_ids, assigns_row_ids
 from rowmerge.delta.snapshots.snapshot import DeltaSnapshot, own_snapshot
 from rowmerge.errors import AppendOnly, CommitConflict, MetadataChanged, RowmergeError, UnsupportedTableFeature
 from rowmerge.storage.deletion import Origin, clean_up
@@ -226,7 +225,7 @@ class Commit:
             "engineInfo": f"rowmerge/{__version__}",
             "txnId": self.transaction_id,
         }
-        if preserves_row_ids(self.protocol, self.metadata):
+        if is_enabled(self.protocol, self.metadata, ROW_TRACKING):
             # A change that would copy or update rows without their ids is refused before it gets here.
             info["tags"] = {"delta.rowTracking.preserved": "true"}
         if self.version:
@@ -251,7 +250,7 @@ def first_commit(storage: Storage, table: str, definition: TableDefinition, chan
     else:
         source = own_snapshot(change.cloned)
         protocol, metadata = cloned_table(table, (source.protocol, source.metadata), None, definition, now)
-    if version.number and is_on(metadata, IN_COMMIT_TIMESTAMPS):
+    if version.number and is_true(metadata.configuration, IN_COMMIT_TIMESTAMPS):
         # The version of the drop has no in-commit timestamp, so the table states the first version that has one.
         metadata = replace(metadata, configuration={**metadata.configuration, **timestamps_from(version.number, now)})
     return Commit(storage, table, None, change, protocol, metadata, now, version)
@@ -261,9 +260,9 @@ def next_commit(storage: Storage, table: str, base: DeltaSnapshot, change: Commi
     """Return the commit of a change on `base`. Raises PlanError, ConfigurationError, UnsupportedTableFeature, AppendOnly."""
     now = _now()
     protocol, metadata = _change_definition(table, base, change, now)
-    if change.data_change and _removes_rows(change) and protocol.supports("appendOnly") and is_on(base.metadata, "delta.appendOnly"):
+    if change.data_change and _removes_rows(change) and is_enabled(protocol, base.metadata, APPEND_ONLY):
         raise AppendOnly(table, change.operation)
-    if change.files.deleted and not (protocol.supports("deletionVectors") and is_on(metadata, DELETION_VECTORS)):
+    if change.files.deleted and not is_enabled(protocol, metadata, DELETION_VECTORS):
         statement = f"ALTER TABLE {table} SET TBLPROPERTIES ('rowmerge.write.mode' = 'merge-on-read')"
         advice = f"Switch them on with {statement}, or rewrite the files."
         raise UnsupportedTableFeature(table, "deletionVectors", action="mark rows as deleted in", advice=advice)
@@ -280,7 +279,8 @@ def _change_definition(table: str, base: DeltaSnapshot, change: CommitRequest, n
         source = own_snapshot(change.cloned)
         return cloned_table(table, (source.protocol, source.metadata), (protocol, metadata), definition, now)
     if change.restored is not None:
-        protocol, metadata = restore_definition(protocol, metadata, own_snapshot(change.restored))
+        source = own_snapshot(change.restored)
+        protocol, metadata = restored_table(protocol, metadata, source.protocol, source.metadata)
         check_writable(table, protocol, metadata)
         return protocol, metadata
     if change.replace:

@@ -1,23 +1,24 @@
-"""Build the file actions (`add`, `remove`, `cdc`) of a change, and write its deletion vectors."""
+"""Build the file actions (`add`, `remove`, `cdc`) of a change, of RESTORE and of CLONE, and write deletion vectors."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
-from rowmerge.delta.commits.clone import cloned_files, files_by_identity
-from rowmerge.delta.commits.restore import check_files
+import pyarrow as pa
+
+from rowmerge.concurrency import map_concurrently
 from rowmerge.delta.files.live_files import LiveFiles
-from rowmerge.delta.files.paths import absolute_paths, log_path
+from rowmerge.delta.files.paths import absolute_paths, log_path, uri_of
 from rowmerge.delta.files.statistics import clustering_columns, parsed_text, statistics_json, with_wide_bounds
 from rowmerge.delta.files.text_values import to_text
 from rowmerge.delta.log.checkpoint_reading import read_footer
 from rowmerge.delta.log.replay import State
-from rowmerge.delta.metadata.actions import Action, Metadata
+from rowmerge.delta.metadata.actions import Action, Metadata, without_nulls
 from rowmerge.delta.metadata.column_mapping import stored_indexed_leaves, stored_values
-from rowmerge.delta.snapshots.deletion_vectors import VectorFiles, write_vectors
+from rowmerge.delta.snapshots.deletion_vectors import VectorFiles, file_and_vector_paths, vector_path, write_vectors
 from rowmerge.delta.snapshots.file_listing import files_of
 from rowmerge.delta.snapshots.snapshot import DeltaSnapshot, own_snapshot
 from rowmerge.errors import MissingDataFile, TypeMismatch
@@ -27,6 +28,8 @@ from rowmerge.table.commits.request import CommitRequest
 from rowmerge.table.snapshots.files import AddedFile, Positions
 
 _BATCH = 10_000
+FileIdentity = tuple[str, str, int | None]
+"""A logical file in any table's log: its absolute path, and the file and offset of its deletion vector."""
 
 
 class FileActionBuilder:
@@ -55,7 +58,7 @@ class FileActionBuilder:
         if self._change.restored is not None:
             return self._restore_files(state, own_snapshot(self._change.restored))
         actions: list[Action] = [self._add(file) for file in self._change.files.added]
-        actions += [self._add_change_rows(file) for file in self._change.files.change_rows]
+        actions += [{"cdc": {**self._written_fields(file), "dataChange": False}} for file in self._change.files.change_rows]
         if self._changed_paths and not self._change.replace:
             rows_by_path = self._changed_rows(state)
             actions += [self._remove(row) for row in rows_by_path.values()]
@@ -67,15 +70,14 @@ class FileActionBuilder:
         if self._change.cloned is None:
             return self._remove_all(state.files) if self._change.replace else []
         # A file of both tables stays, because a version must not add and remove the same file.
-        current_rows = files_by_identity(self._storage.location, state.files)
+        current_rows = _rows_by_identity(self._storage.location, state.files)
         cloned_rows = cloned_files(own_snapshot(self._change.cloned))
         new_rows = [row for key, row in cloned_rows.items() if key not in current_rows]
         added = [self._add_again(row, row["deletionVector"], _statistics(row)) for row in new_rows]
         return [*added, *(self._remove(row) for key, row in current_rows.items() if key not in cloned_rows)]
 
     def _remove_all(self, files: LiveFiles) -> list[Action]:
-        batches = (batch for block in files.blocks for batch in block.rows.to_batches(max_chunksize=_BATCH))
-        return [self._remove(row) for batch in batches for row in batch.to_pylist()]
+        return [self._remove(row) for row in _rows(block.rows for block in files.blocks)]
 
     def discard(self) -> None:
         """Delete the vectors that were written, because no version refers to them. After a failure, the next VACUUM deletes them."""
@@ -98,9 +100,6 @@ class FileActionBuilder:
             except UnicodeDecodeError as error:
                 raise TypeMismatch(f"A value of the partition column {field.name} is no text ({error}). Cast it to string.") from error
         return texts
-
-    def _add_change_rows(self, file: AddedFile) -> Action:
-        return {"cdc": {**self._written_fields(file), "dataChange": False}}
 
     def _add(self, file: AddedFile) -> Action:
         fields = {**self._written_fields(file), "modificationTime": self._now, "dataChange": self._change.data_change}
@@ -139,9 +138,9 @@ class FileActionBuilder:
 
     def _restore_files(self, state: State, restored: DeltaSnapshot) -> list[Action]:
         returning_files = restored.state.files.difference(state.files)
-        check_files(self._storage, restored.name, returning_files)
-        rows = (row for table in returning_files.tables() for row in table.to_pylist())
-        added = [self._add_again(row, _without_nulls(row["deletionVector"]), _statistics(row)) for row in rows]
+        _check_files(self._storage, restored.name, returning_files)
+        rows = _rows(returning_files.tables())
+        added = [self._add_again(row, without_nulls(row["deletionVector"]), _statistics(row)) for row in rows]
         return [*added, *self._remove_all(state.files.difference(restored.state.files))]
 
     def _add_again(self, row: Mapping[str, Any], vector: Mapping[str, Any] | None, stats: str | None) -> Action:
@@ -155,7 +154,7 @@ class FileActionBuilder:
             "deletionVector": vector,
             "clusteringProvider": row["clusteringProvider"],
         }
-        return {"add": _without_nulls(fields)}
+        return {"add": without_nulls(fields)}
 
     def _remove(self, row: Mapping[str, Any]) -> Action:
         fields = {
@@ -163,10 +162,10 @@ class FileActionBuilder:
             "deletionTimestamp": self._now,
             "dataChange": self._change.data_change,
             "extendedFileMetadata": True,
-            "deletionVector": _without_nulls(row["deletionVector"]),
+            "deletionVector": without_nulls(row["deletionVector"]),
             "tags": dict(row["tags"]) if row["tags"] else None,
         }
-        return {"remove": _without_nulls(fields)}
+        return {"remove": without_nulls(fields)}
 
     def _count_records(self, path: str, row: Mapping[str, Any]) -> int:
         """Return the rows in a file including deleted ones: from the listing, or else from the file's footer."""
@@ -204,5 +203,50 @@ def _statistics(row: Mapping[str, Any]) -> str | None:
     return row["stats"]  # type: ignore[no-any-return]
 
 
-def _without_nulls(fields: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    return None if fields is None else {name: value for name, value in fields.items() if value is not None}
+def _rows(tables: Iterable[pa.Table]) -> Iterator[dict[str, Any]]:
+    """Yield the rows of tables. Convert a batch at a time."""
+    for table in tables:
+        for batch in table.to_batches(max_chunksize=_BATCH):
+            yield from batch.to_pylist()
+
+
+def cloned_files(source: DeltaSnapshot) -> dict[FileIdentity, dict[str, Any]]:
+    """Return the source's files as rows for another table's log, without row ids (Delta's CloneTableBase). Raises CorruptLog."""
+    rows = _rows_by_identity(source.shape.location, source.state.files)
+    return {identity: _with_uris(identity, row) for identity, row in rows.items()}
+
+
+def _rows_by_identity(location: str, files: LiveFiles) -> dict[FileIdentity, dict[str, Any]]:
+    """Return the rows of `rowmerge.delta.files.columns` by the logical file that they describe. Raises CorruptLog."""
+    paths = absolute_paths(location, files.column("path")).to_pylist()
+    rows = zip(paths, _rows(files.tables()), strict=True)
+    return {(path, *_vector_identity(location, row["deletionVector"])): row for path, row in rows}
+
+
+def _vector_identity(location: str, descriptor: Mapping[str, Any] | None) -> tuple[str, int | None]:
+    if descriptor is None:
+        return "", None
+    is_inline = descriptor["storageType"] == "i"
+    return descriptor["pathOrInlineDv"] if is_inline else vector_path(location, descriptor), descriptor["offset"]
+
+
+def _with_uris(identity: FileIdentity, row: Mapping[str, Any]) -> dict[str, Any]:
+    path, vector_file, _ = identity
+    descriptor = without_nulls(row["deletionVector"])
+    if descriptor is not None and descriptor["storageType"] != "i":
+        descriptor |= {"storageType": "p", "pathOrInlineDv": uri_of(vector_file)}
+    return {**row, "path": uri_of(path), "deletionVector": descriptor, "baseRowId": None, "defaultRowCommitVersion": None}
+
+
+def _check_files(storage: Storage, table: str, files: LiveFiles) -> None:
+    """Raise MissingDataFile if one of these files, or its deletion vector, was vacuumed meanwhile. Raises StorageError, CorruptLog."""
+    paths = sorted(set(file_and_vector_paths(storage.location, files.column("path"), files.column("deletionVector"))))
+    results = map_concurrently(partial(_file_exists, storage), paths)
+    for path, exists in zip(paths, results, strict=True):
+        if not exists:
+            raise MissingDataFile(table, path)
+
+
+def _file_exists(storage: Storage, path: str) -> bool:
+    folder, _, name = path.rpartition("/")
+    return storage.at(folder).exists(name)

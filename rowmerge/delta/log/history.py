@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from rowmerge.delta.log.log_files import LogListing, commit_path, read_commits, read_documents
 from rowmerge.delta.log.ndjson import Document, commit_info, is_drop, non_file_actions
 from rowmerge.delta.metadata.actions import Metadata, Protocol, parameter_text
-from rowmerge.delta.metadata.features import is_on
+from rowmerge.delta.metadata.features import is_enabled
 from rowmerge.delta.metadata.properties import IN_COMMIT_TIMESTAMPS, in_commit_timestamps_begin
 from rowmerge.errors import CorruptLog, TableNotFound
 from rowmerge.storage.store import Storage
@@ -57,9 +57,7 @@ def read_commit_info(storage: Storage, version: int) -> Mapping[str, Any]:
 
 def has_in_commit_timestamps(protocol: Protocol, metadata: Metadata, version: int) -> bool:
     """Return whether a version's commit has its time (PROTOCOL.md, In-Commit Timestamps)."""
-    if not (protocol.supports("inCommitTimestamp") and is_on(metadata, IN_COMMIT_TIMESTAMPS)):
-        return False
-    return version >= in_commit_timestamps_begin(metadata.configuration)
+    return is_enabled(protocol, metadata, IN_COMMIT_TIMESTAMPS) and version >= in_commit_timestamps_begin(metadata.configuration)
 
 
 def in_commit_timestamp(storage: Storage, version: int, info: Mapping[str, Any]) -> int | None:

@@ -104,12 +104,12 @@ class Metadata:
             id=fields["id"],
             schema_string=fields["schemaString"],
             partition_columns=tuple(fields.get("partitionColumns") or ()),
-            configuration=_without_nulls(fields.get("configuration")),
+            configuration=without_nulls(fields.get("configuration")) or {},
             name=fields.get("name"),
             description=fields.get("description"),
             created=fields.get("createdTime"),
             provider=format_.get("provider") or "parquet",
-            options=_without_nulls(format_.get("options")),
+            options=without_nulls(format_.get("options")) or {},
         )
 
     @property
@@ -151,11 +151,12 @@ class Metadata:
             "configuration": dict(self.configuration),
             "createdTime": self.created,
         }
-        return {"metaData": _without_nulls(fields)}
+        return {"metaData": without_nulls(fields)}
 
 
-def _without_nulls(fields: Mapping[str, Any] | None) -> dict[str, Any]:
-    return {key: value for key, value in (fields or {}).items() if value is not None}
+def without_nulls(fields: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Return the fields that are not null. None stays None."""
+    return None if fields is None else {name: value for name, value in fields.items() if value is not None}
 
 
 @lru_cache(maxsize=256)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from rowmerge.delta.files.statistics import INDEXED_COLUMNS, Leaf, named_leaves
@@ -55,12 +55,27 @@ def timestamps_from(version: int, now: int) -> dict[str, str]:
 
 def replaced_table(table: str, protocol: Protocol, metadata: Metadata, definition: TableDefinition) -> tuple[Protocol, Metadata]:
     """Return the actions of CREATE OR REPLACE. The table keeps its id, its log properties and its protocol, which is never lowered."""
-    log_properties = {name: metadata.configuration[name] for name in LOG_PROPERTIES if name in metadata.configuration}
-    if definition.properties is None or definition.properties.get(IN_COMMIT_TIMESTAMPS, "true") != "true":
-        log_properties = {name: value for name, value in log_properties.items() if name == PROTECTED_BEFORE}
-    definition = replace(definition, properties={**(definition.properties or {}), **log_properties})
-    _refuse_late_timestamps(table, metadata.configuration, definition.properties or {})
-    return _define(table, protocol, metadata, definition)
+    keeps_timestamps = definition.properties is not None and definition.properties.get(IN_COMMIT_TIMESTAMPS, "true") == "true"
+    log_properties = _select(metadata.configuration, LOG_PROPERTIES if keeps_timestamps else (PROTECTED_BEFORE,))
+    properties = {**(definition.properties or {}), **log_properties}
+    _refuse_late_timestamps(table, metadata.configuration, properties)
+    return _define(table, protocol, metadata, replace(definition, properties=properties))
+
+
+def restored_table(
+    protocol: Protocol, metadata: Metadata, restored_protocol: Protocol, restored_metadata: Metadata
+) -> tuple[Protocol, Metadata]:
+    """Return the actions of RESTORE to an older version, from those of the table now and those of the older version.
+
+    The protocol keeps its features, so that a reader of the newest version can still read the versions before it. Properties of the log
+    stay, too: in-commit timestamps, protected checkpoints, and the highest column id.
+    """
+    restored = restored_metadata.configuration
+    configuration = {name: value for name, value in restored.items() if name not in LOG_PROPERTIES}
+    configuration |= _select(metadata.configuration, LOG_PROPERTIES)
+    if MAX_ID in configuration:
+        configuration[MAX_ID] = str(max(highest_column_id(restored), highest_column_id(metadata.configuration)))
+    return protocol.with_features(restored_protocol.features), replace(restored_metadata, configuration=configuration)
 
 
 def cloned_table(
@@ -74,10 +89,15 @@ def cloned_table(
     protocol, metadata = source
     old = _empty_metadata(now) if base is None else base[1]
     properties = definition.properties or {}
-    _check_cloned_properties(table, metadata.configuration, None if base is None else old.configuration, properties)
+    check_properties(properties, metadata.configuration)
+    _refuse_new_constraints(table, metadata.configuration, properties)
+    if PROTECTED_BEFORE in properties:
+        _refuse_protection(table, old.configuration, properties)
     if base is not None:
+        _refuse_late_timestamps(table, old.configuration, properties)
         protocol = base[0].with_features(protocol.features)
-    configuration = _inherited_properties(metadata, None if base is None else old) | _stored_properties(properties)
+    configuration = _inherited_properties(metadata, is_new_log=base is None) | _select(old.configuration, LOG_PROPERTIES)
+    configuration |= _stored_properties(properties)
     clone = replace(
         metadata,
         id=old.id,
@@ -92,26 +112,18 @@ def cloned_table(
     return required_protocol(table, protocol, clone, properties, action="create"), clone
 
 
-def _check_cloned_properties(table: str, source: Mapping[str, str], base: Mapping[str, str] | None, properties: Mapping[str, str]) -> None:
-    """Raise an error for properties that a clone of a table with the properties `source` cannot get. `base`: see `cloned_table`."""
-    check_properties(properties, source)
-    _refuse_new_constraints(table, source, properties)
-    if PROTECTED_BEFORE in properties:
-        _refuse_protection(table, base or {}, properties)
-    if base is not None:
-        _refuse_late_timestamps(table, base, properties)
-
-
-def _inherited_properties(source: Metadata, base: Metadata | None) -> dict[str, str]:
-    """Return the source's properties that apply to the clone, and the log properties of the table `base` that the clone replaces."""
+def _inherited_properties(source: Metadata, *, is_new_log: bool) -> dict[str, str]:
+    """Return the source's properties that apply to the clone."""
     excluded = {*LOG_PROPERTIES, *COLUMN_NAMES}
-    if base is None:
+    if is_new_log:
         excluded.remove(IN_COMMIT_TIMESTAMPS)  # a new log can have them from its first version on
     if source.mapping_mode == "none":
         excluded.add(MODE)
-    cloned = {name: value for name, value in source.configuration.items() if name not in excluded}
-    log_properties = {} if base is None else {name: value for name, value in base.configuration.items() if name in LOG_PROPERTIES}
-    return cloned | log_properties
+    return {name: value for name, value in source.configuration.items() if name not in excluded}
+
+
+def _select(properties: Mapping[str, str], names: Collection[str]) -> dict[str, str]:
+    return {name: value for name, value in properties.items() if name in names}
 
 
 def changed_table(
@@ -122,7 +134,8 @@ def changed_table(
     `clustering`: columns by their physical names. Raises PlanError, ConfigurationError, UnsupportedTableFeature.
     """
     _refuse_order(table, definition)
-    _refuse_other_partitioning(table, metadata, definition)
+    if definition.partitioning is not None and _partition_columns(table, definition.partitioning) != metadata.partition_columns:
+        raise PlanError(f"The partitioning of {table} cannot be changed in place. Use CREATE OR REPLACE TABLE … PARTITIONED BY.")
     new_metadata = metadata
     if definition.schema is not None:
         new_metadata = _with_schema(table, metadata, definition.schema, clustering)
@@ -134,11 +147,6 @@ def changed_table(
         new_metadata = replace(new_metadata, configuration=_with_checks(new_metadata.configuration, definition.checks))
     new_metadata = _with_column_ids(new_metadata, keep_names=metadata.mapping_mode == "none")
     return required_protocol(table, protocol, new_metadata, definition.properties or {}, action="change"), new_metadata
-
-
-def _refuse_other_partitioning(table: str, metadata: Metadata, definition: TableDefinition) -> None:
-    if definition.partitioning is not None and _partition_columns(table, definition.partitioning) != metadata.partition_columns:
-        raise PlanError(f"The partitioning of {table} cannot be changed in place. Use CREATE OR REPLACE TABLE … PARTITIONED BY.")
 
 
 def _with_properties(table: str, old: Metadata, changed: Metadata, properties: Mapping[str, str]) -> Metadata:
@@ -219,7 +227,7 @@ def _define(table: str, protocol: Protocol, old: Metadata, definition: TableDefi
     properties = definition.properties or {}
     metadata = replace(
         old,
-        schema_string=schema_text(_stored_schema(definition.schema)),
+        schema_string=schema_text(Struct(tuple(map(_stored_field, definition.schema)))),
         partition_columns=partition,
         configuration=_new_properties(table, old.configuration, properties) | _constraints(definition.checks or {}),
         description=definition.description or None,
@@ -238,8 +246,7 @@ def _new_properties(table: str, old: Mapping[str, str], properties: Mapping[str,
     check_properties(properties)
     if MAX_ID in properties:
         raise ConfigurationError(f"The table property {MAX_ID} is kept by the table itself. Leave it out.")
-    if PROTECTED_BEFORE in properties:
-        _refuse_protection(table, old, properties)
+    _refuse_protection(table, old, properties)
     stored = _stored_properties(properties)
     if parse_write_mode(properties, WRITE_MODE) is not WriteMode.COPY_ON_WRITE:
         stored.setdefault(DELETION_VECTORS, "true")
@@ -261,15 +268,12 @@ def _stored_properties(properties: Mapping[str, str]) -> dict[str, str]:
     return stored
 
 
-def _stored_schema(schema: Struct) -> Struct:
-    """Return the columns with generation expressions under Delta's key."""
-
-    return Struct(tuple(_stored_field(field) if GENERATED in field.metadata else field for field in schema))
-
-
 def _stored_field(field: Field) -> Field:
-    metadata = {key: value for key, value in field.metadata.items() if key != GENERATED}
-    return replace(field, metadata={**metadata, GENERATION_EXPRESSION: field.metadata[GENERATED]})
+    """Return a column with its generation expression under Delta's key."""
+    metadata = dict(field.metadata)
+    if GENERATED in metadata:
+        metadata[GENERATION_EXPRESSION] = metadata.pop(GENERATED)
+    return replace(field, metadata=metadata)
 
 
 def _refuse_late_row_tracking(table: str, old: Mapping[str, str], new: Mapping[str, str]) -> None:

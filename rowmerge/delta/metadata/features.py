@@ -9,6 +9,7 @@ from rowmerge.delta.files.statistics import indexed_leaves
 from rowmerge.delta.metadata.actions import Metadata, Protocol
 from rowmerge.delta.metadata.column_mapping import ID, MODE, PHYSICAL_NAME, named_fields
 from rowmerge.delta.metadata.properties import (
+    APPEND_ONLY,
     CHANGE_DATA_FEED,
     CONSTRAINT_PREFIX,
     DELETION_VECTORS,
@@ -17,6 +18,7 @@ from rowmerge.delta.metadata.properties import (
     MIN_READER,
     MIN_WRITER,
     ROW_TRACKING,
+    TYPE_WIDENING,
     is_true,
 )
 from rowmerge.errors import ConfigurationError, PlanError, UnsupportedTableFeature
@@ -34,13 +36,14 @@ HONOURED = READABLE.union(
 CHANGE_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp")
 """The columns that change rows add to those of the table (PROTOCOL.md, Reader Requirements for AddCDCFile)."""
 GENERATION_EXPRESSION = "delta.generationExpression"
+INVARIANT = "delta.invariants"
 _FEATURES_OF_SWITCHES = {
     DELETION_VECTORS: "deletionVectors",
     IN_COMMIT_TIMESTAMPS: "inCommitTimestamp",
-    "delta.appendOnly": "appendOnly",
+    APPEND_ONLY: "appendOnly",
     CHANGE_DATA_FEED: "changeDataFeed",
     ROW_TRACKING: "rowTracking",
-    "delta.enableTypeWidening": "typeWidening",
+    TYPE_WIDENING: "typeWidening",
     "delta.enableIcebergCompatV1": "icebergCompatV1",
     "delta.enableIcebergCompatV2": "icebergCompatV2",
 }
@@ -48,7 +51,7 @@ _FEATURES_OF_COLUMN_METADATA = {
     "CURRENT_DEFAULT": "allowColumnDefaults",
     GENERATION_EXPRESSION: "generatedColumns",
     "delta.identity.start": "identityColumns",
-    "delta.invariants": "invariants",
+    INVARIANT: "invariants",
 }
 _ANOTHER_ENGINE = "Read it with an engine that supports it."
 _UPGRADE = "Use an engine that supports it, or drop the feature there with ALTER TABLE … DROP FEATURE."
@@ -115,18 +118,13 @@ def all_fields(type_: DataType) -> Iterator[Field]:
         yield from all_fields(field.type)
 
 
-def is_on(metadata: Metadata, name: str) -> bool:
-    """Return whether a property is true."""
-    return is_true(metadata.configuration, name)
-
-
-def keeps_change_rows(protocol: Protocol, metadata: Metadata) -> bool:
-    """Return whether commits must write change rows (PROTOCOL.md, Writer Requirements for AddCDCFile)."""
-    return protocol.supports("changeDataFeed") and is_on(metadata, CHANGE_DATA_FEED)
+def is_enabled(protocol: Protocol, metadata: Metadata, switch: str) -> bool:
+    """Return whether a property that switches a feature on is true, and the protocol supports the feature."""
+    return protocol.supports(_FEATURES_OF_SWITCHES[switch]) and is_true(metadata.configuration, switch)
 
 
 def _property_advice(name: str, metadata: Metadata) -> str:
-    return f"Unset it first: ALTER TABLE … SET TBLPROPERTIES ('{name}' = 'false')." if is_on(metadata, name) else ""
+    return f"Unset it first: ALTER TABLE … SET TBLPROPERTIES ('{name}' = 'false')." if is_true(metadata.configuration, name) else ""
 
 
 def _identity_column_advice(metadata: Metadata) -> str:
@@ -138,7 +136,7 @@ def _identity_column_advice(metadata: Metadata) -> str:
 
 
 def _nested_invariant_advice(metadata: Metadata) -> str:
-    """Advise against invariants inside arrays and maps. `rules.py` enforces those of columns and of fields of structs."""
+    """Advise against invariants inside arrays and maps. `shape.py` enforces those of columns and of fields of structs."""
     for name in _invariants_in_collections(metadata.schema):
         return f"The field {name} inside an array or a map has an invariant: copy the rows into a table without."
     return ""
@@ -150,7 +148,7 @@ def _invariants_in_collections(type_: DataType) -> Iterator[str]:
             for field in fields:
                 yield from _invariants_in_collections(field.type)
         case Array() | Map():
-            yield from (field.name for field in named_fields(type_) if "delta.invariants" in field.metadata)
+            yield from (field.name for field in named_fields(type_) if INVARIANT in field.metadata)
 
 
 _ADVICE_IF_USED: dict[str, Callable[[Metadata], str]] = {
@@ -176,7 +174,7 @@ def required_protocol(table: str, protocol: Protocol, metadata: Metadata, proper
 
 def _check_new_definition(table: str, protocol: Protocol, metadata: Metadata, action: str) -> None:
     """Raise PlanError, UnsupportedTableFeature or ConfigurationError for a definition that no commit can honour."""
-    if keeps_change_rows(protocol, metadata):
+    if is_enabled(protocol, metadata, CHANGE_DATA_FEED):
         _check_change_columns(table, metadata.schema)
     check_writable(table, protocol, metadata, action=action)
     # An invalid list of columns fails here rather than in the first write.

@@ -26,11 +26,6 @@ def assigns_row_ids(protocol: Protocol, metadata: Metadata) -> bool:
     return protocol.supports(FEATURE) and not is_true(metadata.configuration, ROW_TRACKING_SUSPENDED)
 
 
-def preserves_row_ids(protocol: Protocol, metadata: Metadata) -> bool:
-    """Return whether a row must keep its id when it is copied or updated."""
-    return protocol.supports(FEATURE) and is_true(metadata.configuration, ROW_TRACKING)
-
-
 def assign_row_ids(actions: Sequence[Action], domains: Mapping[str, str], version: int, log: str) -> list[Action]:
     """Return the file actions with row ids for each added file, and the new high water mark. Raises CorruptLog."""
     old_mark = mark = high_water_mark(domains, log)

@@ -1,17 +1,25 @@
-"""Schema evolution: the checks of schemas, and of changes from one schema of a table to the next."""
+"""Schema evolution: the checks of schemas, of changes from one schema of a table to the next, and of reads across such changes.
+
+Types change in place only by type widening (PROTOCOL.md, Type Widening).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 from rowmerge.delta.files.statistics import Leaf
 from rowmerge.delta.metadata.actions import Metadata
 from rowmerge.delta.metadata.column_mapping import ID, MODE, PHYSICAL_NAME, named_fields
-from rowmerge.delta.metadata.widening import ENABLED, TYPE_CHANGES, allows_widening, is_wider, type_changes
+from rowmerge.delta.metadata.properties import TYPE_WIDENING, is_true
 from rowmerge.errors import PlanError, UnknownColumn, UnsupportedTableFeature
-from rowmerge.table.metadata.schema import Array, DataType, Decimal, Field, Map, Primitive, Struct, arrow_type, sql_name
+from rowmerge.table.metadata.schema import Array, DataType, Decimal, Field, Map, Primitive, Struct, arrow_type, sql_name, to_json
 
+TYPE_CHANGES = "delta.typeChanges"
+_INTEGERS = ("byte", "short", "integer", "long")
+# Digits of the decimals to which Parquet readers convert 32-bit and 64-bit integers.
+_DIGITS = {"byte": 10, "short": 10, "integer": 10, "long": 20}
 _FORBIDDEN = frozenset(" ,;{}()\n\t=")
 """Characters that names of columns cannot have without column mapping."""
 
@@ -202,8 +210,9 @@ class SchemaChange:
         problem = f"The column {path} of {self.table} is a {sql_name(old)} and cannot become a {sql_name(new)} in place"
         if not is_wider(new, old):
             raise PlanError(f"{problem}. Use CREATE OR REPLACE TABLE … AS SELECT with a cast.")
-        if not allows_widening(self.metadata):
-            raise PlanError(f"{problem} without type widening. Switch it on first: ALTER TABLE … SET TBLPROPERTIES ('{ENABLED}' = 'true').")
+        if not is_true(self.metadata.configuration, TYPE_WIDENING):
+            advice = f"Switch it on first: ALTER TABLE … SET TBLPROPERTIES ('{TYPE_WIDENING}' = 'true')."
+            raise PlanError(f"{problem} without type widening. {advice}")
 
 
 def renamed_leaf(leaf: Leaf, old: Struct, new: Struct) -> Leaf | None:
@@ -218,3 +227,66 @@ def renamed_leaf(leaf: Leaf, old: Struct, new: Struct) -> Leaf | None:
     if nested_leaf and isinstance(old_field.type, Struct) and isinstance(new_field.type, Struct):
         nested_leaf = renamed_leaf(nested_leaf, old_field.type, new_field.type)
     return None if nested_leaf is None else (new_field.name, *nested_leaf)
+
+
+def is_wider(new: DataType, old: DataType) -> bool:
+    """Return whether files with the leaf type `old` can be read as the wider type `new` without loss. False for equal types."""
+    match old, new:
+        case Decimal(), Decimal():
+            return old != new and new.scale >= old.scale and new.precision - new.scale >= old.precision - old.scale
+        case Primitive(name), Decimal(precision, scale):
+            return name in _DIGITS and precision - scale >= _DIGITS[name]
+        case Primitive(name), Primitive(wide) if name in _INTEGERS and wide in _INTEGERS:
+            return _INTEGERS.index(name) < _INTEGERS.index(wide)
+        case Primitive(name), Primitive("double"):
+            return name in ("float", "byte", "short", "integer")
+        case Primitive("date"), Primitive("timestamp_ntz"):
+            return True
+    return False
+
+
+def type_changes(old: DataType, new: DataType, path: tuple[str, ...] = ()) -> Iterator[dict[str, Any]]:
+    """Yield the entries of `delta.typeChanges` of one field. `path` leads from the field to its element, key or value."""
+    match old, new:
+        case Struct(), Struct():
+            return
+        case Array(), Array():
+            yield from type_changes(old.element, new.element, (*path, "element"))
+        case Map(), Map():
+            yield from type_changes(old.key, new.key, (*path, "key"))
+            yield from type_changes(old.value, new.value, (*path, "value"))
+        case _ if old != new:
+            change = {"fromType": to_json(old), "toType": to_json(new)}
+            yield {**change, "fieldPath": ".".join(path)} if path else change
+
+
+def why_not_readable(old: Struct, new: Struct, prefix: str = "") -> str:
+    """Return why rows of an old schema cannot be read in a new one, or an empty string (delta-spark's `isReadCompatible`)."""
+    for old_field in old:
+        name = f"{prefix}{old_field.name}"
+        new_field = new.find(old_field.name)
+        if new_field is None:
+            return f"it has a column {name}, which was dropped or renamed"
+        if _stored_name(old_field) != _stored_name(new_field):
+            return f"its column {name} was dropped or renamed, and the newer one of that name is another"
+        if old_field.nullable and not new_field.nullable:
+            return f"its column {name} may hold NULL, which the newer one may not"
+        reason = _why_not_type(old_field.type, new_field.type, name)
+        if reason:
+            return reason
+    return ""
+
+
+def _stored_name(field: Field) -> str:
+    return str(field.metadata.get(PHYSICAL_NAME, field.name)).lower()
+
+
+def _why_not_type(old: DataType, new: DataType, name: str) -> str:
+    match old, new:
+        case Struct(), Struct():
+            return why_not_readable(old, new, f"{name}.")
+        case Array(), Array():
+            return _why_not_type(old.element, new.element, f"{name}.element")
+        case Map(), Map():
+            return _why_not_type(old.key, new.key, f"{name}.key") or _why_not_type(old.value, new.value, f"{name}.value")
+    return "" if old == new or is_wider(new, old) else f"its column {name} is {sql_name(old)}, and the newer one {sql_name(new)}"

@@ -1,21 +1,34 @@
-"""The shape of a Delta table, from its protocol and metadata."""
+"""The shape of a Delta table, from its protocol and metadata, with the rules for its rows.
+
+Constraints, invariants, generated columns and defaults become the engine's rules (PROTOCOL.md, features of these names).
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 
 from rowmerge.delta.metadata.actions import Metadata, Protocol
-from rowmerge.delta.metadata.features import is_on, keeps_change_rows
-from rowmerge.delta.metadata.properties import DELETION_VECTORS, DeltaSettings
-from rowmerge.delta.metadata.row_tracking import FEATURE, preserves_row_ids
-from rowmerge.delta.metadata.rules import table_rules
-from rowmerge.delta.metadata.widening import allows_widening, is_wider
+from rowmerge.delta.metadata.features import GENERATION_EXPRESSION, INVARIANT, is_enabled
+from rowmerge.delta.metadata.properties import (
+    APPEND_ONLY,
+    CHANGE_DATA_FEED,
+    CONSTRAINT_PREFIX,
+    DELETION_VECTORS,
+    ROW_TRACKING,
+    TYPE_WIDENING,
+    DeltaSettings,
+    is_true,
+)
+from rowmerge.delta.metadata.row_tracking import FEATURE
+from rowmerge.delta.metadata.schema_changes import is_wider
+from rowmerge.errors import UnsupportedTableFeature
 from rowmerge.storage.store import Storage
+from rowmerge.table.metadata.json_objects import decode_json
 from rowmerge.table.metadata.partitioning import identities
-from rowmerge.table.metadata.schema import DataType
+from rowmerge.table.metadata.rules import DEFAULT, Check, Rules, not_null_checks
+from rowmerge.table.metadata.schema import Primitive, Struct
 from rowmerge.table.metadata.shape import TableShape
-
-CHANGE_ROWS = "_change_data"
 
 
 def table_shape(name: str, storage: Storage, protocol: Protocol, metadata: Metadata) -> TableShape:
@@ -32,13 +45,55 @@ def table_shape(name: str, storage: Storage, protocol: Protocol, metadata: Metad
         partition_values_in_files=False,
         settings=DeltaSettings(metadata.configuration),
         filesystem_options=storage.configuration.filesystem_options(),
-        change_data_location=f"{location}/{CHANGE_ROWS}" if keeps_change_rows(protocol, metadata) else None,
-        rewrite_blocker=FEATURE if preserves_row_ids(protocol, metadata) else None,
-        supports_merge_on_read=protocol.supports("deletionVectors") and is_on(metadata, DELETION_VECTORS),
-        can_widen=partial(_can_widen, metadata),
-        parse_rules=partial(table_rules, name, protocol, metadata),
+        change_data_location=f"{location}/_change_data" if is_enabled(protocol, metadata, CHANGE_DATA_FEED) else None,
+        rewrite_blocker=FEATURE if is_enabled(protocol, metadata, ROW_TRACKING) else None,
+        supports_merge_on_read=is_enabled(protocol, metadata, DELETION_VECTORS),
+        can_widen=lambda old, new: is_true(metadata.configuration, TYPE_WIDENING) and is_wider(new, old),
+        parse_rules=partial(_table_rules, name, protocol, metadata),
     )
 
 
-def _can_widen(metadata: Metadata, old: DataType, new: DataType) -> bool:
-    return allows_widening(metadata) and is_wider(new, old)
+def _table_rules(table: str, protocol: Protocol, metadata: Metadata) -> Rules:
+    """Return the rules of a table. Raises UnsupportedTableFeature for an invariant that is not in the protocol's form."""
+    schema = metadata.schema
+    partition_fields = schema.select(metadata.partition_columns)
+    return Rules(
+        checks=(*not_null_checks(schema), *_invariants(table, schema, ()), *_constraints(metadata)),
+        # Older writers stored generation expressions without applying them.
+        generated=_expressions(schema, GENERATION_EXPRESSION) if protocol.supports("generatedColumns") else {},
+        defaults=_expressions(schema, DEFAULT),
+        append_only=is_enabled(protocol, metadata, APPEND_ONLY),
+        empty_is_null=frozenset(field.name for field in partition_fields if field.type == Primitive("string")),
+    )
+
+
+def _expressions(schema: Struct, key: str) -> dict[str, str]:
+    """Return the SQL expressions under a key of the columns' metadata, by column."""
+    return {field.name: str(field.metadata[key]) for field in schema if key in field.metadata}
+
+
+def _constraints(metadata: Metadata) -> Iterator[Check]:
+    """Yield the CHECK constraints in the table's properties."""
+    for name, expression in sorted(metadata.configuration.items()):
+        if name.lower().startswith(CONSTRAINT_PREFIX):
+            constraint = name[len(CONSTRAINT_PREFIX) :]
+            yield Check(f"{constraint} CHECK ({expression})", expression, constraint)
+
+
+def _invariants(table: str, schema: Struct, parents: tuple[str, ...]) -> Iterator[Check]:
+    """Yield the invariants of columns and of fields of structs. `parents`: the names from the top to this struct."""
+    for field in schema:
+        path = (*parents, field.name)
+        if INVARIANT in field.metadata:
+            expression = _invariant_expression(table, ".".join(path), field.metadata[INVARIANT])
+            yield Check(f"({expression}), an invariant of column `{'.'.join(path)}`", expression)
+        if isinstance(field.type, Struct):
+            yield from _invariants(table, field.type, path)
+
+
+def _invariant_expression(table: str, column: str, text: object) -> str:
+    try:
+        return str(decode_json(str(text))["expression"]["expression"])
+    except (ValueError, KeyError, TypeError):
+        advice = f"The invariant of its column {column} is none that the protocol knows: {text}. Copy the rows into a table without it."
+        raise UnsupportedTableFeature(table, "invariants", action="write to", advice=advice) from None

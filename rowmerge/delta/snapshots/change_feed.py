@@ -16,9 +16,9 @@ from rowmerge.delta.log.history import in_commit_timestamp, version_at
 from rowmerge.delta.log.log_files import LogListing, read_commits, read_listed
 from rowmerge.delta.log.ndjson import Document, cdc_actions, commit_info, file_actions, non_file_actions
 from rowmerge.delta.metadata.actions import Action, Metadata, Protocol
-from rowmerge.delta.metadata.features import keeps_change_rows
+from rowmerge.delta.metadata.features import is_enabled
 from rowmerge.delta.metadata.properties import CHANGE_DATA_FEED
-from rowmerge.delta.metadata.read_compatibility import why_not_readable
+from rowmerge.delta.metadata.schema_changes import why_not_readable
 from rowmerge.delta.snapshots.deletion_vectors import read_vector
 from rowmerge.delta.snapshots.file_listing import list_files
 from rowmerge.delta.snapshots.opening import SnapshotReader, without_dropped_table
@@ -168,7 +168,7 @@ class _FeedReader:
 
     def _check_definition(self, version: _FeedVersion, read_as: DeltaSnapshot) -> None:
         """Raise ChangesNotRecorded for a version without change rows, IncompatibleSchemaChange if `read_as` does not fit its columns."""
-        if not keeps_change_rows(version.protocol, version.metadata):
+        if not is_enabled(version.protocol, version.metadata, CHANGE_DATA_FEED):
             advice = f"Read versions in which {CHANGE_DATA_FEED} was true: DESCRIBE HISTORY {read_as.name} shows when it was set."
             raise ChangesNotRecorded(read_as.name, version.number, advice)
         _check_columns(version.number, version.metadata, read_as)

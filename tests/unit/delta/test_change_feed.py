@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from rowmerge.delta import DeltaTable
-from rowmerge.delta.metadata.read_compatibility import why_not_readable
+from rowmerge.delta.metadata.schema_changes import why_not_readable
 from rowmerge.errors import ChangesNotRecorded, IncompatibleSchemaChange, PlanError, VersionNotFound
 from rowmerge.storage.store import Storage
 from rowmerge.table.commits.request import CommitRequest

@@ -21,7 +21,7 @@ import pytest
 from rowmerge import concurrency
 from rowmerge.concurrency import wait_for_background
 from rowmerge.delta import DeltaTable
-from rowmerge.delta.commits.clone import cloned_files
+from rowmerge.delta.commits.file_changes import cloned_files
 from rowmerge.delta.files.live_files import LiveFiles
 from rowmerge.delta.log.checkpoints import write_checkpoint
 from rowmerge.delta.log.checksums import check_state, read_checksum, totals_of
