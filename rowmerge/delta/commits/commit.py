@@ -11,11 +11,11 @@ from typing import Any
 
 from rowmerge.concurrency import run_concurrently
 from rowmerge.delta.commits.concurrent_commits import ConcurrentCommit, read_concurrent_commit
-from rowmerge.delta.commits.conflicts import PlannedCommit, find_conflict
+from rowmerge.delta.commits.conflicts import PlannedCommit, find_conflict, sets_all_files
 from rowmerge.delta.commits.drop import FORMAT, withdraw_creation
 from rowmerge.delta.commits.file_changes import FileActionBuilder
 from rowmerge.delta.commits.verification import PutCommit, Rejected, verify_put
-from rowmerge.delta.files.statistics import clustering_columns
+from rowmerge.delta.files.statistics import CLUSTERING, clustering_columns
 from rowmerge.delta.log.checksums import checksum_after
 from rowmerge.delta.log.history import has_in_commit_timestamps, in_commit_timestamp, read_commit_info
 from rowmerge.delta.log.log_files import LOG, commit_path
@@ -36,8 +36,6 @@ from rowmerge.table.commits.request import CommitRequest, Outcome, Unknown
 from rowmerge.table.metadata.shape import TableDefinition
 from rowmerge.table.snapshots.files import Positions
 from rowmerge.version import __version__
-
-_CLUSTERING = "delta.clustering"
 
 
 @dataclass
@@ -103,7 +101,7 @@ class Commit:
         if is_drop(document):
             return MetadataChanged(self.table, self.version, "DROP TABLE", "the table was dropped")
         concurrent = read_concurrent_commit(document, self.version, self.storage, self.base.metadata.stored_partition_columns)
-        conflict = find_conflict(concurrent, self._planned_commit)
+        conflict = find_conflict(concurrent, self._planned)
         if conflict is not None:
             return conflict
         self._state = advance(self._state, [document])
@@ -117,13 +115,13 @@ class Commit:
 
     def _merge_deletions(self, concurrent: ConcurrentCommit) -> int:
         """Add the rows that a concurrent commit deleted to the vectors of this change. Return 1 if it changed the same files, else 0."""
-        changed_paths = concurrent.select_added(self._deleted_positions)
+        # The commit added these files again, with another deletion vector or other statistics.
+        changed_paths = self._deleted_positions.keys() & frozenset(concurrent.added_paths.to_pylist())
         for path in changed_paths:
             self._deleted_positions[path] = self._deleted_positions[path] | (concurrent.newly_deleted(path) or Positions())
-        if not changed_paths:
-            return 0
-        self._change_actions = None
-        return 1
+        if changed_paths:
+            self._change_actions = None
+        return int(bool(changed_paths))
 
     def _verify_continuation(self) -> Put | Unknown | CommitConflict:
         """Verify that the commit is a version of the table that it was planned on. Delete the commit if it is not."""
@@ -151,28 +149,9 @@ class Commit:
         return withdraw_creation(self.storage, self.table, self.metadata.id) or conflict
 
     @cached_property
-    def _planned_commit(self) -> PlannedCommit:
-        """Return what the conflict rules compare with concurrent commits."""
+    def _planned(self) -> PlannedCommit:
         assert self.base is not None
-        files, transaction = self.change.files, self.change.transaction
-        base_deletions = self.base.deleted_positions(list(files.deleted)) if files.deleted else {}
-        sets_all_files = _sets_all_files(self.change)
-        changes_only_definition = self.change.definition is not None and files.empty
-        return PlannedCommit(
-            table=self.table,
-            location=self.storage.location,
-            metadata=self.base.metadata,
-            reads=self.change.reads,
-            # A replacement removes the files that are live when it commits.
-            removed=frozenset() if self.change.replace else frozenset(files.removed),
-            deleted={path: rows - base_deletions.get(path, Positions()) for path, rows in files.deleted.items()},
-            data_change=self.change.data_change,
-            # A replacement removes every file, so an append cannot count as later than the replacement.
-            # Nor can an append to a table whose new definition was validated against every row.
-            serializable=sets_all_files or changes_only_definition or self._isolation_level == "Serializable",
-            domains=frozenset({_CLUSTERING}) if sets_all_files else frozenset(),
-            application=transaction[0] if transaction else None,
-        )
+        return PlannedCommit(self.table, self.base, self.change, DeltaSettings(self.metadata.configuration))
 
     def _build_actions(self) -> None:
         """Build the actions of the next version. Write deletion vectors, unless those of an earlier attempt still hold."""
@@ -194,17 +173,17 @@ class Commit:
         if self.change.transaction:
             application, version = self.change.transaction
             yield {"txn": {"appId": application, "version": version, "lastUpdated": self.now}}
-        if _sets_all_files(self.change) or self.change.cloned is not None:
+        if sets_all_files(self.change) or self.change.cloned is not None:
             yield from self._clustering_actions()
 
     def _clustering_actions(self) -> Iterator[Action]:
         """Yield the change of the clustering domain. RESTORE and CLONE copy the clustering of their source; a replacement has none."""
         source = self.change.restored or self.change.cloned
-        old_clustering = self._state.domains.get(_CLUSTERING)
-        clustering = None if source is None else own_snapshot(source).state.domains.get(_CLUSTERING)
+        old_clustering = self._state.domains.get(CLUSTERING)
+        clustering = None if source is None else own_snapshot(source).state.domains.get(CLUSTERING)
         if clustering != old_clustering:
             is_removed = clustering is None
-            yield {"domainMetadata": {"domain": _CLUSTERING, "configuration": clustering or old_clustering, "removed": is_removed}}
+            yield {"domainMetadata": {"domain": CLUSTERING, "configuration": clustering or old_clustering, "removed": is_removed}}
 
     @property
     def _isolation_level(self) -> str:
@@ -273,7 +252,9 @@ def _change_definition(table: str, base: DeltaSnapshot, change: CommitRequest, n
     """Return the protocol and metadata of the table after a change. Raises UnsupportedTableFeature if the table must not be written."""
     protocol, metadata = base.protocol, base.metadata
     definition = change.definition or TableDefinition()
-    if _requires_writable_table(change):
+    # A replacement ignores the table as it is. ALTER TABLE alone may unset the property that prevents writes.
+    changes_only_definition = change.definition is not None and change.files.empty
+    if change.cloned is not None or change.restored is not None or not (change.replace or changes_only_definition):
         check_writable(table, protocol, metadata)
     if change.cloned is not None:
         source = own_snapshot(change.cloned)
@@ -290,20 +271,8 @@ def _change_definition(table: str, base: DeltaSnapshot, change: CommitRequest, n
     return changed_table(table, protocol, metadata, definition, tuple(clustering_columns(base.state.domains)))
 
 
-def _requires_writable_table(change: CommitRequest) -> bool:
-    """Return whether a change adds to the table as it is. ALTER TABLE alone does not: it may unset the property that prevents writes."""
-    if change.cloned is not None or change.restored is not None:
-        return True
-    return not change.replace and (change.definition is None or not change.files.empty)
-
-
-def _sets_all_files(change: CommitRequest) -> bool:
-    """Return whether a change defines all files of the new version (a replacement or RESTORE)."""
-    return change.replace or change.restored is not None
-
-
 def _removes_rows(change: CommitRequest) -> bool:
-    return bool(_sets_all_files(change) or change.files.removed or change.files.deleted)
+    return bool(sets_all_files(change) or change.files.removed or change.files.deleted)
 
 
 def _now() -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -48,27 +48,18 @@ class ConcurrentCommit:
         """Return whether the commit only added files, without reading the table."""
         return bool(self.info.get("isBlindAppend")) and not self.removed_paths
 
-    def select_added(self, paths: Collection[str]) -> list[str]:
-        """Return the paths that the commit added again, with another deletion vector or other statistics."""
-        is_selected = pc.is_in(self.added_paths, value_set=pa.array(sorted(paths), pa.string()))
-        selected_paths: list[str] = self.added_paths.filter(is_selected).to_pylist()
-        return selected_paths
-
     def newly_deleted(self, path: str) -> Positions | None:
         """Return the rows that the commit deleted in a file that it removed and added again.
 
         Return None if the commit did not add the file again, or restored rows of the file. Raises CorruptLog, StorageError.
         """
-        if path not in self._newly_deleted:
-            self._newly_deleted[path] = self._read_newly_deleted(path)
-        return self._newly_deleted[path]
-
-    def _read_newly_deleted(self, path: str) -> Positions | None:
         if path not in self.vector_changes:
             return None
-        descriptors = self.vector_changes[path]
-        before, after = (Positions() if vector is None else read_vector(self.storage, vector) for vector in descriptors)
-        return after - before if before <= after else None
+        if path not in self._newly_deleted:
+            descriptors = self.vector_changes[path]
+            before, after = (Positions() if vector is None else read_vector(self.storage, vector) for vector in descriptors)
+            self._newly_deleted[path] = after - before if before <= after else None
+        return self._newly_deleted[path]
 
 
 def read_concurrent_commit(document: Document, version: int, storage: Storage, partition_columns: tuple[str, ...]) -> ConcurrentCommit:

@@ -6,16 +6,19 @@ too. Where it compares files, these rules compare rows. Both commits stand if th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from rowmerge.delta.commits.concurrent_commits import ConcurrentCommit
 from rowmerge.delta.files.live_files import LiveFiles
-from rowmerge.delta.metadata.actions import Metadata
+from rowmerge.delta.files.statistics import CLUSTERING
+from rowmerge.delta.metadata.properties import DeltaSettings
 from rowmerge.delta.snapshots.file_listing import list_files
+from rowmerge.delta.snapshots.snapshot import DeltaSnapshot
 from rowmerge.errors import (
     CommitConflict,
     ConcurrentAppend,
@@ -26,30 +29,50 @@ from rowmerge.errors import (
     ProtocolChanged,
 )
 from rowmerge.table.commits.conflict_details import named_files, named_rows
-from rowmerge.table.commits.request import Reads
-from rowmerge.table.snapshots.files import FileListing, FileMask, Positions
+from rowmerge.table.commits.request import CommitRequest
+from rowmerge.table.snapshots.files import Positions
 
 _DELETED_ROWS = "deleted or updated rows that this statement"
 
 
 @dataclass(frozen=True)
 class PlannedCommit:
-    """What the rules compare of a commit before its put: the files that it removes, the rows that it deletes in other files, …"""
+    """A change of `base` before its put, as the rules compare it with concurrent commits."""
 
     table: str
-    location: str
-    metadata: Metadata
-    reads: Reads
-    removed: frozenset[str]
-    deleted: Mapping[str, Positions]
-    data_change: bool
-    serializable: bool
-    domains: frozenset[str] = frozenset()
-    application: str | None = None
+    base: DeltaSnapshot
+    change: CommitRequest
+    settings: DeltaSettings
+
+    @cached_property
+    def removed(self) -> frozenset[str]:
+        """The files that the change removes. A replacement names none: it removes the files that are live when it commits."""
+        return frozenset() if self.change.replace else frozenset(self.change.files.removed)
+
+    @cached_property
+    def newly_deleted(self) -> dict[str, Positions]:
+        """The rows that the change deletes in files that stay, without those that `base` had deleted."""
+        deleted = self.change.files.deleted
+        base_deletions = self.base.deleted_positions(list(deleted)) if deleted else {}
+        return {path: rows - base_deletions.get(path, Positions()) for path, rows in deleted.items()}
+
+    @cached_property
+    def changed_paths(self) -> frozenset[str]:
+        return self.removed | self.change.files.deleted.keys()
 
     @property
-    def changed_paths(self) -> frozenset[str]:
-        return self.removed | self.deleted.keys()
+    def is_serializable(self) -> bool:
+        """Whether the change conflicts with a blind append, because the append cannot count as later than the change."""
+        # A replacement removes every file, also that of the append. A new definition alone was validated against every row.
+        changes_only_definition = self.change.definition is not None and self.change.files.empty
+        if sets_all_files(self.change) or changes_only_definition:
+            return True
+        return self.settings.isolation_level(self.change.operation) == "Serializable"
+
+
+def sets_all_files(change: CommitRequest) -> bool:
+    """Return whether a change defines all files of the new version (a replacement or RESTORE)."""
+    return change.replace or change.restored is not None
 
 
 def find_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:
@@ -58,91 +81,86 @@ def find_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) -> Commi
     return next((conflict for conflict in conflicts if conflict is not None), None)
 
 
-def protocol_stays(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:
+def protocol_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:
     return _conflict(ProtocolChanged, concurrent, planned) if concurrent.has_protocol else None
 
 
-def metadata_stays(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:
+def metadata_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:
     return _conflict(MetadataChanged, concurrent, planned) if concurrent.has_metadata else None
 
 
-def domains_differ(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:
-    common_domains = sorted(concurrent.domains & planned.domains)
-    return _conflict(MetadataChanged, concurrent, planned, f"the metadata domain {common_domains[0]}") if common_domains else None
+def clustering_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:
+    """Return MetadataChanged if both commits set the clustering columns."""
+    has_conflict = CLUSTERING in concurrent.domains and sets_all_files(planned.change)
+    return _conflict(MetadataChanged, concurrent, planned, f"the metadata domain {CLUSTERING}") if has_conflict else None
 
 
-def transactions_differ(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:
-    if planned.application is None or planned.application not in concurrent.applications:
+def transaction_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:
+    """Return ConcurrentTransaction if both commits are transactions of one application."""
+    if planned.change.transaction is None or planned.change.transaction[0] not in concurrent.applications:
         return None
-    return _conflict(ConcurrentTransaction, concurrent, planned, f"application {planned.application}")
+    return _conflict(ConcurrentTransaction, concurrent, planned, f"application {planned.change.transaction[0]}")
 
 
-def nothing_read_was_added(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:
+def added_rows_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:
     """Return ConcurrentAppend if a new file may have rows that the planned commit would have read."""
+    reads = planned.change.reads
     # A blind append counts only under Serializable, because it can as well come after the planned commit.
-    is_later_append = concurrent.is_blind_append and not planned.serializable
-    if planned.reads.may_match is None or not planned.data_change or is_later_append:
+    is_later_append = concurrent.is_blind_append and not planned.is_serializable
+    if reads.may_match is None or not planned.change.data_change or is_later_append:
         return None
-    new_files = _new_files(concurrent, planned.reads)
+    new_files = _new_files(concurrent, reads.paths)
     if not new_files.num_rows:
         return None
-    listing = list_files(LiveFiles.of(new_files), planned.location, planned.metadata, planned.reads.columns)
-    matching_files = _select_matching(listing, planned.reads.may_match, planned.reads.matching)
+    listing = list_files(LiveFiles.of(new_files), planned.base.storage.location, planned.base.metadata, reads.columns)
+    # Null means that the statistics decide nothing, so the file may match.
+    matching_files = listing.filter(pc.fill_null(reads.may_match(listing), True))
+    has_deleted_rows = pc.any(pc.greater(matching_files.deleted, 0)).as_py()
+    if len(matching_files) and reads.matching is not None and not has_deleted_rows:
+        matching_files = matching_files.filter(reads.matching(matching_files))
     return _conflict(ConcurrentAppend, concurrent, planned, named_files(matching_files.paths)) if len(matching_files) else None
 
 
-def _new_files(concurrent: ConcurrentCommit, reads: Reads) -> pa.Table:
+def _new_files(concurrent: ConcurrentCommit, read_paths: frozenset[str]) -> pa.Table:
     """Return the files that a concurrent commit added with a change of data."""
-    # A file that was read and gets another deletion vector is not new: `nothing_read_was_removed` compares its rows.
-    read_paths = pa.array(sorted(reads.paths & concurrent.removed_paths), pa.string())
-    is_read = pc.is_in(concurrent.added_paths, value_set=read_paths)
-    return concurrent.added.filter(pc.and_(pc.fill_null(concurrent.added["dataChange"], True), pc.invert(is_read)))
+    # A file that was read and gets another deletion vector is not new: `removed_rows_conflict` compares its rows.
+    changed_paths = pa.array(sorted(read_paths & concurrent.removed_paths), pa.string())
+    is_changed = pc.is_in(concurrent.added_paths, value_set=changed_paths)
+    return concurrent.added.filter(pc.and_(pc.fill_null(concurrent.added["dataChange"], True), pc.invert(is_changed)))
 
 
-def _select_matching(listing: FileListing, may_match: FileMask, matching: FileMask | None) -> FileListing:
-    """Return the files that the statistics cannot exclude. `matching` reads their rows, unless a file has deleted rows."""
-    candidates = listing.filter(pc.fill_null(may_match(listing), True))
-    has_deleted_rows = pc.any(pc.greater(candidates.deleted, 0)).as_py()
-    if not len(candidates) or matching is None or has_deleted_rows:
-        return candidates
-    return candidates.filter(matching(candidates))
-
-
-def nothing_read_was_removed(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:
+def removed_rows_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:
     """Return ConcurrentDeleteRead if the concurrent commit deleted a file or row on which the planned commit depends."""
-    decided_by_all_rows = planned.reads.rows is None
-    rows_by_path = planned.reads.rows or {}
-    for path in sorted(planned.reads.paths & concurrent.removed_paths):
-        read_rows, deleted_rows = rows_by_path.get(path, Positions()), concurrent.newly_deleted(path)
+    reads = planned.change.reads
+    for path in sorted(reads.paths & concurrent.removed_paths):
+        read_rows, deleted_rows = (reads.rows or {}).get(path, Positions()), concurrent.newly_deleted(path)
         if deleted_rows is None:
-            if decided_by_all_rows or read_rows or path in planned.changed_paths:
+            if reads.rows is None or read_rows or path in planned.changed_paths:
                 return _conflict(ConcurrentDeleteRead, concurrent, planned, path)
-            continue
-        common_rows = deleted_rows if decided_by_all_rows else deleted_rows & read_rows
-        if common_rows:
+        elif common_rows := deleted_rows if reads.rows is None else deleted_rows & read_rows:
             return _conflict(ConcurrentDeleteRead, concurrent, planned, named_rows(common_rows, path), f"{_DELETED_ROWS} read")
     return None
 
 
-def nothing_was_removed_twice(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:
+def double_removal_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:
     """Return ConcurrentDeleteDelete if a file that the planned commit removes has changed, or a row that it deletes is deleted."""
     for path in sorted(planned.changed_paths & concurrent.removed_paths):
         deleted_rows = concurrent.newly_deleted(path)
         if deleted_rows is None or path in planned.removed:
             return _conflict(ConcurrentDeleteDelete, concurrent, planned, path)
-        if common_rows := deleted_rows & planned.deleted[path]:
+        if common_rows := deleted_rows & planned.newly_deleted[path]:
             return _conflict(ConcurrentDeleteDelete, concurrent, planned, named_rows(common_rows, path), f"{_DELETED_ROWS} changes")
     return None
 
 
 RULES: tuple[Callable[[ConcurrentCommit, PlannedCommit], CommitConflict | None], ...] = (
-    protocol_stays,
-    metadata_stays,
-    domains_differ,
-    transactions_differ,
-    nothing_read_was_added,
-    nothing_read_was_removed,
-    nothing_was_removed_twice,
+    protocol_conflict,
+    metadata_conflict,
+    clustering_conflict,
+    transaction_conflict,
+    added_rows_conflict,
+    removed_rows_conflict,
+    double_removal_conflict,
 )
 
 

@@ -100,7 +100,9 @@ class Drop:
     def _verify_continuation(self) -> Put | Unknown | CommitConflict:
         """Verify that the commit that was put drops the table. Delete it if a cleanup had freed its name (see `verification`)."""
         try:
-            metadata = self._read_checkpoint_metadata()
+            listing = list_log(self.storage, since=self.version)
+            newer_checkpoints = [checkpoint for checkpoint in listing.checkpoints if checkpoint.version >= self.version]
+            metadata = read_checkpoint(self.storage, newer_checkpoints[0]).metadata if newer_checkpoints else None
         except (StorageError, CorruptLog) as failure:
             return Unknown(failure.message)
         if metadata is None or metadata.id == self.id:
@@ -110,12 +112,6 @@ class Drop:
         delete_marker(self.storage, FORMAT, self.version)
         return Put.EXISTED if metadata.id == self.dropped_id else self._dropped_by_others()
 
-    def _read_checkpoint_metadata(self) -> Metadata | None:
-        """Return the metadata in the newest checkpoint, None if no checkpoint is as new as the commit. Raises CorruptLog, StorageError."""
-        listing = list_log(self.storage, since=self.version)
-        newer_checkpoints = [checkpoint for checkpoint in listing.checkpoints if checkpoint.version >= self.version]
-        return read_checkpoint(self.storage, newer_checkpoints[0]).metadata if newer_checkpoints else None
-
     def _build_actions(self) -> list[Action]:
         """Return the actions of a version without files and with another table id. They remove all files that could be read."""
         now = time.time_ns() // 1_000_000
@@ -123,10 +119,9 @@ class Drop:
         actions: list[Action] = [{"commitInfo": self._commit_info(now)}, Protocol(1, 2).action(), metadata.action()]
         if self._state is None:
             return actions
-        for domain, configuration in self._state.domains.items():
-            actions.append({"domainMetadata": {"domain": domain, "configuration": configuration, "removed": True}})
+        domains = [{"domain": name, "configuration": configuration, "removed": True} for name, configuration in self._state.domains.items()]
         builder = FileActionBuilder(self.storage, None, metadata, {}, CommitRequest(DROP, replace=True), now)
-        return [*actions, *builder.replace_files(self._state)]
+        return [*actions, *({"domainMetadata": domain} for domain in domains), *builder.replace_files(self._state)]
 
     def _commit_info(self, now: int) -> Action:
         return {

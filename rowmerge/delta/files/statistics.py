@@ -19,8 +19,8 @@ from rowmerge.table.snapshots.files import AddedFile
 Leaf = tuple[str, ...]
 """A column, or a field inside structs, by its names from the top."""
 
+CLUSTERING = "delta.clustering"
 INDEXED_COLUMNS = "delta.dataSkippingStatsColumns"
-DEFAULT_INDEXED = 32
 PREFIX = 32
 """Length of string bounds in UTF-16 units, delta-spark's default."""
 
@@ -45,7 +45,7 @@ def leaves(fields: Iterable[Field], above: Leaf = ()) -> Iterator[Leaf]:
 def clustering_columns(domains: Mapping[str, str]) -> list[Leaf]:
     """Return the columns of a clustered table, which always have statistics (PROTOCOL.md, Clustered Table)."""
     try:
-        return [tuple(column) for column in decode_json(domains["delta.clustering"])["clusteringColumns"]]
+        return [tuple(column) for column in decode_json(domains[CLUSTERING])["clusteringColumns"]]
     except (KeyError, ValueError, TypeError):
         return []
 
@@ -70,7 +70,7 @@ def named_leaves(text: str) -> list[Leaf]:
 
 def indexed_count(properties: Mapping[str, str]) -> int | None:
     """Return `delta.dataSkippingNumIndexedCols`, None for all columns. Raises ConfigurationError."""
-    text = properties.get("delta.dataSkippingNumIndexedCols", str(DEFAULT_INDEXED))
+    text = properties.get("delta.dataSkippingNumIndexedCols", "32")
     if not re.fullmatch(r"-1|\d+", text.strip()):
         raise ConfigurationError(f"The table property delta.dataSkippingNumIndexedCols is {text!r}. Set it to a number of columns, or -1.")
     return None if int(text) < 0 else int(text)

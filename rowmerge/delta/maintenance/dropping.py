@@ -9,18 +9,15 @@ from rowmerge.delta.log.checkpoints import try_checkpoint
 from rowmerge.delta.log.log_files import LAST_CHECKPOINT, LOG, LogListing, commit_path, list_log, read_documents, version_of_file
 from rowmerge.delta.log.ndjson import Document, file_actions, is_drop, non_file_actions
 from rowmerge.delta.log.replay import apply_table_actions, empty_state
-from rowmerge.delta.maintenance.vacuum import paths_below
+from rowmerge.delta.maintenance.vacuum import foreign_folders, paths_below
 from rowmerge.errors import CommitStateUnknown
 from rowmerge.storage.deletion import Deletion, Origin, delete_files
 from rowmerge.storage.store import Storage, StoredObject
 from rowmerge.table.commits.commit import commit
 from rowmerge.table.commits.creation import has_other_table
-from rowmerge.table.commits.drop_markers import MARKERS, after_drop, has_markers, marked_versions
+from rowmerge.table.commits.drop_markers import MARKERS, after_drop, marked_versions
 from rowmerge.table.commits.request import Unknown
-from rowmerge.table.maintenance import inner_tables
 from rowmerge.table.snapshots.files import FileChanges
-
-_ICEBERG_METADATA = "metadata/"
 
 
 def drop_table(storage: Storage, table: str) -> None:
@@ -70,9 +67,7 @@ def _paths_before_drop(storage: Storage, document: Document, version: int, dropp
     removes = file_actions([document], ()).removes
     removed_paths = paths_below(storage.location, removes["path"], removes["deletionVector"])
     objects = storage.list()
-    excluded_folders = (f"{LOG}/", f"{MARKERS}/", *inner_tables(objects))
-    if has_markers(objects, "iceberg"):
-        excluded_folders += (_ICEBERG_METADATA,)
+    excluded_folders = (f"{LOG}/", f"{MARKERS}/", *foreign_folders(objects))
     # The files of a table of another format may be older than the drop. Then only the removed files are the dropped table's.
     cut_off = 0 if has_other_table(storage, objects, FORMAT) else dropped_at
     table_files = [file for file in objects if not file.path.startswith(excluded_folders)]

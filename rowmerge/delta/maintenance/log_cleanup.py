@@ -149,11 +149,8 @@ def _unused_sidecars(storage: Storage, listing: LogListing, expired_entries: lis
 def _used_sidecar_names(storage: Storage, listing: LogListing, checkpoints: list[Checkpoint]) -> set[str]:
     """Return the names of the checkpoints' sidecars. Names are unique, but paths may be spelled in several ways."""
     files = {file.path: file for file in listing.files}
-    names: set[str] = set()
-    for checkpoint in checkpoints:
-        paths = sidecar_paths(storage, [files[path] for path in checkpoint.paths])
-        names.update(map(_sidecar_name, paths))
-    return names
+    checkpoint_files = ([files[path] for path in checkpoint.paths] for checkpoint in checkpoints)
+    return {_sidecar_name(path) for parts in checkpoint_files for path in sidecar_paths(storage, parts)}
 
 
 def _sidecar_name(path: str) -> str:

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from rowmerge.delta.files.columns import VECTOR
 from rowmerge.delta.log.log_files import LOG, LogListing, read_commits, read_listed
 from rowmerge.delta.log.ndjson import cdc_actions, file_actions, non_file_actions
-from rowmerge.delta.metadata.properties import milliseconds_of_hours, tombstone_retention
+from rowmerge.delta.metadata.properties import tombstone_retention
 from rowmerge.delta.snapshots.deletion_vectors import file_and_vector_paths
 from rowmerge.delta.snapshots.snapshot import DeltaSnapshot
 from rowmerge.errors import CommitStateUnknown, PlanError, RowmergeError
@@ -37,6 +37,7 @@ _DATA_FOLDERS = ("_change_data", "_delta_index")
 """Folders of data files in spite of their hidden names."""
 _BATCH = 500
 _ATTEMPTS = 5
+_HOUR = 3_600_000
 _S3_SCHEME = re.compile(r"^s3[an]?://")
 
 
@@ -55,12 +56,13 @@ class Vacuum:
         """Delete or list the files that no version needs. Raises UnsupportedTableFeature, PlanError, StorageError, CommitStateUnknown."""
         snapshot = self.newest()
         snapshot.check_writable()
-        self._check_retention(snapshot)
         cut_off = self.now - self._retention(snapshot)
         # The folder is listed first: a file of a later commit is either not in the listing or in the version that is opened now.
         listed_files = self.storage.list()
         snapshot = self.newest()
-        unneeded_files = self._unneeded_files(snapshot, listed_files, cut_off)
+        needed_paths = self._needed_paths(snapshot, cut_off)
+        old_files = [file for file in listed_files if file.modified < cut_off and file.path not in needed_paths]
+        unneeded_files = list(_select_deletable(listed_files, old_files, snapshot))
         paths = tuple(f"{self.storage.location}/{file.path}" for file in unneeded_files)
         if self.options.dry_run:
             return Vacuumed(paths, snapshot.version)
@@ -69,25 +71,20 @@ class Vacuum:
         return Vacuumed(paths, self._delete(unneeded_files, listed_files))
 
     def _retention(self, snapshot: DeltaSnapshot) -> int:
-        hours = self.options.retain_hours
-        return tombstone_retention(snapshot.settings.properties) if hours is None else milliseconds_of_hours(hours)
-
-    def _check_retention(self, snapshot: DeltaSnapshot) -> None:
-        """Raise PlanError for a retention in which active readers and writers may still use removed files."""
+        """Return the retention in milliseconds. Raise PlanError if active readers and writers may still use files removed before it."""
         safe_retention = tombstone_retention(snapshot.settings.properties)
-        if self.options.check_retention and self._retention(snapshot) < safe_retention:
-            hours = -(-safe_retention // 3_600_000)
+        if self.options.retain_hours is None:
+            return safe_retention
+        retention = round(self.options.retain_hours * _HOUR)
+        if self.options.check_retention and retention < safe_retention:
+            hours = -(-safe_retention // _HOUR)
             raise PlanError(
                 f"VACUUM {self.table} RETAIN {self.options.retain_hours:g} HOURS is shorter than the table's retention of {hours} hours: "
                 f"statements that are running and readers of older versions could lose their files. Retain {hours} hours or more, "
                 f"lower the property delta.deletedFileRetentionDuration, or, when nobody else uses the table, "
                 f"SET spark.databricks.delta.retentionDurationCheck.enabled = false."
             )
-
-    def _unneeded_files(self, snapshot: DeltaSnapshot, listed_files: list[StoredObject], cut_off: int) -> list[StoredObject]:
-        needed_paths = self._needed_paths(snapshot, cut_off)
-        old_files = [file for file in listed_files if file.modified < cut_off and file.path not in needed_paths]
-        return list(_select_deletable(listed_files, old_files, snapshot))
+        return retention
 
     def _needed_paths(self, snapshot: DeltaSnapshot, cut_off: int) -> set[str]:
         """Return the paths below the table that some version within the retention needs."""
@@ -115,7 +112,7 @@ class Vacuum:
             "defaultRetentionMillis": tombstone_retention(snapshot.settings.properties),
         }
         if self.options.retain_hours is not None:
-            parameters["specifiedRetentionMillis"] = milliseconds_of_hours(self.options.retain_hours)
+            parameters["specifiedRetentionMillis"] = round(self.options.retain_hours * _HOUR)
         return parameters
 
     def _delete(self, unneeded_files: Sequence[StoredObject], listed_files: Sequence[StoredObject]) -> int:
@@ -124,8 +121,10 @@ class Vacuum:
         current = self.newest()
         current_paths = referenced_paths(current)
         paths = [f"{self.storage.location}/{file.path}" for file in unneeded_files if file.path not in current_paths]
+        files = current.state.files
+        live_paths = file_and_vector_paths(self.storage.location, files.column("path"), files.column("deletionVector"))
         try:
-            delete_files(self.storage, [paths], Origin.LISTED, live=live_paths(current))
+            delete_files(self.storage, [paths], Origin.LISTED, live=live_paths)
         except RowmergeError:
             self._record("VACUUM END", {"status": "FAILED"}, {})
             raise
@@ -157,12 +156,6 @@ def referenced_paths(snapshot: DeltaSnapshot) -> set[str]:
     return paths_below(snapshot.shape.location, files.column("path"), files.column("deletionVector"))
 
 
-def live_paths(snapshot: DeltaSnapshot) -> list[str]:
-    """Return the absolute paths of a version's data files and deletion vectors."""
-    files = snapshot.state.files
-    return file_and_vector_paths(snapshot.shape.location, files.column("path"), files.column("deletionVector"))
-
-
 def paths_below(location: str, paths: pa.ChunkedArray, descriptors: pa.ChunkedArray) -> set[str]:
     """Return the paths of files and deletion vectors of the log that lie below the table, relative to it."""
     relative_paths = {_relative_path(location, path) for path in file_and_vector_paths(location, paths, descriptors)}
@@ -172,38 +165,38 @@ def paths_below(location: str, paths: pa.ChunkedArray, descriptors: pa.ChunkedAr
 
 def _relative_path(location: str, path: str) -> str | None:
     """Return a path relative to the table, None for a file that lies elsewhere (a shallow clone's)."""
+    # s3a:// and s3n:// are Hadoop's names of the same bucket.
+    location, path = (_S3_SCHEME.sub("s3://", uri) for uri in (location, path))
     if path.startswith(f"{location}/"):
         return posixpath.normpath(path[len(location) + 1 :])
     root, file = local_path(location), local_path(path)
-    if root is not None and file is not None:
-        relative = os.path.relpath(os.path.realpath(file), os.path.realpath(root))
-        return None if relative.startswith("..") else relative
-    # s3a:// and s3n:// are Hadoop's names of the same bucket.
-    bucket_location, bucket_path = (_S3_SCHEME.sub("s3://", uri) for uri in (location, path))
-    if bucket_location.startswith("s3://") and bucket_path.startswith(f"{bucket_location}/"):
-        return posixpath.normpath(bucket_path[len(bucket_location) + 1 :])
-    return None
+    if root is None or file is None:
+        return None
+    relative_path = os.path.relpath(os.path.realpath(file), os.path.realpath(root))
+    return None if relative_path.startswith("..") else relative_path
 
 
 def _select_deletable(listed_files: list[StoredObject], old_files: list[StoredObject], snapshot: DeltaSnapshot) -> Iterator[StoredObject]:
     """Yield the old files that belong to the table. Yield the `.crc` file that Hadoop writes beside one after it."""
-    foreign_folders = inner_tables(listed_files)
-    if has_markers(listed_files, "iceberg"):
-        # The last metadata of an Iceberg table that was dropped here stays.
-        foreign_folders += ("metadata/",)
+    excluded_folders = foreign_folders(listed_files)
     visible_prefixes = (*_DATA_FOLDERS, *_partition_prefixes(snapshot))
     checksums = {file.path: file for file in listed_files if file.path.endswith(".crc")}
     for file in old_files:
         # A killed process may have left temporary files in the log.
         is_left_by_put = file.path.startswith(f"{LOG}/") and is_temporary(file.path)
         is_protected = _is_hidden(file.path, visible_prefixes) and not is_left_by_put
-        if is_protected or file.path.startswith(foreign_folders):
+        if is_protected or file.path.startswith(excluded_folders):
             continue
         yield file
         folder, name = posixpath.split(file.path)
         checksum_path = posixpath.join(folder, f".{name}.crc")
         if checksum_path in checksums:
             yield checksums[checksum_path]
+
+
+def foreign_folders(listed_files: list[StoredObject]) -> tuple[str, ...]:
+    """Return the folders of tables inside this one, and of the last metadata of an Iceberg table that was dropped here."""
+    return (*inner_tables(listed_files), *(("metadata/",) if has_markers(listed_files, "iceberg") else ()))
 
 
 def _is_hidden(path: str, visible_prefixes: tuple[str, ...]) -> bool:

@@ -166,10 +166,6 @@ def protected_before(properties: Mapping[str, str]) -> int:
     return whole_number(properties, PROTECTED_BEFORE, 0)
 
 
-def milliseconds_of_hours(hours: float) -> int:
-    return round(hours * _UNITS["hour"])
-
-
 def milliseconds(name: str, interval: str) -> int:
     """Parse an interval like `interval 7 days` or `1 week 12 hours`, at most 100,000 years. Raises ConfigurationError."""
     words = interval.lower().split()

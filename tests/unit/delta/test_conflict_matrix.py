@@ -26,11 +26,11 @@ def test_races_end_as_the_table_says_and_as_if_one_came_after_the_other(tmp_path
 @pytest.mark.parametrize(
     ("rule", "winner", "loser", "relation", "without"),
     [
-        ("protocol_stays", "protocol", "append", "other partition", "M"),
-        ("metadata_stays", "metadata", "append", "other partition", "."),
-        ("nothing_read_was_added", "insert-only merge", "insert-only merge", "same rows", "."),
-        ("nothing_read_was_removed", "delete", "insert-only merge", "same rows", "."),
-        ("nothing_was_removed_twice", "delete", "delete", "same rows", "+"),
+        ("protocol_conflict", "protocol", "append", "other partition", "M"),
+        ("metadata_conflict", "metadata", "append", "other partition", "."),
+        ("added_rows_conflict", "insert-only merge", "insert-only merge", "same rows", "."),
+        ("removed_rows_conflict", "delete", "insert-only merge", "same rows", "."),
+        ("double_removal_conflict", "delete", "delete", "same rows", "+"),
     ],
 )
 def test_no_rule_can_be_left_out(
