@@ -42,16 +42,8 @@ class DeltaTable:
 
     def __init__(self, storage: Storage, name: str, is_mismatch_fatal: Callable[[], bool] = lambda: True) -> None:
         """`is_mismatch_fatal` is called for a version that does not match its checksum: whether that is an error, not a warning."""
-        self._storage, self._name = storage, name
+        self._storage, self.name, self.location = storage, name, storage.location
         self._reader = SnapshotReader(storage, name, is_mismatch_fatal)
-
-    @property
-    def name(self) -> str:
-        return self._name
-
-    @property
-    def location(self) -> str:
-        return self._storage.location
 
     @property
     def branches(self) -> None:
@@ -85,29 +77,29 @@ class DeltaTable:
     def shape(self, definition: TableDefinition, base: Snapshot | None = None, *, replace: bool = False) -> TableShape:
         """Return the shape that a definition gives to the table. See `rowmerge.table.table.Table.shape`."""
         if base is None:
-            protocol, metadata = new_table(self._name, definition, 0)
+            protocol, metadata = new_table(self.name, definition, 0)
         else:
             change_table, delta_base = replaced_table if replace else changed_table, own_snapshot(base)
-            protocol, metadata = change_table(self._name, delta_base.protocol, delta_base.metadata, definition)
-        return table_shape(self._name, self._storage, protocol, metadata)
+            protocol, metadata = change_table(self.name, delta_base.protocol, delta_base.metadata, definition)
+        return table_shape(self.name, self._storage, protocol, metadata)
 
     def create(self, definition: TableDefinition, change: CommitRequest, version: CreationVersion | None = None) -> Outcome:
         """Commit the first version. Raises PlanError, ConfigurationError, UnsupportedTableFeature, AlreadyExists, StorageError."""
         expected = version or self.creation_version() or FIRST_VERSION
-        find_other_table = partial(conflict_with_other, self._storage, self._name, FORMAT, expected)
+        find_other_table = partial(conflict_with_other, self._storage, self.name, FORMAT, expected)
         calls: list[Callable[[], Any]] = [lambda: list_log(self._storage).newest, find_other_table]
         newest_version, conflict_with_other_table = run_concurrently(calls)
         conflict = self._conflict_with_log(newest_version, expected) or conflict_with_other_table
         if conflict is not None:
             return Conflicted(conflict)
-        outcome = self._run(first_commit(self._storage, self._name, definition, change, expected))
+        outcome = self._run(first_commit(self._storage, self.name, definition, change, expected))
         if newest_version is not None and isinstance(outcome, Committed):
             delete_markers(self._storage, FORMAT, outcome.version)
         return outcome
 
     def commit(self, base: Snapshot, change: CommitRequest) -> Outcome:
         """Commit a change. See `Table.commit`. Raises PlanError, ConfigurationError, UnsupportedTableFeature, TableError, StorageError."""
-        return self._run(next_commit(self._storage, self._name, own_snapshot(base), change))
+        return self._run(next_commit(self._storage, self.name, own_snapshot(base), change))
 
     def version_of_transaction(self, application: str, version: int) -> int | None:
         """Return the newest version with a `txn` of the application that is not newer. Raises CorruptLog, StorageError."""
@@ -115,11 +107,11 @@ class DeltaTable:
 
     def history(self, limit: int | None = None) -> list[HistoryEntry]:
         """Return the commits, newest first, at most `limit`. Raises TableNotFound, CorruptLog, StorageError."""
-        return read_listed(self._storage, lambda listing: read_history(self._storage, self._name, listing, limit))
+        return read_listed(self._storage, lambda listing: read_history(self._storage, self.name, listing, limit))
 
     def vacuum(self, options: VacuumOptions) -> Vacuumed:
         """Delete the files that no version within the retention needs. See `Vacuum.run`."""
-        return Vacuum(self._storage, self._name, self.snapshot, self.commit, options, time.time_ns() // 1_000_000).run()
+        return Vacuum(self._storage, self.name, self.snapshot, self.commit, options, time.time_ns() // 1_000_000).run()
 
     def _first_version(self) -> int | None:
         """Return the version with which a new table would begin, None if the table exists."""
@@ -131,10 +123,10 @@ class DeltaTable:
     def _conflict_with_log(self, newest: int | None, expected: CreationVersion) -> CommitConflict | None:
         """Return the conflict of a creation with the newest version of the log, None for the version before the expected one."""
         if newest is not None and not is_dropped_at(self._storage, newest):
-            return MetadataChanged(self._name, newest, "another commit", "the table exists already")
+            return MetadataChanged(self.name, newest, "another commit", "the table exists already")
         drop_version = -1 if newest is None else newest
         if drop_version + 1 != expected.number:
-            return MetadataChanged(self._name, drop_version, "DROP TABLE", "others created and dropped a table of this name")
+            return MetadataChanged(self.name, drop_version, "DROP TABLE", "others created and dropped a table of this name")
         return None
 
     def _run(self, commit: Commit) -> Outcome:

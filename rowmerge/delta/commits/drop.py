@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from rowmerge.delta.commits.file_changes import FileActionBuilder
 from rowmerge.delta.log.checkpoint_reading import read_checkpoint
 from rowmerge.delta.log.log_files import commit_path, list_log, version_of_file
-from rowmerge.delta.log.replay import State
 from rowmerge.delta.log.versions import is_dropped_at, read_state
 from rowmerge.delta.metadata.actions import DROP, DROPPED, Action, Metadata, Protocol, serialize
 from rowmerge.errors import CommitConflict, CorruptLog, MetadataChanged, RowmergeError, StorageError
@@ -46,8 +45,6 @@ class Drop:
     id: str = field(default_factory=lambda: str(uuid.uuid4()))
 
     def __post_init__(self) -> None:
-        self._newest_version = -1
-        self._state: State | None = None
         self._read_newest()
         self.dropped_id = self._current_id
 
@@ -116,15 +113,7 @@ class Drop:
         """Return the actions of a version without files and with another table id. They remove all files that could be read."""
         now = time.time_ns() // 1_000_000
         metadata = Metadata(id=self.id, schema_string=_COLUMN, configuration={DROPPED: "true"}, created=now)
-        actions: list[Action] = [{"commitInfo": self._commit_info(now)}, Protocol(1, 2).action(), metadata.action()]
-        if self._state is None:
-            return actions
-        domains = [{"domain": name, "configuration": configuration, "removed": True} for name, configuration in self._state.domains.items()]
-        builder = FileActionBuilder(self.storage, None, metadata, {}, CommitRequest(DROP, replace=True), now)
-        return [*actions, *({"domainMetadata": domain} for domain in domains), *builder.replace_files(self._state)]
-
-    def _commit_info(self, now: int) -> Action:
-        return {
+        info = {
             "timestamp": now,
             "operation": DROP,
             "operationParameters": {},
@@ -133,3 +122,9 @@ class Drop:
             "engineInfo": f"rowmerge/{__version__}",
             "txnId": self.id,
         }
+        actions: list[Action] = [{"commitInfo": info}, Protocol(1, 2).action(), metadata.action()]
+        if self._state is None:
+            return actions
+        domains = [{"domain": name, "configuration": configuration, "removed": True} for name, configuration in self._state.domains.items()]
+        builder = FileActionBuilder(self.storage, None, metadata, {}, CommitRequest(DROP, replace=True), now)
+        return [*actions, *({"domainMetadata": domain} for domain in domains), *builder.replace_files(self._state)]

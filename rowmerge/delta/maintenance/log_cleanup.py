@@ -137,20 +137,16 @@ def _unused_sidecars(storage: Storage, listing: LogListing, expired_entries: lis
     old_sidecars = [file for file in listing.files if file.path.startswith(f"{SIDECARS}/") and file.modified < last_midnight - _DAY]
     if not old_sidecars or all(expired_paths.isdisjoint(checkpoint.paths) for checkpoint in listing.checkpoints):
         return []
+    files = {file.path: file for file in listing.files}
     remaining_checkpoints = [checkpoint for checkpoint in listing.checkpoints if not expired_paths.issuperset(checkpoint.paths)]
+    checkpoint_files = [[files[path] for path in checkpoint.paths] for checkpoint in remaining_checkpoints]
     try:
-        used_names = _used_sidecar_names(storage, listing, remaining_checkpoints)
+        # Names are unique, but paths may be spelled in several ways.
+        used_names = {_sidecar_name(path) for parts in checkpoint_files for path in sidecar_paths(storage, parts)}
     except CorruptLog as error:
         logger.warning("Sidecars stay at %s, because a checkpoint that may name them is unreadable: %s", storage.location, error)
         return []
     return [file for file in old_sidecars if _sidecar_name(file.path) not in used_names]
-
-
-def _used_sidecar_names(storage: Storage, listing: LogListing, checkpoints: list[Checkpoint]) -> set[str]:
-    """Return the names of the checkpoints' sidecars. Names are unique, but paths may be spelled in several ways."""
-    files = {file.path: file for file in listing.files}
-    checkpoint_files = ([files[path] for path in checkpoint.paths] for checkpoint in checkpoints)
-    return {_sidecar_name(path) for parts in checkpoint_files for path in sidecar_paths(storage, parts)}
 
 
 def _sidecar_name(path: str) -> str:

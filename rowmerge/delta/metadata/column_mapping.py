@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from itertools import count
+from itertools import chain, count
 from typing import Any
 
 from rowmerge.delta.files.statistics import Leaf, indexed_leaves, leaves
@@ -41,11 +41,8 @@ def _assign_id(ids: Iterator[int], keep_names: bool, field: Field) -> Field:
 
 def highest_id(schema: Struct) -> int:
     """Return the highest id of any field, 0 for none."""
-    highest = 0
-    for field in named_fields(schema):
-        nested_ids = field.metadata.get(NESTED_IDS) or {}
-        highest = max(highest, field.metadata.get(ID, 0), *nested_ids.values())
-    return highest
+    ids = ((field.metadata.get(ID, 0), *(field.metadata.get(NESTED_IDS) or {}).values()) for field in named_fields(schema))
+    return int(max(chain([0], *ids)))
 
 
 def named_fields(type_: DataType) -> Iterator[Field]:

@@ -144,7 +144,8 @@ def changed_table(
     if definition.properties is not None:
         new_metadata = _with_properties(table, metadata, new_metadata, definition.properties)
     if definition.checks is not None:
-        new_metadata = replace(new_metadata, configuration=_with_checks(new_metadata.configuration, definition.checks))
+        others = {name: value for name, value in new_metadata.configuration.items() if not name.lower().startswith(CONSTRAINT_PREFIX)}
+        new_metadata = replace(new_metadata, configuration=others | _constraints(definition.checks))
     new_metadata = _with_column_ids(new_metadata, keep_names=metadata.mapping_mode == "none")
     return required_protocol(table, protocol, new_metadata, definition.properties or {}, action="change"), new_metadata
 
@@ -153,7 +154,10 @@ def _with_properties(table: str, old: Metadata, changed: Metadata, properties: M
     """Return the changed metadata with these properties. Raises an error for a property that ALTER TABLE cannot change."""
     check_properties(properties, old.configuration)
     _refuse_late_timestamps(table, old.configuration, properties)
-    _refuse_late_row_tracking(table, old.configuration, properties)
+    if is_true(properties, ROW_TRACKING) and not is_true(old.configuration, ROW_TRACKING):
+        # The rows that are there would need ids first.
+        advice = f"Set {ROW_TRACKING} when a table is created, or write the table anew with CREATE OR REPLACE TABLE."
+        raise UnsupportedTableFeature(table, "rowTracking", action="change", advice=advice)
     _refuse_protection(table, old.configuration, properties)
     _refuse_new_constraints(table, old.configuration, properties)
     changed = replace(changed, configuration=_stored_properties(properties), mapping_supported=True)
@@ -274,19 +278,6 @@ def _stored_field(field: Field) -> Field:
     if GENERATED in metadata:
         metadata[GENERATION_EXPRESSION] = metadata.pop(GENERATED)
     return replace(field, metadata=metadata)
-
-
-def _refuse_late_row_tracking(table: str, old: Mapping[str, str], new: Mapping[str, str]) -> None:
-    """Raise UnsupportedTableFeature if the properties enable row tracking: existing rows would need ids first."""
-    if is_true(new, ROW_TRACKING) and not is_true(old, ROW_TRACKING):
-        advice = f"Set {ROW_TRACKING} when a table is created, or write the table anew with CREATE OR REPLACE TABLE."
-        raise UnsupportedTableFeature(table, "rowTracking", action="change", advice=advice)
-
-
-def _with_checks(configuration: Mapping[str, str], checks: Mapping[str, str]) -> dict[str, str]:
-    """Return the properties with these CHECK constraints and no others."""
-    others = {name: value for name, value in configuration.items() if not name.lower().startswith(CONSTRAINT_PREFIX)}
-    return others | _constraints(checks)
 
 
 def _constraints(checks: Mapping[str, str]) -> dict[str, str]:

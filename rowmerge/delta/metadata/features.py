@@ -128,11 +128,9 @@ def _property_advice(name: str, metadata: Metadata) -> str:
 
 
 def _identity_column_advice(metadata: Metadata) -> str:
+    names = (field.name for field in all_fields(metadata.schema) if any(key.startswith("delta.identity.") for key in field.metadata))
     advice = "write with an engine that supports it, or copy the rows into a table without."
-    for field in all_fields(metadata.schema):
-        if any(key.startswith("delta.identity.") for key in field.metadata):
-            return f"The column {field.name} has identity values: {advice}"
-    return ""
+    return next((f"The column {name} has identity values: {advice}" for name in names), "")
 
 
 def _nested_invariant_advice(metadata: Metadata) -> str:
@@ -168,17 +166,12 @@ def required_protocol(table: str, protocol: Protocol, metadata: Metadata, proper
     if "rowTracking" in features:
         features.add("domainMetadata")
     protocol = _with_requested_versions(protocol, properties).with_features(features)
-    _check_new_definition(table, protocol, metadata, action)
-    return protocol
-
-
-def _check_new_definition(table: str, protocol: Protocol, metadata: Metadata, action: str) -> None:
-    """Raise PlanError, UnsupportedTableFeature or ConfigurationError for a definition that no commit can honour."""
     if is_enabled(protocol, metadata, CHANGE_DATA_FEED):
         _check_change_columns(table, metadata.schema)
     check_writable(table, protocol, metadata, action=action)
     # An invalid list of columns fails here rather than in the first write.
     indexed_leaves(metadata.schema, metadata.partition_columns, metadata.configuration)
+    return protocol
 
 
 def _property_features(configuration: Mapping[str, str]) -> Iterator[str]:

@@ -95,22 +95,17 @@ def check_properties(properties: Mapping[str, str], existing: Iterable[str] = ()
         is_known = name in known_names or name.startswith((FEATURE_PREFIX, CONSTRAINT_PREFIX))
         if name.startswith("delta.") and not is_known:
             raise ConfigurationError(f"There is no table property {name}. {_suggestion(name)}")
-        _check_value(name, value)
+        if name in _BOOLEANS and value.strip().lower() not in ("true", "false"):
+            raise ConfigurationError(f"The table property {name} is {value!r}. Set it to true or false.")
+        if name == MODE and value.strip().lower() not in ("none", "name", "id"):
+            raise ConfigurationError(f"The table property {name} is {value!r}. Set it to name, id or none.")
+        if name in _INTERVALS:
+            parse_interval(name, value)
     if is_true(properties, ROW_TRACKING) and is_true(properties, ROW_TRACKING_SUSPENDED):
         raise ConfigurationError(f"{ROW_TRACKING} and {ROW_TRACKING_SUSPENDED} cannot both be true. Set one of them to false.")
     checkpoint_interval(properties)
     protected_before(properties)
     DeltaSettings(properties).check()
-
-
-def _check_value(name: str, value: str) -> None:
-    """Raise ConfigurationError for an invalid boolean, mapping mode or interval."""
-    if name in _BOOLEANS and value.strip().lower() not in ("true", "false"):
-        raise ConfigurationError(f"The table property {name} is {value!r}. Set it to true or false.")
-    if name == MODE and value.strip().lower() not in ("none", "name", "id"):
-        raise ConfigurationError(f"The table property {name} is {value!r}. Set it to name, id or none.")
-    if name in _INTERVALS:
-        milliseconds(name, value)
 
 
 def is_true(properties: Mapping[str, str], name: str) -> bool:
@@ -145,20 +140,20 @@ def _whole_number(properties: Mapping[str, str], name: str) -> int:
 
 def tombstone_retention(properties: Mapping[str, str]) -> int:
     """Return `delta.deletedFileRetentionDuration` in milliseconds. Raises ConfigurationError."""
-    return milliseconds(TOMBSTONE_RETENTION, properties.get(TOMBSTONE_RETENTION, "interval 1 week"))
+    return parse_interval(TOMBSTONE_RETENTION, properties.get(TOMBSTONE_RETENTION, "interval 1 week"))
 
 
 def log_retention(properties: Mapping[str, str]) -> int | None:
     """Return `delta.logRetentionDuration` in milliseconds, None if `delta.enableExpiredLogCleanup` is false. Raises ConfigurationError."""
     if properties.get(EXPIRED_LOG_CLEANUP, "true").strip().lower() == "false":
         return None
-    return milliseconds(LOG_RETENTION, properties.get(LOG_RETENTION, "interval 30 days"))
+    return parse_interval(LOG_RETENTION, properties.get(LOG_RETENTION, "interval 30 days"))
 
 
 def transaction_retention(properties: Mapping[str, str]) -> int | None:
     """Return `delta.setTransactionRetentionDuration` in milliseconds, None if it is not set. Raises ConfigurationError."""
     interval = properties.get(TRANSACTION_RETENTION)
-    return None if interval is None else milliseconds(TRANSACTION_RETENTION, interval)
+    return None if interval is None else parse_interval(TRANSACTION_RETENTION, interval)
 
 
 def protected_before(properties: Mapping[str, str]) -> int:
@@ -166,14 +161,16 @@ def protected_before(properties: Mapping[str, str]) -> int:
     return whole_number(properties, PROTECTED_BEFORE, 0)
 
 
-def milliseconds(name: str, interval: str) -> int:
-    """Parse an interval like `interval 7 days` or `1 week 12 hours`, at most 100,000 years. Raises ConfigurationError."""
+def parse_interval(name: str, interval: str) -> int:
+    """Return the milliseconds of an interval like `interval 7 days` or `1 week 12 hours`, at most 100,000 years. Raises ConfigurationError."""
     words = interval.lower().split()
-    words = words[1:] if words[:1] == ["interval"] else words
-    parts = [(count, unit.removesuffix("s")) for count, unit in zip(words[::2], words[1::2], strict=False)]
-    if not words or len(words) % 2 or not all(re.fullmatch(r"\d{1,18}", count) and unit in _UNITS for count, unit in parts):
+    if words[:1] == ["interval"]:
+        del words[0]
+    counts, units = words[::2], [unit.removesuffix("s") for unit in words[1::2]]
+    is_valid = all(re.fullmatch(r"\d{1,18}", count) for count in counts) and _UNITS.keys() >= set(units)
+    if not is_valid or not words or len(counts) != len(units):
         raise ConfigurationError(f"The table property {name} is {interval!r}. Write it like 'interval 7 days', without months or years.")
-    return min(sum(int(count) * _UNITS[unit] for count, unit in parts), _LONGEST)
+    return min(sum(int(count) * _UNITS[unit] for count, unit in zip(counts, units, strict=True)), _LONGEST)
 
 
 def _suggestion(name: str) -> str:

@@ -57,8 +57,11 @@ def _check_type(table: str, column: str, type_: DataType, *, in_collection: bool
     match type_:
         case Struct(fields):
             for field in fields:
-                if in_collection:
-                    _refuse_not_null(table, column, field)
+                if in_collection and not field.nullable:
+                    raise PlanError(
+                        f"The field {field.name} inside an array or a map in the column {column} of {table} is NOT NULL, and nothing "
+                        f"would hold the rows to it. Leave NOT NULL out there, or write a CHECK with forall()."
+                    )
                 _check_type(table, column, field.type, in_collection=in_collection)
         case Array(element, _):
             _check_type(table, column, element, in_collection=True)
@@ -69,14 +72,6 @@ def _check_type(table: str, column: str, type_: DataType, *, in_collection: bool
             _check_leaf_type(table, column, type_)
 
 
-def _refuse_not_null(table: str, column: str, field: Field) -> None:
-    if not field.nullable:
-        raise PlanError(
-            f"The field {field.name} inside an array or a map in the column {column} of {table} is NOT NULL, and nothing "
-            f"would hold the rows to it. Leave NOT NULL out there, or write a CHECK with forall()."
-        )
-
-
 def _check_leaf_type(table: str, column: str, type_: DataType) -> None:
     try:
         arrow_type(type_)
@@ -85,37 +80,26 @@ def _check_leaf_type(table: str, column: str, type_: DataType) -> None:
         raise UnsupportedTableFeature(table, sql_name(type_), action="create", advice=advice) from None
 
 
-def _check_names(table: str, schema: Struct, mapped: bool, old_names: frozenset[str]) -> None:
+def _check_names(table: str, type_: DataType, mapped: bool, old_names: frozenset[str]) -> None:
     """Raise PlanError for names that differ only in case, and for forbidden characters in names that are not among `old_names`."""
-    lowercase_names: set[str] = set()
-    for column in schema:
-        if column.name.lower() in lowercase_names:
-            raise PlanError(f"{table} would have two columns named {column.name}. Rename one of them.")
-        lowercase_names.add(column.name.lower())
-        if not mapped and column.name not in old_names:
-            _check_characters(table, column.name)
-        for struct in _structs(column.type):
-            _check_names(table, struct, mapped, old_names)
-
-
-def _check_characters(table: str, name: str) -> None:
-    if not _FORBIDDEN.isdisjoint(name):
-        raise PlanError(
-            f"A Delta table without column mapping cannot have the column name {name!r} in {table}: "
-            f"spaces and , ; {{ }} ( ) = are not allowed. Rename the column, or set the table property '{MODE}' = 'name'."
-        )
-
-
-def _structs(type_: DataType) -> Iterator[Struct]:
-    """Yield the structs of a type that are not inside another struct of it."""
     match type_:
-        case Struct():
-            yield type_
+        case Struct(fields):
+            lowercase_names: set[str] = set()
+            for field in fields:
+                if field.name.lower() in lowercase_names:
+                    raise PlanError(f"{table} would have two columns named {field.name}. Rename one of them.")
+                lowercase_names.add(field.name.lower())
+                if not mapped and field.name not in old_names and not _FORBIDDEN.isdisjoint(field.name):
+                    raise PlanError(
+                        f"A Delta table without column mapping cannot have the column name {field.name!r} in {table}: "
+                        f"spaces and , ; {{ }} ( ) = are not allowed. Rename the column, or set the table property '{MODE}' = 'name'."
+                    )
+                _check_names(table, field.type, mapped, old_names)
         case Array(element, _):
-            yield from _structs(element)
+            _check_names(table, element, mapped, old_names)
         case Map(key, value, _):
-            yield from _structs(key)
-            yield from _structs(value)
+            _check_names(table, key, mapped, old_names)
+            _check_names(table, value, mapped, old_names)
 
 
 @dataclass(frozen=True)
@@ -163,24 +147,18 @@ class SchemaChange:
                 )
 
     def _changed_struct(self, old: Struct, new: Struct, prefix: str) -> Struct:
-        """Return the new struct with type changes recorded. `prefix`: the path of its fields, for messages."""
+        """Return the new struct with type changes recorded. Raises PlanError. `prefix`: the path of its fields, for messages."""
         old_fields = {self._identity(field): field for field in old}
-        if not self.mapped:
-            self._refuse_missing(old, new, prefix)
+        missing_names = [] if self.mapped else [name for name in old.names if new.find(name, case_sensitive=True) is None]
+        if missing_names:
+            raise PlanError(
+                f"The column {prefix}{missing_names[0]} of {self.table} cannot be dropped or renamed without column mapping. Switch it on "
+                f"first: ALTER TABLE {self.table} SET TBLPROPERTIES ('{MODE}' = 'name')."
+            )
         return Struct(tuple(self._changed_field(old_fields.get(self._identity(field)), field, f"{prefix}{field.name}") for field in new))
 
     def _identity(self, field: Field) -> object:
         return field.metadata.get(ID, field.name) if self.mapped else field.name
-
-    def _refuse_missing(self, old: Struct, new: Struct, prefix: str) -> None:
-        """Raise PlanError for a dropped or renamed field, which needs column mapping."""
-        new_names = frozenset(new.names)
-        for field in old:
-            if field.name not in new_names:
-                raise PlanError(
-                    f"The column {prefix}{field.name} of {self.table} cannot be dropped or renamed without column mapping. Switch it on "
-                    f"first: ALTER TABLE {self.table} SET TBLPROPERTIES ('{MODE}' = 'name')."
-                )
 
     def _changed_field(self, old: Field | None, new: Field, path: str) -> Field:
         """Return the new field with type changes recorded. `old` is None for an added field, which must be nullable."""

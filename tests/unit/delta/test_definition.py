@@ -9,7 +9,7 @@ import pytest
 
 from rowmerge.delta import DeltaTable
 from rowmerge.delta.metadata.actions import Protocol
-from rowmerge.delta.metadata.properties import milliseconds
+from rowmerge.delta.metadata.properties import parse_interval
 from rowmerge.delta.snapshots.snapshot import DeltaSnapshot
 from rowmerge.errors import ConfigurationError, PlanError, UnknownColumn, UnsupportedTableFeature
 from rowmerge.storage.store import Storage
@@ -250,13 +250,13 @@ def test_a_property_with_a_value_that_makes_no_sense_is_refused(table: DeltaTabl
     [("interval 1 week", 604_800_000), ("7 days", 604_800_000), ("INTERVAL 1 day 12 hours", 129_600_000), ("interval 0 hours", 0)],
 )
 def test_intervals_are_understood(text: str, expected: int) -> None:
-    assert milliseconds("p", text) == expected
+    assert parse_interval("p", text) == expected
 
 
 @pytest.mark.parametrize("text", ["", "interval", "1", "week", "1 fortnight", "1 day ago", "interval 2 months"])
 def test_text_that_is_no_interval_is_refused(text: str) -> None:
     with pytest.raises(ConfigurationError, match="interval 7 days"):
-        milliseconds("p", text)
+        parse_interval("p", text)
 
 
 # ------------------------------------------------------------------ schema
