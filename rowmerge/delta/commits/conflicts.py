@@ -77,8 +77,7 @@ def sets_all_files(change: CommitRequest) -> bool:
 
 def find_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:
     """Return the error of the first rule that a concurrent commit breaks, None if both commits can stand."""
-    conflicts = (rule(concurrent, planned) for rule in RULES)
-    return next((conflict for conflict in conflicts if conflict is not None), None)
+    return next(filter(None, (rule(concurrent, planned) for rule in RULES)), None)
 
 
 def protocol_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:

@@ -103,17 +103,14 @@ class FileActionBuilder:
 
     def _add(self, file: AddedFile) -> Action:
         fields = {**self._written_fields(file), "modificationTime": self._now, "dataChange": self._change.data_change}
-        return {"add": {**fields, "stats": statistics_json(self._rename_statistics(file), self._indexed)}}
+        # Statistics have the physical names of columns.
+        schema, stored = self._metadata.schema, self._metadata.stored_schema
+        lower, upper, nulls = (stored_values(values, schema, stored) for values in (file.lower, file.upper, file.nulls))
+        return {"add": {**fields, "stats": statistics_json(replace(file, lower=lower, upper=upper, nulls=nulls), self._indexed)}}
 
     def _written_fields(self, file: AddedFile) -> dict[str, Any]:
         path = log_path(self._storage.location, file.path)
         return {"path": path, "partitionValues": self._partition_texts(file), "size": file.size}
-
-    def _rename_statistics(self, file: AddedFile) -> AddedFile:
-        """Return the file with statistics by the physical column names."""
-        schema, stored = self._metadata.schema, self._metadata.stored_schema
-        lower, upper, nulls = (stored_values(values, schema, stored) for values in (file.lower, file.upper, file.nulls))
-        return replace(file, lower=lower, upper=upper, nulls=nulls)
 
     def _changed_rows(self, state: State) -> dict[str, dict[str, Any]]:
         """Return the rows of `rowmerge.delta.files.columns` of the files that the change removes or marks, by absolute path."""

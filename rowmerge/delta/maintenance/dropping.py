@@ -78,6 +78,5 @@ def _paths_before_drop(storage: Storage, document: Document, version: int, dropp
 
 def _is_log_before_drop(file: StoredObject, version: int, dropped_at: int) -> bool:
     file_version = version_of_file(file.path)
-    if file_version is not None:
-        return file_version < version
-    return file.modified < dropped_at and file.path != LAST_CHECKPOINT
+    is_older_file = file.modified < dropped_at and file.path != LAST_CHECKPOINT
+    return is_older_file if file_version is None else file_version < version

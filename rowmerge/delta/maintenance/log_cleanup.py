@@ -123,10 +123,9 @@ def _is_readable(storage: Storage, listing: LogListing, checkpoint: Checkpoint) 
 
 def _may_clean(state: State, checkpoint: Checkpoint) -> bool:
     """Return whether the feature `checkpointProtection` allows a cleanup up to a checkpoint (requirements a and c)."""
-    if not state.protocol.supports("checkpointProtection"):
-        return True
     # A cleanup of all protected versions together need not know their features.
-    return checkpoint.version >= protected_before(state.metadata.configuration)
+    is_protected = state.protocol.supports("checkpointProtection")
+    return not is_protected or checkpoint.version >= protected_before(state.metadata.configuration)
 
 
 def _unused_sidecars(storage: Storage, listing: LogListing, expired_entries: list[StoredObject], now: int) -> list[StoredObject]:

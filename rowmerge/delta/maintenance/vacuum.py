@@ -107,13 +107,9 @@ class Vacuum:
         return paths
 
     def _parameters(self, snapshot: DeltaSnapshot) -> dict[str, object]:
-        parameters: dict[str, object] = {
-            "retentionCheckEnabled": self.options.check_retention,
-            "defaultRetentionMillis": tombstone_retention(snapshot.settings.properties),
-        }
-        if self.options.retain_hours is not None:
-            parameters["specifiedRetentionMillis"] = round(self.options.retain_hours * _HOUR)
-        return parameters
+        hours, default = self.options.retain_hours, tombstone_retention(snapshot.settings.properties)
+        specified = {} if hours is None else {"specifiedRetentionMillis": round(hours * _HOUR)}
+        return {"retentionCheckEnabled": self.options.check_retention, "defaultRetentionMillis": default, **specified}
 
     def _delete(self, unneeded_files: Sequence[StoredObject], listed_files: Sequence[StoredObject]) -> int:
         """Delete the files that are still unneeded, and record the end of the VACUUM. Return the newest version."""

@@ -47,16 +47,29 @@ def highest_id(schema: Struct) -> int:
 
 def named_fields(type_: DataType) -> Iterator[Field]:
     """Yield the fields of all structs of a type, nested ones too."""
+    for part in parts(type_):
+        if isinstance(type_, Struct):
+            yield part
+        yield from named_fields(part.type)
+
+
+def all_fields(type_: DataType) -> Iterator[Field]:
+    """Yield all fields of a type, nested ones too. Elements, keys and values count as fields."""
+    for part in parts(type_):
+        yield part
+        yield from all_fields(part.type)
+
+
+def parts(type_: DataType) -> tuple[Field, ...]:
+    """Return the fields of a struct, the element of an array, or the key and the value of a map."""
     match type_:
         case Struct(fields):
-            for field in fields:
-                yield field
-                yield from named_fields(field.type)
+            return fields
         case Array(element, _):
-            yield from named_fields(element)
+            return (Field("element", element),)
         case Map(key, value, _):
-            yield from named_fields(key)
-            yield from named_fields(value)
+            return (Field("key", key), Field("value", value))
+    return ()
 
 
 def without_mapping(schema: Struct) -> Struct:

@@ -7,7 +7,7 @@ from functools import partial
 
 from rowmerge.delta.files.statistics import indexed_leaves
 from rowmerge.delta.metadata.actions import Metadata, Protocol
-from rowmerge.delta.metadata.column_mapping import ID, MODE, PHYSICAL_NAME, named_fields
+from rowmerge.delta.metadata.column_mapping import ID, MODE, PHYSICAL_NAME, all_fields, named_fields
 from rowmerge.delta.metadata.properties import (
     APPEND_ONLY,
     CHANGE_DATA_FEED,
@@ -22,7 +22,7 @@ from rowmerge.delta.metadata.properties import (
     is_true,
 )
 from rowmerge.errors import ConfigurationError, PlanError, UnsupportedTableFeature
-from rowmerge.table.metadata.schema import Array, DataType, Field, Map, Primitive, Struct, UnknownType
+from rowmerge.table.metadata.schema import Array, Map, Primitive, Struct, UnknownType
 
 READABLE = frozenset(
     "columnMapping deletionVectors timestampNtz typeWidening typeWidening-preview v2Checkpoint vacuumProtocolCheck".split()
@@ -102,22 +102,6 @@ def _check_mapping(table: str, metadata: Metadata) -> None:
             raise UnsupportedTableFeature(table, "columnMapping", action="read", advice=advice)
 
 
-def all_fields(type_: DataType) -> Iterator[Field]:
-    """Yield all fields of a type, nested ones too. Elements, keys and values count as fields."""
-    match type_:
-        case Struct():
-            fields = type_.fields
-        case Array(element, _):
-            fields = (Field("element", element),)
-        case Map(key, value, _):
-            fields = (Field("key", key), Field("value", value))
-        case _:
-            return
-    for field in fields:
-        yield field
-        yield from all_fields(field.type)
-
-
 def is_enabled(protocol: Protocol, metadata: Metadata, switch: str) -> bool:
     """Return whether a property that switches a feature on is true, and the protocol supports the feature."""
     return protocol.supports(_FEATURES_OF_SWITCHES[switch]) and is_true(metadata.configuration, switch)
@@ -135,18 +119,9 @@ def _identity_column_advice(metadata: Metadata) -> str:
 
 def _nested_invariant_advice(metadata: Metadata) -> str:
     """Advise against invariants inside arrays and maps. `shape.py` enforces those of columns and of fields of structs."""
-    for name in _invariants_in_collections(metadata.schema):
-        return f"The field {name} inside an array or a map has an invariant: copy the rows into a table without."
-    return ""
-
-
-def _invariants_in_collections(type_: DataType) -> Iterator[str]:
-    match type_:
-        case Struct(fields):
-            for field in fields:
-                yield from _invariants_in_collections(field.type)
-        case Array() | Map():
-            yield from (field.name for field in named_fields(type_) if INVARIANT in field.metadata)
+    collections = (field.type for field in all_fields(metadata.schema) if isinstance(field.type, Array | Map))
+    names = (field.name for collection in collections for field in all_fields(collection) if INVARIANT in field.metadata)
+    return next((f"The field {name} inside an array or a map has an invariant: copy the rows into a table without." for name in names), "")
 
 
 _ADVICE_IF_USED: dict[str, Callable[[Metadata], str]] = {

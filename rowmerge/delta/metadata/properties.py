@@ -162,7 +162,7 @@ def protected_before(properties: Mapping[str, str]) -> int:
 
 
 def parse_interval(name: str, interval: str) -> int:
-    """Return the milliseconds of an interval like `interval 7 days` or `1 week 12 hours`, at most 100,000 years. Raises ConfigurationError."""
+    """Return an interval like `interval 7 days` or `1 week 12 hours` in milliseconds, at most 100,000 years. Raises ConfigurationError."""
     words = interval.lower().split()
     if words[:1] == ["interval"]:
         del words[0]

@@ -12,7 +12,6 @@ from rowmerge.delta.metadata.properties import ROW_TRACKING, ROW_TRACKING_SUSPEN
 from rowmerge.errors import CorruptLog
 from rowmerge.table.metadata.json_objects import parse_object
 
-FEATURE = "rowTracking"
 DOMAIN = "delta.rowTracking"
 COLUMN_NAMES = {
     "delta.rowTracking.materializedRowIdColumnName": "_row-id-col-",
@@ -23,7 +22,7 @@ COLUMN_NAMES = {
 
 def assigns_row_ids(protocol: Protocol, metadata: Metadata) -> bool:
     """Return whether every added file must have row ids."""
-    return protocol.supports(FEATURE) and not is_true(metadata.configuration, ROW_TRACKING_SUSPENDED)
+    return protocol.supports("rowTracking") and not is_true(metadata.configuration, ROW_TRACKING_SUSPENDED)
 
 
 def assign_row_ids(actions: Sequence[Action], domains: Mapping[str, str], version: int, log: str) -> list[Action]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from rowmerge.delta.files.statistics import Leaf
 from rowmerge.delta.metadata.actions import Metadata
-from rowmerge.delta.metadata.column_mapping import ID, MODE, PHYSICAL_NAME, named_fields
+from rowmerge.delta.metadata.column_mapping import ID, MODE, PHYSICAL_NAME, named_fields, parts
 from rowmerge.delta.metadata.properties import TYPE_WIDENING, is_true
 from rowmerge.errors import PlanError, UnknownColumn, UnsupportedTableFeature
 from rowmerge.table.metadata.schema import Array, DataType, Decimal, Field, Map, Primitive, Struct, arrow_type, sql_name, to_json
@@ -54,25 +54,15 @@ def _check_partition(table: str, schema: Struct, partition: tuple[str, ...]) -> 
 
 def _check_type(table: str, column: str, type_: DataType, *, in_collection: bool = False) -> None:
     """Raise an error for a type that Delta tables cannot have. `in_collection`: whether it is inside an array or a map."""
-    match type_:
-        case Struct(fields):
-            for field in fields:
-                if in_collection and not field.nullable:
-                    raise PlanError(
-                        f"The field {field.name} inside an array or a map in the column {column} of {table} is NOT NULL, and nothing "
-                        f"would hold the rows to it. Leave NOT NULL out there, or write a CHECK with forall()."
-                    )
-                _check_type(table, column, field.type, in_collection=in_collection)
-        case Array(element, _):
-            _check_type(table, column, element, in_collection=True)
-        case Map(key, value, _):
-            _check_type(table, column, key, in_collection=True)
-            _check_type(table, column, value, in_collection=True)
-        case _:
-            _check_leaf_type(table, column, type_)
-
-
-def _check_leaf_type(table: str, column: str, type_: DataType) -> None:
+    for field in parts(type_):
+        if in_collection and not field.nullable:
+            raise PlanError(
+                f"The field {field.name} inside an array or a map in the column {column} of {table} is NOT NULL, and nothing "
+                f"would hold the rows to it. Leave NOT NULL out there, or write a CHECK with forall()."
+            )
+        _check_type(table, column, field.type, in_collection=in_collection or isinstance(type_, Array | Map))
+    if isinstance(type_, Struct | Array | Map):
+        return
     try:
         arrow_type(type_)
     except ValueError:
@@ -82,24 +72,17 @@ def _check_leaf_type(table: str, column: str, type_: DataType) -> None:
 
 def _check_names(table: str, type_: DataType, mapped: bool, old_names: frozenset[str]) -> None:
     """Raise PlanError for names that differ only in case, and for forbidden characters in names that are not among `old_names`."""
-    match type_:
-        case Struct(fields):
-            lowercase_names: set[str] = set()
-            for field in fields:
-                if field.name.lower() in lowercase_names:
-                    raise PlanError(f"{table} would have two columns named {field.name}. Rename one of them.")
-                lowercase_names.add(field.name.lower())
-                if not mapped and field.name not in old_names and not _FORBIDDEN.isdisjoint(field.name):
-                    raise PlanError(
-                        f"A Delta table without column mapping cannot have the column name {field.name!r} in {table}: "
-                        f"spaces and , ; {{ }} ( ) = are not allowed. Rename the column, or set the table property '{MODE}' = 'name'."
-                    )
-                _check_names(table, field.type, mapped, old_names)
-        case Array(element, _):
-            _check_names(table, element, mapped, old_names)
-        case Map(key, value, _):
-            _check_names(table, key, mapped, old_names)
-            _check_names(table, value, mapped, old_names)
+    lowercase_names: set[str] = set()
+    for field in parts(type_):
+        if field.name.lower() in lowercase_names:
+            raise PlanError(f"{table} would have two columns named {field.name}. Rename one of them.")
+        lowercase_names.add(field.name.lower())
+        if not mapped and field.name not in old_names and not _FORBIDDEN.isdisjoint(field.name):
+            raise PlanError(
+                f"A Delta table without column mapping cannot have the column name {field.name!r} in {table}: "
+                f"spaces and , ; {{ }} ( ) = are not allowed. Rename the column, or set the table property '{MODE}' = 'name'."
+            )
+        _check_names(table, field.type, mapped, old_names)
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,6 @@ from rowmerge.delta.metadata.properties import (
     DeltaSettings,
     is_true,
 )
-from rowmerge.delta.metadata.row_tracking import FEATURE
 from rowmerge.delta.metadata.schema_changes import is_wider
 from rowmerge.errors import UnsupportedTableFeature
 from rowmerge.storage.store import Storage
@@ -46,7 +45,7 @@ def table_shape(name: str, storage: Storage, protocol: Protocol, metadata: Metad
         settings=DeltaSettings(metadata.configuration),
         filesystem_options=storage.configuration.filesystem_options(),
         change_data_location=f"{location}/_change_data" if is_enabled(protocol, metadata, CHANGE_DATA_FEED) else None,
-        rewrite_blocker=FEATURE if is_enabled(protocol, metadata, ROW_TRACKING) else None,
+        rewrite_blocker="rowTracking" if is_enabled(protocol, metadata, ROW_TRACKING) else None,
         supports_merge_on_read=is_enabled(protocol, metadata, DELETION_VECTORS),
         can_widen=lambda old, new: is_true(metadata.configuration, TYPE_WIDENING) and is_wider(new, old),
         parse_rules=partial(_table_rules, name, protocol, metadata),
