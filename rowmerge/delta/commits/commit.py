@@ -185,20 +185,16 @@ class Commit:
             is_removed = clustering is None
             yield {"domainMetadata": {"domain": CLUSTERING, "configuration": clustering or old_clustering, "removed": is_removed}}
 
-    @property
-    def _isolation_level(self) -> str:
-        return DeltaSettings(self.metadata.configuration).isolation_level(self.change.operation)
-
     def _commit_info(self) -> dict[str, Any]:
         """Return the fields of `commitInfo` for the next version (PROTOCOL.md, Commit Provenance Information)."""
-        change, timestamp = self.change, self._in_commit_timestamp()
+        change, timestamp, settings = self.change, self._in_commit_timestamp(), DeltaSettings(self.metadata.configuration)
         reads_table = change.reads.may_match is not None or bool(change.reads.paths)
         info: dict[str, Any] = {} if timestamp is None else {"inCommitTimestamp": timestamp}
         info |= {
             "timestamp": self.now if timestamp is None else timestamp,
             "operation": change.operation,
             "operationParameters": {name: parameter_text(value) for name, value in change.parameters.items() if value is not None},
-            "isolationLevel": self._isolation_level if change.data_change else "SnapshotIsolation",
+            "isolationLevel": settings.isolation_level(change.operation) if change.data_change else "SnapshotIsolation",
             "isBlindAppend": not reads_table and not _removes_rows(change),
             "operationMetrics": {name: parameter_text(value) for name, value in change.metrics.items()},
             "engineInfo": f"rowmerge/{__version__}",

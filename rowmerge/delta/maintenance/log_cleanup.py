@@ -7,7 +7,7 @@ import re
 from itertools import takewhile
 
 from rowmerge.delta.log.checkpoint_reading import sidecar_paths
-from rowmerge.delta.log.history import has_in_commit_timestamps, version_at
+from rowmerge.delta.log.history import version_at
 from rowmerge.delta.log.log_files import LOG, SIDECARS, Checkpoint, LogListing, list_log
 from rowmerge.delta.log.replay import State
 from rowmerge.delta.metadata.properties import log_retention, protected_before
@@ -65,9 +65,9 @@ def _cut_off_time(now: int, retention: int) -> int:
 
 def _expired_entries(storage: Storage, listing: LogListing, state: State, cut_off: int) -> list[StoredObject]:
     """Return the entries before the newest readable checkpoint up to the newest expired commit, in the order of their deletion."""
-    newest = _newest_stamped_commit(storage, listing, state, cut_off)
+    newest = version_at(storage, listing, state.protocol, state.metadata, cut_off)
     for checkpoint in _expired_checkpoints(listing, state, cut_off):
-        if checkpoint.version <= newest and _is_readable(storage, listing, checkpoint):
+        if newest is not None and checkpoint.version <= newest and _is_readable(storage, listing, checkpoint):
             return _entries_before(checkpoint, listing, cut_off)
     return []
 
@@ -76,8 +76,7 @@ def _expired_checkpoints(listing: LogListing, state: State, cut_off: int) -> lis
     """Return the checkpoints up to the newest commit whose file has expired, newest first, if there are any entries before them."""
     versions = listing.continuous_commits
     # No commit is older than the one before it, so all commits before the first one that has not expired have expired.
-    expired_versions = list(takewhile(lambda version: listing.commits[version].modified <= cut_off, versions))
-    newest = expired_versions[-1] if expired_versions else -1
+    newest = max(takewhile(lambda version: listing.commits[version].modified <= cut_off, versions), default=-1)
     oldest = versions.start - 1
     checkpoints = [
         checkpoint for checkpoint in listing.checkpoints if oldest <= checkpoint.version <= newest and _may_clean(state, checkpoint)
@@ -100,14 +99,6 @@ def _entries_before(checkpoint: Checkpoint, listing: LogListing, cut_off: int) -
             # Of each version the checkpoint goes last: it may protect older readers from the commit (Checkpoint Protection, requirement d).
             files_by_rank[version, suffix.startswith("checkpoint"), file.path] = file
     return [files_by_rank[rank] for rank in sorted(files_by_rank)]
-
-
-def _newest_stamped_commit(storage: Storage, listing: LogListing, state: State, cut_off: int) -> int:
-    """Return the newest version with an in-commit timestamp at or before a time, the newest of all in a table without them."""
-    if not has_in_commit_timestamps(state.protocol, state.metadata, state.version):
-        return state.version
-    version = version_at(storage, listing, state.protocol, state.metadata, cut_off)
-    return -1 if version is None else version
 
 
 def _is_readable(storage: Storage, listing: LogListing, checkpoint: Checkpoint) -> bool:
