@@ -28,8 +28,7 @@ from rowmerge.errors import (
     MetadataChanged,
     ProtocolChanged,
 )
-from rowmerge.table.commits.conflict_details import named_files, named_rows
-from rowmerge.table.commits.request import CommitRequest
+from rowmerge.table.commits.request import CommitRequest, named_files, named_rows
 from rowmerge.table.snapshots.files import Positions
 
 _DELETED_ROWS = "deleted or updated rows that this statement"

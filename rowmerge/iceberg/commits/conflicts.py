@@ -15,8 +15,7 @@ from rowmerge.errors import CommitConflict, ConcurrentAppend, ConcurrentDeleteDe
 from rowmerge.iceberg.commits.concurrent_commits import ConcurrentCommit
 from rowmerge.iceberg.manifests.content import Entry
 from rowmerge.iceberg.metadata.locations import plain_path
-from rowmerge.table.commits.conflict_details import named_files, named_rows
-from rowmerge.table.commits.request import Reads
+from rowmerge.table.commits.request import Reads, named_files, named_rows
 from rowmerge.table.snapshots.files import FileListing, Positions
 
 

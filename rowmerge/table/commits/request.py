@@ -6,7 +6,7 @@ conflict, or a RowmergeError of the format. After Unknown, an interrupt or any o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -86,3 +86,15 @@ class Unknown:
 
 
 Outcome = Committed | Conflicted | Unknown
+
+
+def named_files(paths: Collection[str]) -> str:
+    """Return the first of the files, and the number of the others, for the error of a conflict."""
+    more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
+    return f"{min(paths)}{more}"
+
+
+def named_rows(rows: Positions, path: str) -> str:
+    """Return the first of the rows of a file, and the number of the others, for the error of a conflict."""
+    more = f" and {len(rows) - 1} more" if len(rows) > 1 else ""
+    return f"row {rows.min()}{more} of {path}"
