@@ -18,9 +18,6 @@ from rowmerge.table.metadata.rules import DEFAULT, GENERATED
 from rowmerge.table.metadata.schema import (
     CHAR_VARCHAR,
     DEEPEST_TYPE,
-    Array,
-    DataType,
-    Map,
     Primitive,
     Struct,
     arrow_schema,
@@ -28,6 +25,7 @@ from rowmerge.table.metadata.schema import (
     backquote,
     bare,
     nesting,
+    outermost_structs,
     schema_from_json,
     sql_name,
     to_json,
@@ -75,24 +73,13 @@ def check_collations(schema: Struct, path_prefix: str = "") -> None:
                 f"The column `{path}` is a string with the collation {name}, which no table can hold. Leave COLLATE out of its type, "
                 f"and write it where values are compared."
             )
-        for struct in _structs_in(field.type):
+        for struct in outermost_structs(field.type):
             check_collations(struct, f"{path}.")
 
 
 def has_collation(schema: Struct) -> bool:
     """Return whether a column of strings has a collation, which Arrow would lose."""
     return any(_COLLATIONS in field.metadata for field in schema)
-
-
-def _structs_in(type_: DataType) -> list[Struct]:
-    match type_:
-        case Struct():
-            return [type_]
-        case Array(element, _):
-            return _structs_in(element)
-        case Map(key, value, _):
-            return _structs_in(key) + _structs_in(value)
-    return []
 
 
 def check_storable(schema: Struct) -> None:

@@ -10,7 +10,7 @@ from itertools import chain, count
 from typing import Any
 
 from rowmerge.delta.files.statistics import Leaf, indexed_leaves, leaves
-from rowmerge.table.metadata.schema import FIELD_ID, Array, DataType, Field, Map, Struct
+from rowmerge.table.metadata.schema import FIELD_ID, Array, DataType, Field, Map, Struct, convert_parts
 
 MODE = "delta.columnMapping.mode"
 MAX_ID = "delta.columnMapping.maxColumnId"
@@ -96,14 +96,7 @@ def _map_fields(schema: Struct, convert: Callable[[Field], Field]) -> Struct:
 
 
 def _map_nested_fields(type_: DataType, convert: Callable[[Field], Field]) -> DataType:
-    match type_:
-        case Struct():
-            return _map_fields(type_, convert)
-        case Array():
-            return replace(type_, element=_map_nested_fields(type_.element, convert))
-        case Map():
-            return replace(type_, key=_map_nested_fields(type_.key, convert), value=_map_nested_fields(type_.value, convert))
-    return type_
+    return convert_parts(type_, lambda struct: _map_fields(struct, convert), lambda _, part: _map_nested_fields(part, convert))
 
 
 def stored_partition_columns(schema: Mapping[str, Any], columns: Iterable[str]) -> tuple[str, ...]:

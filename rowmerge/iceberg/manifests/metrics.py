@@ -184,7 +184,7 @@ def content_file(file: AddedFile, metadata: TableMetadata, modes: Mapping[int, M
     """Return the `ContentFile` of a data file of the table's current schema and spec; `modes` are the metrics modes by column id."""
     schema, spec = metadata.schema(), metadata.spec()
     types = [field.field_type for field in spec.partition_type(schema).fields]
-    values = [file.partition.get(partition_value_name(spec, schema, index)) for index in range(len(types))]
+    values = [file.partition.get(partition_value_name(schema, field)) for field in spec.fields]
     return ContentFile(
         content=Content.DATA,
         path=file.path,

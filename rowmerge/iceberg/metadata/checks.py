@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pyiceberg.table.metadata import TableMetadata
-from pyiceberg.types import IcebergType, NestedField, StructType
+from pyiceberg.types import IcebergType, StructType
 
 from rowmerge.iceberg.metadata.defaults import default_text
 from rowmerge.iceberg.metadata.locations import is_absolute
@@ -15,18 +15,8 @@ from rowmerge.iceberg.metadata.types import nested_fields
 _LONG = range(-(2**63), 2**63)
 _FIELD_IDS = range(1, 2**31)
 _REQUIRED = (
-    "table-uuid",
-    "location",
-    "last-sequence-number",
-    "last-updated-ms",
-    "last-column-id",
-    "schemas",
-    "current-schema-id",
-    "partition-specs",
-    "default-spec-id",
-    "last-partition-id",
-    "sort-orders",
-    "default-sort-order-id",
+    "table-uuid location last-sequence-number last-updated-ms last-column-id schemas current-schema-id partition-specs "
+    "default-spec-id last-partition-id sort-orders default-sort-order-id".split()
 )
 """The fields that the specification requires from format version 2 on. pyiceberg invents some of them, even the table's UUID."""
 
@@ -53,7 +43,9 @@ def check_metadata(metadata: TableMetadata) -> None:
     for schema in metadata.schemas:
         _check_field_ids(schema.as_struct(), set())
         for field in schema.fields:
-            _check_defaults(field)
+            for default in (field.initial_default, field.write_default):
+                if default is not None:
+                    default_text(default, field.field_type)
 
 
 def _numbers(metadata: TableMetadata) -> Iterator[tuple[str, int | None]]:
@@ -86,12 +78,6 @@ def _check_current_ids(metadata: TableMetadata) -> None:
             get_current()
         except StopIteration:  # pyiceberg takes the first match of the id with next()
             raise ValueError(f"{name} names nothing") from None
-
-
-def _check_defaults(field: NestedField) -> None:
-    for default in (field.initial_default, field.write_default):
-        if default is not None:
-            default_text(default, field.field_type)
 
 
 def _check_field_ids(type_: IcebergType, seen_ids: set[int]) -> None:

@@ -6,7 +6,7 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
@@ -22,7 +22,7 @@ from rowmerge.iceberg.metadata.types import SchemaBuilder, as_new_columns, can_w
 from rowmerge.iceberg.metadata.updates import INITIAL_DEFAULTS, apply_updates
 from rowmerge.table.metadata.partitioning import PartitionField, SortField
 from rowmerge.table.metadata.rules import DEFAULT, GENERATED, INITIAL
-from rowmerge.table.metadata.schema import FIELD_ID, Array, DataType, Field, Map, Struct, held_types, sql_name
+from rowmerge.table.metadata.schema import FIELD_ID, Array, DataType, Field, Map, Struct, held_types, outermost_structs, sql_name
 from rowmerge.table.metadata.shape import TableDefinition
 
 _LAST_ADDED = -1
@@ -31,11 +31,11 @@ _LAST_ADDED = -1
 
 def new_metadata(table: str, location: str, definition: TableDefinition) -> TableMetadata:
     """Return the metadata of a new table without snapshots. Raises PlanError, ConfigurationError, TypeMismatch, UnsupportedTableFeature."""
-    checked = _CheckedDefinition.of(table, definition, 2)
+    columns, properties, format_version = _check_definition(table, definition, default_version=2)
     builder = SchemaBuilder(table, 0)
-    schema = builder.schema(as_new_columns(checked.columns))
-    spec = find_or_build_spec(checked.partitioning, schema, (), FIRST_ID - 1)
-    order = find_or_build_order(checked.ordering, schema, ())
+    schema = builder.schema(columns)
+    spec = find_or_build_spec(definition.partitioning or (), schema, (), FIRST_ID - 1)
+    order = find_or_build_order(definition.ordering or (), schema, ())
     metadata = TableMetadataV2(
         location=location,
         table_uuid=uuid.uuid4(),
@@ -48,9 +48,9 @@ def new_metadata(table: str, location: str, definition: TableDefinition) -> Tabl
         last_partition_id=max([FIRST_ID - 1, *(field.field_id for field in spec.fields)]),
         sort_orders=[order],
         default_sort_order_id=order.order_id,
-        properties=checked.properties,
+        properties=properties,
     )
-    return apply_updates(metadata, tuple(_upgrade_updates(table, metadata, checked.format_version)))
+    return apply_updates(metadata, tuple(_upgrade_updates(table, metadata, format_version)))
 
 
 def replacement_updates(table: str, metadata: TableMetadata, definition: TableDefinition) -> tuple[TableUpdate, ...]:
@@ -58,16 +58,16 @@ def replacement_updates(table: str, metadata: TableMetadata, definition: TableDe
 
     A column keeps its id if its name and type stay, as in Java's TableMetadata.buildReplacement.
     """
-    checked = _CheckedDefinition.of(table, definition, metadata.format_version)
-    old_columns = {column.name: column for column in columns_of(metadata.schema(), table)}
-    columns = Struct(tuple(_with_ids(column, old_columns.get(column.name)) for column in as_new_columns(checked.columns)))
+    new_columns, properties, format_version = _check_definition(table, definition, metadata.format_version)
+    old_columns = columns_of(metadata.schema(), table)
+    columns = Struct(tuple(_with_ids(column, old_columns.find(column.name, case_sensitive=True)) for column in new_columns))
     schema = SchemaBuilder(table, metadata.last_column_id).schema(columns, _next_schema_id(metadata))
     return (
         *_schema_updates(metadata, schema),
-        *_spec_updates(metadata, schema, checked.partitioning),
-        *_order_updates(metadata, schema, checked.ordering),
-        *_upgrade_updates(table, metadata, checked.format_version),
-        *_property_updates(metadata.properties, checked.properties),
+        *_spec_updates(metadata, schema, definition.partitioning or ()),
+        *_order_updates(metadata, schema, definition.ordering or ()),
+        *_upgrade_updates(table, metadata, format_version),
+        *_property_updates(metadata.properties, properties),
     )
 
 
@@ -111,7 +111,11 @@ def evolve_schema(table: str, metadata: TableMetadata, columns: Struct) -> tuple
     """
     _check_columns(table, columns, metadata.format_version)
     columns = Struct(tuple(_with_initial_default(column) for column in columns))
-    _check_changes(table, metadata, columns)
+    old_columns = columns_of(metadata.schema(), table)
+    old_fields = {int(field.metadata[FIELD_ID]): field for struct in _structs(old_columns) for field in struct}
+    for column in columns:
+        _check_field(table, column, old_fields)
+    _check_dropped_columns(table, metadata, columns)
     builder = SchemaBuilder(table, metadata.last_column_id)
     new_schema = builder.schema(columns, _next_schema_id(metadata), frozenset(metadata.schema().identifier_field_ids))
     _check_partition_names(table, metadata, new_schema)
@@ -119,14 +123,6 @@ def evolve_schema(table: str, metadata: TableMetadata, columns: Struct) -> tuple
         if known_schema.as_struct() == new_schema.as_struct():
             return known_schema, metadata.last_column_id
     return new_schema, builder.last_id
-
-
-def _check_changes(table: str, metadata: TableMetadata, columns: Struct) -> None:
-    """Raise PlanError or TypeMismatch if files with the current schema do not fit the new columns."""
-    old_fields = _fields_by_id(columns_of(metadata.schema(), table))
-    for column in columns:
-        _check_field(table, column, old_fields)
-    _check_dropped_columns(table, metadata, columns)
 
 
 def _check_dropped_columns(table: str, metadata: TableMetadata, columns: Struct) -> None:
@@ -151,30 +147,20 @@ def _check_partition_names(table: str, metadata: TableMetadata, schema: Schema) 
             )
 
 
-@dataclass(frozen=True)
-class _CheckedDefinition:
-    """The definition of a table that is created or replaced; `format_version` is None if its properties do not name one."""
-
-    columns: Struct
-    partitioning: tuple[PartitionField, ...]
-    ordering: tuple[SortField, ...]
-    properties: Mapping[str, str]
-    format_version: str | None
-
-    @classmethod
-    def of(cls, table: str, definition: TableDefinition, default_version: int) -> _CheckedDefinition:
-        if definition.schema is None:
-            raise PlanError(f"{table} needs columns. List them, or create it AS SELECT.")
-        _reject_check_constraints(table, definition)
-        properties = dict(definition.properties or {})
-        check_properties(properties)
-        format_version = properties.pop(FORMAT_VERSION, None)
-        if format_version == "1":
-            raise UnsupportedTableFeature(table, "format-version 1", action="create", advice="Leave format-version out, or set it to 2.")
-        _check_columns(table, definition.schema, int(format_version or default_version))
-        if definition.description:
-            properties[COMMENT] = definition.description
-        return cls(definition.schema, definition.partitioning or (), definition.ordering or (), properties, format_version)
+def _check_definition(table: str, definition: TableDefinition, default_version: int) -> tuple[Struct, dict[str, str], str | None]:
+    """Check the definition of a table that is created or replaced. Return its columns, its properties and the format version, if any."""
+    if definition.schema is None:
+        raise PlanError(f"{table} needs columns. List them, or create it AS SELECT.")
+    _reject_check_constraints(table, definition)
+    properties = dict(definition.properties or {})
+    check_properties(properties)
+    format_version = properties.pop(FORMAT_VERSION, None)
+    if format_version == "1":
+        raise UnsupportedTableFeature(table, "format-version 1", action="create", advice="Leave format-version out, or set it to 2.")
+    _check_columns(table, definition.schema, int(format_version or default_version))
+    if definition.description:
+        properties[COMMENT] = definition.description
+    return as_new_columns(definition.schema), properties, format_version
 
 
 def _reject_check_constraints(table: str, definition: TableDefinition) -> None:
@@ -214,7 +200,7 @@ def _check_field(table: str, field: Field, old_fields: Mapping[int, Field], *, i
         raise PlanError(
             f"The column {field.name} cannot be added to {table} as NOT NULL: old rows have no value of it. Leave NOT NULL out."
         )
-    for struct in _structs_of(field.type):
+    for struct in outermost_structs(field.type):
         for nested in struct:
             _check_field(table, nested, old_fields, in_new_field=in_new_field or old_field is None)
 
@@ -286,15 +272,14 @@ def _next_schema_id(metadata: TableMetadata) -> int:
 
 
 def _with_ids(field: Field, old_field: Field | None) -> Field:
-    """Return a field with the ids of the old one if the name and type stay. A string is a new field where a UUID was."""
+    """Return a new field with the ids of the old one if the name and type stay. A string is a new field where a UUID was."""
     if old_field is None or sql_name(old_field.type) != sql_name(field.type):
         return field
     (stored_field,) = held_types(Struct((old_field,)))
     if stored_field.type != old_field.type:
         return field
-    attributes = {key: field.metadata[key] for key in ("comment", DEFAULT) if key in field.metadata}
     ids = {key: value for key, value in old_field.metadata.items() if key not in ("comment", DEFAULT)}
-    return Field(field.name, old_field.type, field.nullable, {**ids, **attributes})
+    return Field(field.name, old_field.type, field.nullable, {**ids, **field.metadata})
 
 
 def _with_initial_default(column: Field) -> Field:
@@ -304,27 +289,9 @@ def _with_initial_default(column: Field) -> Field:
     return replace(column, metadata={**column.metadata, INITIAL: column.metadata[DEFAULT]})
 
 
-def _fields_by_id(columns: Struct) -> dict[int, Field]:
-    """Return the fields at any depth that have an id."""
-    fields = (field for struct in _structs(columns) for field in struct)
-    return {int(field.metadata[FIELD_ID]): field for field in fields if FIELD_ID in field.metadata}
-
-
 def _structs(columns: Struct) -> Iterator[Struct]:
     """Yield the columns and the structs inside them at any depth."""
     yield columns
     for field in columns:
-        for struct in _structs_of(field.type):
+        for struct in outermost_structs(field.type):
             yield from _structs(struct)
-
-
-def _structs_of(type_: DataType) -> Iterator[Struct]:
-    """Yield the outermost structs of a type."""
-    match type_:
-        case Struct():
-            yield type_
-        case Array(element, _):
-            yield from _structs_of(element)
-        case Map(key, value, _):
-            yield from _structs_of(key)
-            yield from _structs_of(value)

@@ -45,7 +45,7 @@ def parse_metadata(data: bytes, path: str, table: str) -> TableMetadata:
         metadata = TableMetadataUtil.parse_raw(text.decode())
         check_metadata(metadata)
     except _INVALID_METADATA_ERRORS as error:
-        unread_feature = _unread_type(content) or _multi_column_transform(content)
+        unread_feature = next(_unread_features(content), None)
         if unread_feature is not None:
             raise UnsupportedTableFeature(table, unread_feature, action="read", advice=_ADVICE) from error
         raise CorruptLog(path, f"it is no table metadata ({_shorten(error)})") from error
@@ -77,23 +77,17 @@ def _shorten(error: Exception) -> str:
     return text if len(text) <= 300 else f"{text[:300]}…"
 
 
-def _unread_type(content: Mapping[str, Any]) -> str | None:
-    """Describe the first column with a type that pyiceberg or the engine cannot read."""
+def _unread_features(content: Mapping[str, Any]) -> Iterator[str]:
+    """Describe columns of types that pyiceberg or the engine cannot read, and transforms of several columns in specs and sort orders."""
     for schema in _objects(content, "schemas"):
         for column, type_name in _types(schema, ""):
             if type_name.startswith(_UNREAD_TYPES):
-                return f"type {type_name} of the column {column}"
-    return None
-
-
-def _multi_column_transform(content: Mapping[str, Any]) -> str | None:
-    """Describe the first transform of several columns in a partition spec or sort order."""
+                yield f"type {type_name} of the column {column}"
     for spec in (*_objects(content, "partition-specs"), *_objects(content, "sort-orders")):
         for field in _objects(spec, "fields"):
             source_ids = field.get("source-ids")
             if isinstance(source_ids, list) and len(source_ids) > 1:
-                return f"the transform {field.get('transform')} of several columns"
-    return None
+                yield f"the transform {field.get('transform')} of several columns"
 
 
 def _objects(parent: Mapping[str, Any], key: str) -> Iterator[Mapping[str, Any]]:

@@ -33,13 +33,12 @@ FIRST_ID = 1000
 def partitioning_of(spec: PartitionSpec, schema: Schema, table: str) -> tuple[PartitionField, ...]:
     """Return the fields of a spec whose source column still exists. Raises UnsupportedTableFeature for an unknown transform."""
     fields = []
-    for index, field in enumerate(spec.fields):
-        if schema.find_column_name(field.source_id) is None:
-            continue
-        value_name = partition_value_name(spec, schema, index)
-        own_name = "" if value_name == field.name else field.name
-        source_path = _path_to(schema.fields, field.source_id)
-        fields.append(PartitionField(source_path, _parse_transform(field.transform, table), value_name, own_name))
+    for field in spec.fields:
+        if schema.find_column_name(field.source_id) is not None:
+            value_name = partition_value_name(schema, field)
+            own_name = "" if value_name == field.name else field.name
+            source_path = _path_to(schema.fields, field.source_id)
+            fields.append(PartitionField(source_path, _parse_transform(field.transform, table), value_name, own_name))
     return tuple(fields)
 
 
@@ -57,9 +56,8 @@ def ordering_of(order: SortOrder, schema: Schema, table: str) -> tuple[SortField
     )
 
 
-def partition_value_name(spec: PartitionSpec, schema: Schema, index: int) -> str:
+def partition_value_name(schema: Schema, field: IcebergPartitionField) -> str:
     """Return the name of a partition field's value: the top-level column whose value it is, else the name of the field."""
-    field = spec.fields[index]
     column = next((column.name for column in schema.fields if column.field_id == field.source_id), None)
     return column if column is not None and str(field.transform) == "identity" else field.name
 
@@ -89,11 +87,8 @@ def find_or_build_spec(
     fields = _build_fields(requested_fields, schema, known_specs, last_id)
     if v1_spec is not None:
         fields = _at_v1_positions(fields, v1_spec)
-    for known_spec in known_specs:
-        if list(known_spec.fields) == fields:
-            return known_spec
-    next_spec_id = max((spec.spec_id for spec in known_specs), default=-1) + 1
-    return PartitionSpec(*fields, spec_id=next_spec_id)
+    known_spec = next((spec for spec in known_specs if list(spec.fields) == fields), None)
+    return known_spec or PartitionSpec(*fields, spec_id=max([-1, *(spec.spec_id for spec in known_specs)]) + 1)
 
 
 def _build_fields(

@@ -26,14 +26,8 @@ def head_of(metadata: TableMetadata, branch: str) -> IcebergVersion | None:
 def point_branch_at(metadata: TableMetadata, branch: str, snapshot_id: int) -> TableUpdate:
     """Build the update that points `branch` at a snapshot and keeps the retention settings of the branch."""
     old_ref = metadata.refs.get(branch)
-    return SetSnapshotRefUpdate(
-        ref_name=branch,
-        type=SnapshotRefType.BRANCH,
-        snapshot_id=snapshot_id,
-        max_ref_age_ms=old_ref.max_ref_age_ms if old_ref else None,
-        max_snapshot_age_ms=old_ref.max_snapshot_age_ms if old_ref else None,
-        min_snapshots_to_keep=old_ref.min_snapshots_to_keep if old_ref else None,
-    )
+    retention = {name: getattr(old_ref, name, None) for name in ("max_ref_age_ms", "max_snapshot_age_ms", "min_snapshots_to_keep")}
+    return SetSnapshotRefUpdate(ref_name=branch, type=SnapshotRefType.BRANCH, snapshot_id=snapshot_id, **retention)
 
 
 def ancestors(by_id: Mapping[int, IcebergVersion], snapshot_id: int | None) -> Iterator[IcebergVersion]:

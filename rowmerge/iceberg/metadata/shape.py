@@ -22,7 +22,7 @@ from rowmerge.iceberg.metadata.types import can_widen, columns_of, nested_fields
 from rowmerge.iceberg.metadata.updates import INITIAL_DEFAULTS, ROW_LINEAGE
 from rowmerge.storage.store import Storage, absolute_location
 from rowmerge.table.metadata.rules import DEFAULT, Rules, not_null_checks
-from rowmerge.table.metadata.schema import FIELD_ID, Array, DataType, Field, Map, Primitive, Struct, held_types
+from rowmerge.table.metadata.schema import FIELD_ID, DataType, Field, Primitive, Struct, convert_parts, held_types
 from rowmerge.table.metadata.shape import Lineage, TableShape
 
 ROW_ID, LAST_UPDATED_SEQUENCE_NUMBER = 2147483540, 2147483539
@@ -76,14 +76,14 @@ def _row_lineage(stored: Struct) -> Lineage:
 
 def _lineage_column(name: str, field_id: int, stored: Struct) -> Field:
     """Return a column that readers find by id. Its name contains the id if a stored column has the name already."""
-    is_name_taken = name in {stored_name.lower() for stored_name in stored.names}
-    return Field(f"{name}_{field_id}" if is_name_taken else name, Primitive("long"), True, {FIELD_ID: field_id})
+    return Field(f"{name}_{field_id}" if stored.find(name) else name, Primitive("long"), True, {FIELD_ID: field_id})
 
 
 def _stored_schema(metadata: TableMetadata, columns: Struct) -> Struct:
     """Return the columns under names that no other column had before: Spark finds columns by id, but filters row groups by name."""
-    names = _FieldNames(_ids_by_name(metadata.schemas), has_all_schemas=_has_all_schemas(metadata))
-    return names.stored_columns(held_types(columns), 0)
+    schema_ids = {schema.schema_id for schema in metadata.schemas}
+    has_all_schemas = schema_ids == set(range(len(schema_ids)))  # files may have been written with a schema that was removed
+    return _FieldNames(_ids_by_name(metadata.schemas), has_all_schemas).stored_columns(held_types(columns), 0)
 
 
 def _ids_by_name(schemas: Sequence[Schema]) -> Mapping[tuple[int, str], set[int]]:
@@ -102,15 +102,12 @@ def _fields_with_parent(type_: t.IcebergType, parent_id: int) -> Iterator[tuple[
         yield from _fields_with_parent(field.field_type, field.field_id)
 
 
-def _has_all_schemas(metadata: TableMetadata) -> bool:
-    """Return whether metadata still has every schema of the table. Files may have been written with one that was removed."""
-    ids = {schema.schema_id for schema in metadata.schemas}
-    return ids == set(range(len(ids)))
-
-
 @dataclass(frozen=True)
 class _FieldNames:
-    """The field names of all known schemas, from which the names in data files follow."""
+    """The field names of all known schemas, from which the names in data files follow.
+
+    `has_all_schemas`: metadata still has every schema of the table.
+    """
 
     ids_by_name: Mapping[tuple[int, str], set[int]]
     has_all_schemas: bool
@@ -126,11 +123,6 @@ class _FieldNames:
         return Field(name, self._stored_type(field.type, field_id), field.nullable, field.metadata)
 
     def _stored_type(self, type_: DataType, parent_id: int) -> DataType:
-        match type_:
-            case Struct():
-                return self.stored_columns(type_, parent_id)
-            case Array(element, contains_null):
-                return Array(self._stored_type(element, _IN_CONTAINER), contains_null)
-            case Map(key, value, contains_null):
-                return Map(self._stored_type(key, _IN_CONTAINER), self._stored_type(value, _IN_CONTAINER), contains_null)
-        return type_
+        return convert_parts(
+            type_, lambda struct: self.stored_columns(struct, parent_id), lambda _, part: self._stored_type(part, _IN_CONTAINER)
+        )

@@ -25,6 +25,7 @@ from rowmerge.table.metadata.schema import (
     Primitive,
     Struct,
     below,
+    convert_parts,
     held_types,
     sql_name,
 )
@@ -197,15 +198,12 @@ class SchemaBuilder:
                 key_type = self._iceberg_type(key, column, ids, key_path)
                 value_type = self._iceberg_type(value, column, ids, value_path)
                 return t.MapType(key_id, key_type, value_id, value_type, not value_contains_null)
-        return self._primitive_type(type_, column)
-
-    def _primitive_type(self, type_: Primitive, column: Field) -> t.IcebergType:
-        if type_.name not in TO_ICEBERG:
-            raise TypeMismatch(
-                f"The column `{column.name}` of {self._table} is {sql_name(type_)}, which Iceberg tables of format version 2 do not have. "
-                f"Choose another type."
-            )
-        return TO_ICEBERG[type_.name]
+            case Primitive(name) if name in TO_ICEBERG:
+                return TO_ICEBERG[name]
+        raise TypeMismatch(
+            f"The column `{column.name}` of {self._table} is {sql_name(type_)}, which Iceberg tables of format version 2 do not have. "
+            f"Choose another type."
+        )
 
 
 def as_new_columns(columns: Struct) -> Struct:
@@ -219,16 +217,9 @@ def _as_new_field(field: Field) -> Field:
 
 
 def _as_new_type(type_: DataType) -> DataType:
-    match type_:
-        case Primitive("byte" | "short"):
-            return Primitive("integer")
-        case Struct():
-            return as_new_columns(type_)
-        case Array(element, contains_null):
-            return Array(_as_new_type(element), contains_null)
-        case Map(key, value, value_contains_null):
-            return Map(_as_new_type(key), _as_new_type(value), value_contains_null)
-    return type_
+    if type_ in (Primitive("byte"), Primitive("short")):
+        return Primitive("integer")
+    return convert_parts(type_, as_new_columns, lambda _, part: _as_new_type(part))
 
 
 def can_widen(old: DataType, new: DataType) -> bool:

@@ -46,22 +46,18 @@ def apply_updates(base: TableMetadata, updates: Sequence[TableUpdate], *, locati
 
     Raises ValueError for an update that does not fit, ConfigurationError for an invalid length of the metadata log in the properties.
     """
-    pyiceberg_updates = tuple(update for update in updates if not _is_upgrade(update))
-    has_upgrade = len(pyiceberg_updates) < len(updates)
-    if has_upgrade and base.format_version < ROW_LINEAGE:
-        base = _upgrade_to_v3(base)
-    if has_upgrade and not pyiceberg_updates:
+    upgrades = [update for update in updates if isinstance(update, UpgradeFormatVersionUpdate) and update.format_version == ROW_LINEAGE]
+    pyiceberg_updates = tuple(update for update in updates if update not in upgrades)
+    if upgrades and base.format_version < ROW_LINEAGE:  # no row has an id: the next snapshot assigns them
+        base = TableMetadataV3(**{**base.model_dump(), "format-version": ROW_LINEAGE, "next-row-id": 0})
+    if upgrades and not pyiceberg_updates:
         return base
+    uncopied_base = base.model_copy(update={name: _SharedEntries(getattr(base, name)) for name in _HISTORIES})
     try:
-        return update_table_metadata(_share_histories(base), pyiceberg_updates, metadata_location=location)
+        return update_table_metadata(uncopied_base, pyiceberg_updates, metadata_location=location)
     except ValueError:
         whole_number(base.properties, PREVIOUS_VERSIONS, 100)  # raises ConfigurationError if another engine wrote an invalid value
         raise
-
-
-def _share_histories(metadata: TableMetadata) -> TableMetadata:
-    """Return metadata whose histories pyiceberg does not copy."""
-    return metadata.model_copy(update={name: _SharedEntries(getattr(metadata, name)) for name in _HISTORIES})
 
 
 def next_row_id(metadata: TableMetadata) -> int | None:
@@ -73,15 +69,6 @@ def serialize_metadata(metadata: TableMetadata) -> bytes:
     """Return the bytes of a metadata file."""
     # pyiceberg's class of format version 3 refuses to serialize itself; the method of its base class is complete.
     return IcebergBaseModel.model_dump_json(metadata).encode()
-
-
-def _is_upgrade(update: TableUpdate) -> bool:
-    return isinstance(update, UpgradeFormatVersionUpdate) and update.format_version == ROW_LINEAGE
-
-
-def _upgrade_to_v3(base: TableMetadata) -> TableMetadataV3:
-    """Return metadata of format version 3 in which no row has an id: the next snapshot assigns them."""
-    return TableMetadataV3(**{**base.model_dump(), "format-version": ROW_LINEAGE, "next-row-id": 0})
 
 
 DELETE_AFTER_COMMIT = "write.metadata.delete-after-commit.enabled"
@@ -111,5 +98,4 @@ def metadata_files_to_delete(before: TableMetadata, after: TableMetadata) -> lis
     logged_paths = {plain_path(entry.metadata_file) for entry in after.metadata_log}
     root = f"{plain_path(after.location)}/"
     old_paths = [plain_path(entry.metadata_file) for entry in before.metadata_log]
-    removed_paths = [path for path in old_paths if path not in logged_paths and path.startswith(root)]
-    return [path for path in removed_paths if _METADATA_FILE.fullmatch(path.removeprefix(root))]
+    return [path for path in old_paths if path not in logged_paths and _METADATA_FILE.fullmatch(path.removeprefix(root))]

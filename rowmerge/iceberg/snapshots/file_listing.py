@@ -69,8 +69,8 @@ def _list_manifest(
 def _partition_type(schema: Schema, spec: PartitionSpec) -> pa.StructType:
     """Return the type of partition values. The metadata of a field describes its bucket transform."""
     fields = [
-        pa.field(partition_value_name(spec, schema, index), partition_value_type(schema, field), metadata=_bucket_metadata(schema, field))
-        for index, field in enumerate(spec.fields)
+        pa.field(partition_value_name(schema, field), partition_value_type(schema, field), metadata=_bucket_metadata(schema, field))
+        for field in spec.fields
     ]
     return pa.struct(fields)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeVar
@@ -266,14 +266,35 @@ def held_types(schema: Struct) -> Struct:
 
 
 def _held(type_: DataType, fixed: Mapping[str, str], path: str) -> DataType:
+    if path in fixed:
+        return Fixed.parse(fixed[path])
+    return convert_parts(type_, held_types, lambda name, part: _held(part, fixed, below(path, name)))
+
+
+def convert_parts(
+    type_: DataType, convert_struct: Callable[[Struct], Struct], convert_part: Callable[[str, DataType], DataType]
+) -> DataType:
+    """Convert a struct, or the parts of an array or a map: `element`, or `key` and `value`. Other types stay as they are."""
     match type_:
         case Struct():
-            return held_types(type_)
+            return convert_struct(type_)
         case Array(element, contains_null):
-            return Array(_held(element, fixed, below(path, "element")), contains_null)
+            return Array(convert_part("element", element), contains_null)
         case Map(key, value, value_contains_null):
-            return Map(_held(key, fixed, below(path, "key")), _held(value, fixed, below(path, "value")), value_contains_null)
-    return Fixed.parse(fixed[path]) if path in fixed else type_
+            return Map(convert_part("key", key), convert_part("value", value), value_contains_null)
+    return type_
+
+
+def outermost_structs(type_: DataType) -> Iterator[Struct]:
+    """Yield the structs of a type that are not inside another struct of it."""
+    match type_:
+        case Struct():
+            yield type_
+        case Array(element, _):
+            yield from outermost_structs(element)
+        case Map(key, value, _):
+            yield from outermost_structs(key)
+            yield from outermost_structs(value)
 
 
 def below(path: str, name: str) -> str:
