@@ -175,9 +175,6 @@ class _Cursors:
             raise ValueError("an array is longer than its block")
         return counts
 
-    def read_booleans(self, blocks: _Integers) -> list[bool]:
-        return [value != b"\0" for value in self.read_spans(blocks, 1)]
-
     def read_longs(self, blocks: _Integers) -> list[int]:
         longs: list[int] = self.read_integers(blocks).tolist()
         return longs
@@ -185,19 +182,15 @@ class _Cursors:
     def read_bytes(self, blocks: _Integers) -> list[bytes]:
         return self.read_spans(blocks, self.read_integers(blocks))
 
-    def read_strings(self, blocks: _Integers) -> list[str]:
-        return [value.decode() for value in self.read_bytes(blocks)]
-
     def read_floats(self, dtype: str, blocks: _Integers) -> list[float]:
         values: list[float] = np.frombuffer(b"".join(self.read_spans(blocks, np.dtype(dtype).itemsize)), dtype).tolist()
         return values
 
 
 def build_reader(schema: Any, cursors: _Cursors) -> ReadValues:
-    """Return the function that reads values of a schema. Raises UnknownType."""
+    """Return the function that reads values of a schema: arrays of key-value records as dicts. Raises UnknownType."""
     if isinstance(schema, list):
-        branches = [build_reader(branch, cursors) for branch in schema]
-        return partial(_read_union, branches, cursors)
+        return partial(_read_union, [build_reader(branch, cursors) for branch in schema], cursors)
     type_ = schema["type"] if isinstance(schema, dict) else schema
     match type_:
         case dict() | list():
@@ -205,8 +198,11 @@ def build_reader(schema: Any, cursors: _Cursors) -> ReadValues:
         case "record":
             fields = schema["fields"]
             return partial(_read_records, [field["name"] for field in fields], [build_reader(field["type"], cursors) for field in fields])
+        case "array" if is_key_value_record(schema["items"]):
+            read_key, read_value = (build_reader(field["type"], cursors) for field in schema["items"]["fields"])
+            return partial(_read_arrays, cursors, dict, partial(_add_pairs, read_key, read_value))
         case "array":
-            return _array_reader(schema["items"], cursors)
+            return partial(_read_arrays, cursors, list, partial(_add_items, build_reader(schema["items"], cursors)))
         case "fixed":
             return lambda blocks: cursors.read_spans(blocks, schema["size"])
     return _primitive_reader(type_, cursors)
@@ -215,13 +211,13 @@ def build_reader(schema: Any, cursors: _Cursors) -> ReadValues:
 def _primitive_reader(type_: Any, cursors: _Cursors) -> ReadValues:
     readers: Mapping[Any, ReadValues] = {
         "null": lambda blocks: [None] * len(blocks),
-        "boolean": cursors.read_booleans,
+        "boolean": lambda blocks: [value != b"\0" for value in cursors.read_spans(blocks, 1)],
         "int": cursors.read_longs,
         "long": cursors.read_longs,
         "float": partial(cursors.read_floats, "<f4"),
         "double": partial(cursors.read_floats, "<f8"),
         "bytes": cursors.read_bytes,
-        "string": cursors.read_strings,
+        "string": lambda blocks: [value.decode() for value in cursors.read_bytes(blocks)],
     }
     if type_ not in readers:
         raise UnknownType(str(type_))
@@ -251,14 +247,6 @@ def _read_records(names: Sequence[str], field_readers: Sequence[ReadValues], blo
     return [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
 
 
-def _array_reader(items: Any, cursors: _Cursors) -> ReadValues:
-    """Return the function that reads arrays: as dicts if the items are key-value records, else as lists."""
-    if is_key_value_record(items):
-        read_key, read_value = (build_reader(field["type"], cursors) for field in items["fields"])
-        return partial(_read_arrays, cursors, dict, partial(_add_pairs, read_key, read_value))
-    return partial(_read_arrays, cursors, list, partial(_add_items, build_reader(items, cursors)))
-
-
 def _read_arrays(
     cursors: _Cursors, empty: Callable[[], Any], add_items: Callable[[list[Any], _Integers, int], None], blocks: _Integers
 ) -> list[Any]:
@@ -277,10 +265,8 @@ def _read_arrays(
 
 def _add_pairs(read_key: ReadValues, read_value: ReadValues, maps: list[dict[Any, Any]], blocks: _Integers, count: int) -> None:
     """Read `count` pairs from each block into its map."""
-    key_columns, value_columns = [], []
-    for _ in range(count):
-        key_columns.append(read_key(blocks))  # the next key of every map
-        value_columns.append(read_value(blocks))
+    columns = [(read_key(blocks), read_value(blocks)) for _ in range(count)]  # the next key and the next value of every map
+    key_columns, value_columns = zip(*columns, strict=True)
     for map_, keys, values in zip(maps, zip(*key_columns, strict=True), zip(*value_columns, strict=True), strict=True):
         map_.update(zip(keys, values, strict=True))
 

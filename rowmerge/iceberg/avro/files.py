@@ -88,24 +88,17 @@ def read_avro(data: bytes, path: str, names: Mapping[int, str]) -> AvroFile:
 
 
 def _physical_schema(schema: Any, names: Mapping[int, str]) -> Any:
-    """Return a schema without logical types and defaults, in which `names` renames fields by their field id."""
+    """Return a schema, or one of its fields, without logical types and defaults. `names` renames fields by their field id."""
     if isinstance(schema, list):
-        return [_physical_schema(branch, names) for branch in schema]
+        return [_physical_schema(part, names) for part in schema]
     if not isinstance(schema, dict):
         return schema
-    physical = {key: value for key, value in schema.items() if key != "logicalType"}
-    for key in ("type", "items", "values"):
+    physical = {key: value for key, value in schema.items() if key not in ("logicalType", "default")}
+    for key in ("type", "items", "values", "fields"):
         if key in physical:
             physical[key] = _physical_schema(physical[key], names)
-    if "fields" in physical:
-        physical["fields"] = [_physical_field(field, names) for field in physical["fields"]]
-    return physical
-
-
-def _physical_field(field: Mapping[str, Any], names: Mapping[int, str]) -> dict[str, Any]:
-    attributes = {key: value for key, value in field.items() if key != "default"}
-    field_id: Any = field.get("field-id")
-    return {**attributes, "name": names.get(field_id, field["name"]), "type": _physical_schema(field["type"], names)}
+    field_id: Any = schema.get("field-id")
+    return {**physical, "name": names[field_id]} if field_id in names else physical
 
 
 def _decode_records(data: bytes, header: _Header, schema: Mapping[str, Any]) -> Iterator[Any]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
+from itertools import accumulate
 from typing import Any
 
 from rowmerge.concurrency import map_concurrently
@@ -44,60 +45,41 @@ def _read_deletion_vector(storage: Storage, vector: ContentFile) -> Positions:
 
 def write_deletion_vectors(storage: Storage, path: str, deleted: Sequence[tuple[ContentFile, Positions]]) -> list[ContentFile]:
     """Write all deleted rows of data files as one Puffin file at an absolute path; return each vector's entry. Raises StorageError."""
-    blobs = _build_blobs(deleted)
-    footer = json.dumps({"blobs": [blob.metadata() for blob in blobs], "properties": _PROPERTIES}).encode()
-    vectors = [blob.data for blob in blobs]
-    puffin = b"".join([_MAGIC, *vectors, _MAGIC, footer, struct.pack("<i", len(footer)), _NO_FLAGS, _MAGIC])
-    file_storage, relative_path = located(storage, path)
-    file_storage.put(relative_path, puffin)
-    return [blob.content_file(path, len(puffin)) for blob in blobs]
-
-
-def _build_blobs(deleted: Sequence[tuple[ContentFile, Positions]]) -> list[_Blob]:
-    """Return the deletion vector of each data file. The first one follows the magic bytes of the file, each other one the previous one."""
-    blobs: list[_Blob] = []
-    offset = len(_MAGIC)
-    for data_file, positions in deleted:
-        vector = framed(serialize(positions))
-        blobs.append(_Blob(data_file, vector, len(positions), offset))
-        offset += len(vector)
-    return blobs
-
-
-@dataclass(frozen=True)
-class _Blob:
-    """A deletion vector in a Puffin file; `cardinality` is its number of deleted rows."""
-
-    data_file: ContentFile
-    data: bytes
-    cardinality: int
-    offset: int
-
-    def metadata(self) -> dict[str, Any]:
-        """Return the blob's entry in the footer (Puffin spec, deletion-vector-v1)."""
-        return {
-            "type": "deletion-vector-v1",
-            "fields": [POS],
-            "snapshot-id": -1,
-            "sequence-number": -1,
-            "offset": self.offset,
-            "length": len(self.data),
-            "properties": {"referenced-data-file": self.data_file.path, "cardinality": str(self.cardinality)},
-        }
-
-    def content_file(self, path: str, size: int) -> ContentFile:
-        return ContentFile(
+    blobs = [framed(serialize(positions)) for _, positions in deleted]
+    offsets = accumulate(map(len, blobs), initial=len(_MAGIC))  # the first blob follows the magic bytes of the file
+    vectors = [
+        ContentFile(
             content=Content.POSITION_DELETES,
             path=path,
-            records=self.cardinality,
-            size=size,
-            spec_id=self.data_file.spec_id,
-            partition=self.data_file.partition,
+            records=len(positions),
+            size=0,  # known when the footer is encoded
+            spec_id=data_file.spec_id,
+            partition=data_file.partition,
             format="PUFFIN",
-            referenced_data_file=self.data_file.path,
-            content_offset=self.offset,
-            content_size=len(self.data),
+            referenced_data_file=data_file.path,
+            content_offset=offset,
+            content_size=len(blob),
         )
+        for (data_file, positions), blob, offset in zip(deleted, blobs, offsets, strict=False)
+    ]
+    footer = json.dumps({"blobs": [_blob_metadata(vector) for vector in vectors], "properties": _PROPERTIES}).encode()
+    puffin = b"".join([_MAGIC, *blobs, _MAGIC, footer, struct.pack("<i", len(footer)), _NO_FLAGS, _MAGIC])
+    file_storage, relative_path = located(storage, path)
+    file_storage.put(relative_path, puffin)
+    return [replace(vector, size=len(puffin)) for vector in vectors]
+
+
+def _blob_metadata(vector: ContentFile) -> dict[str, Any]:
+    """Return the entry of a deletion vector in the footer (Puffin spec, deletion-vector-v1)."""
+    return {
+        "type": "deletion-vector-v1",
+        "fields": [POS],
+        "snapshot-id": -1,
+        "sequence-number": -1,
+        "offset": vector.content_offset,
+        "length": vector.content_size,
+        "properties": {"referenced-data-file": vector.referenced_data_file, "cardinality": str(vector.records)},
+    }
 
 
 def _referenced_data_file(vector: ContentFile) -> str:

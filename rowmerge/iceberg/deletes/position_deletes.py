@@ -68,9 +68,7 @@ def write_position_deletes(storage: Storage, path: str, data_file: ContentFile, 
 
 
 def _encode_parquet(data_file: str, rows: np.ndarray[Any, Any]) -> bytes:
-    path_indexes = pa.array(np.zeros(len(rows), dtype=np.int32))
-    paths = pa.DictionaryArray.from_arrays(path_indexes, pa.array([data_file], pa.string())).cast(pa.string())
-    table = pa.Table.from_arrays([paths, pa.array(rows)], schema=_SCHEMA)
+    table = pa.Table.from_arrays([pa.repeat(data_file, len(rows)), pa.array(rows)], schema=_SCHEMA)
     stream = io.BytesIO()
     options: dict[str, Any] = {"compression": "zstd", "version": "2.6", "store_schema": False, "row_group_size": _BATCH_ROWS}
     pq.write_table(table, stream, use_dictionary=["file_path"], **options)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Context, Decimal
 from typing import Any
 
@@ -33,10 +33,6 @@ def _decode_as(dtype: str) -> Decode:
     return lambda rows: rows.view(dtype).ravel()
 
 
-def _days_to_micros(rows: _Array) -> _Array:
-    return _decode_as("<i4")(rows).astype(np.int64) * _MICROS_PER_DAY
-
-
 def _nanos_to_micros(rows: _Array) -> _Array:
     micros: _Array = np.floor_divide(rows.view("<i8").ravel(), 1000)
     return micros
@@ -49,7 +45,7 @@ _FIXED_WIDTH: Mapping[type[t.IcebergType], tuple[pa.DataType, Mapping[int, Decod
     t.FloatType: (pa.float32(), {4: _decode_as("<f4")}),
     t.DoubleType: (pa.float64(), {4: _decode_as("<f4"), 8: _decode_as("<f8")}),
     t.DateType: (pa.date32(), {4: _decode_as("<i4")}),
-    t.TimestampType: (_NAIVE, {4: _days_to_micros, 8: _decode_as("<i8")}),
+    t.TimestampType: (_NAIVE, {4: lambda rows: rows.view("<i4").ravel().astype(np.int64) * _MICROS_PER_DAY, 8: _decode_as("<i8")}),
     t.TimestamptzType: (_ZONED, {8: _decode_as("<i8")}),
     t.TimestampNanoType: (_NAIVE, {8: _nanos_to_micros}),
     t.TimestamptzNanoType: (_ZONED, {8: _nanos_to_micros}),
@@ -97,16 +93,10 @@ def to_bound(value: Any, type_: t.IcebergType, *, upper: bool, truncate: int | N
         return None
     assert isinstance(type_, t.PrimitiveType), "only primitive values have bounds"
     bound = stored_value(value, type_)
-    if truncate is not None and not isinstance(type_, t.UUIDType):
-        bound = _truncate_bound(bound, truncate, upper=upper)
+    can_truncate = isinstance(bound, str | bytes) and not isinstance(type_, t.UUIDType)
+    if truncate is not None and can_truncate and len(bound) > truncate:
+        bound = _next_above(bound[:truncate]) if upper else bound[:truncate]
     return None if bound is None else to_bytes(type_, bound)
-
-
-def _truncate_bound(bound: Any, length: int, *, upper: bool) -> Any:
-    if not isinstance(bound, str | bytes) or len(bound) <= length:
-        return bound
-    prefix = bound[:length]
-    return _next_above(prefix) if upper else prefix
 
 
 def _next_above(prefix: str | bytes) -> str | bytes | None:
@@ -158,11 +148,9 @@ def _decode_numbers(bounds: pa.Array, arrow_type: pa.DataType, decoders: Mapping
     physical_type = _PHYSICAL_TYPES.get(arrow_type, arrow_type)
     numbers: _Array = np.zeros(len(bounds), dtype=physical_type.to_pandas_dtype())
     is_unknown = np.ones(len(bounds), dtype=np.bool_)
-    for length, decode in decoders.items():
-        has_length = _has_length(bounds, length)
-        if has_length.any():
-            numbers[has_length] = decode(_byte_rows(bounds, has_length, length))
-            is_unknown &= ~has_length
+    for length, has_length, rows in _rows_by_length(bounds, decoders):
+        numbers[has_length] = decoders[length](rows)
+        is_unknown &= ~has_length
     return pa.array(numbers, physical_type, mask=is_unknown | (numbers != numbers)).view(arrow_type)  # NaN is not equal to itself
 
 
@@ -170,26 +158,22 @@ def _decode_decimals(bounds: pa.Array, arrow_type: pa.DataType) -> pa.Array:
     """Decode big-endian integers of 1 to 16 bytes as decimals, which Arrow stores as 16 little-endian bytes."""
     decimals = np.zeros((len(bounds), 16), dtype=np.uint8)
     is_valid = np.zeros(len(bounds), dtype=np.bool_)
-    for length in range(1, 17):
-        has_length = _has_length(bounds, length)
-        if has_length.any():
-            big_endian = _byte_rows(bounds, has_length, length)
-            sign_bytes = np.where(big_endian[:, :1] >= 0x80, np.uint8(0xFF), np.uint8(0))
-            decimals[has_length] = np.hstack([big_endian[:, ::-1], sign_bytes.repeat(16 - length, axis=1)])
-            is_valid |= has_length
+    for length, has_length, big_endian in _rows_by_length(bounds, range(1, 17)):
+        sign_bytes = np.where(big_endian[:, :1] >= 0x80, np.uint8(0xFF), np.uint8(0))
+        decimals[has_length] = np.hstack([big_endian[:, ::-1], sign_bytes.repeat(16 - length, axis=1)])
+        is_valid |= has_length
     validity = pa.py_buffer(np.packbits(is_valid, bitorder="little").tobytes())
     return pa.Array.from_buffers(arrow_type, len(bounds), [validity, pa.py_buffer(decimals.tobytes())])
 
 
-def _has_length(bounds: pa.Array, length: int) -> _Array:
-    mask: _Array = pc.fill_null(pc.equal(pc.binary_length(bounds), length), False).to_numpy(zero_copy_only=False)
-    return mask
-
-
-def _byte_rows(bounds: pa.Array, has_length: _Array, length: int) -> _Array:
-    """Return the bytes of the bounds of one length, a row each."""
-    values = pc.cast(bounds.filter(pa.array(has_length)), pa.binary(length))
-    return np.frombuffer(values.buffers()[1], dtype=np.uint8, count=len(values) * length).reshape(-1, length)
+def _rows_by_length(bounds: pa.Array, lengths: Iterable[int]) -> Iterator[tuple[int, _Array, _Array]]:
+    """Yield each length that bounds have, the mask of these bounds, and their bytes, a row each."""
+    bound_lengths = pc.fill_null(pc.binary_length(bounds), -1).to_numpy(zero_copy_only=False)
+    for length in lengths:
+        has_length = bound_lengths == length
+        if has_length.any():
+            values = pc.cast(bounds.filter(pa.array(has_length)), pa.binary(length))
+            yield length, has_length, np.frombuffer(values.buffers()[1], np.uint8, len(values) * length).reshape(-1, length)
 
 
 def _decode_strings(bounds: pa.Array) -> pa.Array:

@@ -18,17 +18,9 @@ from pyiceberg.types import PrimitiveType
 from rowmerge.concurrency import map_ahead
 from rowmerge.errors import CorruptLog, UnsupportedTableFeature
 from rowmerge.iceberg.avro.files import read_avro, write_avro
+from rowmerge.iceberg.manifests import schemas
 from rowmerge.iceberg.manifests.content import UNASSIGNED, ContentFile, Entry, Manifest, ManifestContent, PartitionSummary, Status
 from rowmerge.iceberg.manifests.records import assign_row_ids, entry_record, manifest_record, parse_entry, parse_manifest
-from rowmerge.iceberg.manifests.schemas import (
-    NAMES,
-    check_manifest_list_schema,
-    check_manifest_schema,
-    manifest_list_schema,
-    manifest_schema,
-    partition_names,
-    partition_scales,
-)
 from rowmerge.iceberg.metadata.locations import located, plain_path
 from rowmerge.storage.cache import Cache
 from rowmerge.storage.store import Storage
@@ -48,9 +40,9 @@ _written: Cache[bytes] = Cache(_CACHED_BYTES)
 def read_manifest_list(storage: Storage, path: str) -> tuple[Manifest, ...]:
     """Return the manifests of a snapshot, from the absolute path of its manifest list. Raises CorruptLog, StorageError."""
     plain = plain_path(path)
-    file = read_avro(_read_bytes(storage, plain, "manifest list"), plain, NAMES)
+    file = read_avro(_read_bytes(storage, plain, "manifest list"), plain, schemas.NAMES)
     try:
-        check_manifest_list_schema(file.schema)
+        schemas.check_manifest_list_schema(file.schema)
         return tuple(parse_manifest(record) for record in file.records)
     except _INVALID_RECORD_ERRORS as error:
         raise CorruptLog(plain, f"it is no manifest list ({type(error).__name__}: {error})") from error
@@ -61,8 +53,7 @@ def read_manifest(storage: Storage, manifest: Manifest) -> tuple[Entry, ...]:
 
     Raises CorruptLog, UnsupportedTableFeature, StorageError.
     """
-    entries = _cache.get(state_of(manifest))
-    return _parse_entries(manifest, _manifest_bytes(storage, manifest)) if entries is None else entries
+    return read_manifests(storage, [manifest])[0]
 
 
 def read_manifests(storage: Storage, manifests: Sequence[Manifest]) -> list[tuple[Entry, ...]]:
@@ -72,9 +63,8 @@ def read_manifests(storage: Storage, manifests: Sequence[Manifest]) -> list[tupl
     """
     entries_by_state = {state_of(manifest): _cache.get(state_of(manifest)) for manifest in manifests}
     uncached_manifests = [manifest for manifest in manifests if entries_by_state[state_of(manifest)] is None]
-    if len(uncached_manifests) < 2:
-        return [read_manifest(storage, manifest) for manifest in manifests]
-    files = map_ahead(lambda manifest: _manifest_bytes(storage, manifest), uncached_manifests)
+    fetch = map_ahead if len(uncached_manifests) > 1 else map
+    files = fetch(lambda manifest: _manifest_bytes(storage, manifest), uncached_manifests)
     for manifest, data in zip(uncached_manifests, files, strict=True):
         entries_by_state[state_of(manifest)] = _parse_entries(manifest, data)
     return [entries_by_state[state_of(manifest)] or () for manifest in manifests]
@@ -130,8 +120,8 @@ def _encode_manifest(entries: Sequence[Entry], content: ManifestContent, spec: P
         "format-version": str(format_version),
         "content": content.name.lower(),
     }
-    avro_schema = manifest_schema(spec, schema, format_version)
-    names = partition_names(avro_schema)
+    avro_schema = schemas.manifest_schema(spec, schema, format_version)
+    names = schemas.partition_names(avro_schema)
     return write_avro(avro_schema, [entry_record(entry, names) for entry in entries], metadata)
 
 
@@ -170,7 +160,7 @@ def write_manifest_list(
     manifests = [_with_counts(storage, manifest) for manifest in manifests]
     manifests, next_row_id = _assign_manifest_row_ids(manifests, first_row_id)
     records = [manifest_record(manifest, sequence_number) for manifest in manifests]
-    _put(storage, path, write_avro(manifest_list_schema(format_version), records, metadata))
+    _put(storage, path, write_avro(schemas.manifest_list_schema(format_version), records, metadata))
     return next_row_id
 
 
@@ -233,10 +223,10 @@ def _manifest_bytes(storage: Storage, manifest: Manifest) -> bytes:
 def _parse_entries(manifest: Manifest, data: bytes) -> tuple[Entry, ...]:
     """Return the entries in the bytes of a manifest, and add them to the cache."""
     plain = plain_path(manifest.path)
-    file = read_avro(data, plain, NAMES)
+    file = read_avro(data, plain, schemas.NAMES)
     try:
-        check_manifest_schema(file.schema)
-        scales = partition_scales(file.schema)
+        schemas.check_manifest_schema(file.schema)
+        scales = schemas.partition_scales(file.schema)
         entries = assign_row_ids([parse_entry(record, manifest, scales, plain) for record in file.records], manifest)
     except _INVALID_RECORD_ERRORS as error:
         raise CorruptLog(plain, f"it is no manifest ({type(error).__name__}: {error})") from error
@@ -267,11 +257,8 @@ def _summarize(values: Iterable[Any], type_: Any) -> PartitionSummary:
     distinct_values = {_sort_key(value): value for value in values}
     contains_nan = any(value != value for value in distinct_values.values())
     sort_keys = sorted(key for key, value in distinct_values.items() if value is not None and value == value)
-    if not sort_keys:
-        return PartitionSummary(None in distinct_values, contains_nan)
-    lower = to_bytes(type_, distinct_values[sort_keys[0]])
-    upper = to_bytes(type_, distinct_values[sort_keys[-1]])
-    return PartitionSummary(None in distinct_values, contains_nan, lower, upper)
+    bounds = [to_bytes(type_, distinct_values[key]) for key in (sort_keys[0], sort_keys[-1])] if sort_keys else []
+    return PartitionSummary(None in distinct_values, contains_nan, *bounds)
 
 
 def _sort_key(value: Any) -> Any:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 from pyiceberg.schema import Schema
@@ -48,18 +49,6 @@ _NONE = MetricsMode(False, False)
 _TRUNCATED = MetricsMode(truncate=16)
 
 
-@dataclass(frozen=True)
-class FileMetrics:
-    """The maps of a `ContentFile`, by field id."""
-
-    column_sizes: Mapping[int, int] = field(default_factory=dict)
-    value_counts: Mapping[int, int] = field(default_factory=dict)
-    null_counts: Mapping[int, int] = field(default_factory=dict)
-    nan_counts: Mapping[int, int] = field(default_factory=dict)
-    lower: Mapping[int, bytes] = field(default_factory=dict)
-    upper: Mapping[int, bytes] = field(default_factory=dict)
-
-
 def metrics_modes(schema: Schema, properties: Mapping[str, str], sorted_by: Collection[int] = ()) -> dict[int, MetricsMode]:
     """Return the mode of every primitive field by id, as Java's MetricsConfig does. Raises ConfigurationError for an invalid value.
 
@@ -67,27 +56,28 @@ def metrics_modes(schema: Schema, properties: Mapping[str, str], sorted_by: Coll
     """
     modes = _default_modes(list(_primitive_ids(schema.as_struct())), properties)
     modes |= {id_: _TRUNCATED for id_ in sorted_by if id_ in modes and not modes[id_].bounds}
-    for key in properties:
-        if not key.startswith(MODE_OF_COLUMN):
-            continue
-        mode = _parse_mode(properties, key)
-        field_id = _find_id(schema, key.removeprefix(MODE_OF_COLUMN))
-        if field_id in modes:
-            modes[field_id] = mode
+    own_modes = {key.removeprefix(MODE_OF_COLUMN): _parse_mode(properties, key) for key in properties if key.startswith(MODE_OF_COLUMN)}
+    for name, mode in own_modes.items():
+        with suppress(ValueError):  # a column that was renamed or dropped since; Java accepts the property too
+            field_id = schema.find_field(name).field_id
+            if field_id in modes:
+                modes[field_id] = mode
     return modes
 
 
 def _default_modes(ids: list[int], properties: Mapping[str, str]) -> dict[int, MetricsMode]:
     """Return the mode of the property for all columns, or truncated bounds for as many columns as another property allows."""
     default = _parse_mode(properties, DEFAULT_MODE) if DEFAULT_MODE in properties else None
-    limit = _parse_limit(properties)
+    limit = properties.get(MOST_COLUMNS, "100")
+    if not re.fullmatch(r"\s*\d+\s*", limit):
+        raise ConfigurationError(f"The table property {MOST_COLUMNS} is {limit!r}. Set it to a number of columns.")
     if default is not None:
         return dict.fromkeys(ids, default)
-    return dict.fromkeys(ids, _NONE) | dict.fromkeys(ids[:limit], _TRUNCATED)
+    return dict.fromkeys(ids, _NONE) | dict.fromkeys(ids[: int(limit)], _TRUNCATED)
 
 
-def file_metrics(file: AddedFile, schema: Schema, modes: Mapping[int, MetricsMode]) -> FileMetrics:
-    """Return the sizes, counts and bounds of a written file, from its typed bounds. Fields inside lists and maps have only sizes.
+def file_metrics(file: AddedFile, schema: Schema, modes: Mapping[int, MetricsMode]) -> dict[str, Any]:
+    """Return the maps of a written file's `ContentFile`, from its typed bounds. Fields inside lists and maps have only sizes.
 
     Every mode keeps sizes, as in Java. A float column with bounds contains no NaN (`AddedFile` has no bounds otherwise), so its NaN count
     is 0.
@@ -95,14 +85,14 @@ def file_metrics(file: AddedFile, schema: Schema, modes: Mapping[int, MetricsMod
     fields = list(_leaves(schema.as_struct()))
     counted_fields = [leaf for leaf in fields if not leaf.is_repeated and modes.get(leaf.id, _NONE).counts]
     bounded_fields = [leaf for leaf in counted_fields if modes[leaf.id].bounds]
-    return FileMetrics(
-        column_sizes=_values_by_id(fields, file.sizes),
-        value_counts={leaf.id: file.records for leaf in counted_fields if file.records is not None},
-        null_counts=_values_by_id(counted_fields, file.nulls),
-        nan_counts={leaf.id: 0 for leaf in counted_fields if _has_no_nan(leaf, file)},
-        lower=_bounds_by_id(bounded_fields, file.lower, modes, upper=False),
-        upper=_bounds_by_id(bounded_fields, file.upper, modes, upper=True),
-    )
+    return {
+        "column_sizes": _values_by_id(fields, file.sizes),
+        "value_counts": {leaf.id: file.records for leaf in counted_fields if file.records is not None},
+        "null_counts": _values_by_id(counted_fields, file.nulls),
+        "nan_counts": {leaf.id: 0 for leaf in counted_fields if _has_no_nan(leaf, file)},
+        "lower": _bounds_by_id(bounded_fields, file.lower, modes, upper=False),
+        "upper": _bounds_by_id(bounded_fields, file.upper, modes, upper=True),
+    }
 
 
 def _values_by_id(fields: Sequence[_Leaf], tree: Mapping[str, Any]) -> dict[int, Any]:
@@ -130,20 +120,6 @@ def _parse_mode(properties: Mapping[str, str], key: str) -> MetricsMode:
         ) from error
 
 
-def _parse_limit(properties: Mapping[str, str]) -> int:
-    text = properties.get(MOST_COLUMNS, "100")
-    if not re.fullmatch(r"\s*\d+\s*", text):
-        raise ConfigurationError(f"The table property {MOST_COLUMNS} is {text!r}. Set it to a number of columns.")
-    return int(text)
-
-
-def _find_id(schema: Schema, name: str) -> int | None:
-    try:
-        return schema.find_field(name).field_id
-    except ValueError:
-        return None  # a column that was renamed or dropped since; Java accepts the property too
-
-
 def _primitive_ids(type_: IcebergType) -> Iterator[int]:
     """Yield the ids of primitive fields, those of each level before those below it, which is how Java counts them."""
     fields = nested_fields(type_)
@@ -165,9 +141,7 @@ class _Leaf:
         """Return the value of this field in nested mappings by name, or None."""
         value: Any = tree
         for name in self.path:
-            if not isinstance(value, Mapping):
-                return None
-            value = value.get(name)
+            value = value.get(name) if isinstance(value, Mapping) else None
         return value
 
 
@@ -193,5 +167,5 @@ def content_file(file: AddedFile, metadata: TableMetadata, modes: Mapping[int, M
         spec_id=spec.spec_id,
         partition=tuple(stored_value(value, type_) for value, type_ in zip(values, types, strict=True)),
         sort_order_id=metadata.default_sort_order_id if file.ordered else None,
-        **vars(file_metrics(file, schema, modes)),
+        **file_metrics(file, schema, modes),
     )

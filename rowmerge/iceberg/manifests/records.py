@@ -12,6 +12,8 @@ from rowmerge.iceberg.manifests.content import UNASSIGNED, Content, ContentFile,
 from rowmerge.iceberg.metadata.locations import is_absolute
 
 _EXACT = Context(prec=100)
+_OPTIONAL = ("sort_order_id", "referenced_data_file", "content_offset", "first_row_id", "key_metadata")
+"""The attributes of `ContentFile` that are null in manifests of files without them, under the same name."""
 
 
 def parse_entry(record: Mapping[str, Any], manifest: Manifest, scales: Mapping[int, int], path: str) -> Entry:
@@ -40,6 +42,7 @@ def _parse_content_file(record: Mapping[str, Any], spec_id: int, scales: Mapping
     if not is_absolute(path) or records < 0 or size < 0:
         raise ValueError(f"the file {path!r} has {records} rows in {size} bytes")
     get = record.get
+    optional: dict[str, Any] = {name: get(name) for name in _OPTIONAL}
     return ContentFile(
         content=Content(get("content") or 0),
         path=path,
@@ -56,12 +59,8 @@ def _parse_content_file(record: Mapping[str, Any], spec_id: int, scales: Mapping
         upper=_as_dict(get("upper_bounds")),
         split_offsets=tuple(get("split_offsets") or ()),
         equality_ids=tuple(get("equality_ids") or ()),
-        sort_order_id=get("sort_order_id"),
-        referenced_data_file=get("referenced_data_file"),
-        content_offset=get("content_offset"),
         content_size=get("content_size_in_bytes"),
-        first_row_id=get("first_row_id"),
-        key_metadata=get("key_metadata"),
+        **optional,
     )
 
 
@@ -145,12 +144,8 @@ def manifest_record(manifest: Manifest, sequence_number: int) -> dict[str, Any]:
 
 
 def _summary_record(summary: PartitionSummary) -> dict[str, Any]:
-    return {
-        "contains_null": summary.contains_null,
-        "contains_nan": summary.contains_nan,
-        "lower_bound": summary.lower,
-        "upper_bound": summary.upper,
-    }
+    bounds = {"lower_bound": summary.lower, "upper_bound": summary.upper}
+    return {"contains_null": summary.contains_null, "contains_nan": summary.contains_nan, **bounds}
 
 
 def entry_record(entry: Entry, partition_names: Sequence[str]) -> dict[str, Any]:
@@ -179,12 +174,8 @@ def _content_file_record(file: ContentFile, partition_names: Sequence[str]) -> d
         "nan_value_counts": file.nan_counts or None,
         "lower_bounds": file.lower or None,
         "upper_bounds": file.upper or None,
-        "key_metadata": file.key_metadata,
         "split_offsets": list(file.split_offsets) or None,
         "equality_ids": list(file.equality_ids) or None,
-        "sort_order_id": file.sort_order_id,
-        "referenced_data_file": file.referenced_data_file,
-        "first_row_id": file.first_row_id,
-        "content_offset": file.content_offset,
         "content_size_in_bytes": file.content_size,
+        **{name: getattr(file, name) for name in _OPTIONAL},
     }

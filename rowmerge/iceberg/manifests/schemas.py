@@ -84,20 +84,16 @@ def _data_file(partition: AvroType, format_version: int) -> dict[str, Any]:
     return _record("r2", fields)
 
 
-def _entry(data_file: dict[str, Any]) -> dict[str, Any]:
+def manifest_schema(spec: PartitionSpec, schema: Schema, format_version: int) -> dict[str, Any]:
+    """Return the Avro schema of a manifest's entries, with the partition values of a spec over a table schema."""
     fields = [
         _required(0, "status", "int"),
         _optional(1, "snapshot_id", "long"),
         _optional(3, "sequence_number", "long"),
         _optional(4, "file_sequence_number", "long"),
-        _required(DATA_FILE, "data_file", data_file),
+        _required(DATA_FILE, "data_file", _data_file(_partition_schema(spec, schema), format_version)),
     ]
     return _record("manifest_entry", fields)
-
-
-def manifest_schema(spec: PartitionSpec, schema: Schema, format_version: int) -> dict[str, Any]:
-    """Return the Avro schema of a manifest's entries, with the partition values of a spec over a table schema."""
-    return _entry(_data_file(partition_schema(spec, schema), format_version))
 
 
 def manifest_list_schema(format_version: int) -> dict[str, Any]:
@@ -130,7 +126,7 @@ def manifest_list_schema(format_version: int) -> dict[str, Any]:
     return _record("manifest_file", fields)
 
 
-def partition_schema(spec: PartitionSpec, schema: Schema) -> dict[str, Any]:
+def _partition_schema(spec: PartitionSpec, schema: Schema) -> dict[str, Any]:
     """Return the Avro schema of a spec's partition values. Each is optional: in files of an older spec without the field it is null."""
     fields = []
     for field in spec.partition_type(schema).fields:
@@ -170,12 +166,8 @@ def partition_names(schema: Mapping[str, Any]) -> list[str]:
 def partition_scales(schema: Mapping[str, Any]) -> dict[int, int]:
     """Return the scales of the decimal partition values in a manifest of this Avro schema, by position."""
     named_scales: dict[str, int] = {}
-    scales = {}
-    for position, field in enumerate(_partition_fields(schema)):
-        scale = _decimal_scale(field["type"], named_scales)
-        if scale is not None:
-            scales[position] = scale
-    return scales
+    scales = {position: _decimal_scale(field["type"], named_scales) for position, field in enumerate(_partition_fields(schema))}
+    return {position: scale for position, scale in scales.items() if scale is not None}
 
 
 def _decimal_scale(type_: AvroType, named_scales: dict[str, int]) -> int | None:
@@ -213,7 +205,7 @@ def _names_by_id(fields: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, str
             yield from _names_by_id(items.get("fields", []) if isinstance(items, dict) else [])
 
 
-_MANIFEST = _entry(_data_file(_record(f"r{PARTITION}", []), 3))
+_MANIFEST = manifest_schema(PartitionSpec(), Schema(), 3)
 _MANIFEST_LIST = manifest_list_schema(3)
 NAMES: Mapping[int, str] = dict(_names_by_id([*_MANIFEST["fields"], *_MANIFEST_LIST["fields"]]))
 """The names of the fields of manifests and manifest lists, by id. Older writers spelled some differently."""

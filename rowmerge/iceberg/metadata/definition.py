@@ -8,11 +8,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table import update
 from pyiceberg.table.metadata import TableMetadata, TableMetadataV2
-from pyiceberg.table.sorting import SortOrder
 from pyiceberg.table.update import TableUpdate
 
 from rowmerge.errors import ConfigurationError, PlanError, TypeMismatch, UnsupportedTableFeature
@@ -225,28 +223,24 @@ def _check_type(table: str, column: str, old: DataType, new: DataType) -> None:
 def _schema_updates(metadata: TableMetadata, schema: Schema) -> Iterator[TableUpdate]:
     if schema.schema_id == metadata.current_schema_id and schema.as_struct() == metadata.schema().as_struct():
         return
-    if any(known.schema_id == schema.schema_id for known in metadata.schemas):
-        yield update.SetCurrentSchemaUpdate(schema_id=schema.schema_id)
-    else:
+    is_known = any(known.schema_id == schema.schema_id for known in metadata.schemas)
+    if not is_known:
         yield update.AddSchemaUpdate(schema_=schema)
-        yield update.SetCurrentSchemaUpdate(schema_id=_LAST_ADDED)
+    yield update.SetCurrentSchemaUpdate(schema_id=schema.schema_id if is_known else _LAST_ADDED)
 
 
 def _spec_updates(metadata: TableMetadata, schema: Schema, partitioning: tuple[PartitionField, ...]) -> Iterator[TableUpdate]:
-    known_specs: tuple[PartitionSpec, ...] = tuple(metadata.partition_specs)
     v1_spec = metadata.spec() if metadata.format_version == 1 else None
-    spec = find_or_build_spec(partitioning, schema, known_specs, metadata.last_partition_id or FIRST_ID - 1, v1_spec)
-    if any(spec.spec_id == known.spec_id for known in known_specs):
-        yield update.SetDefaultSpecUpdate(spec_id=spec.spec_id)
-    else:
+    spec = find_or_build_spec(partitioning, schema, metadata.partition_specs, metadata.last_partition_id or FIRST_ID - 1, v1_spec)
+    is_known = spec.spec_id in metadata.specs()
+    if not is_known:
         yield update.AddPartitionSpecUpdate(spec=spec)
-        yield update.SetDefaultSpecUpdate(spec_id=_LAST_ADDED)
+    yield update.SetDefaultSpecUpdate(spec_id=spec.spec_id if is_known else _LAST_ADDED)
 
 
 def _order_updates(metadata: TableMetadata, schema: Schema, ordering: tuple[SortField, ...]) -> Iterator[TableUpdate]:
-    known_orders: tuple[SortOrder, ...] = tuple(metadata.sort_orders)
-    order = find_or_build_order(ordering, schema, known_orders)
-    if not any(order.order_id == known.order_id for known in known_orders):
+    order = find_or_build_order(ordering, schema, metadata.sort_orders)
+    if not any(order.order_id == known.order_id for known in metadata.sort_orders):
         yield update.AddSortOrderUpdate(sort_order=order)
     yield update.SetDefaultSortOrderUpdate(sort_order_id=order.order_id)
 

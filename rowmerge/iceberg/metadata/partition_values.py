@@ -74,7 +74,7 @@ def partition_value_type(schema: Schema, field: IcebergPartitionField) -> pa.Dat
 def find_or_build_spec(
     partitioning: tuple[PartitionField, ...],
     schema: Schema,
-    known_specs: tuple[PartitionSpec, ...],
+    known_specs: Sequence[PartitionSpec],
     last_id: int,
     v1_spec: PartitionSpec | None = None,
 ) -> PartitionSpec:
@@ -92,7 +92,7 @@ def find_or_build_spec(
 
 
 def _build_fields(
-    requested_fields: Sequence[PartitionField], schema: Schema, known_specs: tuple[PartitionSpec, ...], last_id: int
+    requested_fields: Sequence[PartitionField], schema: Schema, known_specs: Sequence[PartitionSpec], last_id: int
 ) -> list[IcebergPartitionField]:
     """Return the fields with the ids of equal fields of known specs, or new ids. Raises UnknownColumn, PlanError."""
     known_ids = {(field.source_id, str(field.transform), field.name): field.field_id for spec in known_specs for field in spec.fields}
@@ -159,7 +159,7 @@ def unpartitioned_spec_ids(metadata: TableMetadata) -> frozenset[int]:
     )
 
 
-def find_or_build_order(ordering: tuple[SortField, ...], schema: Schema, known_orders: tuple[SortOrder, ...]) -> SortOrder:
+def find_or_build_order(ordering: tuple[SortField, ...], schema: Schema, known_orders: Sequence[SortOrder]) -> SortOrder:
     """Return the known sort order with these fields, or a new one. Raises UnknownColumn, PlanError."""
     if not ordering:
         return next((order for order in known_orders if order.order_id == 0), SortOrder(order_id=0))

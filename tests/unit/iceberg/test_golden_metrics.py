@@ -66,13 +66,13 @@ def test_metrics_are_those_of_java(name: str, tmp_path: Path) -> None:
         columns = columns_of(file, schema)
         ours = file_metrics(added_of(file, columns), schema, modes)
         ids = {schema.find_field(column).field_id for column in columns}
-        for mine, theirs in ((ours.value_counts, file.value_counts), (ours.null_counts, file.null_counts)):
+        for mine, theirs in ((ours["value_counts"], file.value_counts), (ours["null_counts"], file.null_counts)):
             assert {id_: mine.get(id_) for id_ in ids} == {id_: theirs.get(id_) for id_ in ids}
         certain = ids - {id_ for id_, count in file.nan_counts.items() if count}
-        for mine, theirs in ((ours.lower, file.lower), (ours.upper, file.upper)):
+        for mine, theirs in ((ours["lower"], file.lower), (ours["upper"], file.upper)):
             assert {id_: mine.get(id_) for id_ in certain} == {id_: theirs.get(id_) for id_ in certain}
             compared += sum(id_ in mine for id_ in certain)
-        assert all(count == 0 for id_, count in ours.nan_counts.items() if file.nan_counts.get(id_) == 0)
+        assert all(count == 0 for id_, count in ours["nan_counts"].items() if file.nan_counts.get(id_) == 0)
     assert compared > 0
 
 
