@@ -78,7 +78,7 @@ def alteration_updates(table: str, metadata: TableMetadata, definition: TableDef
     updates: list[TableUpdate] = []
     schema = metadata.schema()
     if definition.schema is not None:
-        schema, _ = evolve_schema(table, metadata, definition.schema)
+        schema = evolve_schema(table, metadata, definition.schema)
         updates += _schema_updates(metadata, schema)
     if definition.partitioning is not None and definition.partitioning != partitioning_of(metadata.spec(), schema, table):
         updates += _spec_updates(metadata, schema, definition.partitioning)
@@ -102,8 +102,8 @@ def _altered_properties(metadata: TableMetadata, definition: TableDefinition) ->
     return properties if comment is None else {**properties, COMMENT: comment}
 
 
-def evolve_schema(table: str, metadata: TableMetadata, columns: Struct) -> tuple[Schema, int]:
-    """Return the schema with these columns, and its last column id. Raises PlanError, TypeMismatch, UnsupportedTableFeature.
+def evolve_schema(table: str, metadata: TableMetadata, columns: Struct) -> Schema:
+    """Return the known schema with these columns, or a new one. Raises PlanError, TypeMismatch, UnsupportedTableFeature.
 
     Fields with a field id are columns that exist.
     """
@@ -114,13 +114,10 @@ def evolve_schema(table: str, metadata: TableMetadata, columns: Struct) -> tuple
     for column in columns:
         _check_field(table, column, old_fields)
     _check_dropped_columns(table, metadata, columns)
-    builder = SchemaBuilder(table, metadata.last_column_id)
-    new_schema = builder.schema(columns, _next_schema_id(metadata), frozenset(metadata.schema().identifier_field_ids))
+    identifier_ids = frozenset(metadata.schema().identifier_field_ids)
+    new_schema = SchemaBuilder(table, metadata.last_column_id).schema(columns, _next_schema_id(metadata), identifier_ids)
     _check_partition_names(table, metadata, new_schema)
-    for known_schema in metadata.schemas:
-        if known_schema.as_struct() == new_schema.as_struct():
-            return known_schema, metadata.last_column_id
-    return new_schema, builder.last_id
+    return next((known for known in metadata.schemas if known.as_struct() == new_schema.as_struct()), new_schema)
 
 
 def _check_dropped_columns(table: str, metadata: TableMetadata, columns: Struct) -> None:

@@ -187,9 +187,8 @@ def _accepts(transform: IcebergTransform[Any, Any], type_: t.IcebergType) -> boo
 
 def _default_field_name(field: PartitionField) -> str:
     """Return the name that Iceberg on Spark gives a partition field without one."""
-    column = ".".join(field.column)
     suffix = {"identity": "", "truncate": "_trunc", "void": "_null"}.get(field.transform.name, f"_{field.transform.name}")
-    return f"{column}{suffix}"
+    return ".".join(field.column) + suffix
 
 
 def _parse_transform(transform: IcebergTransform[Any, Any], table: str) -> Transform:

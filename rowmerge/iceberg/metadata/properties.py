@@ -39,7 +39,7 @@ FILE_LOCATIONS = (DATA_PATH, METADATA_PATH, "write.object-storage.path", "write.
 _MODES = ("write.merge.mode", "write.update.mode", "write.delete.mode")
 _LEVELS = {"zstd": (1, 22), "gzip": (1, 9)}
 """The lowest and the highest compression level of codecs that have levels."""
-_RETRIES = ("num-retries", "min-wait-ms", "max-wait-ms")
+_RETRIES = ("commit.retry.num-retries", "commit.retry.min-wait-ms", "commit.retry.max-wait-ms")
 
 
 class IcebergSettings(TableSettings):
@@ -77,11 +77,8 @@ class IcebergSettings(TableSettings):
     @cached_property
     def retry_policy(self) -> RetryPolicy:
         """The policy of `rowmerge.commit.retry.*`, and of Iceberg's `commit.retry.*` where those are not set. Raises ConfigurationError."""
-        properties = dict(self.properties)
-        for name in _RETRIES:
-            if (value := properties.get(f"commit.retry.{name}")) is not None:
-                properties.setdefault(f"rowmerge.commit.retry.{name}", value)
-        return RetryPolicy.of(properties)
+        defaults = {f"rowmerge.{name}": self.properties[name] for name in _RETRIES if name in self.properties}
+        return RetryPolicy.of({**defaults, **self.properties})
 
     @cached_property
     def target_file_size(self) -> int | None:

@@ -43,8 +43,7 @@ def transactions(metadata: TableMetadata, application: str) -> Iterator[tuple[in
     Snapshots from before a replacement or restoration of the table count, too.
     """
     for snapshot in sorted(metadata.snapshots, key=lambda snapshot: -(snapshot.sequence_number or 0)):
-        summary = snapshot.summary
-        properties = {} if summary is None else summary.additional_properties
+        properties = {} if snapshot.summary is None else snapshot.summary.additional_properties
         version = properties.get(APPLICATION_VERSION, "")
         if properties.get(APPLICATION) == application and re.fullmatch(r"-?\d{1,18}", version):
             yield int(version), snapshot.snapshot_id

@@ -119,7 +119,7 @@ class IcebergSnapshot:
         return self.metadata.properties.get(COMMENT)
 
     def evolved(self, schema: Struct) -> TableShape:
-        evolved_schema, _ = evolve_schema(self.name, self.metadata, schema)
+        evolved_schema = evolve_schema(self.name, self.metadata, schema)
         return table_shape(self.name, self._storage, self.metadata, evolved_schema)
 
     @cached_property
