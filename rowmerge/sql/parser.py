@@ -7,6 +7,7 @@ validates every expression.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from rowmerge.commands.definitions import CreateTable, DefinitionCommand, Explain, Query
 from rowmerge.commands.functions import FunctionCommand
@@ -35,7 +36,7 @@ _RULES: dict[tuple[str, ...], Callable[[Cursor], _Command | None]] = {
     ("FROM",): rows.refuse_from_insert,
     ("TRUNCATE", "TABLE"): rows.parse_truncate,
     ("CREATE",): definitions.parse_create,
-    ("REPLACE", "TABLE"): definitions.parse_replace_table,
+    ("REPLACE", "TABLE"): partial(definitions.parse_table, or_replace=True),
     ("DROP",): definitions.parse_drop,
     ("ALTER",): alter.parse_alter,
     ("COMMENT", "ON"): alter.parse_comment_on,
@@ -49,6 +50,7 @@ _RULES: dict[tuple[str, ...], Callable[[Cursor], _Command | None]] = {
     ("RESTORE",): maintenance.parse_restore,
     ("CALL",): procedure_calls.parse_call,
 }
+"""The rule for what follows the first words of a statement."""
 
 
 def parse(text: str) -> Statement:
@@ -69,8 +71,9 @@ def parse(text: str) -> Statement:
     if len(tokens) == 1:
         raise Unparsable("There is no statement here. Write one", text=text)
     cursor = Cursor(tokens)
-    if not cursor.next_is("BEGIN"):  # a script of several statements is Spark's
-        _refuse_second_statement(cursor)
+    if ";" in tokens.keys and not cursor.next_is("BEGIN"):  # a script of several statements is Spark's
+        second = tokens[tokens.keys.index(";") + 1]
+        raise cursor.unsupported("A second statement begins here. Send one statement at a time", second)
     return _parse_explain(cursor) or _parse_command(cursor) or Query(text[: tokens.ends[-1]])
 
 
@@ -92,8 +95,10 @@ def parse_partition_field(text: str) -> PartitionField:
 
 def _parse_command(cursor: Cursor) -> _Command | None:
     """Parse a statement that the engine executes. Return None for all other statements."""
-    rule = _RULES.get((cursor.key(),)) or _RULES.get((cursor.key(), cursor.key(1)))
-    return rule(cursor) if rule is not None else None
+    for words, rule in _RULES.items():
+        if cursor.accept(*words):
+            return rule(cursor)
+    return None
 
 
 def _parse_explain(cursor: Cursor) -> Explain | None:
@@ -107,9 +112,3 @@ def _parse_explain(cursor: Cursor) -> Explain | None:
     if isinstance(command, CreateTable) and command.query is None:
         raise cursor.unsupported("EXPLAIN of CREATE TABLE takes a query: CREATE TABLE … AS SELECT …")
     return Explain(command, mode) if isinstance(command, Merge | Update | Delete | Insert | Truncate | CreateTable) else None
-
-
-def _refuse_second_statement(cursor: Cursor) -> None:
-    if ";" in cursor.tokens.keys:
-        second = cursor.tokens[cursor.tokens.keys.index(";") + 1]
-        raise cursor.unsupported("A second statement begins here. Send one statement at a time", second)

@@ -35,9 +35,7 @@ class TokenCursor:
     @property
     def leading_parentheses(self) -> int:
         """The number of consecutive opening parentheses that come next."""
-        if not self.next_is("("):
-            return 0
-        return self.tokens.after_parentheses[self.index] - self.index if self.key(1) == "(" else 1
+        return self.tokens.after_parentheses[self.index] - self.index if self.next_is("(") else 0
 
     def next_is(self, *keys: str) -> bool:
         """Return whether the next tokens are these words or symbols."""
@@ -45,7 +43,7 @@ class TokenCursor:
 
     def next_is_keyword(self, keys: frozenset[str] | set[str]) -> bool:
         """Return whether the next token is one of these words, and not a field name after a dot."""
-        return self.key() in keys and (self.index == 0 or self.key(-1) != ".")
+        return self.key() in keys and self.key(-1) != "."
 
     def accept(self, *keys: str) -> bool:
         """Step over these words or symbols if all of them come next."""
@@ -88,6 +86,13 @@ class TokenCursor:
                 return
         raise self.error(f"The {opening.text} that opens here is not closed. Close it", opening)
 
+    def skip_token_or_group(self) -> None:
+        """Step over one token, or over a bracket with everything inside."""
+        if self.key() in CLOSING:
+            self.skip_group()
+        else:
+            self.index += 1
+
     def expect_end(self, preceding: str) -> None:
         """Raise Unparsable unless the statement ends here, after its part `preceding`."""
         if not self.at_end:
@@ -129,7 +134,9 @@ class Cursor(TokenCursor):
         if not token.is_name:
             raise self.expected(description)
         self.index += 1
-        self._refuse_hyphen()
+        hyphen, right = self.token(), self.token(1)
+        if hyphen.key == "-" and right.is_name and token.end == hyphen.start and hyphen.end == right.start:
+            raise self.error(f"A name with a hyphen needs backquotes: `{token.name}-{right.name}`", token)
         return token.name
 
     def path(self, description: str) -> tuple[str, ...]:
@@ -184,11 +191,6 @@ class Cursor(TokenCursor):
     def identifiers(self, description: str) -> tuple[str, ...]:
         """Read `(a, b, …)`."""
         return self.parenthesized(lambda: self.identifier(description))
-
-    def _refuse_hyphen(self) -> None:
-        left, hyphen, right = self.token(-1), self.token(), self.token(1)
-        if hyphen.key == "-" and right.is_name and left.end == hyphen.start and hyphen.end == right.start:
-            raise self.error(f"A name with a hyphen needs backquotes: `{left.name}-{right.name}`", left)
 
 
 def suggest(name: str, candidates: tuple[str, ...]) -> str:

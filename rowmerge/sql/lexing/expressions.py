@@ -50,20 +50,13 @@ def parse_expression(cursor: Cursor, description: str, ends: Callable[[Cursor], 
             open_cases += 1
         elif open_cases and cursor.next_is_keyword({"END"}):
             open_cases -= 1
-        _skip_token_or_group(cursor)
+        if cursor.accept("::"):
+            parse_data_type(cursor)
+        else:
+            cursor.skip_token_or_group()
     if cursor.index == start:
         raise cursor.expected(description)
     return cursor.text_from(start)
-
-
-def _skip_token_or_group(cursor: Cursor) -> None:
-    """Step over one token, over a bracket with everything inside, or over a cast `::type`."""
-    if cursor.key() in CLOSING:
-        cursor.skip_group()
-    elif cursor.accept("::"):
-        parse_data_type(cursor)
-    else:
-        cursor.index += 1
 
 
 def at_comma(cursor: Cursor) -> bool:
@@ -108,7 +101,9 @@ def _skip_operand(cursor: Cursor, description: str) -> None:
     if token.key == "(":
         cursor.skip_group()
     elif _begins_case(cursor):
-        _skip_case(cursor, description)
+        cursor.index += 1
+        parse_expression(cursor, description, lambda c: c.next_is_keyword({"END"}))
+        cursor.expect("END")
     elif token.key == "INTERVAL" and _is_quantity(cursor, 1):
         _skip_interval(cursor)
     elif token.kind is Kind.STRING:
@@ -123,12 +118,6 @@ def _skip_operand(cursor: Cursor, description: str) -> None:
             cursor.index += 1  # a typed literal such as DATE '2026-01-31'
     else:
         raise cursor.expected(description)
-
-
-def _skip_case(cursor: Cursor, description: str) -> None:
-    cursor.expect("CASE")
-    parse_expression(cursor, description, lambda c: c.next_is_keyword({"END"}))
-    cursor.expect("END")
 
 
 def _skip_interval(cursor: Cursor) -> None:

@@ -75,8 +75,5 @@ def _find_in_value(cursor: Cursor, column: int) -> list[DefaultPlace]:
     token, following = cursor.token(), cursor.token(1)
     is_default = token.key == "DEFAULT" and (following.kind is Kind.END or following.key in (",", ")", "AS", "FROM"))
     while not cursor.at_end and cursor.key() != "," and cursor.key() not in CLOSING.values():
-        if cursor.key() in CLOSING:
-            cursor.skip_group()
-        else:
-            cursor.index += 1
+        cursor.skip_token_or_group()
     return [DefaultPlace(column, token.start, token.end)] if is_default else []

@@ -25,7 +25,6 @@ _UNSUPPORTED = {
 
 def parse_alter(cursor: Cursor) -> Alteration | None:
     """Parse the forms of ALTER TABLE and ALTER VIEW that change no data, and refuse the others. Return None for other objects."""
-    cursor.expect("ALTER")
     kind = cursor.accept_any("TABLE", "VIEW")
     if not kind:
         return None
@@ -41,7 +40,6 @@ def parse_alter(cursor: Cursor) -> Alteration | None:
 
 def parse_comment_on(cursor: Cursor) -> definitions.CommentOn | None:
     """Parse `COMMENT ON TABLE name IS …` or `COMMENT ON COLUMN table.column IS …`. Return None for schemas."""
-    cursor.expect("COMMENT", "ON")
     column: tuple[str, ...] | None = None
     if cursor.accept("TABLE"):
         table = cursor.table_name("the name of a table")

@@ -18,7 +18,6 @@ from rowmerge.commands.functions import CreateFunction, DropFunction
 from rowmerge.commands.names import CATALOGS, TABLE_FORMATS, SqlText, TableName
 from rowmerge.sql.lexing.cursor import Cursor
 from rowmerge.sql.lexing.expressions import TimeTravel, begins_query, parse_time_travel
-from rowmerge.sql.lexing.lexer import CLOSING
 from rowmerge.sql.statements.columns import begins_constraint, parse_column_definition, parse_constraint, parse_options, parse_properties
 from rowmerge.sql.statements.functions import parse_create_function, parse_drop_function
 from rowmerge.sql.statements.partitioning import parse_partition_field
@@ -29,10 +28,9 @@ SCHEMA_WORDS = ("SCHEMA", "DATABASE", "NAMESPACE")
 
 def parse_create(cursor: Cursor) -> CreateTable | CloneTable | CreateView | CreateSchema | CreateFunction | None:
     """Parse CREATE of a table, a view, a schema or a function. Return None for other objects and for tables of other formats."""
-    cursor.expect("CREATE")
     or_replace = cursor.accept("OR", "REPLACE")
     if cursor.accept("TABLE"):
-        return _parse_table(cursor, or_replace)
+        return parse_table(cursor, or_replace)
     if not or_replace and cursor.accept_any(*SCHEMA_WORDS):
         return _parse_schema(cursor)
     if cursor.next_is("FUNCTION") or cursor.next_is("AGGREGATE", "FUNCTION"):
@@ -41,34 +39,22 @@ def parse_create(cursor: Cursor) -> CreateTable | CloneTable | CreateView | Crea
     return _parse_view(cursor, or_replace, temporary) if cursor.accept("VIEW") else None
 
 
-def parse_replace_table(cursor: Cursor) -> CreateTable | CloneTable | None:
-    """Parse `REPLACE TABLE …`, which means CREATE OR REPLACE TABLE. Return None for tables of other formats."""
-    cursor.expect("REPLACE", "TABLE")
-    return _parse_table(cursor, or_replace=True)
-
-
 def parse_drop(cursor: Cursor) -> Drop | DropSchema | DropFunction | None:
     """Parse `DROP TABLE|VIEW|SCHEMA|FUNCTION [IF EXISTS] name`. Return None for other objects, which Spark drops."""
-    cursor.expect("DROP")
     kind = cursor.accept_any("TABLE", "VIEW", *SCHEMA_WORDS)
     if not kind:
         return parse_drop_function(cursor)
     if_exists = cursor.accept("IF", "EXISTS")
     if kind in SCHEMA_WORDS:
-        return _parse_drop_schema(cursor, if_exists)
+        schema = parse_schema_name(cursor)
+        cascade = cursor.accept_any("RESTRICT", "CASCADE") == "CASCADE"
+        cursor.expect_end("the schema's name")
+        return DropSchema(schema, if_exists, cascade)
     name = cursor.table_name(f"the name of a {kind.lower()}")
     if kind == "TABLE":
         cursor.accept("PURGE")
     cursor.expect_end("the name")
     return Drop(name, kind == "VIEW", if_exists)
-
-
-def _parse_drop_schema(cursor: Cursor, if_exists: bool) -> DropSchema:
-    """Parse `name [RESTRICT|CASCADE]`."""
-    schema = parse_schema_name(cursor)
-    cascade = cursor.accept_any("RESTRICT", "CASCADE") == "CASCADE"
-    cursor.expect_end("the schema's name")
-    return DropSchema(schema, if_exists, cascade)
 
 
 def parse_schema_name(cursor: Cursor) -> str:
@@ -80,8 +66,8 @@ def parse_schema_name(cursor: Cursor) -> str:
     raise cursor.unsupported(f"Schemas have one level. Name the schema `{path[-1]}` alone", token)
 
 
-def _parse_table(cursor: Cursor, or_replace: bool) -> CreateTable | CloneTable | None:
-    """Parse what follows CREATE [OR REPLACE] TABLE. Return None for a table of another format, which Spark creates."""
+def parse_table(cursor: Cursor, or_replace: bool) -> CreateTable | CloneTable | None:
+    """Parse what follows CREATE [OR REPLACE] TABLE or REPLACE TABLE. Return None for a table of another format, which Spark creates."""
     if_not_exists = not or_replace and _accept_if_not_exists(cursor)
     name = cursor.table_name()
     if cursor.next_is("CLONE") or cursor.next_is("DEEP", "CLONE"):
@@ -110,7 +96,9 @@ def _parse_table_definition(cursor: Cursor, table: CreateTable) -> CreateTable:
     """Parse the columns, the clauses and the query that follow a table's name, and return `table` with them."""
     list_token = cursor.token()
     if cursor.next_is("(") and not begins_query(cursor):
-        table = _parse_columns_and_constraints(cursor, table)
+        elements = cursor.parenthesized(lambda: parse_constraint(cursor) if begins_constraint(cursor) else parse_column_definition(cursor))
+        columns = tuple(element for element in elements if isinstance(element, ColumnDefinition))
+        table = replace(table, columns=columns, checks=tuple(element for element in elements if isinstance(element, CheckConstraint)))
     has_column_list = bool(table.columns)
     table = _parse_table_clauses(cursor, table)
     if cursor.accept("AS") or begins_query(cursor):
@@ -120,13 +108,6 @@ def _parse_table_definition(cursor: Cursor, table: CreateTable) -> CreateTable:
     cursor.expect_end("the table's clauses")
     column_checks = (check for column in table.columns for check in column.checks)
     return replace(table, checks=(*table.checks, *column_checks))
-
-
-def _parse_columns_and_constraints(cursor: Cursor, table: CreateTable) -> CreateTable:
-    """Parse `(column | constraint, …)`."""
-    elements = cursor.parenthesized(lambda: parse_constraint(cursor) if begins_constraint(cursor) else parse_column_definition(cursor))
-    columns = tuple(element for element in elements if isinstance(element, ColumnDefinition))
-    return replace(table, columns=columns, checks=tuple(element for element in elements if isinstance(element, CheckConstraint)))
 
 
 def _parse_table_clauses(cursor: Cursor, table: CreateTable) -> CreateTable:
@@ -187,17 +168,10 @@ def _has_foreign_format(cursor: Cursor) -> bool:
 def _find_before_query(cursor: Cursor, keys: tuple[str, ...]) -> int | None:
     """Return the index of the first of these words between here and the query, outside brackets. The cursor stays."""
     start = cursor.index
-    try:
-        while not cursor.at_end and not cursor.next_is("AS") and not begins_query(cursor):
-            if cursor.key() in keys:
-                return cursor.index
-            if cursor.key() in CLOSING:
-                cursor.skip_group()
-            else:
-                cursor.index += 1
-        return None
-    finally:
-        cursor.index = start
+    while not (cursor.at_end or cursor.next_is("AS") or begins_query(cursor) or cursor.key() in keys):
+        cursor.skip_token_or_group()
+    stop, cursor.index = cursor.index, start
+    return stop if cursor.tokens.keys[stop] in keys else None
 
 
 def _parse_query(cursor: Cursor) -> SqlText:
@@ -223,15 +197,12 @@ def _parse_view(cursor: Cursor, or_replace: bool, temporary: bool) -> CreateView
     name = cursor.table_name("the name of a view")
     if temporary and _find_before_query(cursor, ("USING",)) is not None:
         return None
-    columns = cursor.parenthesized(lambda: _parse_view_column(cursor)) if cursor.next_is("(") else ()
+    columns: tuple[tuple[str, str | None], ...] = ()
+    if cursor.next_is("("):
+        columns = cursor.parenthesized(lambda: (cursor.identifier("a column's name"), cursor.optional_string("COMMENT", "a comment")))
     comment, properties = _parse_view_clauses(cursor)
     cursor.expect("AS")
     return CreateView(name, _parse_query(cursor), columns, comment, properties, or_replace, if_not_exists, temporary)
-
-
-def _parse_view_column(cursor: Cursor) -> tuple[str, str | None]:
-    """Parse `name [COMMENT 'comment']`."""
-    return cursor.identifier("a column's name"), cursor.optional_string("COMMENT", "a comment")
 
 
 def _parse_view_clauses(cursor: Cursor) -> tuple[str | None, dict[str, str]]:

@@ -18,8 +18,6 @@ _NOT_TABLES = ("QUERY", "PROCEDURE", "CATALOG", *SCHEMA_WORDS)
 
 def parse_describe(cursor: Cursor) -> Describe | DescribeFunction | None:
     """Parse DESCRIBE of a table or a function. Return None for queries, columns, schemas and other objects, which Spark describes."""
-    if not cursor.accept_any("DESCRIBE", "DESC"):
-        raise cursor.expected("DESCRIBE")
     if cursor.next_is("FUNCTION") and cursor.token(1).is_name:
         return parse_describe_function(cursor)
     is_query = begins_query(cursor) and not cursor.next_is("TABLE")
@@ -46,7 +44,6 @@ def _parse_detail(cursor: Cursor) -> Detail:
 
 def parse_show(cursor: Cursor) -> ShowSchemas | ShowTables | ShowProperties | ShowColumns | ShowFunctions | None:
     """Parse SHOW of schemas, tables, views, properties, columns and functions. Return None for everything else that Spark shows."""
-    cursor.expect("SHOW")
     subject = cursor.accept_any("SCHEMAS", "DATABASES", "NAMESPACES", "TABLES", "VIEWS", "TABLE", "TBLPROPERTIES", "COLUMNS")
     match subject:
         case "SCHEMAS" | "DATABASES" | "NAMESPACES":
@@ -64,7 +61,6 @@ def parse_show(cursor: Cursor) -> ShowSchemas | ShowTables | ShowProperties | Sh
 
 def parse_use(cursor: Cursor) -> UseSchema:
     """Parse `USE [SCHEMA|DATABASE|NAMESPACE] name`."""
-    cursor.expect("USE")
     cursor.accept_before_name(*SCHEMA_WORDS)
     name = parse_schema_name(cursor)
     cursor.expect_end("the schema's name")

@@ -11,7 +11,6 @@ from rowmerge.sql.lexing.lexer import Kind
 
 def parse_vacuum(cursor: Cursor) -> Vacuum:
     """Parse `VACUUM table [FULL] [RETAIN n HOURS] [DRY RUN]`: each clause at most once, in any order."""
-    cursor.expect("VACUUM")
     target = _parse_target(cursor)
     retain_hours: float | None = None
     dry_run = full = False
@@ -38,7 +37,6 @@ def _refuse_vacuum_mode(cursor: Cursor) -> None:
 
 def parse_optimize(cursor: Cursor) -> Optimize:
     """Parse `OPTIMIZE table [WHERE condition]`."""
-    cursor.expect("OPTIMIZE")
     target = _parse_target(cursor)
     if cursor.next_is("FULL"):
         raise cursor.unsupported("OPTIMIZE … FULL is for clustered tables, and clustering is not supported. Leave FULL out")
@@ -51,7 +49,6 @@ def parse_optimize(cursor: Cursor) -> Optimize:
 
 def parse_reorg(cursor: Cursor) -> Reorg:
     """Parse `REORG TABLE table [WHERE condition] APPLY (PURGE)`."""
-    cursor.expect("REORG", "TABLE")
     target = _parse_target(cursor)
     condition = _parse_optional_where(cursor, following="APPLY")
     cursor.expect("APPLY", "(")
@@ -64,7 +61,6 @@ def parse_reorg(cursor: Cursor) -> Reorg:
 
 def parse_restore(cursor: Cursor) -> Restore:
     """Parse `RESTORE [TABLE] table [TO] VERSION AS OF n | TIMESTAMP AS OF time`."""
-    cursor.expect("RESTORE")
     cursor.accept_before_name("TABLE")
     target = _parse_target(cursor)
     cursor.accept("TO")

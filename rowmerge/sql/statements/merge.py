@@ -15,7 +15,6 @@ _ONLY_INSERT = "WHEN NOT MATCHED takes INSERT only: the target has no such row t
 
 def parse_merge(cursor: Cursor, with_clause: SqlText | None = None) -> Merge:
     """Parse `MERGE [WITH SCHEMA EVOLUTION] INTO target USING source ON condition WHEN …`."""
-    cursor.expect("MERGE")
     schema_evolution = cursor.accept("WITH", "SCHEMA", "EVOLUTION")
     cursor.expect("INTO")
     target = cursor.table_name("the table to merge into")

@@ -12,7 +12,6 @@ _SYSTEM = "system"
 
 def parse_call(cursor: Cursor) -> Call | None:
     """Parse CALL of a procedure of our catalog. Return None for procedures of other catalogs, which Spark executes."""
-    cursor.expect("CALL")
     token = cursor.token()
     *namespace, name = cursor.path("the name of a procedure")
     if not _is_system_namespace(namespace):

@@ -23,26 +23,26 @@ _Partition = tuple[tuple[str, SqlText | None], ...]
 
 def parse_with_statement(cursor: Cursor) -> Merge | Update | Delete | Insert | None:
     """Parse a WITH list and the row-level statement after it. Return None where WITH begins a query."""
+    cursor.index -= 1  # WITH is part of the list
     if not expressions.accept_with_list(cursor):
         return None
     with_clause = cursor.text_from(0)
-    match cursor.key():
+    match cursor.accept_any("MERGE", "INSERT", "FROM") or cursor.accept_before_name("UPDATE", "DELETE"):
         case "MERGE":
             return parse_merge(cursor, with_clause)
         case "INSERT":
             return parse_insert(cursor)
         case "FROM":
             refuse_from_insert(cursor)
-        case "UPDATE" if cursor.token(1).is_name:
+        case "UPDATE":
             return parse_update(cursor, with_clause)
-        case "DELETE" if cursor.token(1).is_name:
+        case "DELETE":
             return parse_delete(cursor, with_clause)
     return None
 
 
 def parse_update(cursor: Cursor, with_clause: SqlText | None = None) -> Update:
     """Parse `UPDATE table [[AS] alias] SET column = value, … [WHERE condition]`."""
-    cursor.expect("UPDATE")
     target = cursor.table_name()
     alias = expressions.parse_alias(cursor)
     cursor.expect("SET")
@@ -54,7 +54,7 @@ def parse_update(cursor: Cursor, with_clause: SqlText | None = None) -> Update:
 
 def parse_delete(cursor: Cursor, with_clause: SqlText | None = None) -> Delete:
     """Parse `DELETE FROM table [[AS] alias] [WHERE condition]`."""
-    cursor.expect("DELETE", "FROM")
+    cursor.expect("FROM")
     target = cursor.table_name()
     alias = expressions.parse_alias(cursor)
     if cursor.next_is("USING"):
@@ -62,9 +62,8 @@ def parse_delete(cursor: Cursor, with_clause: SqlText | None = None) -> Delete:
     return Delete(target, alias, _parse_optional_where(cursor, "the table"), with_clause)
 
 
-def parse_truncate(cursor: Cursor) -> Truncate | None:
+def parse_truncate(cursor: Cursor) -> Truncate:
     """Parse `TRUNCATE TABLE table [PARTITION (column = value, …)]`."""
-    cursor.expect("TRUNCATE", "TABLE")
     target = cursor.table_name()
     partition = []
     for column, value in _parse_optional_partition(cursor):
@@ -77,8 +76,7 @@ def parse_truncate(cursor: Cursor) -> Truncate | None:
 
 def parse_insert(cursor: Cursor) -> Insert | None:
     """Parse `INSERT … INTO|OVERWRITE …`. A WITH list before it becomes part of the query. Return None for OVERWRITE DIRECTORY."""
-    insert_index = cursor.index
-    cursor.expect("INSERT")
+    insert_index = cursor.index - 1
     schema_evolution = cursor.accept("WITH", "SCHEMA", "EVOLUTION")
     mode = cursor.accept_any("INTO", "OVERWRITE")
     if not mode:
