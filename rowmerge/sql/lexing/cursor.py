@@ -69,6 +69,13 @@ class TokenCursor:
             if not self.accept(key):
                 raise self.expected(key)
 
+    def expect_any(self, description: str) -> str:
+        """Step over one of the keywords in the description, such as `FIRST or LAST`, and return it."""
+        key = self.accept_any(*_KEYWORDS.findall(description))
+        if not key:
+            raise self.expected(description)
+        return key
+
     def skip_group(self) -> None:
         """Step over an opening bracket and everything up to its closing bracket."""
         opening = self.token()

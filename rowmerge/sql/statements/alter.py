@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from rowmerge.commands import definitions
 from rowmerge.commands.maintenance import DropReference, SetReference
@@ -12,6 +13,7 @@ from rowmerge.sql.lexing.expressions import parse_last_expression
 from rowmerge.sql.statements import alter_columns, columns, partitioning, snapshot_references
 
 _REWRITE = "Write the table anew with CREATE OR REPLACE TABLE … AS SELECT …"
+_NOT_SUPPORTED = "ALTER TABLE … {form} is not supported. {advice}"
 
 Alteration = definitions.DefinitionCommand | SetReference | DropReference
 
@@ -29,12 +31,9 @@ def parse_alter(cursor: Cursor) -> Alteration | None:
     if not kind:
         return None
     name = cursor.table_name(f"the name of a {kind.lower()}")
-    start = cursor.index
-    for parse_form in _VIEW_FORMS if kind == "VIEW" else _TABLE_FORMS:
-        command = parse_form(cursor, name)
-        if command is not None:
-            return command
-        cursor.index = start
+    for words, parse_form in (_VIEW_FORMS if kind == "VIEW" else _TABLE_FORMS).items():
+        if cursor.accept(*words):
+            return parse_form(cursor, name)
     raise _refusal(cursor, kind)
 
 
@@ -64,48 +63,36 @@ def _parse_column_of_table(cursor: Cursor) -> tuple[TableName, tuple[str, ...]]:
     return TableName(path[:size]), path[size:]
 
 
-def _parse_set_properties(cursor: Cursor, name: TableName) -> definitions.SetProperties | None:
-    """Parse `SET TBLPROPERTIES ('key' = 'value', …)`, or return None."""
-    if not cursor.accept("SET", "TBLPROPERTIES"):
-        return None
+def _parse_set_properties(cursor: Cursor, name: TableName) -> definitions.SetProperties:
+    """Parse `('key' = 'value', …)` after SET TBLPROPERTIES."""
     properties = columns.parse_properties(cursor)
     cursor.expect_end("the properties")
     return definitions.SetProperties(name, properties)
 
 
-def _parse_unset_properties(cursor: Cursor, name: TableName) -> definitions.UnsetProperties | None:
-    """Parse `UNSET TBLPROPERTIES [IF EXISTS] ('key', …)`, or return None."""
-    if not cursor.accept("UNSET", "TBLPROPERTIES"):
-        return None
+def _parse_unset_properties(cursor: Cursor, name: TableName) -> definitions.UnsetProperties:
+    """Parse `[IF EXISTS] ('key', …)` after UNSET TBLPROPERTIES."""
     if_exists = cursor.accept("IF", "EXISTS")
     keys = cursor.parenthesized(lambda: columns.parse_property_key(cursor))
     cursor.expect_end("the properties")
     return definitions.UnsetProperties(name, keys, if_exists)
 
 
-def _parse_add_columns(cursor: Cursor, name: TableName) -> definitions.AddColumns | None:
-    """Parse `ADD COLUMN[S] (name type … [FIRST|AFTER column], …)`, or return None."""
-    if not cursor.accept("ADD") or not cursor.accept_any("COLUMN", "COLUMNS"):
-        return None
-    positions: dict[str, str | None] = {}
-    new_columns = cursor.list_with_or_without_parentheses(lambda: _parse_new_column(cursor, positions))
+def _parse_add_columns(cursor: Cursor, name: TableName) -> definitions.AddColumns:
+    """Parse `(name type … [FIRST|AFTER column], …)` after ADD COLUMN[S]."""
+
+    def read_column() -> tuple[definitions.ColumnDefinition, definitions.ColumnPlace | None]:
+        column = columns.parse_column_definition(cursor, nested=True)
+        return column, alter_columns.parse_column_place(cursor, "the column before the new one")
+
+    placed_columns = cursor.list_with_or_without_parentheses(read_column)
     cursor.expect_end("the columns")
-    return definitions.AddColumns(name, new_columns, positions)
+    positions = {column.path: place.after for column, place in placed_columns if place is not None}
+    return definitions.AddColumns(name, tuple(column for column, _ in placed_columns), positions)
 
 
-def _parse_new_column(cursor: Cursor, positions: dict[str, str | None]) -> definitions.ColumnDefinition:
-    """Parse `name type … [FIRST|AFTER column]`, and add the place to `positions`."""
-    column = columns.parse_column_definition(cursor, nested=True)
-    place = alter_columns.parse_column_place(cursor, "the column before the new one")
-    if place is not None:
-        positions[column.path] = place.after
-    return column
-
-
-def _parse_drop_constraint(cursor: Cursor, name: TableName) -> definitions.DropConstraint | None:
-    """Parse `DROP CONSTRAINT [IF EXISTS] name [RESTRICT|CASCADE]`, or return None."""
-    if not cursor.accept("DROP", "CONSTRAINT"):
-        return None
+def _parse_drop_constraint(cursor: Cursor, name: TableName) -> definitions.DropConstraint:
+    """Parse `[IF EXISTS] name [RESTRICT|CASCADE]` after DROP CONSTRAINT."""
     if_exists = cursor.accept("IF", "EXISTS")
     constraint = cursor.identifier("a constraint's name")
     cursor.accept_any("RESTRICT", "CASCADE")
@@ -113,19 +100,17 @@ def _parse_drop_constraint(cursor: Cursor, name: TableName) -> definitions.DropC
     return definitions.DropConstraint(name, constraint, if_exists)
 
 
-def _parse_add_constraint(cursor: Cursor, name: TableName) -> definitions.AddConstraint | None:
-    """Parse `ADD [CONSTRAINT name] CHECK (…)`, or return None."""
-    if not cursor.accept("ADD") or not (cursor.next_is("CONSTRAINT") or columns.begins_constraint(cursor)):
-        return None
+def _parse_add_constraint(cursor: Cursor, name: TableName) -> definitions.AddConstraint:
+    """Parse `[CONSTRAINT name] CHECK (…)` after ADD. Refuse everything else that is no column and no partition field."""
+    if not (cursor.next_is("CONSTRAINT") or columns.begins_constraint(cursor)):
+        raise cursor.unsupported(_NOT_SUPPORTED.format(form="ADD", advice=_REWRITE), cursor.token(-1))
     check = columns.parse_constraint(cursor)
     cursor.expect_end("the constraint")
     return definitions.AddConstraint(name, check)
 
 
-def _parse_alter_column(cursor: Cursor, name: TableName) -> definitions.DefinitionCommand | None:
-    """Parse `ALTER|CHANGE [COLUMN] column …`, or return None."""
-    if not cursor.accept_any("ALTER", "CHANGE"):
-        return None
+def _parse_alter_column(cursor: Cursor, name: TableName) -> definitions.DefinitionCommand:
+    """Parse `[COLUMN] column …` after ALTER or CHANGE."""
     cursor.accept_before_name("COLUMN")
     column = cursor.path("a column's name")
     return alter_columns.parse_column_change(cursor, name, column) or _parse_default_or_nullability(cursor, name, column)
@@ -158,22 +143,29 @@ def _refusal(cursor: Cursor, kind: str) -> Exception:
     if cursor.at_end:
         return cursor.expected("what to alter")
     form, advice = _UNSUPPORTED.get((cursor.key(), cursor.key(1)), (cursor.key() or cursor.token().text, _REWRITE))
-    return cursor.unsupported(f"ALTER TABLE … {form} is not supported. {advice}")
+    return cursor.unsupported(_NOT_SUPPORTED.format(form=form, advice=advice))
 
 
-_Forms = tuple[Callable[[Cursor, TableName], Alteration | None], ...]
-_VIEW_FORMS: _Forms = (_parse_set_properties, _parse_unset_properties)
-_TABLE_FORMS: _Forms = (
-    *_VIEW_FORMS,
-    _parse_add_columns,
-    partitioning.parse_partitioning_change,
-    partitioning.parse_write_order,
-    snapshot_references.parse_drop_reference,
-    snapshot_references.parse_set_reference,
-    _parse_drop_constraint,
-    _parse_add_constraint,
-    alter_columns.parse_rename_column,
-    alter_columns.parse_drop_columns,
-    _parse_alter_column,
-)
-"""Rules for what follows the table's name. A rule returns None for a form that another rule parses."""
+_Forms = dict[tuple[str, ...], Callable[[Cursor, TableName], Alteration]]
+_VIEW_FORMS: _Forms = {("SET", "TBLPROPERTIES"): _parse_set_properties, ("UNSET", "TBLPROPERTIES"): _parse_unset_properties}
+_TABLE_FORMS: _Forms = {
+    **_VIEW_FORMS,
+    **{(verb, "PARTITION", "FIELD"): partial(partitioning.parse_field_change, verb=verb) for verb in ("ADD", "DROP", "REPLACE")},
+    ("ADD", "COLUMN"): _parse_add_columns,
+    ("ADD", "COLUMNS"): _parse_add_columns,
+    ("ADD",): _parse_add_constraint,
+    ("DROP", "COLUMN"): alter_columns.parse_drop_columns,
+    ("DROP", "COLUMNS"): alter_columns.parse_drop_columns,
+    ("DROP", "CONSTRAINT"): _parse_drop_constraint,
+    ("WRITE",): partitioning.parse_write_order,
+    ("RENAME", "COLUMN"): alter_columns.parse_rename_column,
+    ("ALTER",): _parse_alter_column,
+    ("CHANGE",): _parse_alter_column,
+    **{("DROP", kind): partial(snapshot_references.parse_drop_reference, kind=kind) for kind in ("BRANCH", "TAG")},
+    **{
+        (*verb.split(), kind): partial(snapshot_references.parse_set_reference, verb=verb, kind=kind)
+        for verb in ("CREATE", "CREATE OR REPLACE", "REPLACE")
+        for kind in ("BRANCH", "TAG")
+    },
+}
+"""The rule for what follows the first words after the table's name. The first one whose words stand there applies."""

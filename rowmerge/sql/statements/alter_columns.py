@@ -12,10 +12,8 @@ from rowmerge.sql.lexing.expressions import parse_data_type
 ColumnChange = AlterColumn | CommentOn | CommentOnColumns
 
 
-def parse_rename_column(cursor: Cursor, name: TableName) -> RenameColumn | None:
-    """Parse `RENAME COLUMN a.b TO c`, or return None."""
-    if not cursor.accept("RENAME", "COLUMN"):
-        return None
+def parse_rename_column(cursor: Cursor, name: TableName) -> RenameColumn:
+    """Parse `a.b TO c` after RENAME COLUMN."""
     column = cursor.path("a column's name")
     cursor.expect("TO")
     new_name = cursor.identifier("the column's new name")
@@ -25,10 +23,8 @@ def parse_rename_column(cursor: Cursor, name: TableName) -> RenameColumn | None:
     return RenameColumn(name, column, new_name)
 
 
-def parse_drop_columns(cursor: Cursor, name: TableName) -> DropColumns | None:
-    """Parse `DROP COLUMN[S] [IF EXISTS] (a, b.c)`, or return None."""
-    if not cursor.accept("DROP") or not cursor.accept_any("COLUMN", "COLUMNS"):
-        return None
+def parse_drop_columns(cursor: Cursor, name: TableName) -> DropColumns:
+    """Parse `[IF EXISTS] (a, b.c)` after DROP COLUMN[S]."""
     if_exists = cursor.accept("IF", "EXISTS")
     columns = cursor.list_with_or_without_parentheses(lambda: cursor.path("a column's name"))
     cursor.expect_end("the columns")

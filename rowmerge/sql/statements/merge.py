@@ -95,9 +95,7 @@ def _parse_match(cursor: Cursor) -> Match:
         return Match.NOT_MATCHED if negated else Match.MATCHED
     if not negated:
         raise cursor.error("WHEN MATCHED has no BY. Write WHEN MATCHED, or WHEN NOT MATCHED BY SOURCE", cursor.token(-1))
-    missing_side = cursor.accept_any("SOURCE", "TARGET")
-    if not missing_side:
-        raise cursor.expected("SOURCE or TARGET")
+    missing_side = cursor.expect_any("SOURCE or TARGET")
     return Match.NOT_MATCHED if missing_side == "TARGET" else Match.NOT_MATCHED_BY_SOURCE
 
 

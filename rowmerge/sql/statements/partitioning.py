@@ -23,15 +23,14 @@ def parse_partition_field(cursor: Cursor) -> PartitionField:
         return PartitionField(cursor.path("a partition column"))
     transform = _parse_transform_name(cursor)
     cursor.expect("(")
-    parameter = _parse_optional_parameter(cursor, transform)
-    if parameter is not None:
+    parameter: int | None = None
+    if cursor.token().kind is Kind.NUMBER:
+        parameter = _parse_parameter(cursor, transform)
         cursor.expect(",")
     column = cursor.path("a column")
     if parameter is None and transform in _PARAMETERS:
         cursor.expect(",")
-        parameter = _parse_optional_parameter(cursor, transform)
-        if parameter is None:
-            raise cursor.expected(f"{_PARAMETERS[transform]}, a whole number")
+        parameter = _parse_parameter(cursor, transform)
     cursor.expect(")")
     return PartitionField(column, Transform(transform, parameter))
 
@@ -46,11 +45,9 @@ def _parse_transform_name(cursor: Cursor) -> str:
     return transform
 
 
-def _parse_optional_parameter(cursor: Cursor, transform: str) -> int | None:
-    """Parse the whole number that is the parameter of a transform, or return None if no number comes next."""
+def _parse_parameter(cursor: Cursor, transform: str) -> int:
+    """Parse the whole number that is the parameter of a transform."""
     token = cursor.token()
-    if token.kind is not Kind.NUMBER:
-        return None
     if transform not in _PARAMETERS:
         raise cursor.expected("a column")
     number = cursor.integer(_PARAMETERS[transform])
@@ -59,46 +56,24 @@ def _parse_optional_parameter(cursor: Cursor, transform: str) -> int | None:
     return number
 
 
-def parse_partitioning_change(cursor: Cursor, name: TableName) -> ChangePartitioning | None:
-    """Parse `ADD PARTITION FIELD f [AS n]`, `DROP PARTITION FIELD f` or `REPLACE PARTITION FIELD f WITH g [AS n]`, or return None."""
-    verb = cursor.accept_any("ADD", "DROP", "REPLACE")
-    if not verb or not cursor.accept("PARTITION", "FIELD"):
-        return None
-    match verb:
-        case "ADD":
-            change = ChangePartitioning(name, added=_parse_named_partition_field(cursor))
-        case "DROP":
-            change = ChangePartitioning(name, dropped=parse_partition_field(cursor))
-        case _:
-            dropped = parse_partition_field(cursor)
-            cursor.expect("WITH")
-            change = ChangePartitioning(name, dropped, _parse_named_partition_field(cursor))
+def parse_field_change(cursor: Cursor, name: TableName, verb: str) -> ChangePartitioning:
+    """Parse `f [AS n]` after ADD PARTITION FIELD, `f` after DROP …, or `f WITH g [AS n]` after REPLACE …."""
+    dropped = parse_partition_field(cursor) if verb != "ADD" else None
+    if verb == "REPLACE":
+        cursor.expect("WITH")
+    added = parse_partition_field(cursor) if verb != "DROP" else None
+    if added is not None and cursor.accept("AS"):
+        added = replace(added, name=cursor.identifier("the name of the partition field"))
     cursor.expect_end("the partition field")
-    return change
+    return ChangePartitioning(name, dropped, added)
 
 
-def _parse_named_partition_field(cursor: Cursor) -> PartitionField:
-    """Parse `field [AS name]`."""
-    field = parse_partition_field(cursor)
-    if cursor.accept("AS"):
-        return PartitionField(field.column, field.transform, cursor.identifier("the name of the partition field"))
-    return field
+def parse_write_order(cursor: Cursor, name: TableName) -> SetWriteOrder:
+    """Parse `[DISTRIBUTED BY PARTITION] [[LOCALLY] ORDERED BY f [ASC|DESC] [NULLS FIRST|LAST], …]` or `UNORDERED` after WRITE.
 
-
-def parse_write_order(cursor: Cursor, name: TableName) -> SetWriteOrder | None:
-    """Parse `WRITE [DISTRIBUTED BY PARTITION] [[LOCALLY] ORDERED BY f [ASC|DESC] [NULLS FIRST|LAST], …]` or `WRITE UNORDERED`.
-
-    Return None for everything else. ORDERED BY alone sorts over all files. LOCALLY sorts inside each file.
+    The two stand in any sequence, at least one of them, and DISTRIBUTED BY wins over what the order implies. ORDERED BY alone sorts over
+    all files. LOCALLY sorts inside each file.
     """
-    if not cursor.accept("WRITE"):
-        return None
-    write_order = _parse_write_clauses(cursor, name)
-    cursor.expect_end("the write order")
-    return write_order
-
-
-def _parse_write_clauses(cursor: Cursor, name: TableName) -> SetWriteOrder:
-    """Parse DISTRIBUTED BY PARTITION and an order in any sequence, at least one of them. DISTRIBUTED BY wins over the order."""
     distribution: Distribution | None = None
     order: SetWriteOrder | None = None
     while clause := cursor.accept_any("DISTRIBUTED", "LOCALLY", "ORDERED", "UNORDERED"):
@@ -111,6 +86,7 @@ def _parse_write_clauses(cursor: Cursor, name: TableName) -> SetWriteOrder:
             order = _parse_order(cursor, clause, name)
     if distribution is None and order is None:
         raise cursor.expected("ORDERED BY, LOCALLY ORDERED BY, DISTRIBUTED BY PARTITION or UNORDERED")
+    cursor.expect_end("the write order")
     order = order or SetWriteOrder(name)
     return replace(order, distribution=distribution or order.distribution)
 
@@ -140,7 +116,5 @@ def _parse_sort_field(cursor: Cursor) -> SortField:
     ascending = cursor.accept_any("ASC", "DESC") != "DESC"
     if not cursor.accept("NULLS"):
         return SortField(field.column, field.transform, ascending, nulls_first=ascending)
-    null_position = cursor.accept_any("FIRST", "LAST")
-    if not null_position:
-        raise cursor.expected("FIRST or LAST")
+    null_position = cursor.expect_any("FIRST or LAST")
     return SortField(field.column, field.transform, ascending, nulls_first=null_position == "FIRST")

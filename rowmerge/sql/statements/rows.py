@@ -78,9 +78,7 @@ def parse_insert(cursor: Cursor) -> Insert | None:
     """Parse `INSERT … INTO|OVERWRITE …`. A WITH list before it becomes part of the query. Return None for OVERWRITE DIRECTORY."""
     insert_index = cursor.index - 1
     schema_evolution = cursor.accept("WITH", "SCHEMA", "EVOLUTION")
-    mode = cursor.accept_any("INTO", "OVERWRITE")
-    if not mode:
-        raise cursor.expected("INTO or OVERWRITE")
+    mode = cursor.expect_any("INTO or OVERWRITE")
     if mode == "OVERWRITE" and _at_directory(cursor):
         return None
     cursor.accept_before_name("TABLE")
@@ -192,9 +190,7 @@ def _parse_replaced_rows(cursor: Cursor, insert: Insert) -> Insert:
     """Parse `[REPLACE WHERE condition | REPLACE USING (columns) | REPLACE ON condition]`, and return `insert` with it."""
     if not cursor.accept("REPLACE"):
         return insert
-    kind = cursor.accept_any("WHERE", "USING", "ON")
-    if not kind:
-        raise cursor.expected("WHERE, USING or ON")
+    kind = cursor.expect_any("WHERE, USING or ON")
     if insert.overwrite:
         raise cursor.error(f"REPLACE {kind} goes with INSERT INTO. Write INSERT INTO instead of INSERT OVERWRITE")
     if insert.partition:

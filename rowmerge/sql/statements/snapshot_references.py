@@ -10,25 +10,18 @@ _UNITS = {"DAYS": 86_400_000, "HOURS": 3_600_000, "MINUTES": 60_000}
 """Milliseconds of each unit."""
 
 
-def parse_drop_reference(cursor: Cursor, table: TableName) -> DropReference | None:
-    """Parse `DROP BRANCH|TAG [IF EXISTS] name`, or return None."""
-    kind = cursor.accept_any("BRANCH", "TAG") if cursor.accept("DROP") else ""
-    if not kind:
-        return None
+def parse_drop_reference(cursor: Cursor, table: TableName, kind: str) -> DropReference:
+    """Parse `[IF EXISTS] name` after DROP and the kind, BRANCH or TAG."""
     if_exists = cursor.accept("IF", "EXISTS")
     name = cursor.identifier(f"the name of a {kind.lower()}")
     cursor.expect_end("the name")
     return DropReference(table, name, kind == "TAG", if_exists)
 
 
-def parse_set_reference(cursor: Cursor, table: TableName) -> SetReference | None:
-    """Parse `CREATE|[CREATE OR] REPLACE BRANCH|TAG name [AS OF VERSION id] [RETAIN …] [WITH SNAPSHOT RETENTION …]`, or return None."""
-    create = cursor.accept("CREATE")
-    replace = cursor.accept("OR", "REPLACE") if create else cursor.accept("REPLACE")
-    kind = cursor.accept_any("BRANCH", "TAG")
-    if not kind or not (create or replace):
-        return None
-    if_not_exists = create and not replace and cursor.accept("IF", "NOT", "EXISTS")
+def parse_set_reference(cursor: Cursor, table: TableName, verb: str, kind: str) -> SetReference:
+    """Parse `name [AS OF VERSION id] [RETAIN …] [WITH SNAPSHOT RETENTION …]` after CREATE, CREATE OR REPLACE or REPLACE, and the kind."""
+    create, replace = verb != "REPLACE", verb != "CREATE"
+    if_not_exists = not replace and cursor.accept("IF", "NOT", "EXISTS")
     name = cursor.identifier(f"the name of a {kind.lower()}")
     version = cursor.integer("the id of a snapshot after AS OF VERSION") if cursor.accept("AS", "OF", "VERSION") else None
     max_age = _parse_duration(cursor) if cursor.accept("RETAIN") else None
@@ -54,7 +47,4 @@ def _parse_snapshot_retention(cursor: Cursor, kind: str) -> tuple[int | None, in
 def _parse_duration(cursor: Cursor) -> int:
     """Parse `n DAYS|HOURS|MINUTES`, and return milliseconds."""
     number = cursor.integer("a number of days, hours or minutes")
-    unit = cursor.accept_any(*_UNITS)
-    if not unit:
-        raise cursor.expected("DAYS, HOURS or MINUTES")
-    return number * _UNITS[unit]
+    return number * _UNITS[cursor.expect_any("DAYS, HOURS or MINUTES")]
