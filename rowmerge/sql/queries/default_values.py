@@ -43,11 +43,9 @@ def find_defaults(query: str) -> Defaults:
         return Defaults(tuple(_find_in_values(cursor)), rows=1)
     places: list[DefaultPlace] = []
     rows = 0
-    more_rows = cursor.accept("VALUES")
-    while more_rows and not cursor.at_end:
+    while cursor.accept("," if rows else "VALUES") and not cursor.at_end:
         places += _find_in_row(cursor)
         rows += 1
-        more_rows = cursor.accept(",")
     return Defaults(tuple(places), rows)
 
 
@@ -62,12 +60,9 @@ def _find_in_row(cursor: Cursor) -> list[DefaultPlace]:
 
 def _find_in_values(cursor: Cursor) -> list[DefaultPlace]:
     """Step over `value, …`."""
-    places = []
-    for column in itertools.count():
-        places += _find_in_value(cursor, column)
-        if not cursor.accept(","):
-            break
-    return places
+    columns = itertools.count()
+    values = cursor.comma_separated(lambda: _find_in_value(cursor, next(columns)))
+    return [place for places in values for place in places]
 
 
 def _find_in_value(cursor: Cursor, column: int) -> list[DefaultPlace]:

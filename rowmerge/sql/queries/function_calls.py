@@ -95,18 +95,12 @@ def call_edits(cursor: Cursor, resolve: ResolveFunction, edits: list[Edit]) -> l
         start, end = cursor.tokens.starts[call.first], cursor.tokens.ends[call.closing]
         while edits_before and edits_before[-1].start >= start:
             edits_from_call.append(edits_before.pop())
-        inner_edits = _pop_edits_up_to(end, edits_from_call)
+        inner_edits: list[Edit] = []
+        while edits_from_call and edits_from_call[-1].end <= end:
+            inner_edits.append(edits_from_call.pop())
         arguments = _bind_arguments(cursor, call, function, inner_edits)
         edits_from_call.append(Edit(start, end, call_of(function, arguments)))
     return edits_before + edits_from_call
-
-
-def _pop_edits_up_to(end: int, edits: list[Edit]) -> list[Edit]:
-    """Remove the last edits of a list while they end at or before the offset `end`, and return them."""
-    popped_edits: list[Edit] = []
-    while edits and edits[-1].end <= end:
-        popped_edits.append(edits.pop())
-    return popped_edits
 
 
 def apply_edits(text: str, edits: list[Edit], start: int = 0, end: int | None = None) -> str:
@@ -135,11 +129,10 @@ def expression_of(body: str) -> str:
     """Return a body as an expression: `price * 2` for `SELECT price * 2`, a subquery of one value for every other query."""
     tokens = tokenize(body).without_semicolons()
     cursor = Cursor(tokens)
-    start, end = tokens.starts[0], tokens.ends[-1] if len(tokens) > 1 else 0
+    start, end = tokens.starts[0], tokens.ends[-1]
     if not begins_query(cursor):
         return body[start:end]
-    keys_outside_brackets = set(_outside_brackets(tokens.keys[1:-1]))
-    if cursor.next_is("SELECT") and not keys_outside_brackets & _ENDS_SELECT_LIST:
+    if cursor.next_is("SELECT") and _ENDS_SELECT_LIST.isdisjoint(_outside_brackets(tokens.keys[1:-1])):
         return body[tokens.starts[1] : end]
     return f"({body[start:end]})"
 
@@ -155,7 +148,7 @@ def call_of(function: CalledFunction, arguments: Mapping[str, str]) -> str:
 
 def _fits_inline(definition: FunctionDefinition, body: str, arguments: Mapping[str, str]) -> bool:
     """Return whether the body can replace a call: it captures no name in an argument, and computes no argument such as `rand()` twice."""
-    if definition.language != "sql" or any(parameter.name.upper() in _NOT_INLINED for parameter in definition.parameters):
+    if any(parameter.name.upper() in _NOT_INLINED for parameter in definition.parameters):
         return False
     tokens = tokenize(expression_of(body))
     if any(key == "->" or key in QUERY_WORDS - {"FROM"} for key in tokens.keys):
@@ -190,18 +183,15 @@ def _find_calls(tokens: Tokens) -> Iterator[_Call]:
     """Yield everything that can be a call, in the order of the text: a name and a parenthesis where an expression can stand."""
     keys = tokens.keys
     for opening in range(1, len(keys)):
-        last = opening - 1
-        if keys[opening] != "(" or not tokens.is_name(last):
-            continue
+        first = last = opening - 1
         is_keyword = keys[last] in _NO_NAMES and keys[last - 1] != "."
-        if is_keyword:
+        if keys[opening] != "(" or is_keyword or not tokens.is_name(last):
             continue
-        first = last
         while first > 1 and keys[first - 1] == "." and tokens.is_name(first - 2):
             first -= 2
         closing = tokens.closings[opening]
-        is_closed = closing < len(tokens) - 1
         previous = tokens[first - 1] if first else None
+        is_closed = closing < len(tokens) - 1
         if is_closed and _begins_expression(previous):
             name = TableName(tuple(token.name for token in tokens[first:opening:2]))
             yield _Call(name, first, opening, closing)
@@ -229,17 +219,12 @@ def _bind_arguments(cursor: Cursor, call: _Call, function: CalledFunction, edits
         start, end = tokens.starts[first + 2 if is_named else first], tokens.ends[last]
         argument_edits = [edit for edit in edits if start <= edit.start and edit.end <= end]
         arguments[name] = apply_edits(cursor.text, argument_edits, start, end)
-    _add_defaults(arguments, function)
-    return arguments
-
-
-def _add_defaults(arguments: dict[str, str], function: CalledFunction) -> None:
-    """Add the default of each parameter that has no argument. Raise PlanError if it has no default."""
     for parameter in function.definition.parameters:
         name = parameter.name.lower()
         if name not in arguments and parameter.default is None:
             raise _argument_error(function, f"is given no {parameter.name}, which has no default")
         arguments.setdefault(name, parameter.default or "")
+    return arguments
 
 
 def _parameter_at(position: int, function: CalledFunction) -> str:

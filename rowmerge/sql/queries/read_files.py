@@ -21,7 +21,8 @@ def parse_file_source(cursor: Cursor) -> FileSource:
     path = cursor.string("the path of files")
     options = _parse_options(cursor)
     cursor.expect(")")
-    stated_format, schema, name = (_take_option(options, option) for option in ("format", "schema", "name"))
+    own_options = {name.lower(): options.pop(name) for name in list(options) if name.lower() in ("format", "schema", "name")}
+    stated_format, schema, name = map(own_options.get, ("format", "schema", "name"))
     ending = _ENDING.search(path)
     file_format = ending[1] if stated_format is None and ending is not None else stated_format
     if file_format is None:
@@ -67,11 +68,3 @@ def _parse_constant(cursor: Cursor, option: str) -> str:
         cursor.index += 1
         return sign + token.text.lower()
     return cursor.string(f"the value of {option}")
-
-
-def _take_option(options: dict[str, str], lower_name: str) -> str | None:
-    """Remove an option, whose name can have any case, and return its value, or None if there is no such option."""
-    for name in options:
-        if name.lower() == lower_name:
-            return options.pop(name)
-    return None

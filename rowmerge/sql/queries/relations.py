@@ -29,7 +29,7 @@ class Read:
     """One table that a query reads: its name as tokens `first` up to, not including, `last`.
 
     `end` is the token after the name and its time travel, `tail` the one before which an alias would stand. `block` is the span of
-    tokens of the query in which the table's columns can be named. `aliasable` says whether the grammar takes an alias here.
+    tokens of the query in which the table's columns can be named. `takes_alias`: the grammar takes an alias here, and none stands there.
     `arguments` are those of the table function TABLE_CHANGES, whose first argument names the table; `files` those of READ_FILES.
     """
 
@@ -37,10 +37,9 @@ class Read:
     last: int
     end: int
     tail: int
-    travel: expressions.TimeTravel | None
-    aliased: bool
-    aliasable: bool
+    takes_alias: bool
     block: tuple[int, int]
+    travel: expressions.TimeTravel | None = None
     arguments: tuple[SqlText, ...] | None = None
     files: FileSource | None = None
 
@@ -62,7 +61,7 @@ def find_reads_of_expression(cursor: Cursor) -> list[Read]:
 
 def find_with_names(cursor: Cursor) -> frozenset[str]:
     """Return the names of a WITH list, in lower case."""
-    return frozenset(_ReadFinder(cursor).extend_with_names(frozenset()))
+    return frozenset(_ReadFinder(cursor).find_in_with_list(frozenset()) or ())
 
 
 @dataclass(frozen=True)
@@ -90,8 +89,8 @@ class _ReadFinder:
         cursor = self.cursor
         if cursor.accept("EXPLAIN"):
             cursor.accept_any("EXTENDED", "FORMATTED", "COST", "CODEGEN", "LOGICAL")
-        names = self.extend_with_names(frozenset()) if cursor.next_is("WITH") else frozenset()
-        scope = _Scope(names, (0, self.size))
+        names = self.find_in_with_list(frozenset()) if cursor.next_is("WITH") else None
+        scope = _Scope(names or frozenset(), (0, self.size))
         verb = cursor.key()
         if verb == "INSERT":
             self._skip_insert_header(scope)
@@ -143,17 +142,12 @@ class _ReadFinder:
     def find_in_query(self, end: int, scope: _Scope, in_from: bool = False) -> None:
         """Search a query. With `in_from`, the query begins inside its FROM clause."""
         self._enter_level()
-        cursor = self.cursor
-        at_start = True
+        cursor, start = self.cursor, self.cursor.index
         while cursor.index < end:
-            is_field = cursor.index > 0 and cursor.key(-1) == "."
-            key = "" if is_field else cursor.key()  # a field name is no keyword
-            names = self.extend_with_names(scope.names) if key == "WITH" else scope.names
-            if names is not scope.names:
-                scope, at_start = replace(scope, names=names), True
-                continue
-            begins_table_query = key == "TABLE" and (at_start or cursor.key(-1) in _BEFORE_QUERY)
-            if begins_table_query and cursor.token(1).is_name:
+            key = "" if cursor.key(-1) == "." else cursor.key()  # a field name is no keyword
+            if key == "WITH" and (names := self.find_in_with_list(scope.names)) is not None:
+                scope, start = replace(scope, names=names), cursor.index
+            elif key == "TABLE" and (cursor.index == start or cursor.key(-1) in _BEFORE_QUERY) and cursor.token(1).is_name:
                 cursor.index += 1
                 self._find_table(scope, aliasable=False)
             elif _begins_relation(cursor, key, in_from):
@@ -163,7 +157,6 @@ class _ReadFinder:
             else:
                 in_from = in_from and not _ends_from(cursor, key)
                 self._skip(scope.names)
-            at_start = False
         cursor.index = end
         self.depth -= 1
 
@@ -172,11 +165,11 @@ class _ReadFinder:
         if self.depth > DEEPEST:
             raise self.cursor.unsupported(f"Queries are nested more than {DEEPEST} levels deep. Name some of them in a WITH list")
 
-    def extend_with_names(self, names: Set[str]) -> Set[str]:
-        """If the cursor is at a WITH list, search its queries and return `names` with the names of the list. Otherwise return `names`."""
+    def find_in_with_list(self, names: Set[str]) -> Set[str] | None:
+        """Search the queries of a WITH list, and return `names` with those of the list. Return None, and stay, if WITH begins no list."""
         cursor, start = self.cursor, self.cursor.index
         if not expressions.accept_with_list(cursor):
-            return names
+            return None
         list_end, cursor.index = cursor.index, start + 1
         is_recursive = expressions.accept_recursive(cursor)
         visible_names = set(names)  # of the query that is searched next: those before it, and its own if the list is recursive
@@ -198,7 +191,10 @@ class _ReadFinder:
         if cursor.next_is("("):
             self._find_in_parentheses(scope)
         elif cursor.next_is("VALUES") and expressions.begins_query(cursor):
-            self._find_in_values(scope)
+            start = cursor.index
+            expressions.skip_values_list(cursor)
+            end, cursor.index = cursor.index, start
+            self.find_in_expression(end, scope.names)
         elif cursor.token().is_name:
             self._find_table(scope, aliasable=True)
 
@@ -215,12 +211,6 @@ class _ReadFinder:
             self.find_in_query(end, scope, in_from=True)
         cursor.index = min(end + 1, self.size)
 
-    def _find_in_values(self, scope: _Scope) -> None:
-        cursor, start = self.cursor, self.cursor.index
-        expressions.skip_values_list(cursor)
-        end, cursor.index = cursor.index, start
-        self.find_in_expression(end, scope.names)
-
     def _find_table(self, scope: _Scope, aliasable: bool) -> None:
         """Add the table or the table function that comes next to the reads, unless its name is one of a WITH list."""
         cursor, first = self.cursor, self.cursor.index
@@ -236,26 +226,25 @@ class _ReadFinder:
         expressions.skip_sample(cursor)
         is_with_name = last - first == 1 and cursor.tokens[first].name.lower() in scope.names
         if not is_with_name:
-            self.reads.append(Read(first, last, end, cursor.index, travel, _alias_follows(cursor), aliasable, scope.block))
+            takes_alias = aliasable and not _alias_follows(cursor)
+            self.reads.append(Read(first, last, end, cursor.index, takes_alias, scope.block, travel))
 
     def _find_in_table_function(self, first: int, last: int, scope: _Scope, aliasable: bool) -> None:
         """Add TABLE_CHANGES(…) or READ_FILES(…) to the reads, or search the arguments of another table function."""
-        has_one_part = last - first == 1
-        name = self.cursor.tokens[first].name.upper() if has_one_part and aliasable else ""
-        if name == TABLE_CHANGES:
-            self._add_function_read(first, scope, arguments=_parse_changes_arguments(self.cursor))
-        elif name == READ_FILES:
-            self._add_function_read(first, scope, files=parse_file_source(self.cursor))
-        elif aliasable or not has_one_part:
-            self._find_in_arguments(scope)
-
-    def _add_function_read(
-        self, first: int, scope: _Scope, arguments: tuple[SqlText, ...] | None = None, files: FileSource | None = None
-    ) -> None:
-        end = self.cursor.index
-        expressions.skip_sample(self.cursor)
-        alias_follows = _alias_follows(self.cursor)
-        self.reads.append(Read(first, first + 1, end, self.cursor.index, None, alias_follows, True, scope.block, arguments, files))
+        cursor, arguments, files = self.cursor, None, None
+        name = cursor.tokens[first].name.upper() if last - first == 1 else ""
+        if aliasable and name == TABLE_CHANGES:
+            arguments = _parse_changes_arguments(cursor)
+        elif aliasable and name == READ_FILES:
+            files = parse_file_source(cursor)
+        else:
+            if aliasable or last - first > 1:
+                self._find_in_arguments(scope)
+            return
+        end = cursor.index
+        expressions.skip_sample(cursor)
+        takes_alias = not _alias_follows(cursor)
+        self.reads.append(Read(first, last, end, cursor.index, takes_alias, scope.block, None, arguments, files))
 
     def _find_in_arguments(self, scope: _Scope) -> None:
         """Search the arguments of a table function: their queries, and the tables in `TABLE(name)` and `TABLE name`."""
@@ -330,7 +319,7 @@ def _begins_relation(cursor: Cursor, key: str, in_from: bool) -> bool:
 
 def _ends_from(cursor: Cursor, key: str) -> bool:
     """Return whether a keyword ends a FROM clause, rather than being an alias."""
-    if cursor.index and cursor.key(-1) == "AS":
+    if cursor.key(-1) == "AS":
         return False
     if key in expressions.BEFORE_BY or key == "LATERAL":
         return cursor.key(1) in ("BY", "VIEW")

@@ -14,6 +14,7 @@ from rowmerge.sql.queries.function_calls import Edit, ResolveFunction, apply_edi
 from rowmerge.sql.queries.relations import Read, find_reads, find_reads_of_expression, find_with_names
 from rowmerge.table.metadata.schema import backquote
 
+_Finder = Callable[[Cursor], list[Read]]
 Resolve = Callable[["TableReference"], str | None]
 _HOLDS_QUERY = re.compile(r"\b(?:select|from|table)\b", re.IGNORECASE)
 _HOLDS_CALL = re.compile(r"[\w`]\s*\(")
@@ -60,19 +61,17 @@ def bind(text: str, resolve: Resolve, functions: ResolveFunction | None = None) 
     return None to keep the text. A replaced table without an alias gets the last part of its name as alias, and columns that are
     qualified by more of the name (`analytics.orders.id`) keep the last part only.
     """
-    cursor = Cursor(tokenize(text))
-    return _bind_reads(cursor, _find_reads(cursor, find_reads), resolve, functions)
+    return _bind(text, find_reads, resolve, functions)
 
 
 def bind_expression(text: str, resolve: Resolve, functions: ResolveFunction | None = None) -> str:
     """Replace the tables in the subqueries of an expression, and its function calls, as `bind` does."""
     if not _HOLDS_QUERY.search(text) and (functions is None or not _HOLDS_CALL.search(text)):
         return text
-    cursor = Cursor(tokenize(text))
-    return _bind_reads(cursor, _find_reads(cursor, find_reads_of_expression), resolve, functions)
+    return _bind(text, find_reads_of_expression, resolve, functions)
 
 
-def _find_reads(cursor: Cursor, finder: Callable[[Cursor], list[Read]]) -> list[Read]:
+def _find_reads(cursor: Cursor, finder: _Finder) -> list[Read]:
     try:
         return finder(cursor)
     except RecursionError:
@@ -89,8 +88,10 @@ def _table_reference(cursor: Cursor, read: Read) -> TableReference:
     return TableReference(name, travel.version, travel.timestamp, start, end, read.arguments, travel.reference, read.files)
 
 
-def _bind_reads(cursor: Cursor, reads: list[Read], resolve: Resolve, functions: ResolveFunction | None) -> str:
+def _bind(text: str, finder: _Finder, resolve: Resolve, functions: ResolveFunction | None) -> str:
     """Return the text with the tables that `resolve` replaces, their qualifiers before columns, and the calls of functions replaced."""
+    cursor = Cursor(tokenize(text))
+    reads = _find_reads(cursor, finder)
     edits: list[Edit] = []
     renamed_reads: list[tuple[Read, TableName]] = []
     for read in reads:
@@ -99,12 +100,12 @@ def _bind_reads(cursor: Cursor, reads: list[Read], resolve: Resolve, functions: 
         if replacement is None:
             continue
         edits.append(Edit(reference.start, reference.end, replacement))
-        if read.aliasable and not read.aliased:
+        if read.takes_alias:
             renamed_reads.append((read, reference.name))
             tail = cursor.tokens.ends[read.tail - 1]
             edits.append(Edit(tail, tail, f" AS {backquote(reference.name.parts[-1])}"))
     edits += _cut_qualifiers(cursor.tokens, reads, renamed_reads)
-    return apply_edits(cursor.text, edits if functions is None else call_edits(cursor, functions, edits))
+    return apply_edits(text, edits if functions is None else call_edits(cursor, functions, edits))
 
 
 def _cut_qualifiers(tokens: Tokens, reads: list[Read], renamed_reads: list[tuple[Read, TableName]]) -> Iterator[Edit]:
@@ -124,16 +125,15 @@ def _cut_qualifiers(tokens: Tokens, reads: list[Read], renamed_reads: list[tuple
 
 def _dotted_names(tokens: Tokens) -> Iterator[tuple[int, list[str]]]:
     """Yield dotted names of three parts or more: index of the first token, and the parts in lower case. A star can be a part."""
-    index, keys = 0, tokens.keys
-    while index < len(keys):
-        first = index
-        while (tokens.is_name(index) or (index > first and keys[index] == "*")) and keys[index + 1] == ".":
-            index += 2
-        ends_with_dot = not tokens.is_name(index) and keys[index] != "*"
-        last = index - 2 if ends_with_dot else index
-        if last - first > 2 and keys[first - 1] != ".":
+    keys = tokens.keys
+    for first in range(len(keys)):
+        if not tokens.is_name(first) or keys[first - 1] == ".":
+            continue
+        last = first
+        while keys[last + 1] == "." and (tokens.is_name(last + 2) or keys[last + 2] == "*"):
+            last += 2
+        if last - first > 2:
             yield first, [part.name.lower() for part in tokens[first : last + 1 : 2]]
-        index += 1
 
 
 def _qualifier_size(column_parts: list[str], table: TableName) -> int:
