@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from rowmerge.sql.lexing.lexer import HINT, Kind, Token, skip_space, string_value, tokenize, unparsable
+from rowmerge.sql.lexing.lexer import HINT, Kind, skip_space, string_value, tokenize, unparsable
 
 _NAME = "IDEMPOTENCY_KEY"
 _NAME_IN_HINT = re.compile(rf"/\*\+[^*]*\b{_NAME}\b", re.IGNORECASE)
@@ -29,21 +29,14 @@ def _parse_hint(text: str, start: int, end: int) -> str | tuple[str, int] | None
     if _NAME not in tokens.keys:
         return None
     index = tokens.keys.index(_NAME)
-    key = _key_in_parentheses(tokens[index + 1 : index + 6])
-    if key is None:
-        reason = f"{_NAME} takes a text in quotes, and after it a whole number if you like. Write {_NAME}('my key')"
-        raise unparsable(text, start + tokens.starts[index], reason)
-    return key
-
-
-def _key_in_parentheses(tokens: list[Token]) -> str | tuple[str, int] | None:
-    """Return the key that `('key')` or `('application', 7)` states, or None if the tokens begin with neither."""
-    match [(token.key or token.kind) for token in tokens]:
+    arguments = tokens[index + 1 : index + 6]
+    match [(token.key or token.kind) for token in arguments]:
         case ["(", Kind.STRING, ")", *_]:
-            return string_value(tokens[1].text)
-        case ["(", Kind.STRING, ",", Kind.NUMBER, ")"] if tokens[3].text.isdigit():
-            return string_value(tokens[1].text), int(tokens[3].text)
-    return None
+            return string_value(arguments[1].text)
+        case ["(", Kind.STRING, ",", Kind.NUMBER, ")"] if arguments[3].text.isdigit():
+            return string_value(arguments[1].text), int(arguments[3].text)
+    reason = f"{_NAME} takes a text in quotes, and after it a whole number if you like. Write {_NAME}('my key')"
+    raise unparsable(text, start + tokens.starts[index], reason)
 
 
 def _leading_hint_offset(text: str) -> int:

@@ -24,22 +24,14 @@ def parse_describe(cursor: Cursor) -> Describe | DescribeFunction | None:
     if is_query or cursor.accept_before_name(*_NOT_TABLES):
         return None
     cursor.accept_before_name("TABLE")
-    detail = _parse_detail(cursor)
+    name_follows = cursor.token(1).is_name or cursor.token(1).kind is Kind.STRING
+    detail = _DETAILS.get(cursor.accept_any(*_DETAILS) if name_follows else "", Detail.COLUMNS)
     name = cursor.table_name()
     if detail in (Detail.COLUMNS, Detail.EXTENDED) and not cursor.at_end:
         return None  # the name of a column, or a partition
-    limit = None
-    if detail is Detail.HISTORY and cursor.accept("LIMIT"):
-        limit = cursor.integer("a number of versions")
+    limit = cursor.integer("a number of versions") if detail is Detail.HISTORY and cursor.accept("LIMIT") else None
     cursor.expect_end("the table")
     return Describe(name, detail, limit)
-
-
-def _parse_detail(cursor: Cursor) -> Detail:
-    """Parse `[EXTENDED|FORMATTED|DETAIL|HISTORY]` before the name or the path of a table."""
-    if cursor.key() not in _DETAILS or not (cursor.token(1).is_name or cursor.token(1).kind is Kind.STRING):
-        return Detail.COLUMNS
-    return _DETAILS[cursor.accept_any(*_DETAILS)]
 
 
 def parse_show(cursor: Cursor) -> ShowSchemas | ShowTables | ShowProperties | ShowColumns | ShowFunctions | None:
@@ -114,10 +106,9 @@ def _parse_show_columns(cursor: Cursor) -> ShowColumns:
     name = cursor.table_name()
     schema_token = cursor.token(1)
     schema = _parse_optional_schema(cursor)
-    if schema is None:
-        cursor.expect_end("the table")
-        return ShowColumns(name)
-    if len(name.parts) > 1 and name.parts[-2].lower() != schema.lower():
-        raise cursor.error(f"The schema stands twice: {name.parts[-2]} and {schema}. Keep one", schema_token)
+    if schema is not None:
+        if len(name.parts) > 1 and name.parts[-2].lower() != schema.lower():
+            raise cursor.error(f"The schema stands twice: {name.parts[-2]} and {schema}. Keep one", schema_token)
+        name = TableName((schema, name.parts[-1]))
     cursor.expect_end("the table")
-    return ShowColumns(TableName((schema, name.parts[-1])))
+    return ShowColumns(name)

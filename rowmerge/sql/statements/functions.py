@@ -9,7 +9,7 @@ from typing import cast
 from rowmerge.commands import functions
 from rowmerge.sql.lexing.cursor import Cursor
 from rowmerge.sql.lexing.expressions import at_end, parse_data_type, parse_expression
-from rowmerge.sql.lexing.lexer import Kind, Token
+from rowmerge.sql.lexing.lexer import Kind
 
 _VOLATILITY = {"IMMUTABLE": True, "DETERMINISTIC": True, "NOT DETERMINISTIC": False, "STABLE": None, "VOLATILE": False}
 _PYTHON_CLAUSES = ("RUNTIME_VERSION", "HANDLER", "PACKAGES")
@@ -42,21 +42,14 @@ def _parse_definition(cursor: Cursor, aggregate: bool) -> functions.FunctionDefi
     body: str | None = None
     while clause := _accept_clause(cursor):
         if clause in ("RETURN", "AS"):
-            body = _parse_body(cursor, clause, body)
+            if body is not None:
+                raise cursor.error("The function has two bodies. Keep one", cursor.token(-1))
+            body = parse_expression(cursor, "an expression", at_end).text if clause == "RETURN" else cursor.string("the body")
         else:
             definition = _parse_clause(cursor, clause, definition)
     if body is None:
         raise cursor.expected("RETURN and an expression, or AS and the body as a string")
     return replace(definition, body=body)
-
-
-def _parse_body(cursor: Cursor, clause: str, previous_body: str | None) -> str:
-    """Parse the body after RETURN or AS. Raise Unparsable if the function has a body already."""
-    if previous_body is not None:
-        raise cursor.error("The function has two bodies. Keep one", cursor.token(-1))
-    if clause == "RETURN":
-        return parse_expression(cursor, "an expression", at_end).text
-    return cursor.string("the body")
 
 
 def parse_drop_function(cursor: Cursor) -> functions.DropFunction | None:
@@ -103,17 +96,11 @@ def parse_like(cursor: Cursor) -> str | None:
 
 
 def _parse_parameters(cursor: Cursor) -> tuple[functions.Parameter, ...]:
-    """Parse `(name type …, …)` or `()`."""
+    """Parse `(name type …, …)` or `()`. The names are unique, and the parameters with a default come last."""
     if cursor.accept("(", ")"):
         return ()
     list_token = cursor.token()
     parameters = cursor.parenthesized(lambda: _parse_parameter(cursor))
-    _check_parameters(cursor, parameters, list_token)
-    return parameters
-
-
-def _check_parameters(cursor: Cursor, parameters: tuple[functions.Parameter, ...], list_token: Token) -> None:
-    """Raise Unparsable unless the names are unique and the parameters with a default come last."""
     names = [parameter.name.lower() for parameter in parameters]
     for name in names:
         if names.count(name) > 1:
@@ -121,6 +108,7 @@ def _check_parameters(cursor: Cursor, parameters: tuple[functions.Parameter, ...
     for left, right in itertools.pairwise(parameters):
         if left.default is not None and right.default is None:
             raise cursor.error(f"{right.name} has no default, and stands after {left.name}, which has one. Put it before", list_token)
+    return parameters
 
 
 def _parse_parameter(cursor: Cursor) -> functions.Parameter:

@@ -15,7 +15,10 @@ def parse_vacuum(cursor: Cursor) -> Vacuum:
     retain_hours: float | None = None
     dry_run = full = False
     while not cursor.at_end:
-        _refuse_vacuum_mode(cursor)
+        if cursor.next_is("LITE"):
+            raise cursor.unsupported("VACUUM … LITE is not supported. Leave LITE out: VACUUM looks at every file of the table")
+        if cursor.next_is("USING", "INVENTORY"):
+            raise cursor.unsupported("VACUUM … USING INVENTORY is not supported. Leave it out: VACUUM lists the table's files by itself")
         if retain_hours is None and cursor.accept("RETAIN"):
             retain_hours = _parse_hours(cursor)
         elif not dry_run and cursor.accept("DRY", "RUN"):
@@ -25,14 +28,6 @@ def parse_vacuum(cursor: Cursor) -> Vacuum:
         else:
             raise cursor.expected("RETAIN n HOURS, DRY RUN or the end of the statement")
     return Vacuum(target, retain_hours, dry_run)
-
-
-def _refuse_vacuum_mode(cursor: Cursor) -> None:
-    """Raise UnsupportedStatement if LITE or USING INVENTORY comes next."""
-    if cursor.next_is("LITE"):
-        raise cursor.unsupported("VACUUM … LITE is not supported. Leave LITE out: VACUUM looks at every file of the table")
-    if cursor.next_is("USING", "INVENTORY"):
-        raise cursor.unsupported("VACUUM … USING INVENTORY is not supported. Leave it out: VACUUM lists the table's files by itself")
 
 
 def parse_optimize(cursor: Cursor) -> Optimize:
@@ -89,12 +84,9 @@ def _parse_hours(cursor: Cursor) -> float:
     if cursor.next_is("-"):
         raise cursor.error("A retention is not negative. Write 0 HOURS or more")
     token = cursor.token()
-    if token.kind is not Kind.NUMBER:
+    has_type_suffix = token.text[-1:].isalpha()  # such as 7L
+    if token.kind is not Kind.NUMBER or has_type_suffix:
         raise cursor.expected("a number of hours")
-    try:
-        hours = float(token.text)
-    except ValueError:  # a number with the suffix of a type, such as 7L
-        raise cursor.expected("a number of hours") from None
     cursor.index += 1
     cursor.expect("HOURS")
-    return hours
+    return float(token.text)

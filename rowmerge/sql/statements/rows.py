@@ -105,9 +105,8 @@ def _parse_insert_query(cursor: Cursor, insert: Insert, insert_index: int) -> In
     """Parse the query and its alias after REPLACE ON, and return `insert` with them. INSERT is the token `insert_index`."""
     if not expressions.begins_query(cursor):
         raise cursor.expected("a query (SELECT, VALUES, TABLE, WITH, FROM or a query in parentheses)")
-    query_alias = _cut_query_alias(cursor) if insert.replace_on is not None else None
     query_index = cursor.index
-    query = cursor.take_rest()
+    query, query_alias = _parse_query(cursor, takes_alias=insert.replace_on is not None)
     if insert_index > 0:
         query = _prepend_with_list(cursor, query, insert_index, query_index)
     return replace(insert, query=query, query_alias=query_alias)
@@ -210,21 +209,18 @@ def _parse_target_alias(cursor: Cursor) -> str | None:
     return None
 
 
-def _cut_query_alias(cursor: Cursor) -> str | None:
-    """Remove the alias after `(query)` from the tokens at the end of the statement, and return the alias. The cursor stays."""
-    if not cursor.next_is("("):
-        return None
+def _parse_query(cursor: Cursor, takes_alias: bool) -> tuple[SqlText, str | None]:
+    """Parse the query that ends the statement, or with `takes_alias` also `(query) [AS] alias`. Return the query and its alias."""
     start = cursor.index
-    cursor.skip_group()
-    query_end = cursor.index
-    is_last_name = cursor.token().is_name and cursor.token(1).kind is Kind.END
-    alias = None
-    if cursor.accept("AS") or is_last_name:
-        alias = cursor.identifier("an alias")
-        cursor.expect_end("the query's alias")
-        cursor.tokens = cursor.tokens.between(0, query_end)
-    cursor.index = start
-    return alias
+    if takes_alias and cursor.next_is("("):
+        cursor.skip_group()
+        query = cursor.text_from(start)
+        if cursor.accept("AS") or (cursor.token().is_name and cursor.token(1).kind is Kind.END):
+            alias = cursor.identifier("an alias")
+            cursor.expect_end("the query's alias")
+            return query, alias
+        cursor.index = start
+    return cursor.take_rest(), None
 
 
 def _accept_if_not_exists(cursor: Cursor, mode: str, partition: _Partition) -> bool:
@@ -244,16 +240,10 @@ def _prepend_with_list(cursor: Cursor, query: SqlText, insert_index: int, query_
     starts = cursor.tokens.starts
     with_list = cursor.text[starts[0] : starts[insert_index]]
     spaces = re.sub(r"[^\n\t]", " ", cursor.text[starts[insert_index] : starts[query_index]])
-    query_text = _continue_with_list(cursor, query.text, query_index)
+    query_text, keys = query.text, cursor.tokens.keys
+    if keys[query_index] == "WITH":
+        if keys[query_index + 1] == "RECURSIVE":
+            reason = "WITH RECURSIVE after another WITH list is not supported. Put both into one list"
+            raise cursor.unsupported(reason, cursor.tokens[query_index])
+        query_text = ",   " + query_text[len("WITH") :]  # its list continues the one before
     return SqlText(with_list + spaces + query_text, *cursor.tokens.place(starts[0]))
-
-
-def _continue_with_list(cursor: Cursor, query_text: str, query_index: int) -> str:
-    """Return the text of the query at token `query_index`. A comma replaces its WITH, so that its list continues another list."""
-    keys = cursor.tokens.keys
-    if keys[query_index] != "WITH":
-        return query_text
-    if keys[query_index + 1] == "RECURSIVE":
-        reason = "WITH RECURSIVE after another WITH list is not supported. Put both into one list"
-        raise cursor.unsupported(reason, cursor.tokens[query_index])
-    return ",   " + query_text[len("WITH") :]
