@@ -324,12 +324,11 @@ def skip_values_list(cursor: Cursor) -> None:
 
 def skip_sample(cursor: Cursor) -> None:
     """Step over `TABLESAMPLE (…) [REPEATABLE (…)]` if it comes next."""
-    if cursor.next_is("TABLESAMPLE", "("):
+    for keyword in ("TABLESAMPLE", "REPEATABLE"):
+        if not cursor.next_is(keyword, "("):
+            return
         cursor.index += 1
         cursor.skip_group()
-        if cursor.next_is("REPEATABLE", "("):
-            cursor.index += 1
-            cursor.skip_group()
 
 
 def parse_alias(cursor: Cursor) -> str | None:

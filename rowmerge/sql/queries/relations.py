@@ -11,8 +11,6 @@ from rowmerge.sql.lexing.cursor import Cursor
 from rowmerge.sql.lexing.lexer import CLOSING
 from rowmerge.sql.queries.read_files import parse_file_source
 
-TABLE_CHANGES = "TABLE_CHANGES"
-READ_FILES = "READ_FILES"
 _ENDS_FROM = frozenset({"WHERE", "HAVING", "LIMIT", "OFFSET", "WINDOW", "QUALIFY", "UNION", "EXCEPT", "MINUS", "INTERSECT", "SELECT", "|>"})
 _BEFORE_QUERY = frozenset("AS UNION EXCEPT MINUS INTERSECT ALL DISTINCT EXPLAIN EXTENDED FORMATTED COST CODEGEN QUERY".split())
 _READING = frozenset(
@@ -233,9 +231,9 @@ class _ReadFinder:
         """Add TABLE_CHANGES(…) or READ_FILES(…) to the reads, or search the arguments of another table function."""
         cursor, arguments, files = self.cursor, None, None
         name = cursor.tokens[first].name.upper() if last - first == 1 else ""
-        if aliasable and name == TABLE_CHANGES:
+        if aliasable and name == "TABLE_CHANGES":
             arguments = _parse_changes_arguments(cursor)
-        elif aliasable and name == READ_FILES:
+        elif aliasable and name == "READ_FILES":
             files = parse_file_source(cursor)
         else:
             if aliasable or last - first > 1:

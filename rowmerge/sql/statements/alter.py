@@ -120,20 +120,15 @@ def _parse_default_or_nullability(cursor: Cursor, name: TableName, column: tuple
     """Parse `SET DEFAULT value`, `DROP DEFAULT` or `SET|DROP NOT NULL`. Refuse every other change of a column."""
     verb = cursor.accept_any("SET", "DROP")
     if verb and cursor.accept("DEFAULT"):
-        return _parse_default(cursor, name, column, verb)
+        if len(column) > 1:
+            raise cursor.unsupported(f"A field inside the column `{column[0]}` has no default of its own. Give the whole column one")
+        value = parse_last_expression(cursor, "a default value") if verb == "SET" else None
+        cursor.expect_end("DEFAULT")
+        return definitions.SetDefault(name, column[0], value)
     if verb and cursor.accept("NOT", "NULL"):
         cursor.expect_end("NOT NULL")
         return definitions.SetNullable(name, column, nullable=verb == "DROP")
     raise cursor.unsupported(f"Of a column only type, comment, place, default and NOT NULL can be altered. {_REWRITE}")
-
-
-def _parse_default(cursor: Cursor, name: TableName, column: tuple[str, ...], verb: str) -> definitions.SetDefault:
-    """Parse what follows `SET DEFAULT` or `DROP DEFAULT`."""
-    if len(column) > 1:
-        raise cursor.unsupported(f"A field inside the column `{column[0]}` has no default of its own. Give the whole column one")
-    value = parse_last_expression(cursor, "a default value") if verb == "SET" else None
-    cursor.expect_end("DEFAULT")
-    return definitions.SetDefault(name, column[0], value)
 
 
 def _refusal(cursor: Cursor, kind: str) -> Exception:

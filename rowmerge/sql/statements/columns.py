@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from rowmerge.commands.definitions import CheckConstraint, ColumnDefinition
@@ -15,8 +16,7 @@ _CONSTRAINTS = frozenset({"CONSTRAINT", "PRIMARY", "FOREIGN", "UNIQUE", "CHECK",
 
 def parse_column_definition(cursor: Cursor, *, nested: bool = False) -> ColumnDefinition:
     """Parse `name type` and options in any order; only CHECK can occur twice. With `nested`, a path names a field inside a struct."""
-    path = cursor.path("a column's name") if nested else (cursor.identifier("a column's name"),)
-    *struct_path, name = path
+    *struct_path, name = cursor.path("a column's name") if nested else (cursor.identifier("a column's name"),)
     if cursor.next_is("."):
         raise cursor.unsupported(f"A field inside the column `{name}` cannot be defined on its own. Define the whole struct anew")
     column = ColumnDefinition(name, parse_data_type(cursor), within=tuple(struct_path))
@@ -94,17 +94,13 @@ def _parse_generated(cursor: Cursor, column: ColumnDefinition) -> ColumnDefiniti
 
 def parse_properties(cursor: Cursor, entry_kind: str = "The property") -> dict[str, str]:
     """Parse `('key' = 'value', key.with.dots = true, 'key' 1)`. Return numbers and booleans as text, as Spark does."""
-    properties: dict[str, str] = {}
-    cursor.parenthesized(lambda: _parse_property(cursor, properties, entry_kind))
-    return properties
 
+    def read_value(key: str) -> str:
+        if not cursor.accept_any("=", "==") and cursor.key() in (",", ")"):
+            raise cursor.error(f"{entry_kind} `{key}` has no value. Write {key} = '…'")
+        return _parse_literal(cursor, f"a value for `{key}`")
 
-def _parse_property(cursor: Cursor, properties: dict[str, str], entry_kind: str) -> None:
-    """Parse `key [=] literal`, and add it to `properties`."""
-    key = _parse_new_key(cursor, properties, entry_kind)
-    if not cursor.accept_any("=", "==") and cursor.key() in (",", ")"):
-        raise cursor.error(f"{entry_kind} `{key}` has no value. Write {key} = '…'")
-    properties[key] = _parse_literal(cursor, f"a value for `{key}`")
+    return _parse_entries(cursor, read_value, entry_kind)
 
 
 def parse_property_key(cursor: Cursor) -> str:
@@ -115,28 +111,29 @@ def parse_property_key(cursor: Cursor) -> str:
 
 def parse_options(cursor: Cursor) -> dict[str, str]:
     """Parse OPTIONS (…): like properties, but a value can be an expression, whose text is the value."""
-    options: dict[str, str] = {}
-    cursor.parenthesized(lambda: _parse_option(cursor, options))
-    return options
+
+    def read_value(key: str) -> str:
+        cursor.accept_any("=", "==")
+        if cursor.key(1) in (",", ")"):
+            return _parse_literal(cursor, "a value")
+        return str(parse_expression(cursor, f"a value for `{key}`", at_comma))
+
+    return _parse_entries(cursor, read_value, "The option")
 
 
-def _parse_option(cursor: Cursor, options: dict[str, str]) -> None:
-    """Parse `key [=] literal` or `key [=] expression`, and add it to `options`."""
-    key = _parse_new_key(cursor, options, "The option")
-    cursor.accept_any("=", "==")
-    if cursor.key(1) in (",", ")"):
-        options[key] = _parse_literal(cursor, "a value")
-    else:
-        options[key] = str(parse_expression(cursor, f"a value for `{key}`", at_comma))
+def _parse_entries(cursor: Cursor, read_value: Callable[[str], str], entry_kind: str) -> dict[str, str]:
+    """Parse `(key …, …)`. `read_value` parses what follows a key. Raise Unparsable for a key that stands twice."""
+    entries: dict[str, str] = {}
 
+    def read_entry() -> None:
+        token = cursor.token()
+        key = parse_property_key(cursor)
+        if key in entries:
+            raise cursor.error(f"{entry_kind} `{key}` stands twice in one list. Keep one", token)
+        entries[key] = read_value(key)
 
-def _parse_new_key(cursor: Cursor, entries: dict[str, str], entry_kind: str) -> str:
-    """Parse a key, and raise Unparsable if `entries` has it already."""
-    token = cursor.token()
-    key = parse_property_key(cursor)
-    if key in entries:
-        raise cursor.error(f"{entry_kind} `{key}` stands twice in one list. Keep one", token)
-    return key
+    cursor.parenthesized(read_entry)
+    return entries
 
 
 def _parse_literal(cursor: Cursor, description: str) -> str:

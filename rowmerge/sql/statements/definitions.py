@@ -224,22 +224,18 @@ def _parse_view_clauses(cursor: Cursor) -> tuple[str | None, dict[str, str]]:
 
 
 def _parse_schema(cursor: Cursor) -> CreateSchema:
-    """Parse what follows CREATE SCHEMA."""
+    """Parse `[IF NOT EXISTS] name [COMMENT '…'] [WITH DBPROPERTIES (…)]` after CREATE SCHEMA."""
     if_not_exists = _accept_if_not_exists(cursor)
     schema = CreateSchema(parse_schema_name(cursor), if_not_exists)
     while not cursor.at_end:
-        schema = _parse_schema_clause(cursor, schema)
+        if cursor.accept("COMMENT"):
+            schema = replace(schema, comment=cursor.string("a comment"))
+        elif cursor.accept("WITH"):
+            if not cursor.accept_any("DBPROPERTIES", "PROPERTIES"):
+                raise cursor.expected("DBPROPERTIES")
+            schema = replace(schema, properties=parse_properties(cursor))
+        elif cursor.next_is("LOCATION"):
+            raise cursor.unsupported("CREATE SCHEMA … LOCATION is not supported: schemas are folders of the warehouse. Leave it out")
+        else:
+            raise cursor.expected("COMMENT, WITH DBPROPERTIES or the end of the statement")
     return schema
-
-
-def _parse_schema_clause(cursor: Cursor, schema: CreateSchema) -> CreateSchema:
-    """Parse `COMMENT '…'` or `WITH DBPROPERTIES (…)`, and return `schema` with it."""
-    if cursor.accept("COMMENT"):
-        return replace(schema, comment=cursor.string("a comment"))
-    if cursor.next_is("LOCATION"):
-        raise cursor.unsupported("CREATE SCHEMA … LOCATION is not supported: schemas are folders of the warehouse. Leave it out")
-    if not cursor.accept("WITH"):
-        raise cursor.expected("COMMENT, WITH DBPROPERTIES or the end of the statement")
-    if not cursor.accept_any("DBPROPERTIES", "PROPERTIES"):
-        raise cursor.expected("DBPROPERTIES")
-    return replace(schema, properties=parse_properties(cursor))

@@ -8,13 +8,15 @@ from rowmerge.sql.lexing.cursor import Cursor, suggest
 from rowmerge.sql.lexing.expressions import at_comma, parse_expression
 
 _SYSTEM = "system"
+_NAMESPACES = ([_SYSTEM], *([catalog, _SYSTEM] for catalog in CATALOGS))
+"""What stands before the name of a procedure of our catalog."""
 
 
 def parse_call(cursor: Cursor) -> Call | None:
     """Parse CALL of a procedure of our catalog. Return None for procedures of other catalogs, which Spark executes."""
     token = cursor.token()
     *namespace, name = cursor.path("the name of a procedure")
-    if not _is_system_namespace(namespace):
+    if [part.lower() for part in namespace] not in _NAMESPACES:
         return None
     procedure = PROCEDURES.get(name.lower())
     if procedure is None:
@@ -26,12 +28,6 @@ def parse_call(cursor: Cursor) -> Call | None:
             description = procedure.parameters[parameter].value
             raise cursor.unsupported(f"{name} needs the argument {parameter}: {description}. Add {parameter} => …")
     return Call(name.lower(), arguments)
-
-
-def _is_system_namespace(namespace: list[str]) -> bool:
-    """Return whether a namespace is `[catalog.]system` of our catalog."""
-    *catalog, schema = [part.lower() for part in namespace] or [""]
-    return schema == _SYSTEM and (not catalog or (len(catalog) == 1 and catalog[0] in CATALOGS))
 
 
 def _parse_arguments(cursor: Cursor, name: str, procedure: Procedure) -> dict[str, SqlText]:
