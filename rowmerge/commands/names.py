@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rowmerge.table.metadata.schema import quote
@@ -31,6 +31,15 @@ class TableName:
         if len(self.parts) < 2 or kind.lower() not in ("branch", "tag") or not name:
             return None
         return TableName(self.parts[:-1]), name
+
+
+def qualifier_size(column: Sequence[str], table: Sequence[str]) -> int:
+    """Return how many parts of a column's name, except its last, are the end of a table's name."""
+    column_parts, table_parts = [part.lower() for part in column], [part.lower() for part in table]
+    for size in range(min(len(table), len(column) - 1), 0, -1):
+        if column_parts[:size] == table_parts[-size:]:
+            return size
+    return 0
 
 
 @dataclass(frozen=True)

@@ -270,18 +270,13 @@ def parse_time_travel(cursor: Cursor) -> TimeTravel | None:
         cursor.index = start
         return None
     if kind in ("VERSION", "SYSTEM_VERSION"):
-        return _parse_version(cursor, kind)
+        if cursor.token().kind is not Kind.STRING:
+            return TimeTravel(version=cursor.integer(f"a version after {kind} AS OF"))
+        version = cursor.string("a version")
+        return TimeTravel(version=int(version)) if version.isdecimal() else TimeTravel(reference=version)
     time_start = cursor.index
     skip_value_expression(cursor, f"a time after {kind} AS OF")
     return TimeTravel(timestamp=cursor.text_from(time_start))
-
-
-def _parse_version(cursor: Cursor, kind: str) -> TimeTravel:
-    """Read a number, or a string with a number or with the name of a branch or tag."""
-    if cursor.token().kind is not Kind.STRING:
-        return TimeTravel(version=cursor.integer(f"a version after {kind} AS OF"))
-    text = cursor.string("a version")
-    return TimeTravel(version=int(text)) if text.isdecimal() else TimeTravel(reference=text)
 
 
 def _parse_at_sign(cursor: Cursor) -> TimeTravel | None:

@@ -8,7 +8,7 @@ from rowmerge.sql.lexing.lexer import HINT, Kind, skip_space, string_value, toke
 
 _NAME = "IDEMPOTENCY_KEY"
 _NAME_IN_HINT = re.compile(rf"/\*\+[^*]*\b{_NAME}\b", re.IGNORECASE)
-_WORD = re.compile(r"\w*")
+_WORD = re.compile(r"\w+")
 
 
 def idempotency_key(text: str) -> str | tuple[str, int] | None:
@@ -43,4 +43,4 @@ def _leading_hint_offset(text: str) -> int:
     """Return the offset of the first text that is neither space nor comment, or of the one after it if it is a word."""
     start = skip_space(text, over_hints=False)
     word = _WORD.match(text, start)
-    return start if word is None or not word.group() else skip_space(text, word.end(), over_hints=False)
+    return start if word is None else skip_space(text, word.end(), over_hints=False)

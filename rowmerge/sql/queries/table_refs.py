@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from rowmerge.commands.names import FileSource, SqlText, TableName
+from rowmerge.commands.names import FileSource, SqlText, TableName, qualifier_size
 from rowmerge.sql.lexing.cursor import Cursor
 from rowmerge.sql.lexing.expressions import TimeTravel
 from rowmerge.sql.lexing.lexer import Tokens, tokenize
@@ -118,13 +118,14 @@ def _cut_qualifiers(tokens: Tokens, reads: list[Read], renamed_reads: list[tuple
         if first in table_indexes:
             continue
         names_in_scope = [name for read, name in qualified_reads if read.block[0] <= first < read.block[1]]
-        size = next(filter(None, (_qualifier_size(parts, name) for name in names_in_scope)), 0)
-        if size:
+        sizes = (qualifier_size(parts, name.parts) for name in names_in_scope)
+        size = next((size for size in sizes if size > 1), 1)
+        if size > 1:
             yield Edit(tokens.starts[first], tokens.starts[first + 2 * (size - 1)], "")
 
 
 def _dotted_names(tokens: Tokens) -> Iterator[tuple[int, list[str]]]:
-    """Yield dotted names of three parts or more: index of the first token, and the parts in lower case. A star can be a part."""
+    """Yield dotted names of three parts or more: index of the first token, and the parts. A star can be a part."""
     keys = tokens.keys
     for first in range(len(keys)):
         if not tokens.is_name(first) or keys[first - 1] == ".":
@@ -133,13 +134,4 @@ def _dotted_names(tokens: Tokens) -> Iterator[tuple[int, list[str]]]:
         while keys[last + 1] == "." and (tokens.is_name(last + 2) or keys[last + 2] == "*"):
             last += 2
         if last - first > 2:
-            yield first, [part.name.lower() for part in tokens[first : last + 1 : 2]]
-
-
-def _qualifier_size(column_parts: list[str], table: TableName) -> int:
-    """Return how many parts of a column's name, except its last, are the end of the table's name, or 0 if fewer than two are."""
-    table_parts = [part.lower() for part in table.parts]
-    for size in range(min(len(table_parts), len(column_parts) - 1), 1, -1):
-        if column_parts[:size] == table_parts[-size:]:
-            return size
-    return 0
+            yield first, [part.name for part in tokens[first : last + 1 : 2]]

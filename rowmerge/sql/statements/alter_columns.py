@@ -59,18 +59,14 @@ def parse_column_place(cursor: Cursor, description: str) -> ColumnPlace | None:
 
 def _parse_comments(cursor: Cursor, name: TableName, column: tuple[str, ...]) -> CommentOn | CommentOnColumns:
     """Parse the comment of `column` and those of other columns after it: `'…'[, b.c COMMENT '…']…`."""
-    comment = cursor.string("a comment")
-    if not cursor.next_is(","):
-        cursor.expect_end("the change of the column")
-        return CommentOn(name, comment, column)
-    comments = [(column, comment)]
+    comments = [(column, cursor.string("a comment"))]
     while cursor.accept(","):
         path = cursor.path("a column's name")
         if not cursor.accept("COMMENT"):
             raise cursor.unsupported("ALTER COLUMN takes several columns only for comments. Write one statement for each other change")
         comments.append((path, cursor.string("a comment")))
-    cursor.expect_end("the comments")
-    return CommentOnColumns(name, tuple(comments))
+    cursor.expect_end("the comments" if len(comments) > 1 else "the change of the column")
+    return CommentOnColumns(name, tuple(comments)) if len(comments) > 1 else CommentOn(name, comments[0][1], column)
 
 
 def _begins_hive_form(cursor: Cursor) -> bool:

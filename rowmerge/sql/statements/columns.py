@@ -104,9 +104,7 @@ def parse_properties(cursor: Cursor, entry_kind: str = "The property") -> dict[s
 
 
 def parse_property_key(cursor: Cursor) -> str:
-    if cursor.token().kind is Kind.STRING:
-        return cursor.string("a property's key")
-    return ".".join(cursor.path("a property's key"))
+    return cursor.string("a property's key") if cursor.token().kind is Kind.STRING else ".".join(cursor.path("a property's key"))
 
 
 def parse_options(cursor: Cursor) -> dict[str, str]:

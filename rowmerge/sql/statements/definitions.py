@@ -4,16 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from rowmerge.commands.definitions import (
-    CheckConstraint,
-    CloneTable,
-    ColumnDefinition,
-    CreateSchema,
-    CreateTable,
-    CreateView,
-    Drop,
-    DropSchema,
-)
+from rowmerge.commands.definitions import CloneTable, ColumnDefinition, CreateSchema, CreateTable, CreateView, Drop, DropSchema
 from rowmerge.commands.functions import CreateFunction, DropFunction
 from rowmerge.commands.names import CATALOGS, TABLE_FORMATS, SqlText, TableName
 from rowmerge.sql.lexing.cursor import Cursor
@@ -33,8 +24,9 @@ def parse_create(cursor: Cursor) -> CreateTable | CloneTable | CreateView | Crea
         return parse_table(cursor, or_replace)
     if not or_replace and cursor.accept_any(*SCHEMA_WORDS):
         return _parse_schema(cursor)
-    if cursor.next_is("FUNCTION") or cursor.next_is("AGGREGATE", "FUNCTION"):
-        return parse_create_function(cursor, or_replace)
+    aggregate = cursor.accept("AGGREGATE", "FUNCTION")
+    if aggregate or cursor.accept("FUNCTION"):
+        return parse_create_function(cursor, or_replace, aggregate)
     temporary = bool(cursor.accept_any("TEMP", "TEMPORARY"))
     return _parse_view(cursor, or_replace, temporary) if cursor.accept("VIEW") else None
 
@@ -98,7 +90,7 @@ def _parse_table_definition(cursor: Cursor, table: CreateTable) -> CreateTable:
     if cursor.next_is("(") and not begins_query(cursor):
         elements = cursor.parenthesized(lambda: parse_constraint(cursor) if begins_constraint(cursor) else parse_column_definition(cursor))
         columns = tuple(element for element in elements if isinstance(element, ColumnDefinition))
-        table = replace(table, columns=columns, checks=tuple(element for element in elements if isinstance(element, CheckConstraint)))
+        table = replace(table, columns=columns, checks=tuple(element for element in elements if not isinstance(element, ColumnDefinition)))
     has_column_list = bool(table.columns)
     table = _parse_table_clauses(cursor, table)
     if cursor.accept("AS") or begins_query(cursor):

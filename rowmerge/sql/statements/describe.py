@@ -18,7 +18,7 @@ _NOT_TABLES = ("QUERY", "PROCEDURE", "CATALOG", *SCHEMA_WORDS)
 
 def parse_describe(cursor: Cursor) -> Describe | DescribeFunction | None:
     """Parse DESCRIBE of a table or a function. Return None for queries, columns, schemas and other objects, which Spark describes."""
-    if cursor.next_is("FUNCTION") and cursor.token(1).is_name:
+    if cursor.accept_before_name("FUNCTION"):
         return parse_describe_function(cursor)
     is_query = begins_query(cursor) and not cursor.next_is("TABLE")
     if is_query or cursor.accept_before_name(*_NOT_TABLES):

@@ -15,10 +15,8 @@ _VOLATILITY = {"IMMUTABLE": True, "DETERMINISTIC": True, "NOT DETERMINISTIC": Fa
 _PYTHON_CLAUSES = ("RUNTIME_VERSION", "HANDLER", "PACKAGES")
 
 
-def parse_create_function(cursor: Cursor, or_replace: bool) -> functions.CreateFunction | None:
-    """Parse `[AGGREGATE] FUNCTION name (…) RETURNS type …` after CREATE [OR REPLACE]. Return None for a Java class, which is Spark's."""
-    aggregate = cursor.accept("AGGREGATE")
-    cursor.expect("FUNCTION")
+def parse_create_function(cursor: Cursor, or_replace: bool, aggregate: bool) -> functions.CreateFunction | None:
+    """Parse `[IF NOT EXISTS] name (…) RETURNS type …` after FUNCTION. Return None for a Java class, which is Spark's."""
     start_token = cursor.token()
     if_not_exists = cursor.accept("IF", "NOT", "EXISTS")
     if if_not_exists and or_replace:
@@ -65,8 +63,7 @@ def parse_drop_function(cursor: Cursor) -> functions.DropFunction | None:
 
 
 def parse_describe_function(cursor: Cursor) -> functions.DescribeFunction | None:
-    """Parse `FUNCTION [EXTENDED] name` after DESCRIBE. Return None for an operator such as `+`, which Spark describes."""
-    cursor.expect("FUNCTION")
+    """Parse `[EXTENDED] name` after DESCRIBE FUNCTION. Return None for an operator such as `+`, which Spark describes."""
     cursor.accept_before_name("EXTENDED")
     if not cursor.token().is_name:
         return None
@@ -90,9 +87,7 @@ def parse_show_functions(cursor: Cursor) -> functions.ShowFunctions | None:
 
 def parse_like(cursor: Cursor) -> str | None:
     """Parse `[LIKE] 'pattern'`, or return None."""
-    if cursor.accept("LIKE") or cursor.token().kind is Kind.STRING:
-        return cursor.string("a pattern")
-    return None
+    return cursor.string("a pattern") if cursor.accept("LIKE") or cursor.token().kind is Kind.STRING else None
 
 
 def _parse_parameters(cursor: Cursor) -> tuple[functions.Parameter, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from rowmerge.commands.names import SqlText, TableName
+from rowmerge.commands.names import SqlText, TableName, qualifier_size
 from rowmerge.commands.rows import Action, Assignment, DeleteAction, InsertAction, Match, Merge, UpdateAction, When
 from rowmerge.sql.lexing.cursor import Cursor
 from rowmerge.sql.lexing.expressions import at_comma, parse_alias, parse_expression, parse_relation
@@ -49,11 +49,7 @@ def parse_assignments(cursor: Cursor, qualifier: tuple[str, ...], ends: Callable
 def _parse_column(cursor: Cursor, qualifier: tuple[str, ...]) -> tuple[str, ...]:
     """Parse the path of a column of the target, and return it without the qualifier."""
     path = cursor.path("a column of the target")
-    lower_path, lower_qualifier = [name.lower() for name in path], [name.lower() for name in qualifier]
-    for size in range(len(qualifier), 0, -1):
-        if len(path) > size and lower_path[:size] == lower_qualifier[-size:]:
-            return path[size:]
-    return path
+    return path[qualifier_size(path, qualifier) :]
 
 
 def _at_when(cursor: Cursor) -> bool:

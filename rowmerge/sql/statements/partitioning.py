@@ -114,7 +114,5 @@ def _parse_sort_field(cursor: Cursor) -> SortField:
         raise cursor.unsupported("An order by zorder(…) is not supported. Order by the columns, the one that is looked up most first")
     field = parse_partition_field(cursor)
     ascending = cursor.accept_any("ASC", "DESC") != "DESC"
-    if not cursor.accept("NULLS"):
-        return SortField(field.column, field.transform, ascending, nulls_first=ascending)
-    null_position = cursor.expect_any("FIRST or LAST")
-    return SortField(field.column, field.transform, ascending, nulls_first=null_position == "FIRST")
+    nulls_first = cursor.expect_any("FIRST or LAST") == "FIRST" if cursor.accept("NULLS") else ascending
+    return SortField(field.column, field.transform, ascending, nulls_first)

@@ -38,10 +38,7 @@ def _parse_arguments(cursor: Cursor, name: str, procedure: Procedure) -> dict[st
     while not cursor.next_is(")"):
         token = cursor.token()
         by_name = by_name or _begins_named_argument(cursor)  # no argument by position follows one by name
-        if by_name:
-            parameter = _parse_parameter_name(cursor, name, procedure)
-        else:
-            parameter = _parameter_at(cursor, name, procedure, len(arguments))
+        parameter = _parse_parameter_name(cursor, name, procedure) if by_name else _parameter_at(cursor, name, procedure, len(arguments))
         if parameter in arguments:
             raise cursor.error(f"The argument {parameter} is given twice. Give it once", token)
         arguments[parameter] = parse_expression(cursor, f"{procedure.parameters[parameter].value} for {parameter}", at_comma)
