@@ -41,7 +41,7 @@ class TokenCursor:
         """Return whether the next tokens are these words or symbols."""
         return all(self.key(ahead) == key for ahead, key in enumerate(keys))
 
-    def next_is_keyword(self, keys: frozenset[str] | set[str]) -> bool:
+    def next_is_keyword(self, *keys: str) -> bool:
         """Return whether the next token is one of these words, and not a field name after a dot."""
         return self.key() in keys and self.key(-1) != "."
 

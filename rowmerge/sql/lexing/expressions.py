@@ -48,7 +48,7 @@ def parse_expression(cursor: Cursor, description: str, ends: Callable[[Cursor], 
             break
         if _begins_case(cursor):
             open_cases += 1
-        elif open_cases and cursor.next_is_keyword({"END"}):
+        elif open_cases and cursor.next_is_keyword("END"):
             open_cases -= 1
         if cursor.accept("::"):
             parse_data_type(cursor)
@@ -102,7 +102,7 @@ def _skip_operand(cursor: Cursor, description: str) -> None:
         cursor.skip_group()
     elif _begins_case(cursor):
         cursor.index += 1
-        parse_expression(cursor, description, lambda c: c.next_is_keyword({"END"}))
+        parse_expression(cursor, description, lambda c: c.next_is_keyword("END"))
         cursor.expect("END")
     elif token.key == "INTERVAL" and _is_quantity(cursor, 1):
         _skip_interval(cursor)
@@ -151,7 +151,7 @@ def _skip_postfix(cursor: Cursor) -> bool:
 
 def _begins_case(cursor: Cursor) -> bool:
     """Return whether the keyword CASE comes next, rather than a column of that name: a token that can begin an expression follows it."""
-    if not cursor.next_is_keyword({"CASE"}):
+    if not cursor.next_is_keyword("CASE"):
         return False
     following = cursor.token(1)
     if following.kind is Kind.WORD:

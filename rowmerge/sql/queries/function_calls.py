@@ -207,20 +207,19 @@ def _begins_expression(previous: Token | None) -> bool:
 def _bind_arguments(cursor: Cursor, call: _Call, function: CalledFunction, edits: list[Edit]) -> dict[str, str]:
     """Return the text of each parameter's argument or default, by the parameter in lower case, with the edits applied."""
     tokens = cursor.tokens
-    parameter_names = {parameter.name.lower() for parameter in function.definition.parameters}
+    parameters = {parameter.name.lower(): parameter for parameter in function.definition.parameters}
     arguments: dict[str, str] = {}
     for position, (first, last) in enumerate(_argument_spans(tokens, call)):
         is_named = tokens.is_name(first) and tokens.keys[first + 1] == "=>"
         name = tokens[first].name.lower() if is_named else _parameter_at(position, function)
         if name in arguments:
             raise _argument_error(function, f"is given {name} twice")
-        if name not in parameter_names:
+        if name not in parameters:
             raise _argument_error(function, f"has no parameter {name}")
         start, end = tokens.starts[first + 2 if is_named else first], tokens.ends[last]
         argument_edits = [edit for edit in edits if start <= edit.start and edit.end <= end]
         arguments[name] = apply_edits(cursor.text, argument_edits, start, end)
-    for parameter in function.definition.parameters:
-        name = parameter.name.lower()
+    for name, parameter in parameters.items():
         if name not in arguments and parameter.default is None:
             raise _argument_error(function, f"is given no {parameter.name}, which has no default")
         arguments.setdefault(name, parameter.default or "")

@@ -117,10 +117,9 @@ def _cut_qualifiers(tokens: Tokens, reads: list[Read], renamed_reads: list[tuple
     for first, parts in _dotted_names(tokens):
         if first in table_indexes:
             continue
-        names_in_scope = [name for read, name in qualified_reads if read.block[0] <= first < read.block[1]]
-        sizes = (qualifier_size(parts, name.parts) for name in names_in_scope)
-        size = next((size for size in sizes if size > 1), 1)
-        if size > 1:
+        sizes = (qualifier_size(parts, name.parts) for read, name in qualified_reads if read.block[0] <= first < read.block[1])
+        size = next((size for size in sizes if size > 1), None)
+        if size is not None:
             yield Edit(tokens.starts[first], tokens.starts[first + 2 * (size - 1)], "")
 
 

@@ -70,7 +70,7 @@ def _parse_optional_where(cursor: Cursor, following: str) -> SqlText | None:
     """Parse `[WHERE condition]` before the word `following` or the end of the statement."""
     if not cursor.accept("WHERE"):
         return None
-    return parse_expression(cursor, "a condition after WHERE", lambda c: c.next_is_keyword({following}))
+    return parse_expression(cursor, "a condition after WHERE", lambda c: c.next_is_keyword(following))
 
 
 def _parse_target(cursor: Cursor) -> TableName:

@@ -53,7 +53,7 @@ def _parse_column(cursor: Cursor, qualifier: tuple[str, ...]) -> tuple[str, ...]
 
 
 def _at_when(cursor: Cursor) -> bool:
-    return cursor.next_is_keyword({"WHEN"})
+    return cursor.next_is_keyword("WHEN")
 
 
 def _parse_when_clauses(cursor: Cursor, qualifier: tuple[str, ...]) -> tuple[When, ...]:
@@ -77,7 +77,7 @@ def _parse_when(cursor: Cursor, previous_clauses: list[When], qualifier: tuple[s
         raise cursor.error(f"Only the last {match.value} clause can go without a condition. Add AND … to the ones before it", when_token)
     condition = None
     if cursor.accept("AND"):
-        condition = parse_expression(cursor, "a condition after AND", lambda c: c.next_is_keyword({"THEN", "WHEN"}))
+        condition = parse_expression(cursor, "a condition after AND", lambda c: c.next_is_keyword("THEN", "WHEN"))
     cursor.expect("THEN")
     return When(match, _parse_action(cursor, match, qualifier), condition)
 

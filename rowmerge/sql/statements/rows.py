@@ -122,8 +122,8 @@ def refuse_from_insert(cursor: Cursor) -> None:
 
 def _assignment_ends(cursor: Cursor) -> bool:
     """Return whether the value of an assignment ends here. FROM after DISTINCT is part of IS DISTINCT FROM."""
-    at_from = cursor.next_is_keyword({"FROM"}) and cursor.key(-1) != "DISTINCT"
-    return at_from or expressions.at_comma(cursor) or cursor.next_is_keyword({"WHERE"})
+    at_from = cursor.next_is_keyword("FROM") and cursor.key(-1) != "DISTINCT"
+    return at_from or expressions.at_comma(cursor) or cursor.next_is_keyword("WHERE")
 
 
 def _parse_optional_where(cursor: Cursor, preceding: str) -> SqlText | None:
