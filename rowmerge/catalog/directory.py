@@ -7,32 +7,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from uuid import uuid4
 
-from rowmerge.catalog.catalog import (
-    Relation,
-    View,
-    already_exists,
-    find_relation_to_drop,
-    schema_already_exists,
-    schema_not_empty,
-    table_not_found,
-    wrong_kind,
-)
+from rowmerge.catalog import errors, layout
+from rowmerge.catalog.catalog import Relation, View
 from rowmerge.catalog.functions import FunctionFiles
-from rowmerge.catalog.layout import (
-    POINTER,
-    ExternalTable,
-    FolderContent,
-    Leftovers,
-    TableFolder,
-    ViewFolder,
-    foreign_metadata,
-    inspect_folder,
-    open_table,
-    plain_location,
-    pointer_to,
-    read_pointer,
-)
-from rowmerge.catalog.names import fold, folder_of, has_folder, name_of, quoted_name
+from rowmerge.catalog.layout import ExternalTable, FolderContent, Leftovers, TableFolder, ViewFolder, inspect_folder
+from rowmerge.catalog.names import fold, folder_of, has_folder, name_of, plain_location, quoted_name
 from rowmerge.catalog.removal import drop_table, finish_drops
 from rowmerge.catalog.views import KEPT_VERSIONS, file_of, forget_versions, version_after, view_of
 from rowmerge.errors import AlreadyExists, CommitStateUnknown, SchemaNotFound, StorageError, TableError
@@ -100,7 +79,7 @@ class DirectoryCatalog:
         marker = {"name": fold(name), "comment": comment, "properties": dict(properties or {}), "created": _now(), "writer": str(uuid4())}
         path = f"{folder_of(name)}/{_MARKER}"
         if existed and not if_not_exists:
-            raise schema_already_exists(name)
+            raise errors.schema_already_exists(name)
         # A schema that exists only because of its tables gets a marker, too, so that it outlives them.
         was_created = put_once(self._storage, path, json.dumps(marker, ensure_ascii=False).encode(), f"the schema {quote(fold(name))}")
         if not was_created and not if_not_exists:
@@ -144,12 +123,12 @@ class DirectoryCatalog:
             case TableFolder(format_, versioned=True):
                 return self._table(self._folder(schema, name), schema, name, format_)
             case TableFolder():
-                raise foreign_metadata(quoted_name(schema, name), "open")
+                raise errors.foreign_metadata(quoted_name(schema, name), "open")
             case ExternalTable(location, format_):
                 return self._table(self._storage.at(location), schema, name, format_)
             case ViewFolder():
-                raise wrong_kind(schema, name, "view", "Name a table, or read the view in a query.")
-        raise table_not_found(self, schema, name)
+                raise errors.wrong_kind(schema, name, "view", "Name a table, or read the view in a query.")
+        raise errors.table_not_found(self, schema, name)
 
     def table_at(self, schema: str, name: str, format_: str, location: str | None = None) -> Table:
         """Finish a deletion in the folder, and return the table for CREATE TABLE. Raises AlreadyExists for a table of another format."""
@@ -173,23 +152,22 @@ class DirectoryCatalog:
         if location == folder.location:
             return
         if isinstance(inspect_folder(folder), TableFolder | ViewFolder):
-            raise already_exists(schema, name)
-        table = ExternalTable(location, format_)
-        was_put = put_once(folder, POINTER, pointer_to(table), f"the name {quoted_name(schema, name)} of the table at {location}")
-        if not was_put and read_pointer(folder) != table:
-            raise already_exists(schema, name)
+            raise errors.already_exists(schema, name)
+        label = f"the name {quoted_name(schema, name)} of the table at {location}"
+        if not layout.put_pointer(folder, ExternalTable(location, format_), label):
+            raise errors.already_exists(schema, name)
 
     def drop_table(self, schema: str, name: str) -> None:
         """Drop a managed table with its files, and only the name of an external one. Raises TableNotFound, TableError for a view."""
-        self._drop(find_relation_to_drop(self, schema, name, "table"))
+        self._drop(errors.find_relation_to_drop(self, schema, name, "table"))
 
     def view(self, schema: str, name: str) -> View:
         """Return the newest definition of a view. Raises TableNotFound, TableError for a table, CorruptLog."""
         content = self._inspect(schema, name)
         if content is None:
-            raise table_not_found(self, schema, name)
+            raise errors.table_not_found(self, schema, name)
         if not isinstance(content, ViewFolder):
-            raise wrong_kind(schema, name, "table", "Name a view.")
+            raise errors.wrong_kind(schema, name, "table", "Name a view.")
         path = f"{self._folder(schema, name).location}/{file_of(content.version)}"
         return view_of(Relation.of_view(schema, name), content.content, content.version, path)
 
@@ -200,13 +178,13 @@ class DirectoryCatalog:
         for _ in range(_ATTEMPTS):
             content = inspect_folder(folder)
             if content is not None and not (or_replace and isinstance(content, ViewFolder)):
-                raise already_exists(schema, name)
+                raise errors.already_exists(schema, name)
             previous = (content.version, content.content) if isinstance(content, ViewFolder) else None
             version, metadata = version_after(folder, previous, view, _now())
             data = json.dumps(metadata, ensure_ascii=False, indent=2).encode()
             if not put_once(folder, file_of(version), data, f"the view {label}"):
                 if not or_replace:
-                    raise already_exists(schema, name)
+                    raise errors.already_exists(schema, name)
                 continue
             if not _is_hidden(folder, label):
                 forget_versions(folder, version - KEPT_VERSIONS)
@@ -216,7 +194,7 @@ class DirectoryCatalog:
 
     def drop_view(self, schema: str, name: str) -> None:
         """Drop a view. Raises TableNotFound, TableError for a table."""
-        self._drop(find_relation_to_drop(self, schema, name, "view"))
+        self._drop(errors.find_relation_to_drop(self, schema, name, "view"))
 
     def _folder(self, schema: str, name: str) -> Storage:
         return self._storage.child(f"{folder_of(schema)}/{folder_of(name)}")
@@ -241,7 +219,7 @@ class DirectoryCatalog:
         key = (format_, folder.location, table_name)
         if key not in self._tables:
             # Of two threads that open a table, both get the object of the first one.
-            self._tables.setdefault(key, open_table(folder, table_name, format_, lambda: self.is_mismatch_fatal()))
+            self._tables.setdefault(key, layout.open_table(folder, table_name, format_, lambda: self.is_mismatch_fatal()))
         return self._tables[key]
 
     def _prepare_folder(self, schema: str, name: str) -> Storage:
@@ -258,7 +236,7 @@ class DirectoryCatalog:
         _check_is_versioned(content, relation)
         match content:
             case ExternalTable(location, format_) if relation.kind == "table":
-                folder.delete([POINTER])
+                folder.delete([layout.POINTER])
                 self._tables.pop((format_, self._storage.at(location).location, str(relation)), None)
             case ViewFolder() if relation.kind == "view":
                 _drop_view(folder, str(relation), content)
@@ -293,13 +271,13 @@ def _check_is_empty(schema: str, relations: Sequence[Relation], functions: Seque
     """Raise TableError for a schema with relations or functions."""
     names = [*(relation.name for relation in relations), *(f"{function}()" for function in functions)]
     if names:
-        raise schema_not_empty(schema, ", ".join(names[:5]) + (", …" if len(names) > 5 else ""))
+        raise errors.schema_not_empty(schema, ", ".join(names[:5]) + (", …" if len(names) > 5 else ""))
 
 
 def _check_is_versioned(content: FolderContent | None, relation: Relation) -> None:
     """Raise UnsupportedTableFeature before the drop of an Iceberg table whose metadata belongs to another catalog."""
     if content == TableFolder("iceberg", versioned=False):
-        raise foreign_metadata(quoted_name(relation.schema, relation.name), "drop")
+        raise errors.foreign_metadata(quoted_name(relation.schema, relation.name), "drop")
 
 
 def _check_warehouse(storage: Storage) -> None:

@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import Any, Protocol
+from typing import Any
 from uuid import uuid4
 
 from rowmerge.catalog.names import check_segment, fold, folder_of, has_folder, name_of, quoted_name
@@ -35,30 +35,18 @@ class Function:
         return quoted_name(self.schema, self.name)
 
 
-class Functions(Protocol):
-    """The functions of a catalog. A function and a table may have the same name."""
-
-    def names(self, schema: str) -> list[str]:
-        """Return the names of a schema's functions, sorted; none if the schema does not exist."""
-
-    def get(self, schema: str, name: str) -> Function | None:
-        """Return the function of this name, or None. Raises TableError for a definition that cannot be read."""
-
-    def put(self, schema: str, name: str, definition: FunctionDefinition, default_schema: str, *, or_replace: bool) -> None:
-        """Create a function. Raises AlreadyExists without `or_replace`, SchemaNotFound, TableError in a catalog without functions."""
-
-    def drop(self, schema: str, name: str) -> None:
-        """Delete a function. Raises FunctionNotFound."""
-
-
 class FunctionFiles:
-    """Implements `Functions` with one file for each function, which is put as a whole. Every method raises StorageError."""
+    """The functions of a warehouse folder. A function and a table may have the same name. Every method raises StorageError.
+
+    Each function is one file, which is put as a whole.
+    """
 
     def __init__(self, storage: Storage, check_schema_exists: Callable[[str], None]) -> None:
         """`check_schema_exists` raises SchemaNotFound."""
         self._storage, self._check_schema_exists = storage, check_schema_exists
 
     def names(self, schema: str) -> list[str]:
+        """Return the names of a schema's functions, sorted; none if the schema does not exist."""
         if not has_folder(schema):
             return []
         files = [file.path.rpartition("/")[2] for file in self._storage.list(f"{folder_of(schema)}/{_FOLDER}")]
@@ -66,12 +54,13 @@ class FunctionFiles:
         return sorted(name for name in names if name is not None)
 
     def get(self, schema: str, name: str) -> Function | None:
+        """Return the function of this name, or None. Raises TableError for a definition that cannot be read."""
         has_path = has_folder(schema) and has_folder(name)
         data = self._storage.get_if_exists(_path(schema, name)) if has_path else None
         return None if data is None else _parse_function(schema, name, data)
 
     def put(self, schema: str, name: str, definition: FunctionDefinition, default_schema: str, *, or_replace: bool) -> None:
-        """Create a function as described in `Functions.put`. Raises CommitStateUnknown, too."""
+        """Create a function. Raises AlreadyExists without `or_replace`, SchemaNotFound, CommitStateUnknown."""
         self._check_schema_exists(schema)
         content = {
             "format-version": _VERSION,
@@ -87,13 +76,14 @@ class FunctionFiles:
             raise AlreadyExists(f"The function {quoted_name(schema, name)} exists already. Add OR REPLACE or IF NOT EXISTS.")
 
     def drop(self, schema: str, name: str) -> None:
+        """Delete a function. Raises FunctionNotFound."""
         if not (has_folder(schema) and has_folder(name) and self._storage.exists(_path(schema, name))):
             raise FunctionNotFound(quoted_name(schema, name), self.names(schema))
         self._storage.delete([_path(schema, name)])
 
 
 class NoFunctions:
-    """Implements `Functions` for a catalog that stores none, such as every catalog of Iceberg tables."""
+    """The functions of a catalog that stores none, such as every catalog of Iceberg tables. `put` raises TableError."""
 
     def __init__(self, catalog: str) -> None:
         """`catalog`: its name and kind, for messages."""
@@ -115,6 +105,10 @@ class NoFunctions:
 
     def drop(self, schema: str, name: str) -> None:
         raise FunctionNotFound(quoted_name(schema, name))
+
+
+Functions = FunctionFiles | NoFunctions
+"""The functions of a catalog."""
 
 
 def _path(schema: str, name: str) -> str:

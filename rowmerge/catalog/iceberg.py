@@ -6,19 +6,10 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from rowmerge.catalog.catalog import (
-    Relation,
-    View,
-    already_exists,
-    find_relation_to_drop,
-    schema_already_exists,
-    schema_not_empty,
-    table_not_found,
-    wrong_kind,
-)
+from rowmerge.catalog import errors
+from rowmerge.catalog.catalog import Relation, View
 from rowmerge.catalog.functions import NoFunctions
-from rowmerge.catalog.layout import plain_location
-from rowmerge.catalog.names import check_segment, fold, quoted_name
+from rowmerge.catalog.names import check_segment, fold, plain_location, quoted_name
 from rowmerge.catalog.views import first_metadata, view_of
 from rowmerge.errors import AlreadyExists, ConfigurationError, SchemaNotFound, TableError
 from rowmerge.iceberg import CatalogClient, CatalogOperations, IcebergTable, delete_dropped_files
@@ -60,7 +51,7 @@ class IcebergCatalog:
         namespace_properties = {**(properties or {}), **comment_property}
         was_created = not self.schema_exists(name) and self._client.create_namespace(fold(name), namespace_properties)
         if not was_created and not if_not_exists:
-            raise schema_already_exists(name)
+            raise errors.schema_already_exists(name)
 
     def drop_schema(self, name: str, *, if_exists: bool = False, cascade: bool = False) -> None:
         """Drop a namespace. See `Catalog.drop_schema`."""
@@ -74,7 +65,7 @@ class IcebergCatalog:
             drop(schema, relation.name)
         if not self._client.drop_namespace(self._namespace(schema)):
             names = [relation.name for relation in self.relations(schema)]
-            raise schema_not_empty(schema, ", ".join(names[:5]) or "what is not seen here")
+            raise errors.schema_not_empty(schema, ", ".join(names[:5]) or "what is not seen here")
         self._namespaces.pop(schema, None)
 
     def relations(self, schema: str) -> list[Relation]:
@@ -116,7 +107,7 @@ class IcebergCatalog:
 
     def register(self, schema: str, name: str, format_: str, location: str) -> None:
         if self.location_of(schema, name) != plain_location(location):
-            raise already_exists(schema, name)
+            raise errors.already_exists(schema, name)
 
     def drop_table(self, schema: str, name: str) -> None:
         namespace = self._namespace(schema)
@@ -134,8 +125,8 @@ class IcebergCatalog:
         content = self._view(namespace, name)
         if content is None:
             if self._find_table(namespace, name) is not None:
-                raise wrong_kind(schema, name, "table", "Name a view.")
-            raise table_not_found(self, schema, name)
+                raise errors.wrong_kind(schema, name, "table", "Name a view.")
+            raise errors.table_not_found(self, schema, name)
         return view_of(Relation.of_view(schema, name), content, content["current-version-id"], content["location"])
 
     def put_view(self, view: View, *, or_replace: bool = False) -> View:
@@ -151,7 +142,7 @@ class IcebergCatalog:
                 f"views. Make a table, or use a REST catalog that has views, or a warehouse folder without a catalog."
             )
         if existing is not None and not (or_replace and existing.kind == "view"):
-            raise already_exists(schema, name)
+            raise errors.already_exists(schema, name)
         metadata = first_metadata("", view, time.time_ns() // 1_000_000)
         old_metadata = None if existing is None else self._view(namespace, name)
         if old_metadata is not None:
@@ -164,7 +155,7 @@ class IcebergCatalog:
         return self.view(schema, name)
 
     def drop_view(self, schema: str, name: str) -> None:
-        find_relation_to_drop(self, schema, name, "view")
+        errors.find_relation_to_drop(self, schema, name, "view")
         self._client.drop_view(self._namespace(schema), fold(name))
 
     def _sync(self, path: str) -> None:
@@ -195,8 +186,8 @@ class IcebergCatalog:
         if table is not None:
             return table
         if self._view(namespace, name) is not None:
-            raise wrong_kind(schema, name, "view", advice)
-        raise table_not_found(self, schema, name)
+            raise errors.wrong_kind(schema, name, "view", advice)
+        raise errors.table_not_found(self, schema, name)
 
     def _view(self, namespace: str, name: str) -> dict[str, Any] | None:
         check_segment("view", name)

@@ -13,18 +13,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
-from urllib.parse import urlsplit
 from uuid import uuid4
 
+from rowmerge.catalog import errors
+from rowmerge.catalog.names import plain_location
 from rowmerge.catalog.removal import LOG, METADATA, is_dropped
 from rowmerge.catalog.views import file_of, version_of
 from rowmerge.concurrency import run_concurrently
 from rowmerge.delta import DeltaTable
 from rowmerge.delta.log.versions import has_dropped_table
-from rowmerge.errors import ConfigurationError, CorruptLog, FilesNotFound, UnsupportedTableFeature
+from rowmerge.errors import CorruptLog, FilesNotFound
 from rowmerge.iceberg import DirectoryOperations, IcebergTable
 from rowmerge.storage.cache import Cache
-from rowmerge.storage.store import Storage, StoredObject, absolute_location
+from rowmerge.storage.store import Storage, StoredObject
+from rowmerge.table.commits.commit import put_once
 from rowmerge.table.commits.creation import is_iceberg_drop
 from rowmerge.table.commits.drop_markers import MARKERS
 from rowmerge.table.metadata.json_objects import parse_object
@@ -140,26 +142,10 @@ def read_pointer(folder: Storage) -> ExternalTable | None:
     return ExternalTable(location, format_)
 
 
-def pointer_to(table: ExternalTable) -> bytes:
-    """Return the content of a new pointer file, which names its writer."""
-    return json.dumps({"location": table.location, "format": table.format, "writer": str(uuid4())}, ensure_ascii=False).encode()
-
-
-def plain_location(location: str) -> str:
-    """Return the absolute form of a location. Raises ConfigurationError for an empty one, and for credentials, which the error omits."""
-    if not location.strip():
-        raise ConfigurationError("The location is empty. Give a folder, or a URL such as s3://bucket/folder.")
-    location = absolute_location(location)
-    if not location.startswith("file://"):
-        url = urlsplit(location)
-        # abfss://container@account.… has a container, not a user, before the host.
-        has_user = "@" in url.netloc and not url.scheme.startswith("abfs")
-        has_password = ":" in url.netloc.rpartition("@")[0]
-        if url.query or has_user or has_password:
-            raise ConfigurationError(
-                f"The {url.scheme} location carries credentials or a query. Give the bare location, and the credentials in storage_options."
-            )
-    return location
+def put_pointer(folder: Storage, table: ExternalTable, label: str) -> bool:
+    """Put the pointer to a table, unless the folder has one. Return whether it points to the table. `label` names it in messages."""
+    content = {"location": table.location, "format": table.format, "writer": str(uuid4())}
+    return put_once(folder, POINTER, json.dumps(content, ensure_ascii=False).encode(), label) or read_pointer(folder) == table
 
 
 class TablesByPath:
@@ -182,7 +168,7 @@ class TablesByPath:
         if key not in self._tables:
             content = inspect_folder(folder)
             if format_ == "iceberg" and content == TableFolder("iceberg", versioned=False):
-                raise foreign_metadata(label, "read")
+                raise errors.foreign_metadata(label, "read")
             if not (isinstance(content, TableFolder) and content.format == format_):
                 raise FilesNotFound(label, f"{format_} table", "Check the path and the format: it must be the table's own folder.")
             self._tables[key] = open_table(folder, label, format_, lambda: self.is_mismatch_fatal())
@@ -194,9 +180,3 @@ def open_table(folder: Storage, name: str, format_: str, is_mismatch_fatal: Call
     if format_ == "delta":
         return DeltaTable(folder, name, is_mismatch_fatal)
     return IcebergTable(DirectoryOperations(folder, name), name)
-
-
-def foreign_metadata(label: str, action: str) -> UnsupportedTableFeature:
-    """Return the error of an Iceberg table whose metadata belongs to another catalog."""
-    advice = "Its metadata files are not numbered, so another catalog knows which is the newest: connect to that catalog."
-    return UnsupportedTableFeature(label, "iceberg of another catalog", action=action, advice=advice)

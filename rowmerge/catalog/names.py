@@ -1,12 +1,13 @@
-"""Names of schemas, tables and views as folder names: one safe folder for each name, and back."""
+"""Names of schemas, tables and views as folder names: one safe folder for each name, and back. Locations without credentials."""
 
 from __future__ import annotations
 
 import re
-from urllib.parse import unquote_to_bytes
+from urllib.parse import unquote_to_bytes, urlsplit
 
-from rowmerge.errors import TableError
+from rowmerge.errors import ConfigurationError, TableError
 from rowmerge.storage.deletion import percent_decodings
+from rowmerge.storage.store import absolute_location
 from rowmerge.table.metadata.schema import quote
 
 LONGEST = 200
@@ -81,3 +82,20 @@ def has_folder(name: str) -> bool:
     except TableError:
         return False
     return True
+
+
+def plain_location(location: str) -> str:
+    """Return the absolute form of a location. Raises ConfigurationError for an empty one, and for credentials, which the error omits."""
+    if not location.strip():
+        raise ConfigurationError("The location is empty. Give a folder, or a URL such as s3://bucket/folder.")
+    location = absolute_location(location)
+    if not location.startswith("file://"):
+        url = urlsplit(location)
+        # abfss://container@account.… has a container, not a user, before the host.
+        has_user = "@" in url.netloc and not url.scheme.startswith("abfs")
+        has_password = ":" in url.netloc.rpartition("@")[0]
+        if url.query or has_user or has_password:
+            raise ConfigurationError(
+                f"The {url.scheme} location carries credentials or a query. Give the bare location, and the credentials in storage_options."
+            )
+    return location
