@@ -12,8 +12,7 @@ from rowmerge.catalog.catalog import Relation, View
 from rowmerge.catalog.functions import FunctionFiles
 from rowmerge.catalog.layout import ExternalTable, FolderContent, Leftovers, TableFolder, ViewFolder, inspect_folder
 from rowmerge.catalog.names import fold, folder_of, has_folder, name_of, plain_location, quoted_name
-from rowmerge.catalog.removal import drop_table, finish_drops
-from rowmerge.catalog.views import KEPT_VERSIONS, file_of, forget_versions, version_after, view_of
+from rowmerge.catalog.views import KEPT_VERSIONS, file_of, first_metadata, forget_versions, last_drop, next_metadata, view_of
 from rowmerge.errors import AlreadyExists, CommitStateUnknown, SchemaNotFound, StorageError, TableError
 from rowmerge.iceberg.commits.drop import put_drop
 from rowmerge.storage.cache import Cache
@@ -104,7 +103,7 @@ class DirectoryCatalog:
         for function in functions:
             self.functions.drop(schema, function)
         for folder_name in self._storage.folders(folder_of(schema)):
-            finish_drops(self._storage.child(f"{folder_of(schema)}/{folder_name}"), f"{schema}.{folder_name}")
+            layout.finish_drops(self._storage.child(f"{folder_of(schema)}/{folder_name}"), f"{schema}.{folder_name}")
         self._storage.delete([f"{folder_of(schema)}/{_MARKER}"])
         self._storage.child(folder_of(schema)).remove_folders()
 
@@ -179,8 +178,11 @@ class DirectoryCatalog:
             content = inspect_folder(folder)
             if content is not None and not (or_replace and isinstance(content, ViewFolder)):
                 raise errors.already_exists(schema, name)
-            previous = (content.version, content.content) if isinstance(content, ViewFolder) else None
-            version, metadata = version_after(folder, previous, view, _now())
+            if isinstance(content, ViewFolder):
+                version = content.version + 1
+                metadata = next_metadata(content.content, version, view, _now())
+            else:
+                version, metadata = 1 + last_drop(folder), first_metadata(folder.location, view, _now())
             data = json.dumps(metadata, ensure_ascii=False, indent=2).encode()
             if not put_once(folder, file_of(version), data, f"the view {label}"):
                 if not or_replace:
@@ -226,7 +228,7 @@ class DirectoryCatalog:
         """Return the folder of a relation that will be created, after a deletion that was begun there is finished."""
         self.check_schema_exists(schema)
         folder = self._folder(schema, name)
-        finish_drops(folder, quoted_name(schema, name), clean_up)
+        layout.finish_drops(folder, quoted_name(schema, name), clean_up)
         return folder
 
     def _drop(self, relation: Relation) -> None:
@@ -241,7 +243,7 @@ class DirectoryCatalog:
             case ViewFolder() if relation.kind == "view":
                 _drop_view(folder, str(relation), content)
             case TableFolder(format_) if relation.kind == "table":
-                drop_table(folder, str(relation), format_)
+                layout.drop_table(folder, str(relation), format_)
                 self._tables.pop((format_, folder.location, str(relation)), None)
         folder.remove_folders()
 
@@ -264,7 +266,7 @@ def _drop_view(folder: Storage, name: str, view: ViewFolder) -> None:
             break
         content = inspect_folder(folder)
     with after_drop(name):
-        finish_drops(folder, name)
+        layout.finish_drops(folder, name)
 
 
 def _check_is_empty(schema: str, relations: Sequence[Relation], functions: Sequence[str]) -> None:

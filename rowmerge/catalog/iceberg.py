@@ -99,8 +99,7 @@ class IcebergCatalog:
 
     def location_of(self, schema: str, name: str) -> str:
         namespace = self._namespace(schema)
-        table = self._find_table(namespace, name)
-        if table is not None:
+        if table := self._find_table(namespace, name):
             return table[1]
         view = self._view(namespace, name)
         return self._new_location(schema, name) if view is None else str(view["location"])
@@ -182,8 +181,7 @@ class IcebergCatalog:
 
     def _require_table(self, namespace: str, schema: str, name: str, advice: str) -> tuple[str, str]:
         """Return what `_find_table` does. Raise TableNotFound, and TableError with this advice for a view."""
-        table = self._find_table(namespace, name)
-        if table is not None:
+        if table := self._find_table(namespace, name):
             return table
         if self._view(namespace, name) is not None:
             raise errors.wrong_kind(schema, name, "view", advice)

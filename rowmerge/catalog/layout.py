@@ -1,4 +1,6 @@
-"""Find out what a folder holds: a Delta or an Iceberg table, a view, a pointer to a table elsewhere, leftovers, or nothing. Open its table.
+"""Find out what a folder holds: a Delta or an Iceberg table, a view, a pointer to a table elsewhere, leftovers, or nothing.
+
+Open the table of a folder, and drop it so that a kill in the middle leaves the table, or no table, and never half of one.
 
 The folder of a relation is `<warehouse>/<schema>/<name>/`. It holds `_delta_log/` (a Delta table), `metadata/v<N>.metadata.json` (an
 Iceberg table, or a view after the Iceberg view spec), or a pointer to a table elsewhere. Each name has one folder name, and each folder
@@ -17,20 +19,31 @@ from uuid import uuid4
 
 from rowmerge.catalog import errors
 from rowmerge.catalog.names import plain_location
-from rowmerge.catalog.removal import LOG, METADATA, is_dropped
 from rowmerge.catalog.views import file_of, version_of
 from rowmerge.concurrency import run_concurrently
 from rowmerge.delta import DeltaTable
+from rowmerge.delta.commits.drop import Drop as DeltaDrop
 from rowmerge.delta.log.versions import has_dropped_table
-from rowmerge.errors import CorruptLog, FilesNotFound
+from rowmerge.delta.maintenance import dropping as delta
+from rowmerge.errors import CommitStateUnknown, CorruptLog, FilesNotFound
 from rowmerge.iceberg import DirectoryOperations, IcebergTable
+from rowmerge.iceberg.catalogs.operations import DROPPED
+from rowmerge.iceberg.commits.drop import Drop as IcebergDrop
+from rowmerge.iceberg.maintenance import dropping as iceberg
 from rowmerge.storage.cache import Cache
-from rowmerge.storage.store import Storage, StoredObject
-from rowmerge.table.commits.commit import put_once
+from rowmerge.storage.deletion import Deletion, Origin, delete_files
+from rowmerge.storage.store import Put, Storage, StoredObject
+from rowmerge.table.commits.commit import CommitSteps, put_once
 from rowmerge.table.commits.creation import is_iceberg_drop
 from rowmerge.table.commits.drop_markers import MARKERS
+from rowmerge.table.commits.request import Unknown
 from rowmerge.table.metadata.json_objects import parse_object
 from rowmerge.table.table import Table
+
+LOG, METADATA = "_delta_log", "metadata"
+"""The folders in which a Delta table has its log, and an Iceberg table or a view its metadata.
+
+rowmerge 0.1.0 puts DROPPED in one of them to drop the table. From then on the table does not exist."""
 
 POINTER = ".rowmerge-location.json"
 """File in the folder of an external table, with the location of the table."""
@@ -78,22 +91,18 @@ def inspect_folder(folder: Storage, table_metadata: Cache[bool] | None = None) -
 
     `table_metadata` remembers metadata files of tables. While such a file exists, the folder holds the same table, not a view.
     """
-    list_metadata = partial(folder.list, METADATA)
-    calls: list[Callable[[], Any]] = [folder.folders, partial(is_dropped, folder), partial(_has_log, folder), list_metadata]
-    subfolders, is_drop_unfinished, has_log, metadata_files = run_concurrently(calls)
-    if is_drop_unfinished and (LOG in subfolders or METADATA in subfolders):
+    paths = [f"{LOG}/{DROPPED}", f"{METADATA}/{DROPPED}", f"{LOG}/{0:020d}.json", f"{LOG}/_last_checkpoint"]
+    calls: list[Callable[[], Any]] = [folder.folders, partial(folder.list, METADATA), *(partial(folder.exists, path) for path in paths)]
+    subfolders, metadata_files, has_marker_in_log, has_marker_in_metadata, has_first_commit, has_checkpoint = run_concurrently(calls)
+    if (has_marker_in_log or has_marker_in_metadata) and (LOG in subfolders or METADATA in subfolders):
         return Leftovers()
     has_drops = MARKERS in subfolders
-    if LOG in subfolders and (has_log or _has_old_log(folder)) and not (has_drops and has_dropped_table(folder)):
+    if LOG in subfolders and (has_first_commit or has_checkpoint or _has_old_log(folder)) and not (has_drops and has_dropped_table(folder)):
         return TableFolder("delta")
     content = None
     if METADATA in subfolders:
         content = _inspect_metadata(folder, metadata_files, None if has_drops else table_metadata)
     return content or read_pointer(folder)
-
-
-def _has_log(folder: Storage) -> bool:
-    return any(run_concurrently([partial(folder.exists, f"{LOG}/{name}") for name in (f"{0:020d}.json", "_last_checkpoint")]))
 
 
 def _has_old_log(folder: Storage) -> bool:
@@ -108,12 +117,10 @@ def _inspect_metadata(folder: Storage, listed_files: Sequence[StoredObject], tab
     if not versions:
         return TableFolder("iceberg", any(map(_NUMBERED.fullmatch, metadata_files))) if metadata_files else None
     newest = max(versions)
-    if table_metadata is None:
-        return _read_metadata(folder, newest)
-    if any(table_metadata.get((folder.location, file)) for file in metadata_files.values()):
+    if table_metadata is not None and any(table_metadata.get((folder.location, file)) for file in metadata_files.values()):
         return TableFolder("iceberg")
     content = _read_metadata(folder, newest)
-    if isinstance(content, TableFolder):
+    if table_metadata is not None and isinstance(content, TableFolder):
         table_metadata.put((folder.location, metadata_files[file_of(newest)]), True, 1)
     return content
 
@@ -146,6 +153,37 @@ def put_pointer(folder: Storage, table: ExternalTable, label: str) -> bool:
     """Put the pointer to a table, unless the folder has one. Return whether it points to the table. `label` names it in messages."""
     content = {"location": table.location, "format": table.format, "writer": str(uuid4())}
     return put_once(folder, POINTER, json.dumps(content, ensure_ascii=False).encode(), label) or read_pointer(folder) == table
+
+
+def drop_table(folder: Storage, table: str, format_: str) -> None:
+    """Drop the table of a format (`delta`, `iceberg`) in a folder. Raises StorageError, CommitStateUnknown."""
+    (delta if format_ == "delta" else iceberg).drop_table(folder, table)
+
+
+def finish_drops(folder: Storage, table: str, delete: Deletion = delete_files) -> None:
+    """Delete what dropped tables and views left in a folder, because a process was killed or could not delete it. Raises StorageError.
+
+    A deletion that rowmerge 0.1.0 began becomes a drop of this release. The process of 0.1.0 may still delete the files that it listed, by
+    their names. A table that is created after the version of the drop continues the version numbers, so it has none of these names.
+    """
+    _replace_old_marker(folder, table, f"{LOG}/{DROPPED}", partial(DeltaDrop, folder, table))
+    _replace_old_marker(folder, table, f"{METADATA}/{DROPPED}", partial(IcebergDrop, DirectoryOperations(folder, table), table))
+    delta.finish_drop(folder, delete)
+    iceberg.finish_drop(folder, table, delete)
+
+
+def _replace_old_marker(folder: Storage, table: str, marker: str, read_drop: Callable[[], CommitSteps]) -> None:
+    """Put the version of a drop, and delete the marker of 0.1.0, until there is no marker. `read_drop` reads the table that it drops."""
+    while (content := folder.get_if_exists(marker)) is not None:
+        drop = read_drop()
+        # Others create a table only after the marker is gone. So if it is still there, the table that was read is the dropped one.
+        if folder.get_if_exists(marker) != content:
+            continue
+        put = drop.put()
+        if isinstance(put, Unknown):
+            raise CommitStateUnknown(f"It is not known whether {table} was dropped: {put.reason}. Run the statement again.")
+        if put is not Put.EXISTED and folder.get_if_exists(marker) == content:
+            delete_files(folder, [[f"{folder.location}/{marker}"]], Origin.LISTED)
 
 
 class TablesByPath:

@@ -35,15 +35,7 @@ def version_of(path: str) -> int | None:
     return int(match[1]) if match else None
 
 
-def version_after(folder: Storage, previous: tuple[int, Mapping[str, Any]] | None, view: View, now: int) -> tuple[int, dict[str, Any]]:
-    """Return the next version of a view, and its metadata. `previous`: those of the version before, None for a new view."""
-    if previous is None:
-        return 1 + _last_drop(folder), first_metadata(folder.location, view, now)
-    previous_version, metadata = previous
-    return previous_version + 1, next_metadata(metadata, previous_version + 1, view, now)
-
-
-def _last_drop(folder: Storage) -> int:
+def last_drop(folder: Storage) -> int:
     """Return the version at which an Iceberg table or a view was dropped in the folder last, 0 if none was."""
     return max(marked_versions(folder, "iceberg"), default=0)
 
@@ -51,9 +43,9 @@ def _last_drop(folder: Storage) -> int:
 def forget_versions(folder: Storage, last: int) -> None:
     """Delete a view's metadata files up to and including a version, the oldest first. The files up to the last drop stay."""
     if last > 0:
-        last_drop = _last_drop(folder)
+        dropped_version = last_drop(folder)
         versions = sorted(version for file in folder.list("metadata") if (version := version_of(file.path)) is not None)
-        paths = [f"{folder.location}/{file_of(version)}" for version in versions if last_drop < version <= last]
+        paths = [f"{folder.location}/{file_of(version)}" for version in versions if dropped_version < version <= last]
         clean_up(folder, [paths], Origin.LISTED)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rowmerge.catalog.removal import drop_table
+from rowmerge.catalog.layout import drop_table
 from rowmerge.delta import DeltaTable
 from rowmerge.iceberg import DirectoryOperations, IcebergTable
 from rowmerge.storage.store import Storage
