@@ -16,10 +16,11 @@ import pyarrow.parquet as pq
 from rowmerge.concurrency import STORE_THREADS, map_in_batches
 from rowmerge.parquet.filesystems import Options, filesystem_of
 from rowmerge.parquet.fitting import conform, renamed
-from rowmerge.parquet.lineage import FilesLineage
 from rowmerge.parquet.partitions import PartitionKey, partition_path, split_by_partition
 
 Values = dict[str, Any]
+ROW_ID, CHANGED_IN = "__rowmerge_row_id", "__rowmerge_changed_in"
+"""The names of the two hidden columns among the table's columns."""
 _LOCAL_THREADS = 2
 """So many local files are finished at once."""
 
@@ -34,6 +35,33 @@ class StoredColumns:
 
 
 @dataclass(frozen=True)
+class FilesLineage:
+    """What files give to rows that are written to another file: ids, and the versions that last changed the rows.
+
+    A format may derive the id of a row from its place in a file (Iceberg's row lineage). A row that moves keeps its id in a hidden column
+    of the new file. `TableShape.row_lineage` names the columns, and `Snapshot.row_origins` says what each file gives to its rows.
+    An updated row keeps its id alone, a moved row also the version of its last change, and a new row neither.
+    `origins`: by path, the id of a file's first row, None if its rows have no ids, and the version of all its rows.
+    """
+
+    origins: dict[str, tuple[int | None, int]] = field(default_factory=dict)
+
+    def ids_and_versions(self, paths: pa.Array, positions: pa.Array, stored: tuple[pa.Array, pa.Array]) -> tuple[pa.Array, pa.Array]:
+        """Return the ids of rows, and the versions that last changed them, by their paths and positions in files.
+
+        `stored`: the hidden columns of the rows. A NULL stands for the value that follows from the file.
+        """
+        stored_ids, stored_versions = stored
+        encoded = pc.dictionary_encode(paths)
+        origins = [self.origins.get(path, (None, 0)) for path in encoded.dictionary.to_pylist()]
+        first_ids = pc.take(pa.array([first_id for first_id, _ in origins], pa.int64()), encoded.indices)
+        file_versions = pc.take(pa.array([version for _, version in origins], pa.int64()), encoded.indices)
+        ids = pc.coalesce(stored_ids, pc.add(first_ids, positions.cast(pa.int64())))
+        versions = pc.coalesce(stored_versions, file_versions)
+        return ids, pc.if_else(pc.is_valid(ids), versions, pa.scalar(None, pa.int64()))
+
+
+@dataclass(frozen=True)
 class WriteSpec:
     """How data files of a table are written.
 
@@ -44,7 +72,7 @@ class WriteSpec:
     `target_file_size`, `row_group_size`: bytes of a file, and of buffered Arrow data; `prefix`: the beginning of file names; `attempt`: a
     part of the file names of one job; `ordered`: the rows come in the table's order; `others`: by path, files that hold the columns in
     another way than new ones; `lineage`: what files give to rows that are taken from them, None if rows take nothing along, else the hidden
-    columns (see lineage.py) are the last two of `schema` and `stored`; `initial`: by the table's names, the values of columns for files
+    columns are the last two of `schema` and `stored`; `initial`: by the table's names, the values of columns for files
     without them, as arrays of one value; `filesystem_options`: arguments of Arrow's file systems, credentials included.
     """
 
@@ -246,8 +274,9 @@ class RollingFile:
         size = self._stream.tell()
         self._stream.close()
         footer, spec = self._footers.pop(), self._spec
-        lower, upper, nulls = bounds_of(footer, self._leaves, spec.bounds)
-        sizes = sizes_of(footer, self._leaves)
+        groups = [footer.row_group(index) for index in range(footer.num_row_groups)]
+        lower, upper, nulls = bounds_of(groups, self._leaves, spec.bounds)
+        sizes = sizes_of(groups, self._leaves)
         self._finished.append(FileMessage(self._path, size, footer.num_rows, self._partition, lower, upper, nulls, sizes, spec.ordered))
         self._writer = None
 
@@ -291,17 +320,12 @@ def _file_paths(leaves: Sequence[Leaf], without: frozenset[str]) -> list[str]:
     return [leaf.file_path for leaf in leaves if leaf.path[0] not in without and not (leaf.is_float and "." in leaf.file_path)]
 
 
-def _row_groups(footer: pq.FileMetaData) -> list[pq.RowGroupMetaData]:
-    return [footer.row_group(index) for index in range(footer.num_row_groups)]
-
-
-def bounds_of(footer: pq.FileMetaData, leaves: Sequence[Leaf], columns: frozenset[str]) -> tuple[Values, Values, Values]:
-    """Return lower bounds, upper bounds and null counts of `columns`, from a Parquet footer. Fields of structs nest.
+def bounds_of(groups: Sequence[pq.RowGroupMetaData], leaves: Sequence[Leaf], columns: frozenset[str]) -> tuple[Values, Values, Values]:
+    """Return lower bounds, upper bounds and null counts of `columns`, from the row groups of a footer. Fields of structs nest.
 
     The bounds of UUIDs are bytes, as in the file.
     """
     lower, upper, nulls = Values(), Values(), Values()
-    groups = _row_groups(footer)
     for index, leaf in enumerate(leaves):
         if not leaf.has_bounds or leaf.path[0] not in columns:
             continue
@@ -326,9 +350,9 @@ def _min_max(groups: Sequence[pq.RowGroupMetaData], statistics: Sequence[pq.Stat
     return min(stats.min for stats in with_bounds), max(stats.max for stats in with_bounds)
 
 
-def sizes_of(footer: pq.FileMetaData, leaves: Sequence[Leaf]) -> Values:
+def sizes_of(groups: Sequence[pq.RowGroupMetaData], leaves: Sequence[Leaf]) -> Values:
     """Return the compressed bytes of each leaf's column chunks. Nested leaves nest, with `element`, `key` and `value`."""
-    sizes, groups = Values(), _row_groups(footer)
+    sizes = Values()
     for index, leaf in enumerate(leaves):
         put(sizes, leaf.path, sum(group.column(index).total_compressed_size for group in groups))
     return sizes
@@ -339,6 +363,14 @@ def put(tree: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
     for name in path[:-1]:
         tree = tree.setdefault(name, {})
     tree[path[-1]] = value
+
+
+def with_lineage(rows: pa.Table, ids: pa.Array, versions: pa.Array) -> pa.Table:
+    """Set both hidden columns, which are appended to rows without them."""
+    for name, values in ((ROW_ID, ids), (CHANGED_IN, versions)):
+        index = rows.schema.get_field_index(name)
+        rows = rows.append_column(name, values) if index < 0 else rows.set_column(index, name, values)
+    return rows
 
 
 def delete_written(paths: list[str], filesystem_options: Options) -> None:

@@ -30,7 +30,10 @@ def filesystem_of(path: str, options: Options) -> tuple[pyarrow.fs.FileSystem, s
         case "s3" | "s3a" | "s3n":
             return pyarrow.fs.S3FileSystem(**options.get("s3", {})), inner_path
         case "gs":
-            return _gcs_filesystem(options.get("gs", {})), inner_path
+            arguments = options.get("gs", {})
+            # The configuration does not state when the token expires. Google rejects an expired token.
+            expiration = {"credential_token_expiration": datetime.max} if "access_token" in arguments else {}
+            return pyarrow.fs.GcsFileSystem(**arguments, **expiration), inner_path
         case "az" | "azure" | "abfs" | "abfss":
             container, _, host = authority.partition("@")
             account = {"account_name": host.partition(".")[0]} if host else {}
@@ -43,13 +46,6 @@ def without_secrets(text: str, options: Options) -> str:
     for secret in (arguments[name] for arguments in options.values() for name in _SECRETS if name in arguments):
         text = text.replace(secret, "********")
     return text
-
-
-def _gcs_filesystem(arguments: Mapping[str, Any]) -> pyarrow.fs.FileSystem:
-    if "access_token" not in arguments:
-        return pyarrow.fs.GcsFileSystem(**arguments)
-    # The configuration does not state when the token expires. Google rejects an expired token.
-    return pyarrow.fs.GcsFileSystem(**arguments, credential_token_expiration=datetime.max)
 
 
 class UnreadableFile(Exception):

@@ -95,7 +95,8 @@ def map_files(table: str, files: Sequence[LookedUpFile], read: Callable[[LookedU
 
 def _find_rows(file: LookedUpFile, columns: pa.Schema, keys: SourceKeys) -> list[tuple[pa.Table, Numbers]]:
     """Return the matching rows of each row group that has some, and their positions."""
-    key_columns, other_columns = _split_columns(columns, file.held, keys.names)
+    key_columns = _select(columns, file.held, keys.names)
+    other_columns = _select(columns, file.held, set(columns.names).difference(keys.names))
     rows_by_group = []
     with open_data_file(file.path, file.filesystem_options, by_field_id=file.held.by_field_id) as source:
         for matches in _matching_rows(source, file, key_columns, keys):
@@ -113,7 +114,7 @@ def find_positions(file: LookedUpFile, columns: pa.Schema, keys: SourceKeys, *, 
 
     A statement may delete so many rows that their numbers would not fit into memory.
     """
-    key_columns, _ = _split_columns(columns, file.held, keys.names)
+    key_columns = _select(columns, file.held, keys.names)
     positions, numbers = Positions(), [np.zeros(0, dtype=np.int64)]
     with open_data_file(file.path, file.filesystem_options, by_field_id=file.held.by_field_id) as source:
         for matches in _matching_rows(source, file, key_columns, keys):
@@ -154,13 +155,8 @@ def _batches(row_counts: Sequence[int], min_rows: int) -> Iterator[list[int]]:
         yield batch
 
 
-def _split_columns(columns: pa.Schema, held: StoredColumns, key_names: Collection[str]) -> tuple[_Columns, _Columns]:
-    pairs = list(zip(columns, held.stored, strict=True))
-    keys = [pair for pair in pairs if pair[0].name in key_names]
-    return _columns(keys), _columns([pair for pair in pairs if pair[0].name not in key_names])
-
-
-def _columns(pairs: Sequence[tuple[pa.Field, pa.Field]]) -> _Columns:
+def _select(columns: pa.Schema, held: StoredColumns, names: Collection[str]) -> _Columns:
+    pairs = [pair for pair in zip(columns, held.stored, strict=True) if pair[0].name in names]
     return _Columns(pa.schema([column for column, _ in pairs]), pa.schema([stored for _, stored in pairs]))
 
 

@@ -11,8 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap64
 
-from rowmerge.parquet.data_files import FileMessage, PartitionedWriter, WriteSpec
-from rowmerge.parquet.lineage import with_lineage
+from rowmerge.parquet.data_files import FileMessage, PartitionedWriter, WriteSpec, with_lineage
 
 NONE, UPDATE, DELETE, INSERT, MOVE = 0, 1, 2, 3, 4
 
@@ -73,7 +72,11 @@ class OutcomeTask:
             self._sources.update(pc.drop_null(table[self._columns.source]).to_numpy())
         if self._columns.file is not None:
             self._collect_reads(table, action)
-            self._replace_target_rows(table, action)
+            is_update = pc.equal(action, UPDATE)
+            is_new = self._collect_positions(table, pc.or_(is_update, pc.equal(action, DELETE)))
+            if self._changes is not None and self._columns.before:
+                change_type = pc.if_else(is_update, "update_preimage", "delete")
+                self._write_changes(table.select(self._columns.before), change_type, is_new)
         self._write_new_rows(table, action)
 
     def close(self) -> TaskMessage:
@@ -100,14 +103,6 @@ class OutcomeTask:
         is_read = pc.and_(pc.equal(action, NONE), pc.and_(has_source, has_target))
         for path, _, positions in _rows_by_file(table.select([self._columns.file, self._columns.position]).filter(is_read)):
             self._reads.setdefault(path, BitMap64()).update(positions)
-
-    def _replace_target_rows(self, table: pa.Table, action: pa.Array) -> None:
-        """Collect the positions of updated and deleted rows, and write the old values of these rows as change rows."""
-        is_update = pc.equal(action, UPDATE)
-        is_new = self._collect_positions(table, pc.or_(is_update, pc.equal(action, DELETE)))
-        if self._changes is not None and self._columns.before:
-            change_type = pc.if_else(is_update, "update_preimage", "delete")
-            self._write_changes(table.select(self._columns.before), change_type, is_new)
 
     def _collect_positions(self, table: pa.Table, is_replaced: pa.Array) -> pa.Array:
         """Collect the positions of replaced rows. Return True for the first row of each position."""

@@ -9,10 +9,9 @@ import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap64
 
-from rowmerge.parquet.data_files import FileMessage, PartitionedWriter, StoredColumns, WriteSpec
+from rowmerge.parquet.data_files import CHANGED_IN, ROW_ID, FileMessage, PartitionedWriter, StoredColumns, WriteSpec, with_lineage
 from rowmerge.parquet.filesystems import Options, open_data_file
 from rowmerge.parquet.fitting import file_columns, from_file
-from rowmerge.parquet.lineage import CHANGED_IN, ROW_ID, FilesLineage, with_lineage
 
 
 def write_live_rows(
@@ -46,7 +45,10 @@ def _live_rows(spec: WriteSpec, path: str, deleted: BitMap64, partition: dict[st
         # The conversion comes before the filter: Arrow cannot filter every type that others write (string views of delta-rs).
         rows = from_file(pa.Table.from_batches([batch]), spec.schema, held.stored, by_field_id=held.by_field_id, initial=spec.initial)
         if spec.lineage is not None:
-            rows = _with_lineage(spec.lineage, path, rows, start)
+            paths = pa.repeat(pa.scalar(path, pa.string()), rows.num_rows)
+            positions = pa.array(np.arange(start, start + rows.num_rows, dtype=np.int64))
+            stored_lineage = (rows[ROW_ID].combine_chunks(), rows[CHANGED_IN].combine_chunks())
+            rows = with_lineage(rows, *spec.lineage.ids_and_versions(paths, positions, stored_lineage))
         rows = _with_partition_values(rows, held.missing_columns, partition)
         yield _without_deleted(rows, start, deleted_positions)
         start += batch.num_rows
@@ -68,13 +70,6 @@ def _with_partition_values(rows: pa.Table, names: Sequence[str], partition: dict
         value = pa.scalar(partition[name], rows.schema.field(index).type)
         rows = rows.set_column(index, rows.schema.field(index), pa.repeat(value, rows.num_rows))
     return rows
-
-
-def _with_lineage(lineage: FilesLineage, path: str, rows: pa.Table, start: int) -> pa.Table:
-    paths = pa.repeat(pa.scalar(path, pa.string()), rows.num_rows)
-    positions = pa.array(np.arange(start, start + rows.num_rows, dtype=np.int64))
-    stored = (rows[ROW_ID].combine_chunks(), rows[CHANGED_IN].combine_chunks())
-    return with_lineage(rows, *lineage.ids_and_versions(paths, positions, stored))
 
 
 def _batches(held: StoredColumns, path: str, filesystem_options: Options) -> Iterator[pa.RecordBatch]:

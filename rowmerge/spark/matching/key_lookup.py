@@ -25,9 +25,8 @@ import numpy as np
 from pyroaring import BitMap64
 from pyspark.sql import DataFrame, SparkSession
 
-from rowmerge.parquet.data_files import StoredColumns
+from rowmerge.parquet.data_files import CHANGED_IN, ROW_ID, StoredColumns
 from rowmerge.parquet.key_lookup import LookedUpFile, TooManyRows, find_positions, map_files, read_rows_with_keys
-from rowmerge.parquet.lineage import CHANGED_IN, ROW_ID
 from rowmerge.parquet.source_keys import Numbers, SourceKeys
 from rowmerge.spark.reading.scan import deleted_rows, lineage_columns, spark_path
 from rowmerge.spark.source.keys import source_keys

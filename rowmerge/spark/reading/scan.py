@@ -27,8 +27,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from rowmerge.errors import MissingDataFile
+from rowmerge.parquet.data_files import CHANGED_IN, ROW_ID
 from rowmerge.parquet.filesystems import UNREADABLE
-from rowmerge.parquet.lineage import CHANGED_IN, ROW_ID
 from rowmerge.parquet.partitions import HIVE_NULL, partition_folder
 from rowmerge.spark.types import empty_frame, frame_of, to_spark
 from rowmerge.spark.values.nested import readable

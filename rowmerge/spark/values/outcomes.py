@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from rowmerge.commands.rows import Match
-from rowmerge.parquet.lineage import CHANGED_IN, ROW_ID
+from rowmerge.parquet.data_files import CHANGED_IN, ROW_ID
 from rowmerge.parquet.outcomes import MOVE, OutcomeColumns
 from rowmerge.plan.expressions.conditions import nondeterministic
 from rowmerge.plan.row_plan import Clause, Effect, RowPlan

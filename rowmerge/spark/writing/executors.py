@@ -12,17 +12,17 @@ import pyarrow as pa
 from pyspark import cloudpickle
 
 from rowmerge import concurrency
-from rowmerge.parquet import data_files, filesystems, fitting, lineage, outcomes, partitions, rewriting, transforms
+from rowmerge.parquet import data_files, filesystems, fitting, outcomes, partitions, rewriting, transforms
 from rowmerge.spark.writing import sink
 from rowmerge.spark.writing.sink import BatchFunction
 
-_MODULES = (fitting, transforms, partitions, lineage, concurrency, filesystems, data_files, rewriting, outcomes, sink)
+_MODULES = (fitting, transforms, partitions, concurrency, filesystems, data_files, rewriting, outcomes, sink)
 """The code that runs on executors. It imports only PyArrow, NumPy, pyroaring, PySpark and the standard library."""
 
 for module in (*_MODULES, sys.modules[__name__]):
     cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
 
-_CLASSES = (data_files.WriteSpec, data_files.StoredColumns, lineage.FilesLineage, outcomes.OutcomeColumns, partitions.PartitionKey)
+_CLASSES = (data_files.WriteSpec, data_files.StoredColumns, data_files.FilesLineage, outcomes.OutcomeColumns, partitions.PartitionKey)
 """The classes of rowmerge among the arguments of these functions."""
 
 

@@ -23,9 +23,8 @@ from pyspark.sql import functions as F
 
 from rowmerge.errors import StorageError
 from rowmerge.errors.tables import unreadable_data_file
-from rowmerge.parquet.data_files import StoredColumns, WriteSpec
+from rowmerge.parquet.data_files import CHANGED_IN, ROW_ID, FilesLineage, StoredColumns, WriteSpec
 from rowmerge.parquet.filesystems import UnreadableFile, without_secrets
-from rowmerge.parquet.lineage import CHANGED_IN, ROW_ID, FilesLineage
 from rowmerge.parquet.outcomes import OutcomeColumns, OutcomeTask, message_fields
 from rowmerge.parquet.partitions import PartitionKey
 from rowmerge.parquet.rewriting import write_live_rows
