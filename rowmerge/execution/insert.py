@@ -17,7 +17,7 @@ from rowmerge.execution.metrics import insert_metrics, row_counts
 from rowmerge.execution.result import ChangeResult, RowCounts, Timings
 from rowmerge.execution.ways.request import Planned
 from rowmerge.plan.expressions.conditions import Side
-from rowmerge.plan.expressions.sides import side_of
+from rowmerge.plan.expressions.qualification import side_of
 from rowmerge.plan.planner import (
     SOURCE,
     VALUE_COLUMN,
@@ -39,7 +39,7 @@ from rowmerge.spark.writing.distribution import Gather
 from rowmerge.spark.writing.write import WriteRequest, write_outcomes
 from rowmerge.spark.writing.written import Written
 from rowmerge.table.commits.request import CommitRequest, Reads
-from rowmerge.table.metadata.partitioning import identity_columns, partition_by
+from rowmerge.table.metadata.partitioning import partition_by
 from rowmerge.table.metadata.rules import Check
 from rowmerge.table.metadata.schema import DataType, Struct, arrow_schema, backquote, sql_name
 from rowmerge.table.metadata.shape import TableDefinition, TableShape
@@ -83,8 +83,7 @@ class NewRows:
 
     def static(self, table: TableShape) -> dict[str, str]:
         """Return the values of PARTITION (p = value, …) as SQL text by column. Raises UnknownColumn, PlanError."""
-        columns = identity_columns(table.partitioning)
-        return static_partition(table.schema, columns, self.partition, table.name, case_sensitive=self.case_sensitive)
+        return static_partition(table, self.partition, case_sensitive=self.case_sensitive)
 
     def plan(self, snapshot: Snapshot) -> RowPlan:
         """Return the plan that inserts every row. Raises UnknownColumn, TypeMismatch, PlanError."""

@@ -16,7 +16,7 @@ from rowmerge.plan.pruning.file_pruning import everything
 from rowmerge.spark.writing.written import Written, discard
 from rowmerge.table.commits.creation import CreationVersion
 from rowmerge.table.commits.request import CommitRequest, Committed, Conflicted, Reads, Unknown
-from rowmerge.table.metadata.partitioning import identity_columns, partition_by
+from rowmerge.table.metadata.partitioning import partition_by
 from rowmerge.table.metadata.shape import TableDefinition
 from rowmerge.table.snapshots.files import FileChanges
 from rowmerge.table.snapshots.snapshot import Snapshot
@@ -101,7 +101,7 @@ def _truncation(spark: SparkSession, snapshot: Snapshot, partition: Sequence[tup
     snapshot.check_writable()
     if snapshot.shape.rules.append_only:
         raise AppendOnly(snapshot.name, "TRUNCATE")
-    values = static_partition(snapshot.schema, identity_columns(snapshot.shape.partitioning), partition, snapshot.name)
+    values = static_partition(snapshot.shape, partition)
     mask = partition_mask(spark, snapshot, values)
     listing = snapshot.files()
     removed = listing.filter(mask(listing))

@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 from rowmerge.commands.rows import Assignment, DeleteAction, InsertAction, Match, UpdateAction, When
 from rowmerge.errors import PlanError, UnknownColumn
 from rowmerge.plan.expressions.conditions import Side, is_same_name
-from rowmerge.plan.expressions.qualification import qualify, replace_qualifiers
-from rowmerge.plan.expressions.sides import without_qualifier
+from rowmerge.plan.expressions.qualification import qualify, replace_qualifiers, without_qualifier
 from rowmerge.plan.row_plan import Clause, Effect
 from rowmerge.table.metadata.rules import Rules
 from rowmerge.table.metadata.schema import Field, Struct, backquote, string_literal
@@ -128,21 +127,17 @@ Assignments = dict[str, "str | Assignments"]
 
 def update_values(assignments: Iterable[Assignment], scope: ClauseScope) -> dict[str, str]:
     """Return the values of UPDATE SET by column. Assignments to fields of a struct become the value of the whole struct."""
-    values = {}
-    for name, value in _assignments_by_column(assignments, scope).items():
-        column, old_column = scope.column(name, "the SET list"), scope.before.find(name, case_sensitive=True)
-        values[name] = _render(value, column, old_column, f"{backquote(scope.target.alias)}.{backquote(name)}")
-    return _without_computed(values)
-
-
-def _assignments_by_column(assignments: Iterable[Assignment], scope: ClauseScope) -> Assignments:
     by_column: Assignments = {}
     for assignment in assignments:
         path = without_qualifier(assignment.column, scope.target, scope.after)
         column = scope.column(path[0], "the SET list")
-        value = _value(assignment, column.name if len(path) == 1 else None, scope)
-        _add_assignment(by_column, column, path, value, case_sensitive=scope.case_sensitive)
-    return by_column
+        text = _value(assignment, column.name if len(path) == 1 else None, scope)
+        _add_assignment(by_column, column, path, text, case_sensitive=scope.case_sensitive)
+    values = {}
+    for name, value in by_column.items():
+        column, old_column = scope.column(name, "the SET list"), scope.before.find(name, case_sensitive=True)
+        values[name] = _render(value, column, old_column, f"{backquote(scope.target.alias)}.{backquote(name)}")
+    return _without_computed(values)
 
 
 def _add_assignment(assignments: Assignments, field: Field, path: tuple[str, ...], value: str, *, case_sensitive: bool) -> None:

@@ -13,14 +13,15 @@ from rowmerge.errors import AppendOnly, PlanError, UnknownColumn
 from rowmerge.plan.clauses import ClauseScope, clause_of, column_of, update_values
 from rowmerge.plan.expressions.conditions import Condition, Side, analyse
 from rowmerge.plan.expressions.moment import rules_at
-from rowmerge.plan.expressions.qualification import qualify, replace_qualifiers
+from rowmerge.plan.expressions.qualification import apart_from, check_apart, qualify, replace_qualifiers, side_of
 from rowmerge.plan.expressions.restrictions import check_condition, check_merge, check_update
-from rowmerge.plan.expressions.sides import apart_from, check_apart, side_of
 from rowmerge.plan.pruning.file_pruning import exact_partition_mask, file_mask, nothing
 from rowmerge.plan.row_plan import Clause, Effect, RowPlan, SourceRows
 from rowmerge.plan.schema_evolution import after_merge
+from rowmerge.table.metadata.partitioning import identity_columns
 from rowmerge.table.metadata.rules import Rules
 from rowmerge.table.metadata.schema import Struct, backquote, sql_name
+from rowmerge.table.metadata.shape import TableShape
 from rowmerge.table.snapshots.snapshot import Snapshot
 
 TARGET = "target"
@@ -86,8 +87,7 @@ def plan_update(update: Update, snapshot: Snapshot, *, case_sensitive: bool = Fa
     scope = ClauseScope(target, None, schema, schema, rules, case_sensitive=case_sensitive, visible=target)
     values = update_values(update.assignments, scope)
     plan = _target_plan(snapshot, target, Effect.UPDATE, update.condition, case_sensitive=case_sensitive)
-    (clause,) = plan.clauses
-    return replace(plan, clauses=(replace(clause, values=values),), rules=rules)
+    return replace(plan, clauses=(replace(plan.clauses[0], values=values),), rules=rules)
 
 
 def plan_delete(delete: Delete, snapshot: Snapshot, *, case_sensitive: bool = False) -> RowPlan:
@@ -197,25 +197,17 @@ def insert_columns(
     return names
 
 
-def static_partition(
-    schema: Struct,
-    partition_columns: Collection[str],
-    partition: Sequence[tuple[str, str | None]],
-    table: str,
-    *,
-    case_sensitive: bool = False,
-) -> dict[str, str]:
+def static_partition(table: TableShape, partition: Sequence[tuple[str, str | None]], *, case_sensitive: bool = False) -> dict[str, str]:
     """Return the values of PARTITION (p = value, q) by exact column name: SQL text, cast to the column's type.
 
     Raises UnknownColumn, and PlanError for a column that is no partition column or occurs twice.
     """
-    names: set[str] = set()
-    values: dict[str, str] = {}
+    names, values, partition_columns = set[str](), dict[str, str](), identity_columns(table.partitioning)
     for name, text in partition:
-        field = column_of(schema, name, case_sensitive, "PARTITION")
+        field = column_of(table.schema, name, case_sensitive, "PARTITION")
         if field.name not in partition_columns:
             by = f"It is by {', '.join(f'`{column}`' for column in partition_columns)}." if partition_columns else "Leave PARTITION out."
-            raise PlanError(f"PARTITION ({name}): {table} is not partitioned by `{field.name}`. {by}")
+            raise PlanError(f"PARTITION ({name}): {table.name} is not partitioned by `{field.name}`. {by}")
         if field.name in names:
             raise PlanError(f"PARTITION names `{field.name}` twice. Name it once.")
         names.add(field.name)

@@ -81,7 +81,7 @@ def merge_schemas(table: Struct, new: Struct, can_widen: CanWiden = never, paren
     for field in table:
         new_field = new.find(field.name)
         if new_field is not None:
-            field = replace(field, type=_merge_types(field.type, new_field.type, can_widen, (*parent_path, field.name)))
+            field = replace(field, type=evolved_type(field.type, new_field.type, can_widen, (*parent_path, field.name)))
         fields.append(field)
     return Struct((*fields, *(_new_field(field, parent_path) for field in new if table.find(field.name) is None)))
 
@@ -136,20 +136,16 @@ def _select_paths(source: Struct, paths: Sequence[Path]) -> Struct:
     return Struct(tuple(fields))
 
 
-def evolved_type(current: DataType, new: DataType) -> DataType:
-    """Return a column's type with the fields that values of type `new` would add to it."""
-    return _merge_types(current, new, never, ())
-
-
-def _merge_types(current: DataType, new: DataType, can_widen: CanWiden, path: Path) -> DataType:
+def evolved_type(current: DataType, new: DataType, can_widen: CanWiden = never, path: Path = ()) -> DataType:
+    """Return a column's type with the fields that values of type `new` would add to it. `path`: its name, for messages."""
     match current, new:
         case Struct(), Struct():
             return merge_schemas(current, new, can_widen, path)
         case Array(), Array():
-            return replace(current, element=_merge_types(current.element, new.element, can_widen, (*path, "element")))
+            return replace(current, element=evolved_type(current.element, new.element, can_widen, (*path, "element")))
         case Map(), Map():
-            key = _merge_types(current.key, new.key, can_widen, (*path, "key"))
-            return replace(current, key=key, value=_merge_types(current.value, new.value, can_widen, (*path, "value")))
+            key = evolved_type(current.key, new.key, can_widen, (*path, "key"))
+            return replace(current, key=key, value=evolved_type(current.value, new.value, can_widen, (*path, "value")))
         case ((Struct() | Array() | Map()), _) | (_, (Struct() | Array() | Map())):
             return current  # an error only when the value is stored: the statement may cast it
     return new if can_widen(current, new) else current

@@ -21,8 +21,7 @@ from rowmerge.execution.ways.key_matches import INEXACT, UNLESS_INEXACT, find_ma
 from rowmerge.execution.ways.request import Request
 from rowmerge.execution.ways.row_writing import deciding_rows, matching_files
 from rowmerge.execution.ways.way import ExecutionResult, NotApplicable, Way
-from rowmerge.plan.needed_columns import values_of_all
-from rowmerge.plan.row_plan import SourceRows
+from rowmerge.plan.row_plan import SourceRows, values_of_all
 from rowmerge.spark.matching.joins import unmatched_rows
 from rowmerge.spark.matching.key_lookup import KeyMatches
 from rowmerge.spark.source.keys import ordinal_array

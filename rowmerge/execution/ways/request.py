@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 from rowmerge.execution.ways.target_files import TargetFiles, pruning_keys, target_files
 from rowmerge.plan.expressions.conditions import KeyPair
-from rowmerge.plan.needed_columns import is_upsert, keys_decide, needed_columns
-from rowmerge.plan.row_plan import Effect, RowPlan, SourceRows
+from rowmerge.plan.row_plan import Effect, RowPlan, SourceRows, is_upsert, keys_decide, needed_columns
 from rowmerge.spark.matching.key_lookup import is_all_of_spark
 from rowmerge.spark.source.source import Source, SourceRowsOnce
 from rowmerge.table.metadata.partitioning import Distribution

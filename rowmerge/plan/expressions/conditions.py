@@ -121,10 +121,7 @@ def analyse(text: str, target: Side, source: Side | None, *, case_sensitive: boo
     if conjuncts is None:
         return Condition(text, other=(text,), analysed=False)
     scope = _Scope(text, target, source, case_sensitive)
-    keys: list[KeyPair] = []
-    target_only: list[str] = []
-    source_only: list[str] = []
-    other: list[str] = []
+    keys, target_only, source_only, other = list[KeyPair](), list[str](), list[str](), list[str]()
     for conjunct in conjuncts:
         sides = scope.sides_of(conjunct)
         if sides is not None and sides <= {target}:
@@ -227,9 +224,7 @@ class _Scope:
 
     def _top_level_column(self, operand: _Operand) -> Resolved | None:
         """Return the column of which an operand consists, or None for any other expression."""
-        if not isinstance(operand.tree.unnest(), exp.Column):
-            return None
-        column_references = references(operand.tree, self.text)
+        column_references = references(operand.tree, self.text) if isinstance(operand.tree.unnest(), exp.Column) else None
         if column_references is None or len(column_references) != 1:
             return None
         (reference,) = column_references

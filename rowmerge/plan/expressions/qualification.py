@@ -1,15 +1,21 @@
-"""Column references of an expression made unmistakable: the alias of their side is put before them, by position in the text."""
+"""Make the column references of an expression unmistakable: put the alias of their side before them. Say which qualifiers mean a side."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from sqlglot import Token, TokenType, exp
 
+from rowmerge.commands.names import CATALOGS
+from rowmerge.errors import PlanError
 from rowmerge.plan.expressions.column_refs import Reference, parse, references, rewrite, tokens_of
 from rowmerge.plan.expressions.conditions import Side, is_same_name, resolve
-from rowmerge.table.metadata.schema import backquote
+from rowmerge.table.metadata.schema import Struct, backquote
+
+OWN_ALIAS = "__rowmerge_%s"
+"""The alias of a side that has none of its own, where the last part of its name means the other side too."""
 
 Edit = tuple[int, int, str]
 _EXCEPT = re.compile(r"\s*except\b", re.IGNORECASE)
@@ -21,16 +27,7 @@ def qualify(text: str, side: Side, *, case_sensitive: bool = False) -> str:
     Only certain references to columns of the side change: no lambda variables, fields, function names, units or names in subqueries.
     Text that cannot be parsed is returned unchanged.
     """
-    tree = parse(text)
-    column_references = references(tree, text) if tree is not None else None
-    if tree is None or column_references is None:
-        return text
-    edits = [*_qualifier_edits(tree, text, column_references, (side,), case_sensitive), *_star_edits(tree, text, (side,))]
-    for reference in column_references:
-        resolved = resolve(reference.parts, (side,), case_sensitive=case_sensitive)
-        if resolved is not None and not resolved.qualifiers and not reference.in_query:
-            edits.append((reference.starts[0], reference.starts[0], f"{backquote(side.alias)}."))
-    return rewrite(text, edits)
+    return _with_aliases(text, (side,), case_sensitive, adds_alias=True)
 
 
 def replace_qualifiers(text: str, sides: Sequence[Side], *, case_sensitive: bool = False) -> str:
@@ -38,11 +35,21 @@ def replace_qualifiers(text: str, sides: Sequence[Side], *, case_sensitive: bool
 
     Stars are written out, since the rows also carry columns of the engine. Text that cannot be parsed is returned unchanged.
     """
+    return _with_aliases(text, sides, case_sensitive, adds_alias=False)
+
+
+def _with_aliases(text: str, sides: Sequence[Side], case_sensitive: bool, *, adds_alias: bool) -> str:
+    """Return a text with qualifiers and stars replaced. `adds_alias`: columns without a qualifier get the alias of their side."""
     tree = parse(text)
     column_references = references(tree, text) if tree is not None else None
     if tree is None or column_references is None:
         return text
-    return rewrite(text, [*_qualifier_edits(tree, text, column_references, sides, case_sensitive), *_star_edits(tree, text, sides)])
+    edits = [*_qualifier_edits(tree, text, column_references, sides, case_sensitive), *_star_edits(tree, text, sides)]
+    for reference in column_references if adds_alias else ():
+        resolved = resolve(reference.parts, sides, case_sensitive=case_sensitive)
+        if resolved is not None and not resolved.qualifiers and not reference.in_query:
+            edits.append((reference.starts[0], reference.starts[0], f"{backquote(resolved.side.alias)}."))
+    return rewrite(text, edits)
 
 
 def _qualifier_edits(
@@ -91,3 +98,35 @@ def _star_edits(tree: exp.Expr, text: str, sides: Sequence[Side]) -> Iterator[Ed
             yield token.start, token.end + 1, _columns(sides)
         elif following.token_type is TokenType.EXCEPT and len(sides) == 1:
             yield token.start, token.start, f"{backquote(sides[0].alias)}."
+
+
+def side_of(parts: tuple[str, ...], alias: str | None, columns: tuple[str, ...]) -> Side:
+    """A table as a side: an alias hides its name, as in Spark; without one, every ending of its name means it."""
+    if alias is not None:
+        return Side(alias, (), columns)
+    names = [parts[start:] for start in range(len(parts) - 1)]
+    if len(parts) == 2:
+        names += [(catalog, *parts) for catalog in CATALOGS]
+    return Side(parts[-1], tuple(names), columns)
+
+
+def apart_from(side: Side, other: Side, role: str) -> Side:
+    """The side under an alias that is not the other's: two tables of one name, in two schemas, are told apart by their schemas."""
+    if side.alias.lower() != other.alias.lower():
+        return side
+    return replace(side, alias=OWN_ALIAS % role, names=((side.alias,), *side.names))
+
+
+def check_apart(target: Side, source: Side) -> None:
+    """Raises PlanError when one name means both sides: an alias given twice, or one table twice without an alias."""
+    if target.alias.lower() == source.alias.lower():
+        raise PlanError(f"Target and source of the MERGE are both called `{target.alias}`. Give one of them another alias.")
+
+
+def without_qualifier(path: tuple[str, ...], target: Side, schema: Struct) -> tuple[str, ...]:
+    """A column that is written to, without the names of the target before it."""
+    for name in sorted({(target.alias,), *target.names}, key=len, reverse=True):
+        rest = path[len(name) :]
+        if rest and [part.lower() for part in path[: len(name)]] == [part.lower() for part in name] and schema.find(rest[0]) is not None:
+            return rest
+    return path

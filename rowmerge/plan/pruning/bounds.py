@@ -1,4 +1,7 @@
-"""What a file listing tells of one column's values, file by file, and what follows for comparisons; all of it in Arrow."""
+"""What a file listing tells of one column's values, file by file, and what follows for comparisons; all of it in Arrow.
+
+Values, bounds and literals are compared in the comparison type of their column, in Spark's order.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +12,40 @@ import pyarrow.compute as pc
 
 from rowmerge.parquet.fitting import UUID_TEXT, uuid_bytes
 from rowmerge.parquet.transforms import transformed
-from rowmerge.plan.pruning.comparison_types import comparison_type, in_comparison_type
-from rowmerge.plan.pruning.literals import Point
-from rowmerge.table.metadata.schema import CHAR_VARCHAR, Field
+from rowmerge.table.metadata.schema import CHAR_VARCHAR, DataType, Decimal, Field, Primitive
 from rowmerge.table.snapshots.files import OF_UUIDS, SOURCE, TRANSFORM, FileListing
+
+INTEGERS = {"byte": 8, "short": 16, "integer": 32, "long": 64}
+PRECISION = 38
+"""Digits of the widest decimal."""
+_COMPARISON_TYPES = {
+    **dict.fromkeys(INTEGERS, pa.int64()),
+    "float": pa.float64(),
+    "double": pa.float64(),
+    "boolean": pa.int8(),
+    "string": pa.string(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us", tz="UTC"),
+    "timestamp_ntz": pa.timestamp("us"),
+}
 
 COLLATIONS = "__COLLATIONS"
 """The metadata key under which Spark keeps the collations of a string column: another order than the bytes'."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """A literal among the values of a column, in the column's comparison type.
+
+    `below` and `above` are the same value v where v is a value of the type. With `between` the literal lies strictly between two
+    neighbouring values (1.5 among integers: below 1, above 2). With `vague` it is somewhere from `above` to `below`, ends included
+    (a local time before the session's time zone is known).
+    """
+
+    below: pa.Scalar
+    above: pa.Scalar
+    between: bool = False
+    vague: bool = False
 
 
 @dataclass(frozen=True)
@@ -121,6 +151,22 @@ class Listing:
         return None if index < 0 else whole(pc.struct_field(column, [index]))
 
 
+def comparison_type(type_: DataType) -> pa.DataType | None:
+    """Return the type in which values of a column are compared, or None for types that files are not pruned by."""
+    if isinstance(type_, Decimal):
+        return pa.decimal128(PRECISION, type_.scale)
+    return _COMPARISON_TYPES.get(type_.name) if isinstance(type_, Primitive) else None
+
+
+def in_comparison_type(values: pa.Array | pa.ChunkedArray, field: Field) -> pa.Array | pa.ChunkedArray | None:
+    """Return values in the type that the column is compared in, or None if they cannot be cast."""
+    try:
+        cast = values.cast(comparison_type(field.type))
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return None
+    return pc.add(cast, 0.0) if pa.types.is_floating(cast.type) else cast  # no -0.0, which sorts below 0.0
+
+
 def comparable(field: Field) -> bool:
     """Whether the values of a column may be compared by their bounds."""
     return comparison_type(field.type) is not None and not is_padded(field) and not field.metadata.get(COLLATIONS)
@@ -179,9 +225,10 @@ def is_null(column: Extent) -> Verdict:
     return Verdict(column.has_nulls, column.has_values)
 
 
-def null_safe(comparison: Verdict, column: Extent) -> Verdict:
-    """`column <=> literal` from `column = literal`: false, not NULL, for null rows."""
-    return Verdict(comparison.true, pc.or_(comparison.false, column.has_nulls))
+def null_safe_equal(column: Extent, point: Point) -> Verdict:
+    """`column <=> point`: false, not NULL, for null rows."""
+    verdict = equal(column, point)
+    return Verdict(verdict.true, pc.or_(verdict.false, column.has_nulls))
 
 
 def holds_one_of(column: Extent, values: pa.Array) -> pa.Array:

@@ -14,8 +14,7 @@ import pyarrow.compute as pc
 
 from rowmerge.plan.expressions.conditions import Side
 from rowmerge.plan.pruning import bounds
-from rowmerge.plan.pruning.bounds import Extent, Listing, comparable, may_hold, whole
-from rowmerge.plan.pruning.comparison_types import in_comparison_type
+from rowmerge.plan.pruning.bounds import Extent, Listing, comparable, in_comparison_type, may_hold, whole
 from rowmerge.plan.pruning.predicates import Predicate, conjunction, understand
 from rowmerge.table.metadata.schema import Field, Struct
 from rowmerge.table.snapshots.files import FileListing, FileMask

@@ -13,7 +13,7 @@ from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, ROUND_FLOOR, Context, Dec
 import pyarrow as pa
 from sqlglot import exp
 
-from rowmerge.plan.pruning.comparison_types import INTEGERS, PRECISION, comparison_type
+from rowmerge.plan.pruning.bounds import INTEGERS, PRECISION, Point, comparison_type
 from rowmerge.table.metadata.schema import DataType, Primitive
 from rowmerge.table.metadata.schema import Decimal as DecimalType
 
@@ -65,26 +65,6 @@ class Moment:
 
 
 Constant = Null | bool | Exact | Floating | str | date | Moment
-
-
-@dataclass(frozen=True)
-class Point:
-    """A literal among the values of a column, in the column's comparison type.
-
-    `below` and `above` are the same value v where v is a value of the type. With `between` the literal lies strictly between two
-    neighbouring values (1.5 among integers: below 1, above 2). With `vague` it is somewhere from `above` to `below`, ends included
-    (a local time before the session's time zone is known).
-    """
-
-    below: pa.Scalar
-    above: pa.Scalar
-    between: bool = False
-    vague: bool = False
-
-    @property
-    def exact(self) -> bool:
-        """Whether it is one known value of the type."""
-        return not (self.between or self.vague)
 
 
 def constant(node: exp.Expr) -> Constant | None:
@@ -160,8 +140,7 @@ def locate_all(values: Sequence[Constant], type_: DataType) -> list[Point] | Non
 
 def _fit_one_decimal_type(numbers: Sequence[Exact], type_: DataType) -> bool:
     """Return whether a decimal type holds the numbers and the column's values exactly. Integers alone need no decimal type."""
-    is_decimal_column = isinstance(type_, DecimalType)
-    if not numbers or (not is_decimal_column and all(number.integer for number in numbers)):
+    if not numbers or (not isinstance(type_, DecimalType) and all(number.integer for number in numbers)):
         return True
     digits, scale = (type_.precision - type_.scale, type_.scale) if isinstance(type_, DecimalType) else (LONG_DIGITS, 0)
     return max(digits, *(number.digits for number in numbers)) + max(scale, *(number.scale for number in numbers)) <= PRECISION
@@ -332,26 +311,19 @@ def _single(value: float) -> float:
 
 
 def _among_integers(value: Constant, bits: int) -> Point | None:
-    number = _number_beside_integers(value, bits)
-    if number is None:
-        return None
-    below, above = math.floor(number), math.ceil(number)
-    return Point(pa.scalar(below, pa.int64()), pa.scalar(above, pa.int64()), between=below != above)
-
-
-def _number_beside_integers(value: Constant, bits: int) -> Decimal | None:
-    """Return the number of a literal that Spark compares exactly with an integer column, or None if it does not."""
+    """Return where a literal lies among integers, or None if Spark does not compare it exactly with an integer column."""
     match value:
-        case Exact(number, digits, scale):
-            # Beyond bigint Spark replaces the comparison by TRUE or FALSE, even for null rows.
-            is_comparable = _fits_integer(number, 64) and max(LONG_DIGITS, digits) + scale <= PRECISION
-            return number if is_comparable else None
-        case Floating(double, single):
-            # The column is cast to the floating type, exactly so below this limit.
-            return Decimal(double) if abs(double) < (1 << 24 if single else 1 << 53) else None
+        # Beyond bigint Spark replaces the comparison by TRUE or FALSE, even for null rows.
+        case Exact(number, digits, scale) if _fits_integer(number, 64) and max(LONG_DIGITS, digits) + scale <= PRECISION:
+            below, above = math.floor(number), math.ceil(number)
+        # The column is cast to the floating type, exactly so below this limit.
+        case Floating(double, single) if abs(double) < (1 << 24 if single else 1 << 53):
+            below, above = math.floor(double), math.ceil(double)
         case str() if _CLEAN_INTEGER.fullmatch(value) and _fits_integer(int(value), bits):
-            return Decimal(value)
-    return None
+            below = above = int(value)
+        case _:
+            return None
+    return Point(pa.scalar(below, pa.int64()), pa.scalar(above, pa.int64()), between=below != above)
 
 
 def _among_decimals(value: Constant, precision: int, scale: int, arrow_type: pa.DataType | None) -> Point | None:

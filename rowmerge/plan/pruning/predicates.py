@@ -16,7 +16,7 @@ from rowmerge.plan.expressions.column_refs import may_hide_column, parse, refere
 from rowmerge.plan.expressions.conditions import COMPARISON_TREES, MIRRORED, Side, resolve
 from rowmerge.plan.pruning import bounds
 from rowmerge.plan.pruning.bounds import Extent, Listing, Verdict, comparable
-from rowmerge.plan.pruning.literals import Constant, Exact, Null, Point, constant, locate, locate_all
+from rowmerge.plan.pruning.literals import Constant, Exact, Null, constant, locate, locate_all
 from rowmerge.table.metadata.schema import Field, Primitive, Struct
 
 Judge = Callable[[Listing], Verdict]
@@ -26,6 +26,8 @@ _UNDERSTOOD = {"this", "expression", "expressions", "low", "high", "negate", "ta
 """Parts of a tree that are looked at; a node with anything more means more than is looked at."""
 _OPERATORS = {**COMPARISON_TREES, exp.NEQ: "<>", exp.NullSafeNEQ: "not <=>"}
 _MIRRORED = {**MIRRORED, "<>": "<>", "not <=>": "not <=>"}
+_NEGATED = {"<>": "=", "not <=>": "<=>", ">": "<=", ">=": "<"}
+_VERDICTS = {"=": bounds.equal, "<=>": bounds.null_safe_equal, "<": bounds.less, "<=": bounds.less_or_equal}
 _ORDER = {"=": operator.eq, "<>": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 
 
@@ -164,34 +166,14 @@ def _comparison(op: str, left: exp.Expr, right: exp.Expr, table: _Table) -> Pred
 
 
 def _column_comparison(field: Field, op: str, literal: Constant, table: _Table) -> Predicate:
-    match op:
-        case "<>":
-            return _negated(_column_comparison(field, "=", literal, table))
-        case "not <=>":
-            return _negated(_column_comparison(field, "<=>", literal, table))
-        case "<=>" if isinstance(literal, Null):
-            return _about(field, table, bounds.is_null)
+    if op in _NEGATED:
+        return _negated(_column_comparison(field, _NEGATED[op], literal, table))
     if isinstance(literal, Null):
-        return _constantly(None)
+        return _about(field, table, bounds.is_null) if op == "<=>" else _constantly(None)
     point = locate(literal, field.type) if comparable(field) else None
     if point is None:
         return UNKNOWN
-    return _about(field, table, lambda column: _compare(column, op, point), certain=not point.vague)
-
-
-def _compare(column: Extent, op: str, point: Point) -> Verdict:
-    match op:
-        case "=":
-            return bounds.equal(column, point)
-        case "<=>":
-            return bounds.null_safe(bounds.equal(column, point), column)
-        case "<":
-            return bounds.less(column, point)
-        case "<=":
-            return bounds.less_or_equal(column, point)
-        case ">":
-            return bounds.less_or_equal(column, point).negated()
-    return bounds.less(column, point).negated()
+    return _about(field, table, lambda column: _VERDICTS[op](column, point), certain=not point.vague)
 
 
 def _in(node: exp.In, table: _Table) -> Predicate:
@@ -205,7 +187,7 @@ def _in(node: exp.In, table: _Table) -> Predicate:
     points = locate_all(values, field.type)
     if points is None:
         return UNKNOWN
-    members = pc.unique(pa.array([point.below for point in points if point.exact], points[0].below.type))
+    members = pc.unique(pa.array([point.below for point in points if not point.between], points[0].below.type))
     has_null = len(values) < len(literals)
     return _about(field, table, lambda column: bounds.among(column, members, has_null=has_null))
 

@@ -20,7 +20,6 @@ from rowmerge.session.names.scope import StatementScope
 from rowmerge.session.statements.inserts import InsertStatement
 from rowmerge.session.statements.rows import planner_of, source_query
 from rowmerge.sql import references
-from rowmerge.table.metadata.partitioning import identity_columns
 from rowmerge.table.metadata.schema import backquote
 from rowmerge.table.snapshots.snapshot import Snapshot
 
@@ -62,7 +61,7 @@ def _explain_rows(context: SessionContext, command: RowCommand) -> Explanation:
 
 def _explain_truncate(context: SessionContext, command: Truncate, snapshot: Snapshot) -> Explanation:
     partition = [(name, value.text) for name, value in command.partition]
-    values = static_partition(snapshot.schema, identity_columns(snapshot.shape.partitioning), partition, snapshot.name)
+    values = static_partition(snapshot.shape, partition)
     return Explanation(explain_truncate(snapshot, partition_mask(context.spark, snapshot, values)))
 
 

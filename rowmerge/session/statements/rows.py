@@ -20,7 +20,7 @@ from rowmerge.execution.row_change import change_rows
 from rowmerge.execution.table_change import truncate
 from rowmerge.execution.ways.request import Planned
 from rowmerge.plan.expressions.conditions import Side
-from rowmerge.plan.expressions.sides import apart_from, side_of
+from rowmerge.plan.expressions.qualification import apart_from, side_of
 from rowmerge.plan.planner import SOURCE, plan_delete, plan_merge, plan_update
 from rowmerge.plan.row_plan import RowPlan
 from rowmerge.session.answers import frames

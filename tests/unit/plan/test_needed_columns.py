@@ -8,9 +8,8 @@ import pytest
 
 from rowmerge.commands.rows import Match
 from rowmerge.plan.expressions.conditions import Side, analyse
-from rowmerge.plan.needed_columns import is_upsert, needed_columns
 from rowmerge.plan.pruning.file_pruning import everything
-from rowmerge.plan.row_plan import Clause, Effect, RowPlan, SourceRows
+from rowmerge.plan.row_plan import Clause, Effect, RowPlan, SourceRows, is_upsert, needed_columns
 from rowmerge.table.metadata.rules import Rules
 from rowmerge.table.metadata.schema import Field, Primitive, Struct
 
