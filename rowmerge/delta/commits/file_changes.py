@@ -116,7 +116,7 @@ class FileActionBuilder:
         """Return the rows of `rowmerge.delta.files.columns` of the files that the change removes or marks, by absolute path."""
         files = files_of(state.files, self._storage.location, self._changed_paths)
         paths = absolute_paths(self._storage.location, files.column("path")).to_pylist()
-        rows = dict(zip(paths, files.table().to_pylist(), strict=True))
+        rows = dict(zip(paths, _rows(files.tables()), strict=True))
         if unknown_paths := self._changed_paths - rows.keys():
             raise ValueError(f"{min(unknown_paths)} is no data file of version {state.version} of {self._storage.location}")
         return rows

@@ -7,7 +7,7 @@ a column is needed. Parsed statistics belong to the block's source, which later 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
 from typing import TypeVar
@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rowmerge.delta.files.columns import repartitioned
+from rowmerge.delta.files.columns import repartitioned, row_schema
 from rowmerge.delta.files.file_statistics import Rows, StatisticsSource, TableStatistics
 
 T = TypeVar("T")
@@ -59,14 +59,12 @@ class LiveFiles:
     """The live files of a version, unordered. Columns and listings follow the order of the blocks."""
 
     blocks: tuple[Block, ...] = ()
-    empty_rows: pa.Table | None = None
-    """The columns of a version without files."""
 
     @classmethod
     def of(cls, table: pa.Table) -> LiveFiles:
         """Return the files of rows with statistics."""
         rows = table.drop_columns([name for name in _STATISTICS if name in table.column_names])
-        return cls.with_source(rows, TableStatistics(table)) if rows.num_rows else cls((), rows)
+        return cls.with_source(rows, TableStatistics(table))
 
     @classmethod
     def with_source(cls, rows: pa.Table, source: StatisticsSource) -> LiveFiles:
@@ -74,7 +72,7 @@ class LiveFiles:
         numbers = np.arange(rows.num_rows)
         starts = range(0, rows.num_rows, _LARGE)
         blocks = (Block(_compact(rows.slice(start, _LARGE)), source, numbers[start : start + _LARGE]) for start in starts)
-        return cls(tuple(blocks), rows.slice(0, 0))
+        return cls(tuple(blocks))
 
     @cached_property
     def count(self) -> int:
@@ -82,60 +80,43 @@ class LiveFiles:
 
     def column(self, name: str) -> pa.ChunkedArray:
         """Return one column of all files. Statistics are no column."""
-        return pa.chunked_array([chunk for block in self.blocks for chunk in block.rows[name].chunks], self._columns.field(name).type)
+        chunks = [chunk for block in self.blocks for chunk in block.rows[name].chunks]
+        return pa.chunked_array(chunks) if chunks else row_schema(()).empty_table()[name]
 
-    @property
-    def _columns(self) -> pa.Schema:
-        assert self.blocks or self.empty_rows is not None
-        return (self.blocks[0].rows if self.blocks else self.empty_rows).schema  # type: ignore[union-attr]
-
-    def filter(self, mask_of: Callable[[Block], pa.Array | pa.ChunkedArray]) -> LiveFiles:
+    def filter(self, mask_of: Callable[[Block], pa.ChunkedArray]) -> LiveFiles:
         """Return the files for which the mask of their block is true."""
         blocks = []
         for block in self.blocks:
-            mask = mask_of(block)
-            if isinstance(mask, pa.ChunkedArray):
-                mask = mask.combine_chunks()
+            mask = mask_of(block).combine_chunks()
             count = pc.sum(mask).as_py() or 0
             if count:
                 blocks.append(block if count == len(mask) else block.filter(mask))
-        return replace(self, blocks=tuple(blocks))
+        return LiveFiles(tuple(blocks))
 
     def tables(self) -> Iterator[pa.Table]:
         """Yield all rows with their statistics as the log has them, in batches. Each source is read once."""
         for _, blocks in groupby(self.blocks, key=lambda block: id(block.source)):
             yield from _scan_blocks(tuple(blocks))
 
-    def table(self) -> pa.Table:
-        """Return all rows with their statistics in one table, which may be large."""
-        tables = list(self.tables())
-        return pa.concat_tables(tables, promote_options="default") if tables else self.no_rows
-
-    @property
-    def no_rows(self) -> pa.Table:
-        """An empty table with the columns of `tables`, except typed statistics."""
-        return _append_columns(self._columns.empty_table(), pa.table({"stats": pa.array([], pa.string())})).combine_chunks()
-
     def repartitioned(self, type_: pa.StructType) -> LiveFiles:
         """Return the files with `partition` converted to `type_`."""
-        empty = None if self.empty_rows is None else repartitioned(self.empty_rows, type_)
-        return LiveFiles(tuple(block.repartitioned(type_) for block in self.blocks), empty)
+        return LiveFiles(tuple(block.repartitioned(type_) for block in self.blocks))
 
     def replace_files(self, keys: pa.Array, added: pa.Table) -> LiveFiles:
         """Return the files without those of `keys`, and with the rows `added`. Blocks without any of `keys` are shared."""
         blocks = list(self.filter(lambda block: pc.invert(pc.is_in(block.rows["key"], value_set=keys))).blocks)
         if not added.num_rows:
-            return replace(self, blocks=tuple(blocks))
+            return LiveFiles(tuple(blocks))
         merged = [added]
         while blocks and blocks[-1].rows.num_rows + added.num_rows <= _SMALL:
             merged.insert(0, blocks.pop().table())
         new_files = LiveFiles.of(pa.concat_tables(merged, promote_options="default"))
-        return LiveFiles((*blocks, *new_files.blocks), new_files.empty_rows)
+        return LiveFiles((*blocks, *new_files.blocks))
 
     def difference(self, others: LiveFiles) -> LiveFiles:
         """Return the files that `others` lacks."""
         shared = {id(block) for block in others.blocks} & {id(block) for block in self.blocks}
-        unshared = replace(self, blocks=tuple(block for block in self.blocks if id(block) not in shared))
+        unshared = LiveFiles(tuple(block for block in self.blocks if id(block) not in shared))
         key_chunks = [chunk for block in others.blocks if id(block) not in shared for chunk in block.rows["key"].chunks]
         other_keys = pa.concat_arrays(key_chunks) if key_chunks else pa.array([], pa.string())
         return unshared.filter(lambda block: pc.invert(pc.is_in(block.rows["key"], value_set=other_keys)))

@@ -41,8 +41,7 @@ def read_checkpoint(storage: Storage, checkpoint: Checkpoint) -> State:
     file_rows_by_document = [_file_rows(document, partition_columns) for document in documents]
     blocks = tuple(block for live_files, _ in file_rows_by_document for block in live_files.blocks)
     tombstones = pa.concat_tables([removed for _, removed in file_rows_by_document], promote_options="default")
-    files = LiveFiles(blocks, row_schema(partition_columns).empty_table())
-    return replace(state, version=checkpoint.version, files=files, tombstones=tombstones)
+    return replace(state, version=checkpoint.version, files=LiveFiles(blocks), tombstones=tombstones)
 
 
 def sidecar_paths(storage: Storage, files: Sequence[StoredObject]) -> list[str]:
@@ -125,10 +124,10 @@ def _file_rows(document: Document, partition_columns: Sequence[str]) -> tuple[Li
 
 def _read_live_files(document: Document, file: pq.ParquetFile, partition_columns: Sequence[str]) -> LiveFiles:
     """Return the live files of a Parquet file. Raises CorruptLog or one of _UNREADABLE."""
-    adds, schema = _read_actions(document, file, "add", _ADD_FIELDS), row_schema(partition_columns)
+    adds = _read_actions(document, file, "add", _ADD_FIELDS)
     if len(adds) == adds.null_count:
-        return LiveFiles((), schema.empty_table())
-    rows = file_rows(adds, schema)
+        return LiveFiles()
+    rows = file_rows(adds, row_schema(partition_columns))
     has_deletion_vectors = rows["deletionVector"].null_count < rows.num_rows
     is_add = adds.is_valid().combine_chunks()
     return LiveFiles.with_source(rows, CheckpointStatistics(document.path, file, is_add, has_deletion_vectors=has_deletion_vectors))

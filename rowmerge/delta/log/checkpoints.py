@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from rowmerge.delta.files.columns import BOOLEAN, INT, LONG, REMOVE, TEXT, TEXT_MAP, to_map
+from rowmerge.delta.files.columns import BOOLEAN, INT, LONG, REMOVE, TEXT, TEXT_MAP, file_schema, to_map
 from rowmerge.delta.files.statistics import parsed_text
 from rowmerge.delta.files.statistics_reading import bounds_type, nulls_type, read_statistics
 from rowmerge.delta.files.text_values import from_text
@@ -87,7 +87,7 @@ def _checkpoint_file(tables: Iterator[pa.Table]) -> tuple[bytes, int]:
 def checkpoint_tables(state: State, now: int) -> Iterator[pa.Table]:
     """Yield tables of one schema with an action per row, each in its own column."""
     columns = _columns_except_add(state, now)
-    no_adds = _add_actions(pa.RecordBatch.from_pylist([], schema=state.files.no_rows.schema), state.metadata)
+    no_adds = _add_actions(pa.RecordBatch.from_pylist([], schema=file_schema(state.metadata.stored_partition_columns)), state.metadata)
     types = [(name, column.type) for name, column in columns.items()]
     empty = pa.schema([*types, ("add", no_adds.type)]).empty_table()
     yield pa.concat_tables([empty, *(pa.table({name: column}) for name, column in columns.items())], promote_options="default")

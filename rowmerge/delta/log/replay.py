@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rowmerge.delta.files.columns import partition_type, repartitioned, row_schema, tombstone_schema
+from rowmerge.delta.files.columns import partition_type, repartitioned, tombstone_schema
 from rowmerge.delta.files.live_files import LiveFiles
 from rowmerge.delta.log.ndjson import Document, FileActions, commit_info, file_actions, non_file_actions
 from rowmerge.delta.metadata.actions import Action, Metadata, Protocol, Transaction
@@ -42,7 +42,7 @@ class State:
 
 def empty_state() -> State:
     """Return the state before the first commit."""
-    return State(-1, LiveFiles((), row_schema(()).empty_table()), tombstone_schema(()).empty_table())
+    return State(-1, LiveFiles(), tombstone_schema(()).empty_table())
 
 
 def advance(state: State, commits: Sequence[Document]) -> State:

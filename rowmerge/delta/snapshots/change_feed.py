@@ -74,13 +74,16 @@ class _FeedReader:
     def read(self, first: Bound, last: Bound | None) -> TableChanges:
         """Return the changes of a range. Raises as `ChangeFeed.changes` says."""
         start, end = self._find_start(first), self._find_end(last)
-        if _are_ordered_times(first, last) and end == start - 1:
+        if end == start - 1 and _are_ordered_times(first, last):
             # Both times lie between two versions. Nothing happened there.
             return TableChanges(self.newest, start, end)
         if end < start:
             advice = "Give an end that is not before the start."
             raise PlanError(f"table_changes on {self.newest.name} would begin at version {start} and end at version {end}. {advice}")
-        self._check_not_cleaned(start)
+        oldest = self._oldest_version()
+        if start < oldest:
+            reason = f"in version {start} are gone: the log has been cleaned up to version {oldest - 1}."
+            raise VersionNotFound(f"The changes of {self.newest.name} {reason} Begin at version {oldest} or later.")
         start_snapshot = self.snapshot_at(start)
         # A table with column mapping is read in the columns of the last version of the range.
         read_as = self.newest if self.newest.metadata.mapping_mode == "none" else self.snapshot_at(end)
@@ -88,12 +91,18 @@ class _FeedReader:
         return TableChanges(read_as, start, end, tuple(files))
 
     def _read_changes(self, versions: Iterator[_FeedVersion], read_as: DeltaSnapshot) -> Iterator[ChangedFile]:
-        """Yield the changed files of versions. Check each definition once, before the changes of its first version."""
+        """Yield the changed files of versions. Check each definition once, before the changes of its first version.
+
+        Raises ChangesNotRecorded for a version without change rows, IncompatibleSchemaChange if `read_as` does not fit its columns.
+        """
         checked_definition: tuple[Protocol, Metadata] | None = None
         for version in versions:
             definition = (version.protocol, version.metadata)
             if definition != checked_definition:
-                self._check_definition(version, read_as)
+                if not is_enabled(version.protocol, version.metadata, CHANGE_DATA_FEED):
+                    advice = f"Read versions in which {CHANGE_DATA_FEED} was true: DESCRIBE HISTORY {read_as.name} shows when it was set."
+                    raise ChangesNotRecorded(read_as.name, version.number, advice)
+                _check_columns(version.number, version.metadata, read_as)
                 checked_definition = definition
             yield from self._changed_files(version, read_as)
 
@@ -131,14 +140,6 @@ class _FeedReader:
         """Return the oldest version from which on no commit is missing."""
         return max(self.listing.continuous_commits.start, self.listing.oldest_readable)
 
-    def _check_not_cleaned(self, start: int) -> None:
-        oldest = self._oldest_version()
-        if start < oldest:
-            raise VersionNotFound(
-                f"The changes of {self.newest.name} in version {start} are gone: the log has been cleaned up to version {oldest - 1}. "
-                f"Begin at version {oldest} or later."
-            )
-
     def _read_versions(self, start: DeltaSnapshot, end: int) -> Iterator[_FeedVersion]:
         """Yield the versions from that of the snapshot `start` to `end`."""
         protocol, metadata = start.protocol, start.metadata
@@ -166,13 +167,6 @@ class _FeedReader:
             # The version before the first one of a table that continues the log of a dropped table.
             return None
 
-    def _check_definition(self, version: _FeedVersion, read_as: DeltaSnapshot) -> None:
-        """Raise ChangesNotRecorded for a version without change rows, IncompatibleSchemaChange if `read_as` does not fit its columns."""
-        if not is_enabled(version.protocol, version.metadata, CHANGE_DATA_FEED):
-            advice = f"Read versions in which {CHANGE_DATA_FEED} was true: DESCRIBE HISTORY {read_as.name} shows when it was set."
-            raise ChangesNotRecorded(read_as.name, version.number, advice)
-        _check_columns(version.number, version.metadata, read_as)
-
     def _changed_files(self, version: _FeedVersion, read_as: DeltaSnapshot) -> list[ChangedFile]:
         """Return the change data files of a version, or else the rows that its file actions insert and delete."""
         recorded_actions = cdc_actions(version.document)
@@ -187,14 +181,12 @@ class _FeedReader:
         return _derive_changes(added, removed)
 
     def _recorded_files(self, version: _FeedVersion, actions: Sequence[Action]) -> list[ChangedFile]:
-        stored = version.metadata.stored_partition_columns
-        schema, rows = file_schema(stored), []
-        for action in actions:
-            fields = action["cdc"]
-            values = fields.get("partitionValues") or {}
-            partition = {name: values.get(name) for name in stored}
-            rows.append({**dict.fromkeys(schema.names), "path": fields["path"], "size": fields.get("size"), "partition": partition})
-        table = pa.Table.from_pylist(rows, schema=schema)
+        """Return the change data files that `cdc` actions name."""
+        rows = [
+            {"path": fields["path"], "size": fields.get("size"), "partition": fields.get("partitionValues") or {}}
+            for fields in (action["cdc"] for action in actions)
+        ]
+        table = pa.Table.from_pylist(rows, schema=file_schema(version.metadata.stored_partition_columns))
         listing = list_files(LiveFiles.of(table), self.storage.location, version.metadata)
         return [_changed_file(version, file) for file in listing.files()]
 

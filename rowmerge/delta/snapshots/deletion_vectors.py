@@ -42,12 +42,11 @@ def read_vector(storage: Storage, descriptor: Mapping[str, Any]) -> Positions:
     """Return the deleted rows of a deletion vector. Raises CorruptLog, StorageError."""
     if descriptor["storageType"] == "i":
         return _decode_inline(f"{storage.location}/_delta_log", descriptor)
-    path = vector_path(storage.location, descriptor)
-    key = (path, descriptor["offset"] or 0)
-    data = _cache.get(key)
+    path, offset = vector_path(storage.location, descriptor), descriptor["offset"] or 0
+    data = _cache.get((path, offset))
     if data is None:
-        data = _read_serialized(storage, path, key[1], descriptor["sizeInBytes"])
-        _cache.put(key, data, len(data))
+        data = _read_serialized(storage, path, offset, descriptor["sizeInBytes"])
+        _cache.put((path, offset), data, len(data))
     return deserialize(data, path, descriptor["cardinality"])
 
 
@@ -99,27 +98,16 @@ def write_vectors(storage: Storage, deleted: Mapping[str, Positions]) -> VectorF
     files: dict[str, bytes] = {}
     for payloads in _batch_payloads(deleted):
         file_id = uuid.uuid4()
-        content, offsets = _vector_file(payloads)
-        files[_file_name(file_id)] = content
+        location = {"storageType": "u", "pathOrInlineDv": z85_encode(file_id.bytes)}
+        content = bytearray(_FORMAT_VERSION)
         for path, payload in payloads.items():
-            descriptors[path] = _descriptor(file_id, offsets[path], len(payload), len(deleted[path]))
-            _cache.put((f"{storage.location}/{_file_name(file_id)}", offsets[path]), payload, len(payload))
+            offset = len(content)
+            content += framed(payload)
+            descriptors[path] = {**location, "offset": offset, "sizeInBytes": len(payload), "cardinality": len(deleted[path])}
+            _cache.put((f"{storage.location}/{_file_name(file_id)}", offset), payload, len(payload))
+        files[_file_name(file_id)] = bytes(content)
     run_concurrently([partial(storage.put, name, content) for name, content in files.items()])
     return VectorFiles(descriptors, tuple(files))
-
-
-def _vector_file(payloads: Mapping[str, bytes]) -> tuple[bytes, dict[str, int]]:
-    """Return the bytes of a file with these vectors, and the offset of each vector by the path of its data file."""
-    content, offsets = bytearray(_FORMAT_VERSION), {}
-    for path, payload in payloads.items():
-        offsets[path] = len(content)
-        content += framed(payload)
-    return bytes(content), offsets
-
-
-def _descriptor(file_id: uuid.UUID, offset: int, size: int, cardinality: int) -> dict[str, Any]:
-    encoded_id = z85_encode(file_id.bytes)
-    return {"storageType": "u", "pathOrInlineDv": encoded_id, "offset": offset, "sizeInBytes": size, "cardinality": cardinality}
 
 
 def _batch_payloads(deleted: Mapping[str, Positions]) -> Iterator[dict[str, bytes]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from functools import partial
+from itertools import compress
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -32,7 +33,8 @@ def has_vectors(block: Block) -> pa.ChunkedArray:
 
 def list_files(files: LiveFiles, location: str, metadata: Metadata, columns: Collection[str] = ()) -> FileListing:
     """List files, with bounds of `columns` except partition columns. Raises CorruptLog for a partition value that is not of its type."""
-    fields, stored_fields = _bounded_fields(metadata, columns)
+    has_bounds = [field.name in columns and field.name not in metadata.partition_columns for field in metadata.schema]
+    fields, stored_fields = (list(compress(schema, has_bounds)) for schema in (metadata.schema, metadata.stored_schema))
     partition_fields = [field for field in map(metadata.schema.find, metadata.partition_columns) if field is not None]
     partition_type = pa.struct([(field.name, arrow_type(field.type)) for field in partition_fields])
     schema = file_listing(partition_type, bounds_type(fields), nulls_type(fields))
@@ -42,10 +44,10 @@ def list_files(files: LiveFiles, location: str, metadata: Metadata, columns: Col
     stored_names = metadata.stored_partition_columns
     partition_values = [_partition_values(block, partition_fields, stored_names, location) for block in files.blocks]
     columns_by_name = {
-        "path": _concatenate([_paths(block, location) for block in files.blocks]),
+        "path": pa.chunked_array([chunk for block in files.blocks for chunk in _paths(block, location).chunks]),
         "size": files.column("size"),
         "records": pa.chunked_array([block_statistics.records for block_statistics in statistics], pa.int64()),
-        "deleted": _concatenate([block.cached("deleted", partial(_deleted_counts, block)) for block in files.blocks]),
+        "deleted": pc.fill_null(pc.struct_field(files.column("deletionVector"), ["cardinality"]), 0),
         "partition": pa.chunked_array(partition_values),
         "lower": _rename_fields([block_statistics.lower for block_statistics in statistics], schema.field("lower").type),
         "upper": _rename_fields([block_statistics.upper for block_statistics in statistics], schema.field("upper").type),
@@ -54,23 +56,8 @@ def list_files(files: LiveFiles, location: str, metadata: Metadata, columns: Col
     return FileListing(pa.Table.from_pydict(columns_by_name, schema=schema))
 
 
-def _bounded_fields(metadata: Metadata, columns: Collection[str]) -> tuple[list[Field], list[Field]]:
-    """Return the fields of columns that are not partition columns, with logical names and with physical names."""
-    names = set(columns).difference(metadata.partition_columns)
-    pairs = [pair for pair in zip(metadata.schema, metadata.stored_schema, strict=True) if pair[0].name in names]
-    return [field for field, _ in pairs], [stored for _, stored in pairs]
-
-
 def _paths(block: Block, location: str) -> pa.ChunkedArray:
     return block.cached(("paths", location), lambda: absolute_paths(location, block.rows["path"]))
-
-
-def _deleted_counts(block: Block) -> pa.ChunkedArray:
-    return pc.fill_null(pc.struct_field(block.rows["deletionVector"], ["cardinality"]), 0)
-
-
-def _concatenate(columns: Sequence[pa.ChunkedArray]) -> pa.ChunkedArray:
-    return pa.chunked_array([chunk for column in columns for chunk in column.chunks])
 
 
 def _rename_fields(chunks: Sequence[pa.StructArray], type_: pa.StructType) -> pa.ChunkedArray:
@@ -79,20 +66,17 @@ def _rename_fields(chunks: Sequence[pa.StructArray], type_: pa.StructType) -> pa
 
 
 def _partition_values(block: Block, fields: Sequence[Field], stored_names: Sequence[str], location: str) -> pa.StructArray:
-    types = [arrow_type(field.type) for field in fields]
-
-    def convert(field: Field, stored_name: str) -> pa.Array:
-        return _convert_texts(pc.struct_field(block.rows["partition"].combine_chunks(), [stored_name]), field, location)
-
+    """Return the typed values of all partition columns, each converted on first use."""
     children = [
-        block.cached(("partition", stored_name, type_), partial(convert, field, stored_name))
-        for field, stored_name, type_ in zip(fields, stored_names, types, strict=True)
+        block.cached(("partition", stored_name, field.type), partial(_convert_texts, block, field, stored_name, location))
+        for field, stored_name in zip(fields, stored_names, strict=True)
     ]
-    return struct_of(children, [pa.field(field.name, type_) for field, type_ in zip(fields, types, strict=True)], block.rows.num_rows)
+    return struct_of(children, [pa.field(field.name, arrow_type(field.type)) for field in fields], block.rows.num_rows)
 
 
-def _convert_texts(texts: pa.Array, field: Field, location: str) -> pa.Array:
+def _convert_texts(block: Block, field: Field, stored_name: str, location: str) -> pa.Array:
     """Return the typed values of one partition column. Convert each distinct text once. An empty text is null."""
+    texts = pc.struct_field(block.rows["partition"].combine_chunks(), [stored_name])
     encoded = pc.dictionary_encode(pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts))
     try:
         return from_text(encoded.dictionary, field.type).take(encoded.indices)

@@ -198,7 +198,7 @@ def test_a_written_checkpoint_holds_what_the_commits_said(tmp_path: Path) -> Non
     after = Lake(tmp_path).table.snapshot().state
     assert after.domains == before.domains == {"delta.rowTracking": '{"rowIdHighWaterMark":1}'}
     assert (after.transactions, after.protocol) == (before.transactions, before.protocol)
-    (add,) = after.files.table().to_pylist()
+    (add,) = (row for table in after.files.tables() for row in table.to_pylist())
     assert (add["baseRowId"], add["defaultRowCommitVersion"], dict(add["tags"])) == (0, 0, {"a": "b"})
     assert add["clusteringProvider"] == "liquid"
     assert rows_of(read_with_delta_rs(str(tmp_path), "id")) == rows_of(read_with_duckdb(str(tmp_path), "id")) == [(1, "n1"), (2, "n2")]
