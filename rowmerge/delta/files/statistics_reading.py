@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal as Number
 from decimal import InvalidOperation
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,9 +18,6 @@ from rowmerge.delta.files.statistics import has_bounds, parse_statistics
 from rowmerge.delta.files.text_values import from_text
 from rowmerge.table.metadata.schema import DataType, Field, Primitive, Struct, arrow_type
 
-_TEXT = ("date", "timestamp", "timestamp_ntz")
-_WHOLE = ("long", "integer", "short", "byte")
-_FLOATING = ("double", "float")
 _RECORDS = r'^\s*\{\s*"numRecords"\s*:\s*(?P<records>\d{1,18})\s*[,}]'
 _NOTHING = r"^\s*(null)?\s*$"  # A line that is a bare null crashes the process in pyarrow.json
 # Writers spell these numbers as strings, because JSON has none. As bounds, they mean: unknown.
@@ -52,16 +50,18 @@ def read_statistics(batch: pa.RecordBatch, fields: Sequence[Field], *, as_writte
     With `as_written`, they are unchanged. Otherwise, timestamp maxima are a millisecond higher, because writers truncate them, and
     null counts that say nothing about the live rows are null.
     """
+    bounds, counts = bounds_type(fields), nulls_type(fields)
     from_json = unreadable = None
     if "stats" in batch.schema.names:
-        from_json, unreadable = _parse_json(batch["stats"], fields)
+        from_json, unreadable = _parse_json(batch["stats"], statistics_type(_json_type(bounds), counts))
     sources = _Sources(from_json, _parsed(batch), batch.num_rows)
     records = _without_negative(sources.child("numRecords").values(pa.int64()))
     tight = sources.child("tightBounds").values(pa.bool_())
-    lower, upper = _bounds(fields, sources.child("minValues"), sources.child("maxValues"), as_written=as_written)
-    nulls = _null_counts(fields, sources.child("nullCount"))
+    lower, upper = (_map_leaves(_without_nan, sources.child(name).values(bounds)) for name in ("minValues", "maxValues"))
+    nulls = _map_leaves(_without_negative, sources.child("nullCount").values(counts))
     if not as_written:
-        nulls = _null_counts_of_live_rows(nulls, records, pc.fill_null(tight, True))
+        lower, upper = _map_leaves(_safe_minima, lower, upper), _map_leaves(_safe_maxima, upper, lower)
+        nulls = _map_leaves(partial(_counts_of_live_rows, records=records, tight=pc.fill_null(tight, True)), nulls)
     return FileStatistics(records, lower, upper, nulls, tight, unreadable)
 
 
@@ -77,8 +77,10 @@ class _Sources:
         return _Sources(_child(self.from_json, name), _child(self.from_struct, name), self.length)
 
     def values(self, type_: pa.DataType) -> pa.Array:
-        """Return the values of `stats`, or else those of `parsed` in this type, or else null."""
-        values = [source for source in (self.from_json, _cast(self.from_struct, type_)) if source is not None]
+        """Return the values of `stats`, or else those of `parsed`, or else null, in this type. Each field of a struct counts for itself."""
+        if pa.types.is_struct(type_):
+            return struct_of([self.child(field.name).values(field.type) for field in type_], list(type_), self.length)
+        values = [source for source in (_from_json(self.from_json, type_), _cast(self.from_struct, type_)) if source is not None]
         return pc.coalesce(*values) if values else pa.nulls(self.length, type_)
 
 
@@ -115,34 +117,34 @@ def _has_bounds(type_: DataType) -> bool:
     return has_bounds(type_) or type_ == Primitive("boolean")
 
 
-def _json_type(type_: DataType) -> pa.DataType:
+def statistics_type(bounds: pa.StructType, nulls: pa.StructType) -> pa.StructType:
+    """Return the type of the statistics of a file."""
+    counts = [("numRecords", pa.int64()), ("tightBounds", pa.bool_())]
+    return pa.struct([*counts, ("minValues", bounds), ("maxValues", bounds), ("nullCount", nulls)])
+
+
+def _json_type(type_: pa.DataType) -> pa.DataType:
     """Return the type as which JSON has a bound."""
-    if isinstance(type_, Struct):
-        return pa.struct([(field.name, _json_type(field.type)) for field in type_ if _has_bounds(field.type)])
-    if isinstance(type_, Primitive) and type_.name in _TEXT:
+    if pa.types.is_struct(type_):
+        return pa.struct([(field.name, _json_type(field.type)) for field in type_])
+    if pa.types.is_temporal(type_):
         return pa.string()
-    if isinstance(type_, Primitive) and type_.name in _WHOLE:
-        return pa.int64()
-    return arrow_type(type_)
+    return pa.int64() if pa.types.is_integer(type_) else type_
 
 
-def _parse_json(stats: pa.Array, fields: Sequence[Field]) -> tuple[pa.StructArray, pa.Array | None]:
-    """Return the statistics in typed fields, and a mask of the invalid texts, None if all are valid."""
-    schema = _json_schema(fields)
+def _parse_json(stats: pa.Array, type_: pa.StructType) -> tuple[pa.StructArray, pa.Array | None]:
+    """Return the statistics as structs, and a mask of the invalid texts, None if all are valid."""
     if not len(stats):
-        return struct_of([pa.nulls(0, field.type) for field in schema], list(schema), 0), None
-    texts = _as_single_lines(pc.coalesce(stats, "{}"), has_floats=any(_has_floats(field.type) for field in fields))
-    table = _read_lines(texts, schema)
+        return pa.array([], type_), None
+    texts = _as_single_lines(pc.coalesce(stats, "{}"), has_floats=_has_floats(type_))
+    table = _read_lines(texts, pa.schema(list(type_)))
     if table is None or table.num_rows != len(stats):
-        return _parse_one_by_one(texts.to_pylist(), pa.struct(list(schema)))
-    return struct_of([column.combine_chunks() for column in table.columns], list(schema), len(stats)), None
+        return _parse_one_by_one(texts.to_pylist(), type_)
+    return struct_of([column.combine_chunks() for column in table.columns], list(type_), len(stats)), None
 
 
-def _json_schema(fields: Sequence[Field]) -> pa.Schema:
-    """Return the fields of statistics in JSON for these columns."""
-    bounds = pa.struct([(field.name, _json_type(field.type)) for field in fields if _has_bounds(field.type)])
-    counts = [("numRecords", pa.int64()), ("tightBounds", pa.bool_()), ("nullCount", nulls_type(fields))]
-    return pa.schema([*counts, ("minValues", bounds), ("maxValues", bounds)])
+def _has_floats(type_: pa.DataType) -> bool:
+    return any(_has_floats(field.type) for field in type_) if pa.types.is_struct(type_) else pa.types.is_floating(type_)
 
 
 def _as_single_lines(texts: pa.Array, *, has_floats: bool) -> pa.Array:
@@ -191,15 +193,14 @@ def _coerce(value: Any, type_: pa.DataType) -> Any:
     try:
         if pa.types.is_boolean(type_) or pa.types.is_string(type_):
             return pa.scalar(value, type_).as_py()
-        return None if isinstance(value, bool | str | dict | list | None) else _coerce_number(Number(value), type_)
+        if isinstance(value, bool | str | dict | list | None):
+            return None
+        number = Number(value)
+        if pa.types.is_integer(type_):
+            return int(number) if -(2**63) <= number < 2**63 and number == int(number) else None
+        return pa.scalar(float(number) if pa.types.is_floating(type_) else number, type_).as_py()
     except (pa.ArrowException, InvalidOperation, OverflowError, UnicodeError, ValueError, TypeError):
         return None
-
-
-def _coerce_number(number: Number, type_: pa.DataType) -> Any:
-    if pa.types.is_integer(type_):
-        return int(number) if -(2**63) <= number < 2**63 and number == int(number) else None
-    return pa.scalar(float(number) if pa.types.is_floating(type_) else number, type_).as_py()
 
 
 def _is_coercible(value: Any, coerced: Any) -> bool:
@@ -209,98 +210,66 @@ def _is_coercible(value: Any, coerced: Any) -> bool:
     return value is None or coerced is not None
 
 
-def _has_floats(type_: DataType) -> bool:
-    return any(_has_floats(field.type) for field in type_) if isinstance(type_, Struct) else getattr(type_, "name", "") in _FLOATING
-
-
-def _bounds(fields: Iterable[Field], minima: _Sources, maxima: _Sources, *, as_written: bool) -> tuple[pa.StructArray, pa.StructArray]:
-    """Return the lower and upper bounds of the columns that have any."""
-    bounded = [field for field in fields if _has_bounds(field.type)]
-    bounds = [_field_bounds(field.type, minima.child(field.name), maxima.child(field.name), as_written=as_written) for field in bounded]
-    types = [pa.field(field.name, lower.type) for field, (lower, _) in zip(bounded, bounds, strict=True)]
-    lower_bounds = struct_of([lower for lower, _ in bounds], types, minima.length)
-    return lower_bounds, struct_of([upper for _, upper in bounds], types, minima.length)
-
-
-def _field_bounds(type_: DataType, minima: _Sources, maxima: _Sources, *, as_written: bool) -> tuple[pa.Array, pa.Array]:
-    """Return the lower and upper bounds of one column."""
-    if isinstance(type_, Struct):
-        return _bounds(type_, minima, maxima, as_written=as_written)
-    lower, upper = _typed_values(minima, type_), _typed_values(maxima, type_)
-    if isinstance(type_, Primitive) and type_.name in _FLOATING:
-        return _float_bounds(lower, upper, as_written=as_written)
-    if pa.types.is_timestamp(upper.type) and not as_written:
-        millisecond, highest = pa.scalar(1000, pa.duration("us")), pa.scalar(2**63 - 1001, pa.int64()).cast(upper.type)
-        upper = pc.if_else(pc.less(upper, highest), pc.add(upper, millisecond), pa.scalar(None, upper.type))
-    return lower, upper
-
-
-def _float_bounds(lower: pa.Array, upper: pa.Array, *, as_written: bool) -> tuple[pa.Array, pa.Array]:
-    """Return the bounds with null for NaN."""
-    lower, upper = (pc.if_else(pc.is_nan(side), pa.scalar(None, side.type), side) for side in (lower, upper))
-    if as_written:
-        return lower, upper
-    # If one bound was not finite, the other one does not say whether the column has NaN.
-    has_both = pc.and_(pc.is_valid(lower), pc.is_valid(upper))
-    lower, upper = (pc.if_else(has_both, side, pa.scalar(None, side.type)) for side in (lower, upper))
-    return lower, upper
-
-
-def _typed_values(sources: _Sources, type_: DataType) -> pa.Array:
-    """Return the bounds of a column in the type of the column."""
-    arrow = arrow_type(type_)
-    from_json = None if sources.from_json is None else _convert_json_bounds(sources.from_json, type_, arrow)
-    return _Sources(from_json, sources.from_struct, sources.length).values(arrow)
-
-
-def _convert_json_bounds(values: pa.Array, type_: DataType, arrow: pa.DataType) -> pa.Array:
-    """Convert bounds from their JSON type to the column's type. Values that the column's type cannot hold become null."""
+def _from_json(values: pa.Array | None, type_: pa.DataType) -> pa.Array | None:
+    """Convert values from their JSON type to a column's type. Values that the column's type cannot hold become null."""
+    if values is None or values.type == type_:
+        return values
     if pa.types.is_string(values.type):
         try:
             return from_text(values, type_)
         except pa.ArrowInvalid:
-            return pa.array([_value_from_text(text, type_) for text in values.to_pylist()], arrow)
-    is_narrower = pa.types.is_integer(arrow) and arrow != values.type
-    return _narrow_integers(values, arrow) if is_narrower else values
-
-
-def _narrow_integers(values: pa.Array, type_: pa.DataType) -> pa.Array:
-    """Cast 64-bit integers to a narrower type. Values outside its range become null."""
+            return pa.array([_value_from_text(text, type_) for text in values.to_pylist()], type_)
     limit = 2 ** (type_.bit_width - 1)
     is_in_range = pc.and_(pc.greater_equal(values, -limit), pc.less(values, limit))
-    return pc.if_else(is_in_range, values, pa.scalar(None, values.type)).cast(type_)
+    return _only_where(is_in_range, values).cast(type_)
 
 
-def _value_from_text(text: str | None, type_: DataType) -> Any:
+def _value_from_text(text: str | None, type_: pa.DataType) -> Any:
     try:
         return from_text(pa.array([text], pa.string()), type_)[0].as_py()
     except pa.ArrowInvalid:
         return None
 
 
-def _null_counts(fields: Sequence[Field], sources: _Sources) -> pa.StructArray:
-    """Return the null counts of columns, with nested structs."""
-    counts = [
-        _null_counts(field.type.fields, sources.child(field.name))
-        if isinstance(field.type, Struct)
-        else _without_negative(sources.child(field.name).values(pa.int64()))
-        for field in fields
-    ]
-    types = [pa.field(field.name, count.type) for field, count in zip(fields, counts, strict=True)]
-    return struct_of(counts, types, sources.length)
+def _map_leaves(convert: Callable[..., pa.Array], *values: pa.Array) -> pa.Array:
+    """Convert the columns of structs of one type, or the fields of nested structs. `convert` gets the column of each struct."""
+    type_ = values[0].type
+    if not pa.types.is_struct(type_):
+        return convert(*values)
+    children = [_map_leaves(convert, *(pc.struct_field(struct, [field.name]) for struct in values)) for field in type_]
+    return struct_of(children, list(type_), len(values[0]))
+
+
+def _without_nan(bounds: pa.Array) -> pa.Array:
+    return _only_where(pc.invert(pc.is_nan(bounds)), bounds) if pa.types.is_floating(bounds.type) else bounds
 
 
 def _without_negative(counts: pa.Array) -> pa.Array:
-    return pc.if_else(pc.greater_equal(counts, 0), counts, pa.scalar(None, counts.type))
+    return _only_where(pc.greater_equal(counts, 0), counts)
 
 
-def _null_counts_of_live_rows(counts: pa.Array, records: pa.Array, tight: pa.Array) -> pa.Array:
+def _safe_minima(minima: pa.Array, maxima: pa.Array) -> pa.Array:
+    """Return the minima that can exclude files."""
+    # If one bound of floats was not finite, the other one does not say whether the column has NaN.
+    return _only_where(pc.is_valid(maxima), minima) if pa.types.is_floating(minima.type) else minima
+
+
+def _safe_maxima(maxima: pa.Array, minima: pa.Array) -> pa.Array:
+    """Return the maxima that can exclude files."""
+    if pa.types.is_timestamp(maxima.type):
+        millisecond, highest = pa.scalar(1000, pa.duration("us")), pa.scalar(2**63 - 1001, pa.int64()).cast(maxima.type)
+        return pc.if_else(pc.less(maxima, highest), pc.add(maxima, millisecond), pa.scalar(None, maxima.type))
+    return _safe_minima(maxima, minima)
+
+
+def _counts_of_live_rows(counts: pa.Array, *, records: pa.Array, tight: pa.Array) -> pa.Array:
     """Return the null counts that are exact for live rows. With wide bounds, these are the counts of none and of all rows."""
-    if pa.types.is_struct(counts.type):
-        children = [_null_counts_of_live_rows(pc.struct_field(counts, [field.name]), records, tight) for field in counts.type]
-        return struct_of(children, list(counts.type), len(counts))
-    is_exact = pc.or_(tight, pc.or_(pc.equal(counts, 0), pc.equal(counts, records)))
-    return pc.if_else(pc.fill_null(is_exact, False), counts, pa.scalar(None, counts.type))
+    return _only_where(pc.or_(tight, pc.or_(pc.equal(counts, 0), pc.equal(counts, records))), counts)
+
+
+def _only_where(mask: pa.Array, values: pa.Array) -> pa.Array:
+    """Return the values for which the mask is true, null for the others."""
+    return pc.if_else(pc.fill_null(mask, False), values, pa.scalar(None, values.type))
 
 
 def _parsed(batch: pa.RecordBatch) -> pa.StructArray | None:

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rowmerge.table.metadata.schema import DataType, Primitive, arrow_type
+from rowmerge.table.metadata.schema import DataType, Primitive
 
 _ZONE = r":\d\d(\.\d+)?\s?(Z|[+-]\d\d(:?\d\d)?)$"
 _DAY = r"^[+-]?\d+-\d\d-\d\d$"
@@ -17,17 +17,9 @@ _SPECIAL_FLOATS = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 UTC = datetime.timezone.utc
 
 
-def from_text(text: pa.Array, type_: DataType) -> pa.Array:
+def from_text(text: pa.Array, type_: pa.DataType) -> pa.Array:
     """Convert texts to values of a type, null to null. Raises pa.ArrowInvalid for a text that is not a value of the type."""
-    match type_:
-        case Primitive("string"):
-            return text
-        case Primitive("timestamp"):
-            # A text without a zone is in UTC (PROTOCOL.md, Partition Value Serialization).
-            return _parse_timestamps(text, zoned=True)
-        case Primitive("timestamp_ntz"):
-            return _parse_timestamps(text, zoned=False)
-    return text.cast(arrow_type(type_))
+    return _parse_timestamps(text, type_) if pa.types.is_timestamp(type_) else text.cast(type_)
 
 
 def to_text(value: Any, type_: DataType) -> str | None:
@@ -57,11 +49,11 @@ def iso_instant(value: datetime.datetime, timespec: str) -> str:
     return value.astimezone(UTC).replace(tzinfo=None).isoformat(timespec=timespec) + "Z"
 
 
-def _parse_timestamps(text: pa.Array, *, zoned: bool) -> pa.Array:
+def _parse_timestamps(text: pa.Array, type_: pa.TimestampType) -> pa.Array:
     """Parse timestamps in microseconds. Dates get midnight as their time, and further digits are cut off."""
     text = pc.replace_substring_regex(text, r"(\.\d{6})\d+", r"\1")
     text = pc.if_else(pc.match_substring_regex(text, _DAY), pc.binary_join_element_wise(text, "T00:00:00", ""), text)
-    has_zone = pc.match_substring_regex(text, _ZONE)
-    if zoned:
-        return pc.if_else(has_zone, text, pc.binary_join_element_wise(text, "Z", "")).cast(pa.timestamp("us", tz="UTC"))
-    return pc.replace_substring_regex(text, r"\s?(Z|\+00(:?00)?)$", "").cast(pa.timestamp("us"))
+    if type_.tz is None:
+        return pc.replace_substring_regex(text, r"\s?(Z|\+00(:?00)?)$", "").cast(type_)
+    # A text without a zone is in UTC (PROTOCOL.md, Partition Value Serialization).
+    return pc.if_else(pc.match_substring_regex(text, _ZONE), text, pc.binary_join_element_wise(text, "Z", "")).cast(type_)

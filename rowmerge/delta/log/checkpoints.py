@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from rowmerge.delta.files.columns import BOOLEAN, INT, LONG, REMOVE, TEXT, TEXT_MAP, file_schema, to_map
 from rowmerge.delta.files.statistics import parsed_text
-from rowmerge.delta.files.statistics_reading import bounds_type, nulls_type, read_statistics
+from rowmerge.delta.files.statistics_reading import bounds_type, nulls_type, read_statistics, statistics_type
 from rowmerge.delta.files.text_values import from_text
 from rowmerge.delta.log.log_files import LAST_CHECKPOINT, checkpoint_path
 from rowmerge.delta.log.replay import State
@@ -64,10 +64,9 @@ def try_checkpoint(storage: Storage, state: State) -> bool:
     return True
 
 
-def write_checkpoint(storage: Storage, state: State, *, now: int | None = None) -> None:
-    """Write `%020d.checkpoint.parquet` and the hint `_last_checkpoint`. `now`: milliseconds since the epoch. Raises StorageError."""
-    now = time.time_ns() // 1_000_000 if now is None else now
-    data, action_count = _checkpoint_file(checkpoint_tables(state, now))
+def write_checkpoint(storage: Storage, state: State) -> None:
+    """Write `%020d.checkpoint.parquet` and the hint `_last_checkpoint`. Raises StorageError."""
+    data, action_count = _checkpoint_file(checkpoint_tables(state, time.time_ns() // 1_000_000))
     storage.put(checkpoint_path(state.version), data)
     hint = {"version": state.version, "size": action_count, "sizeInBytes": len(data), "numOfAddFiles": state.files.count}
     storage.put(LAST_CHECKPOINT, json.dumps(hint).encode())
@@ -85,7 +84,7 @@ def _checkpoint_file(tables: Iterator[pa.Table]) -> tuple[bytes, int]:
 
 
 def checkpoint_tables(state: State, now: int) -> Iterator[pa.Table]:
-    """Yield tables of one schema with an action per row, each in its own column."""
+    """Yield tables of one schema with an action per row, each in its own column. `now`: milliseconds since the epoch."""
     columns = _columns_except_add(state, now)
     no_adds = _add_actions(pa.RecordBatch.from_pylist([], schema=file_schema(state.metadata.stored_partition_columns)), state.metadata)
     types = [(name, column.type) for name, column in columns.items()]
@@ -110,12 +109,10 @@ def _columns_except_add(state: State, now: int) -> dict[str, pa.Array | pa.Chunk
 def unexpired_transactions(state: State, now: int) -> Mapping[str, Transaction]:
     """Return the transactions within `delta.setTransactionRetentionDuration`, all without it. One without a time never expires."""
     retention = transaction_retention(state.metadata.configuration)
-    if retention is None:
-        return state.transactions
     return {
         name: transaction
         for name, transaction in state.transactions.items()
-        if transaction.last_updated is None or transaction.last_updated > now - retention
+        if retention is None or transaction.last_updated is None or transaction.last_updated > now - retention
     }
 
 
@@ -132,8 +129,7 @@ def _remove_actions(tombstones: pa.Table, expiry: int) -> pa.ChunkedArray:
     chunks = []
     for batch in unexpired.to_batches(max_chunksize=_BATCH):
         columns = _action_fields(batch, _REMOVE_FIELDS) | {"dataChange": pc.fill_null(batch["dataChange"], True)}
-        structs = pa.StructArray.from_arrays(list(columns.values()), names=list(columns))
-        chunks.append(structs.cast(_REMOVE))
+        chunks.append(pa.StructArray.from_arrays(list(columns.values()), names=list(columns)).cast(_REMOVE))
     return pa.chunked_array(chunks, _REMOVE)
 
 
@@ -179,18 +175,15 @@ def _json_statistics(batch: pa.RecordBatch, unreadable: pa.Array | None) -> pa.A
 def _struct_statistics(batch: pa.RecordBatch, metadata: Metadata) -> tuple[pa.StructArray, pa.Array | None]:
     """Return the statistics in typed fields, and a mask of the invalid texts, None if all are valid."""
     fields = _indexed_fields(metadata)
-    type_ = _statistics_type(fields)
+    type_ = statistics_type(bounds_type(fields), nulls_type(fields))
+    # Parquet has no structs without fields.
+    type_ = pa.struct([field for field in type_ if not pa.types.is_struct(field.type) or field.type.num_fields])
     reusable_statistics = _reusable_statistics(batch["parsed"], type_) if "parsed" in batch.schema.names else None
     if reusable_statistics is not None:
         return reusable_statistics, None
     statistics = read_statistics(batch, fields, as_written=True)
-    columns = {
-        "numRecords": statistics.records,
-        "tightBounds": statistics.tight,
-        "minValues": statistics.lower,
-        "maxValues": statistics.upper,
-        "nullCount": statistics.nulls,
-    }
+    columns = {"numRecords": statistics.records, "tightBounds": statistics.tight, "nullCount": statistics.nulls}
+    columns |= {"minValues": statistics.lower, "maxValues": statistics.upper}
     return pa.StructArray.from_arrays([columns[field.name] for field in type_], fields=list(type_)), statistics.unreadable
 
 
@@ -200,14 +193,6 @@ def _indexed_fields(metadata: Metadata) -> list[Field]:
     leaves = stored_indexed_leaves(metadata.schema, stored_schema, metadata.partition_columns, metadata.configuration)
     indexed_columns = {leaf[0] for leaf in leaves}
     return [field for field in stored_schema if field.name in indexed_columns]
-
-
-def _statistics_type(fields: Sequence[Field]) -> pa.StructType:
-    """Return the type of `stats_parsed` for these columns. Parquet has no structs without fields."""
-    bounds = bounds_type(fields)
-    structs = [("minValues", bounds), ("maxValues", bounds), ("nullCount", nulls_type(fields))]
-    nonempty_structs = [(name, type_) for name, type_ in structs if type_.num_fields]
-    return pa.struct([("numRecords", pa.int64()), ("tightBounds", pa.bool_()), *nonempty_structs])
 
 
 def _reusable_statistics(parsed: pa.StructArray, type_: pa.StructType) -> pa.StructArray | None:
@@ -224,9 +209,9 @@ def _reusable_statistics(parsed: pa.StructArray, type_: pa.StructType) -> pa.Str
 
 def _struct_partition(texts: pa.StructArray, metadata: Metadata) -> pa.StructArray:
     """Return the partition values in typed fields."""
-    fields = metadata.stored_schema.select(metadata.stored_partition_columns).fields
+    types = {field.name: arrow_type(field.type) for field in metadata.stored_schema.select(metadata.stored_partition_columns)}
     columns = []
-    for field in fields:
-        text = pc.struct_field(texts, [field.name])
-        columns.append(from_text(pc.if_else(pc.equal(text, ""), pa.scalar(None, pa.string()), text), field.type))
-    return pa.StructArray.from_arrays(columns, fields=[pa.field(field.name, arrow_type(field.type)) for field in fields])
+    for name, type_ in types.items():
+        text = pc.struct_field(texts, [name])
+        columns.append(from_text(pc.if_else(pc.equal(text, ""), pa.scalar(None, pa.string()), text), type_))
+    return pa.StructArray.from_arrays(columns, names=list(types))

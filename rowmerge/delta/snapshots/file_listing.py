@@ -79,6 +79,6 @@ def _convert_texts(block: Block, field: Field, stored_name: str, location: str) 
     texts = pc.struct_field(block.rows["partition"].combine_chunks(), [stored_name])
     encoded = pc.dictionary_encode(pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts))
     try:
-        return from_text(encoded.dictionary, field.type).take(encoded.indices)
+        return from_text(encoded.dictionary, arrow_type(field.type)).take(encoded.indices)
     except pa.ArrowInvalid as error:
         raise CorruptLog(f"{location}/_delta_log", f"a value of the partition column {field.name} is none of its type: {error}") from error

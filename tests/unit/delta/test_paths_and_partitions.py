@@ -13,7 +13,7 @@ import pytest
 from rowmerge.delta.files.paths import absolute_path, absolute_paths, log_path
 from rowmerge.delta.files.text_values import from_text, to_text
 from rowmerge.errors import CorruptLog, TypeMismatch
-from rowmerge.table.metadata.schema import DataType, Decimal, Field, Primitive, Struct
+from rowmerge.table.metadata.schema import DataType, Decimal, Field, Primitive, Struct, arrow_type
 from tests.support.delta_tables import Lake, committed
 
 UTC = datetime.timezone.utc
@@ -81,7 +81,7 @@ MOMENT = datetime.datetime(2024, 1, 2, 3, 4, 5, 123456, tzinfo=UTC)
 def test_partition_values_come_back(type_: str | DataType, value: Any, text: str | None) -> None:
     type_ = Primitive(type_) if isinstance(type_, str) else type_
     assert to_text(value, type_) == text
-    assert from_text(pa.array([text], pa.string()), type_).to_pylist() == [value]
+    assert from_text(pa.array([text], pa.string()), arrow_type(type_)).to_pylist() == [value]
 
 
 def test_an_empty_string_is_null() -> None:
@@ -91,11 +91,13 @@ def test_an_empty_string_is_null() -> None:
 
 @pytest.mark.parametrize("text", ["2024-01-02 03:04:05.123456", "2024-01-02T03:04:05.123456Z", "2024-01-02T05:04:05.123456+02:00"])
 def test_timestamps_of_all_forms_are_one_instant(text: str) -> None:
-    assert from_text(pa.array([text]), Primitive("timestamp")).to_pylist() == [MOMENT]
+    assert from_text(pa.array([text]), arrow_type(Primitive("timestamp"))).to_pylist() == [MOMENT]
 
 
 def test_a_date_alone_is_its_midnight() -> None:
-    assert from_text(pa.array(["2024-01-02"]), Primitive("timestamp")).to_pylist() == [datetime.datetime(2024, 1, 2, tzinfo=UTC)]
+    assert from_text(pa.array(["2024-01-02"]), arrow_type(Primitive("timestamp"))).to_pylist() == [
+        datetime.datetime(2024, 1, 2, tzinfo=UTC)
+    ]
 
 
 PARTITIONED = Struct(
