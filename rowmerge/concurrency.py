@@ -91,7 +91,7 @@ def map_ahead(function: Callable[[S], T], items: Iterable[S]) -> Iterator[T]:
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-def run_in_background(call: Callable[[], None], *, ignored: type[Exception], is_distant: bool) -> None:
+def run_in_background(call: Callable[[], object], *, ignored: type[Exception], is_distant: bool) -> None:
     """Run an optional call in a daemon thread, or now if it is not `is_distant`. Skip the call while many such threads run.
 
     An error of the class `ignored` is logged as a debug message. At its exit, the process waits up to a second for these threads.
@@ -114,7 +114,7 @@ def wait_for_background(seconds: float = _SECONDS_AT_EXIT) -> None:
 atexit.register(wait_for_background)
 
 
-def _run_optional(call: Callable[[], None], ignored: type[Exception]) -> None:
+def _run_optional(call: Callable[[], object], ignored: type[Exception]) -> None:
     """Run a call, and log an error of the class `ignored`."""
     try:
         call()

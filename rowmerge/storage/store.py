@@ -99,6 +99,13 @@ class Storage:
         """Return the storage of another location, with the same options."""
         return Storage(location, self.configuration, self._durability)
 
+    def located(self, path: str) -> tuple[Storage, str]:
+        """Return the storage that contains an absolute path, and the relative path in it. It is this storage if this contains the path."""
+        if path.startswith(f"{self.location}/"):
+            return self, path[len(self.location) + 1 :]
+        folder, _, name = path.rpartition("/")
+        return self.at(folder), name
+
     def without_sync(self) -> Storage:
         """Return this storage with Durability.PROCESS, for files that nothing depends on."""
         storage = copy(self)

@@ -129,23 +129,23 @@ def repartitioned(table: pa.Table, type_: pa.StructType) -> pa.Table:
     index = table.schema.get_field_index("partition")
     if table.schema.field(index).type == type_:
         return table
-    return table.set_column(index, "partition", _select_fields(table["partition"], type_, table.num_rows))
+    return table.set_column(index, "partition", _select_fields(table["partition"], type_))
 
 
 def _partition_values(action_fields: Mapping[str, pa.ChunkedArray], type_: pa.StructType, length: int) -> pa.ChunkedArray:
     """Return the partition values as structs of strings."""
-    values = action_fields.get("partitionValues")
-    if values is not None and pa.types.is_map(values.type):
-        columns = [pc.map_lookup(values, field.name, "first").combine_chunks() for field in type_]
-        return pa.chunked_array([struct_of(columns, list(type_), length)])
-    if values is None:
-        # A checkpoint may have the typed form alone.
-        values = action_fields.get("partitionValues_parsed")
-    return nulls(length, type_) if values is None else _select_fields(values, type_, length)
+    # A checkpoint may have the typed form alone.
+    values = action_fields.get("partitionValues", action_fields.get("partitionValues_parsed"))
+    return nulls(length, type_) if values is None else _select_fields(values, type_)
 
 
-def _select_fields(structs: pa.ChunkedArray, type_: pa.StructType, length: int) -> pa.ChunkedArray:
-    return pa.chunked_array([struct_of(_children(structs, type_), list(type_), length)])
+def _select_fields(values: pa.ChunkedArray, type_: pa.StructType) -> pa.ChunkedArray:
+    """Return structs of `type_` with the values of structs or maps."""
+    if pa.types.is_map(values.type):
+        children = [pc.map_lookup(values, field.name, "first").combine_chunks() for field in type_]
+    else:
+        children = _children(values, type_)
+    return pa.chunked_array([struct_of(children, list(type_), len(values))])
 
 
 def _children(structs: pa.ChunkedArray, type_: pa.StructType) -> list[pa.Array]:

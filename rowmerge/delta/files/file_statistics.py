@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from rowmerge.delta.files.columns import struct_of
-from rowmerge.delta.files.statistics_reading import ColumnStatistics, bounds_type, nulls_type, read_records, read_statistics
-from rowmerge.table.metadata.schema import Field
+from rowmerge.delta.files.statistics_reading import ColumnStatistics, bounds_type, child_of, nulls_type, read_records, read_statistics
+from rowmerge.table.metadata.schema import DataType, Field
 
 logger = logging.getLogger(__name__)
 
@@ -46,7 +46,7 @@ class StatisticsSource(ABC):
         self.length = length
         self._lock = threading.RLock()
         self._records: pa.Array | None = None
-        self._columns: dict[tuple[object, ...], _Column] = {}
+        self._columns: dict[tuple[str, DataType], _Column] = {}
 
     @abstractmethod
     def read_raw(self, rows: Rows) -> pa.Table:
@@ -63,35 +63,27 @@ class StatisticsSource(ABC):
     def read(self, fields: Sequence[Field], rows: Rows) -> ColumnStatistics:
         """Return the statistics of these rows for these columns (`read_statistics`)."""
         with self._lock:
-            records, columns = self._cached_records(), self._cached_columns(fields)
+            if self._records is None:
+                self._records = _concat([read_records(batch) for batch in self._batches(())], pa.int64())
+            uncached_fields = [field for field in fields if (field.name, field.type) not in self._columns]
+            if uncached_fields:
+                self._read_columns(uncached_fields)
+            columns = [self._columns[field.name, field.type] for field in fields]
         return ColumnStatistics(
-            records=_take(records, rows),
+            records=_take(self._records, rows),
             lower=_take_struct([column.lower for column in columns], bounds_type(fields), rows),
             upper=_take_struct([column.upper for column in columns], bounds_type(fields), rows),
             nulls=_take_struct([column.nulls for column in columns], nulls_type(fields), rows),
         )
 
-    def _cached_records(self) -> pa.Array:
-        if self._records is None:
-            self._records = _concat([read_records(batch) for batch in self._batches(())], pa.int64())
-        return self._records
-
-    def _cached_columns(self, fields: Sequence[Field]) -> list[_Column]:
-        uncached_fields = [field for field in fields if _key(field) not in self._columns]
-        if uncached_fields:
-            self._read_columns(uncached_fields)
-        return [self._columns[_key(field)] for field in fields]
-
     def _read_columns(self, fields: Sequence[Field]) -> None:
         """Read the statistics of these columns for all rows, and cache them."""
         batches = [read_statistics(batch, fields) for batch in self._batches(fields)]
+        lower = _concat([batch.lower for batch in batches], bounds_type(fields))
+        upper = _concat([batch.upper for batch in batches], bounds_type(fields))
+        nulls = _concat([batch.nulls for batch in batches], nulls_type(fields))
         for field in fields:
-            bounds = bounds_type([field])
-            self._columns[_key(field)] = _Column(
-                lower=_concat_child([batch.lower for batch in batches], bounds),
-                upper=_concat_child([batch.upper for batch in batches], bounds),
-                nulls=_concat_child([batch.nulls for batch in batches], nulls_type([field])),
-            )
+            self._columns[field.name, field.type] = _Column(*(child_of(structs, field.name) for structs in (lower, upper, nulls)))
 
 
 class TableStatistics(StatisticsSource):
@@ -129,7 +121,9 @@ class CheckpointStatistics(StatisticsSource):
         self._has_json = add.get_field_index("stats") >= 0
         self._has_struct = add.get_field_index("stats_parsed") >= 0
         self._raw_columns = ([_JSON] if self._has_json else []) + ([_STRUCT] if self._has_struct else [])
-        self._struct_suffices = self._has_struct and _is_sufficient(add.field("stats_parsed").type, has_deletion_vectors)
+        parsed_fields = {field.name for field in add.field("stats_parsed").type} if self._has_struct else set()
+        # With wide bounds, null counts include deleted rows, so `tightBounds` is needed.
+        self._struct_suffices = "numRecords" in parsed_fields and ("tightBounds" in parsed_fields or not has_deletion_vectors)
 
     def read_raw(self, rows: Rows) -> pa.Table:
         groups = np.searchsorted(self._adds_before_group, rows, side="right") - 1
@@ -207,20 +201,12 @@ class CheckpointStatistics(StatisticsSource):
             yield end, _raw_statistics(adds.filter(is_add))
 
 
-def _is_sufficient(statistics_type: pa.StructType, has_deletion_vectors: bool) -> bool:
-    """Return whether typed statistics can replace JSON. With wide bounds, null counts include deleted rows, so `tightBounds` is needed."""
-    fields = {field.name for field in statistics_type}
-    return "numRecords" in fields and ("tightBounds" in fields or not has_deletion_vectors)
-
-
 def _raw_statistics(adds: pa.StructArray) -> pa.Table:
     """Return `stats` and, if the actions have typed statistics, `parsed`. Raises pa.ArrowInvalid for a text that is no UTF-8."""
     fields = {field.name for field in adds.type}
-    table = _absent_statistics(len(adds))
-    if "stats" in fields:
-        texts = pc.struct_field(adds, ["stats"])
-        texts.validate(full=True)  # Arrow does not look at the encoding of texts
-        table = pa.table({"stats": texts})
+    texts = pc.struct_field(adds, ["stats"]) if "stats" in fields else pa.nulls(len(adds), pa.string())
+    texts.validate(full=True)  # Arrow does not look at the encoding of texts
+    table = pa.table({"stats": texts})
     return table.append_column("parsed", pc.struct_field(adds, ["stats_parsed"])) if "stats_parsed" in fields else table
 
 
@@ -228,20 +214,8 @@ def _absent_statistics(length: int) -> pa.Table:
     return pa.table({"stats": pa.nulls(length, pa.string())})
 
 
-def _key(field: Field) -> tuple[object, ...]:
-    """Return the cache key of a column: its statistics depend on its name in the log and on its type."""
-    return field.name, bounds_type([field]), nulls_type([field])
-
-
 def _concat(chunks: Sequence[pa.Array], type_: pa.DataType) -> pa.Array:
     return pa.concat_arrays(chunks) if chunks else pa.array([], type_)
-
-
-def _concat_child(structs: Sequence[pa.StructArray], type_: pa.StructType) -> pa.Array | None:
-    """Concatenate the one field of `type_` of all structs. Return None if `type_` has no field."""
-    if not type_.num_fields:
-        return None
-    return _concat([pc.struct_field(struct, [type_.field(0).name]) for struct in structs], type_.field(0).type)
 
 
 def _take(values: pa.Array, rows: Rows) -> pa.Array:

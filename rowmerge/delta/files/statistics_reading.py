@@ -74,7 +74,7 @@ class _Sources:
     length: int
 
     def child(self, name: str) -> _Sources:
-        return _Sources(_child(self.from_json, name), _child(self.from_struct, name), self.length)
+        return _Sources(child_of(self.from_json, name), child_of(self.from_struct, name), self.length)
 
     def values(self, type_: pa.DataType) -> pa.Array:
         """Return the values of `stats`, or else those of `parsed`, or else null, in this type. Each field of a struct counts for itself."""
@@ -93,7 +93,7 @@ def read_records(batch: pa.RecordBatch) -> pa.Array:
         if pc.any(pc.and_(has_text, pc.is_null(leading_counts))).as_py():
             return read_statistics(batch, []).records
         leading_counts = leading_counts.cast(pa.int64())
-    return _Sources(leading_counts, _child(_parsed(batch), "numRecords"), batch.num_rows).values(pa.int64())
+    return _Sources(leading_counts, child_of(_parsed(batch), "numRecords"), batch.num_rows).values(pa.int64())
 
 
 def bounds_type(fields: Iterable[Field]) -> pa.StructType:
@@ -276,7 +276,8 @@ def _parsed(batch: pa.RecordBatch) -> pa.StructArray | None:
     return batch["parsed"] if "parsed" in batch.schema.names else None
 
 
-def _child(struct: pa.Array | None, name: str) -> pa.Array | None:
+def child_of(struct: pa.Array | None, name: str) -> pa.Array | None:
+    """Return a field of structs, None without one."""
     if struct is None or not pa.types.is_struct(struct.type) or struct.type.get_field_index(name) < 0:
         return None
     return pc.struct_field(struct, [name])

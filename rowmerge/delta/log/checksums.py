@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -40,8 +40,7 @@ def checksum_after(state: State, actions: Sequence[Action], folder: str) -> byte
     """Return the checksum of the version that a commit makes of a state. Raises CorruptLog, which names the log's folder."""
     after = apply_table_actions(state, [action for action in actions if _FILE_ACTIONS.isdisjoint(action)], folder)
     info = next(action["commitInfo"] for action in actions if "commitInfo" in action)
-    # Each `add` of a commit is a file that the state lacks, each `remove` one that it has.
-    fields = _checksum_fields(after, _totals_after(totals_of(state.files), actions), info)
+    fields = _checksum_fields(after, _sum_totals([totals_of(state.files), *_changes_of_totals(actions)]), info)
     # In ASCII, because names in a foreign log may be no UTF-8.
     return json.dumps(fields, separators=(",", ":")).encode() + b"\n"
 
@@ -70,8 +69,11 @@ def _checksum_fields(state: State, totals: FileTotals, info: Mapping[str, Any]) 
 
 def totals_of(files: LiveFiles) -> FileTotals:
     """Return the totals of all files of a version. Those of a block are computed once."""
-    blocks = [block.cached("totals", lambda block=block: _totals_of_block(block)) for block in files.blocks]  # type: ignore[misc]
-    return FileTotals(*map(sum, zip(*blocks, strict=True))) if blocks else FileTotals(0, 0, 0, 0)
+    return _sum_totals([block.cached("totals", partial(_totals_of_block, block)) for block in files.blocks])
+
+
+def _sum_totals(totals: Iterable[FileTotals]) -> FileTotals:
+    return FileTotals(*map(sum, zip(FileTotals(0, 0, 0, 0), *totals, strict=True)))
 
 
 def _totals_of_block(block: Block) -> FileTotals:
@@ -80,27 +82,20 @@ def _totals_of_block(block: Block) -> FileTotals:
     return FileTotals(block.rows.num_rows, pc.sum(block.rows["size"]).as_py() or 0, len(vectors) - vectors.null_count, deleted)
 
 
-def _totals_after(totals: FileTotals, actions: Sequence[Action]) -> FileTotals:
-    files, size, vectors, deleted = totals
+def _changes_of_totals(actions: Sequence[Action]) -> Iterator[FileTotals]:
+    """Yield what each file action of a commit adds to totals. Each `add` is a file that the state lacks, each `remove` one that it has."""
     for action in actions:
         sign = 1 if "add" in action else -1
         if file := action.get("add") or action.get("remove"):
-            files += sign
-            size += sign * (file.get("size") or 0)
-            if vector := file.get("deletionVector"):
-                vectors += sign
-                deleted += sign * (vector.get("cardinality") or 0)
-    return FileTotals(files, size, vectors, deleted)
+            vector = file.get("deletionVector") or {}
+            yield FileTotals(sign, sign * (file.get("size") or 0), sign * bool(vector), sign * (vector.get("cardinality") or 0))
 
 
 def put_checksum(storage: Storage, version: int, checksum: bytes) -> None:
     """Put the checksum of a committed version, unless there is one. On a distant store, a thread puts it. It never raises."""
-    run_in_background(partial(_put, storage, version, checksum), ignored=RowmergeError, is_distant=storage.is_distant)
-
-
-def _put(storage: Storage, version: int, checksum: bytes) -> None:
     # A power cut may leave a part of it, which counts as missing.
-    storage.without_sync().put_if_absent(checksum_path(version), checksum)
+    put = partial(storage.without_sync().put_if_absent, checksum_path(version), checksum)
+    run_in_background(put, ignored=RowmergeError, is_distant=storage.is_distant)
 
 
 def read_checksum(storage: Storage, version: int) -> Mapping[str, Any] | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from bisect import bisect_left
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import compress
 from typing import Any
@@ -94,14 +94,9 @@ def _file_actions(documents: Sequence[Document], partition_columns: Sequence[str
     document_indices = pa.array(np.repeat(np.arange(len(documents)), list(map(len, lines_by_document))), pa.int64())
     adds = _with_document(actions["add"], document_indices, file_schema(partition_columns))
     if len(tag_names) > _MOST_TAGS:
-        adds = _with_tags(adds, compress(lines, actions["add"].is_valid().to_pylist()))
+        tags = [_parse_tags(line) for line in compress(lines, actions["add"].is_valid().to_pylist())]
+        adds = adds.set_column(adds.schema.get_field_index("tags"), "tags", pa.array(tags, TEXT_MAP))
     return FileActions(adds, _with_document(actions["remove"], document_indices, tombstone_schema(partition_columns)))
-
-
-def _with_tags(adds: pa.Table, lines: Iterable[bytes]) -> pa.Table:
-    """Return the rows of files with the tags in the lines of their `add` actions."""
-    maps = [_parse_tags(line) for line in lines]
-    return adds.set_column(adds.schema.get_field_index("tags"), "tags", pa.array(maps, TEXT_MAP))
 
 
 def _lines(document: Document) -> list[tuple[int, bytes]]:
@@ -175,6 +170,7 @@ def _schema(partition_columns: Sequence[str], tag_names: Collection[str]) -> pa.
 
 
 def _parse_tags(line: bytes) -> list[tuple[str, str]] | None:
+    """Return the tags in the line of an `add` action."""
     tags = decode_json(line)["add"].get("tags") or {}
     return [(name, value) for name, value in tags.items() if isinstance(value, str)] or None
 
@@ -189,6 +185,6 @@ def _tag_names(data: bytes) -> Iterator[str]:
         yield from (name for name, value in tags.items() if isinstance(value, str))
 
 
-def commit_info(actions: list[Mapping[str, Any]]) -> Mapping[str, Any]:
+def commit_info(actions: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
     """Return the fields of a commit's `commitInfo`, empty without one."""
     return next((action["commitInfo"] for action in actions if action.get("commitInfo")), {})

@@ -198,11 +198,10 @@ class _FeedReader:
         if not actions.num_rows:
             return {}
         listing = list_files(LiveFiles.of(actions), self.storage.location, version.metadata)
-        files = {}
-        for file, vector in zip(listing.files(), actions["deletionVector"].to_pylist(), strict=True):
-            positions = Positions() if vector is None else read_vector(self.storage, vector)
-            files[file.path] = replace(_changed_file(version, file), rows=positions)
-        return files
+        vectors = actions["deletionVector"].to_pylist()
+        deleted_rows = [Positions() if vector is None else read_vector(self.storage, vector) for vector in vectors]
+        pairs = zip(listing.files(), deleted_rows, strict=True)
+        return {file.path: replace(_changed_file(version, file), rows=rows) for file, rows in pairs}
 
 
 def _changed_file(version: _FeedVersion, file: ListedFile) -> ChangedFile:
@@ -250,10 +249,7 @@ def _are_ordered_times(first: Bound, last: Bound | None) -> bool:
 
 def _changes_no_row(actions: Sequence[Action]) -> bool:
     """Return whether a commit is a MERGE that rewrote files without a changed row. Delta's writers record no change rows for it."""
-    for action in actions:
-        info = action.get("commitInfo") or {}
-        metrics = info.get("operationMetrics")
-        counts = [str(metrics.get(name)) for name in _ROW_METRICS] if isinstance(metrics, dict) else []
-        if info.get("operation") == "MERGE" and counts == ["0"] * len(_ROW_METRICS):
-            return True
-    return False
+    info = commit_info(actions)
+    metrics = info.get("operationMetrics")
+    counts = [str(metrics.get(name)) for name in _ROW_METRICS] if isinstance(metrics, dict) else []
+    return info.get("operation") == "MERGE" and counts == ["0"] * len(_ROW_METRICS)

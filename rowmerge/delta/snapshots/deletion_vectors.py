@@ -59,11 +59,7 @@ def _decode_inline(log: str, descriptor: Mapping[str, Any]) -> Positions:
 
 def _read_serialized(storage: Storage, path: str, offset: int, size: int) -> bytes:
     """Read a vector of `size` bytes at an offset of a file, without its frame. Raises CorruptLog, StorageError."""
-    folder, _, name = path.rpartition("/")
-    if path.startswith(f"{storage.location}/"):
-        file_storage, name = storage, path[len(storage.location) + 1 :]
-    else:
-        file_storage = storage.at(folder)
+    file_storage, name = storage.located(path)
     try:
         return unframed(file_storage.get_range(name, offset, size + FRAME), size, path, offset)
     except FileNotFoundError as error:

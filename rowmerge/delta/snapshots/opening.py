@@ -89,12 +89,9 @@ class SnapshotReader:
         check_readable(self._name, state.protocol, state.metadata)
         timestamp = listing.modified(version)
         if has_in_commit_timestamps(state.protocol, state.metadata, version):
-            timestamp = self._in_commit_timestamp(state) or timestamp
+            info = state.commit_info or read_commit_info(self._storage, version)
+            timestamp = in_commit_timestamp(self._storage, version, info) or timestamp
         return DeltaSnapshot(self._storage, self._name, state, timestamp, listing.commits.get(version))
-
-    def _in_commit_timestamp(self, state: State) -> int | None:
-        info = state.commit_info or read_commit_info(self._storage, state.version)
-        return in_commit_timestamp(self._storage, state.version, info)
 
     def _read_state(self, listing: LogListing, version: int, older_state: State | None) -> State:
         """Return the state of a version. Check it against the version's checksum if it does not continue `older_state`."""

@@ -20,8 +20,4 @@ def plain_path(path: str) -> str:
 
 def located(storage: Storage, path: str) -> tuple[Storage, str]:
     """Return the storage that contains an absolute path, and the relative path in it. It is `storage` itself if that contains the path."""
-    plain = plain_path(path)
-    if plain.startswith(f"{storage.location}/"):
-        return storage, plain[len(storage.location) + 1 :]
-    folder, _, name = plain.rpartition("/")
-    return storage.at(folder), name
+    return storage.located(plain_path(path))
