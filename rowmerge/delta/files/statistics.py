@@ -117,7 +117,6 @@ def statistics_text(value: Any) -> str:
 
 def parsed_text(parsed: Mapping[str, Any]) -> str:
     """Return the JSON form of statistics that a checkpoint has as a struct. Its string bounds are already truncated."""
-
     return statistics_text(_parsed_to_json(parsed))
 
 

@@ -9,14 +9,14 @@ import io
 import json
 import logging
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from rowmerge.delta.files.columns import BOOLEAN, INT, LONG, REMOVE, TEXT, TEXT_MAP, file_schema, to_map
+from rowmerge.delta.files.columns import ADD, BOOLEAN, INT, LONG, REMOVE, TEXT, TEXT_MAP, file_schema, to_map
 from rowmerge.delta.files.statistics import parsed_text
 from rowmerge.delta.files.statistics_reading import bounds_type, nulls_type, read_statistics, statistics_type
 from rowmerge.delta.files.text_values import from_text
@@ -39,12 +39,9 @@ _METADATA = pa.struct(
 )
 _TRANSACTION = pa.struct({"appId": TEXT, "version": LONG, "lastUpdated": LONG})
 _DOMAIN = pa.struct({"domain": TEXT, "configuration": TEXT, "removed": BOOLEAN})
-_ROW_TRACKING = ("baseRowId", "defaultRowCommitVersion")
-_REMOVE_FIELDS = ["path", "deletionTimestamp", "dataChange", "extendedFileMetadata", "partitionValues", "size", "deletionVector"]
-_REMOVE_FIELDS += _ROW_TRACKING
-_REMOVE = pa.struct([(name, {**REMOVE, "partitionValues": TEXT_MAP}[name]) for name in _REMOVE_FIELDS])
-_ADD_FIELDS = ["path", "partitionValues", "size", "modificationTime", "dataChange", "tags", "deletionVector"]
-_ADD_FIELDS += (*_ROW_TRACKING, "clusteringProvider")
+_REMOVE_FIELDS = {**REMOVE, "partitionValues": TEXT_MAP}
+_REMOVE = pa.struct(_REMOVE_FIELDS)
+_ADD_FIELDS = [*(name for name in ADD if name != "stats"), "partitionValues", "tags"]
 _BATCH = 65_536
 """The most files of a row group."""
 
@@ -133,7 +130,7 @@ def _remove_actions(tombstones: pa.Table, expiry: int) -> pa.ChunkedArray:
     return pa.chunked_array(chunks, _REMOVE)
 
 
-def _action_fields(batch: pa.RecordBatch, names: Sequence[str]) -> dict[str, pa.Array]:
+def _action_fields(batch: pa.RecordBatch, names: Iterable[str]) -> dict[str, pa.Array]:
     """Return the fields of a file action from rows of files, in this order."""
     return {name: to_map(batch["partition"]) if name == "partitionValues" else batch[name] for name in names}
 

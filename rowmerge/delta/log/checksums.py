@@ -129,15 +129,6 @@ def check_state(storage: Storage, state: State, checksum: Mapping[str, Any], is_
 
 def _differences(state: State, checksum: Mapping[str, Any]) -> Iterable[str]:
     """Yield the differences between the state and the checksum. Fields that the checksum lacks are not compared."""
-    yield from _number_differences(state, checksum)
-    try:
-        yield from _action_differences(state, checksum)
-    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
-        yield f"a field has a wrong type ({type(error).__name__}: {error})"
-
-
-def _number_differences(state: State, checksum: Mapping[str, Any]) -> Iterable[str]:
-    """Yield the differences in totals and in the in-commit timestamp."""
     totals = totals_of(state.files)
     numbers = {
         "tableSizeBytes": totals.size,
@@ -152,6 +143,10 @@ def _number_differences(state: State, checksum: Mapping[str, Any]) -> Iterable[s
         checksum_number = checksum.get(name)
         if log_number is not None and checksum_number is not None and checksum_number != log_number:
             yield f"{name} is {checksum_number}, the log has {log_number}"
+    try:
+        yield from _action_differences(state, checksum)
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        yield f"a field has a wrong type ({type(error).__name__}: {error})"
 
 
 def _action_differences(state: State, checksum: Mapping[str, Any]) -> Iterable[str]:

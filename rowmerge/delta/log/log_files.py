@@ -69,8 +69,7 @@ class LogListing:
     @property
     def newest(self) -> int | None:
         """The newest version, None for an empty folder."""
-        versions = [*self.commits, *(checkpoint.version for checkpoint in self.checkpoints)]
-        return max(versions, default=None)
+        return max([*self.commits, *(checkpoint.version for checkpoint in self.checkpoints)], default=None)
 
     @cached_property
     def continuous_commits(self) -> range:

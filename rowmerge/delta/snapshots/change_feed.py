@@ -175,7 +175,12 @@ class _FeedReader:
         if _changes_no_row(version.non_file_actions):
             return []
         actions = file_actions([version.document], version.metadata.stored_partition_columns)
-        added, removed = self._files_by_path(version, actions.adds), self._files_by_path(version, actions.removes)
+        # Actions that change no data only move rows.
+        adds, removes = (table.filter(pc.fill_null(table["dataChange"], True)) for table in (actions.adds, actions.removes))
+        has_partition = pc.all(pc.fill_null(removes["extendedFileMetadata"], False), min_count=0).as_py()
+        if version.metadata.partition_columns and not has_partition:
+            raise CorruptLog(version.document.path, "a remove action does not tell the partition of its file")
+        added, removed = self._files_by_path(version, adds), self._files_by_path(version, removes)
         if removed and version.replaced_metadata is not None:
             _check_columns(version.number - 1, version.replaced_metadata, read_as)
         return _derive_changes(added, removed)
@@ -191,10 +196,7 @@ class _FeedReader:
         return [_changed_file(version, file) for file in listing.files()]
 
     def _files_by_path(self, version: _FeedVersion, actions: pa.Table) -> dict[str, ChangedFile]:
-        """Return the files of `add` or `remove` actions that change data. `rows` of a file are those in its deletion vector."""
-        actions = actions.filter(pc.fill_null(actions["dataChange"], True))
-        if version.metadata.partition_columns and not _all_have_partition(actions):
-            raise CorruptLog(version.document.path, "a remove action does not tell the partition of its file")
+        """Return the files of `add` or `remove` actions. `rows` of a file are those in its deletion vector."""
         if not actions.num_rows:
             return {}
         listing = list_files(LiveFiles.of(actions), self.storage.location, version.metadata)
@@ -206,13 +208,6 @@ class _FeedReader:
 
 def _changed_file(version: _FeedVersion, file: ListedFile) -> ChangedFile:
     return ChangedFile(version.number, version.timestamp, file.path, None, file.partition or {})
-
-
-def _all_have_partition(actions: pa.Table) -> bool:
-    """Return whether `actions` are `add` actions, or `remove` actions with the optional `partitionValues`."""
-    if "extendedFileMetadata" not in actions.schema.names:
-        return True
-    return bool(pc.all(pc.fill_null(actions["extendedFileMetadata"], False), min_count=0).as_py())
 
 
 def _derive_changes(added: Mapping[str, ChangedFile], removed: Mapping[str, ChangedFile]) -> list[ChangedFile]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -91,34 +91,21 @@ def file_and_vector_paths(location: str, paths: pa.ChunkedArray, descriptors: pa
 def write_vectors(storage: Storage, deleted: Mapping[str, Positions]) -> VectorFiles:
     """Write the deleted rows of data files, many vectors to a file of up to 2 MiB. Raises StorageError."""
     descriptors: dict[str, Mapping[str, Any]] = {}
-    files: dict[str, bytes] = {}
-    for payloads in _batch_payloads(deleted):
-        file_id = uuid.uuid4()
-        location = {"storageType": "u", "pathOrInlineDv": z85_encode(file_id.bytes)}
-        content = bytearray(_FORMAT_VERSION)
-        for path, payload in payloads.items():
-            offset = len(content)
-            content += framed(payload)
-            descriptors[path] = {**location, "offset": offset, "sizeInBytes": len(payload), "cardinality": len(deleted[path])}
-            _cache.put((f"{storage.location}/{_file_name(file_id)}", offset), payload, len(payload))
-        files[_file_name(file_id)] = bytes(content)
-    run_concurrently([partial(storage.put, name, content) for name, content in files.items()])
-    return VectorFiles(descriptors, tuple(files))
-
-
-def _batch_payloads(deleted: Mapping[str, Positions]) -> Iterator[dict[str, bytes]]:
-    """Yield the serialized vectors of each vector file, by the path of the data file."""
-    payloads: dict[str, bytes] = {}
-    file_size = 0
+    files: dict[str, bytearray] = {}
+    payload_bytes = 0
     for path, positions in deleted.items():
         payload = serialize(positions)
-        if payloads and file_size + len(payload) > _MOST_FILE_BYTES:
-            yield payloads
-            payloads, file_size = {}, 0
-        payloads[path] = payload
-        file_size += len(payload)
-    if payloads:
-        yield payloads
+        payload_bytes += len(payload)
+        if not files or payload_bytes > _MOST_FILE_BYTES:
+            file_id, content, payload_bytes = uuid.uuid4(), bytearray(_FORMAT_VERSION), len(payload)
+            files[_file_name(file_id)] = content
+        offset = len(content)
+        content += framed(payload)
+        location = {"storageType": "u", "pathOrInlineDv": z85_encode(file_id.bytes), "offset": offset}
+        descriptors[path] = {**location, "sizeInBytes": len(payload), "cardinality": len(positions)}
+        _cache.put((f"{storage.location}/{_file_name(file_id)}", offset), payload, len(payload))
+    run_concurrently([partial(storage.put, name, bytes(content)) for name, content in files.items()])
+    return VectorFiles(descriptors, tuple(files))
 
 
 def _file_name(file_id: uuid.UUID) -> str:
