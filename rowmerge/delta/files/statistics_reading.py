@@ -51,49 +51,30 @@ def read_statistics(batch: pa.RecordBatch, fields: Sequence[Field], *, as_writte
     null counts that say nothing about the live rows are null.
     """
     bounds, counts = bounds_type(fields), nulls_type(fields)
-    from_json = unreadable = None
+    type_, unreadable = statistics_type(bounds, counts), None
+    statistics = _typed(_parsed(batch), type_, batch.num_rows, _cast)
     if "stats" in batch.schema.names:
         from_json, unreadable = _parse_json(batch["stats"], statistics_type(_json_type(bounds), counts))
-    sources = _Sources(from_json, _parsed(batch), batch.num_rows)
-    records = _without_negative(sources.child("numRecords").values(pa.int64()))
-    tight = sources.child("tightBounds").values(pa.bool_())
-    lower, upper = (_map_leaves(_without_nan, sources.child(name).values(bounds)) for name in ("minValues", "maxValues"))
-    nulls = _map_leaves(_without_negative, sources.child("nullCount").values(counts))
+        statistics = _map_leaves(pc.coalesce, _typed(from_json, type_, batch.num_rows, _from_json), statistics)
+    records, tight, lower, upper, nulls = statistics.flatten()
+    records, nulls = _without_negative(records), _map_leaves(_without_negative, nulls)
+    lower, upper = _map_leaves(_without_nan, lower), _map_leaves(_without_nan, upper)
     if not as_written:
         lower, upper = _map_leaves(_safe_minima, lower, upper), _map_leaves(_safe_maxima, upper, lower)
         nulls = _map_leaves(partial(_counts_of_live_rows, records=records, tight=pc.fill_null(tight, True)), nulls)
     return FileStatistics(records, lower, upper, nulls, tight, unreadable)
 
 
-@dataclass(frozen=True)
-class _Sources:
-    """The same values of files from `stats` and from `parsed`; None if a source lacks them."""
-
-    from_json: pa.Array | None
-    from_struct: pa.Array | None
-    length: int
-
-    def child(self, name: str) -> _Sources:
-        return _Sources(child_of(self.from_json, name), child_of(self.from_struct, name), self.length)
-
-    def values(self, type_: pa.DataType) -> pa.Array:
-        """Return the values of `stats`, or else those of `parsed`, or else null, in this type. Each field of a struct counts for itself."""
-        if pa.types.is_struct(type_):
-            return struct_of([self.child(field.name).values(field.type) for field in type_], list(type_), self.length)
-        values = [source for source in (_from_json(self.from_json, type_), _cast(self.from_struct, type_)) if source is not None]
-        return pc.coalesce(*values) if values else pa.nulls(self.length, type_)
-
-
 def read_records(batch: pa.RecordBatch) -> pa.Array:
     """Return the row counts of files (columns `stats`, `parsed`), null if unknown. JSON that begins with the count is not parsed."""
-    leading_counts = None
-    if "stats" in batch.schema.names:
-        leading_counts = pc.struct_field(pc.extract_regex(batch["stats"], _RECORDS), ["records"])
-        has_text = pc.fill_null(pc.not_equal(batch["stats"], ""), False)
-        if pc.any(pc.and_(has_text, pc.is_null(leading_counts))).as_py():
-            return read_statistics(batch, []).records
-        leading_counts = leading_counts.cast(pa.int64())
-    return _Sources(leading_counts, child_of(_parsed(batch), "numRecords"), batch.num_rows).values(pa.int64())
+    parsed_counts = _typed(child_of(_parsed(batch), "numRecords"), pa.int64(), batch.num_rows, _cast)
+    if "stats" not in batch.schema.names:
+        return parsed_counts
+    leading_counts = pc.struct_field(pc.extract_regex(batch["stats"], _RECORDS), ["records"])
+    has_text = pc.fill_null(pc.not_equal(batch["stats"], ""), False)
+    if pc.any(pc.and_(has_text, pc.is_null(leading_counts))).as_py():
+        return read_statistics(batch, []).records
+    return pc.coalesce(leading_counts.cast(pa.int64()), parsed_counts)
 
 
 def bounds_type(fields: Iterable[Field]) -> pa.StructType:
@@ -210,9 +191,17 @@ def _is_coercible(value: Any, coerced: Any) -> bool:
     return value is None or coerced is not None
 
 
-def _from_json(values: pa.Array | None, type_: pa.DataType) -> pa.Array | None:
+def _typed(values: pa.Array | None, type_: pa.DataType, length: int, convert: Callable[[pa.Array, pa.DataType], pa.Array]) -> pa.Array:
+    """Return values in a type, each field of a struct converted for itself. Values and fields that are absent are null."""
+    if pa.types.is_struct(type_):
+        children = [_typed(child_of(values, field.name), field.type, length, convert) for field in type_]
+        return struct_of(children, list(type_), length)
+    return pa.nulls(length, type_) if values is None else convert(values, type_)
+
+
+def _from_json(values: pa.Array, type_: pa.DataType) -> pa.Array:
     """Convert values from their JSON type to a column's type. Values that the column's type cannot hold become null."""
-    if values is None or values.type == type_:
+    if values.type == type_:
         return values
     if pa.types.is_string(values.type):
         try:
@@ -283,10 +272,8 @@ def child_of(struct: pa.Array | None, name: str) -> pa.Array | None:
     return pc.struct_field(struct, [name])
 
 
-def _cast(values: pa.Array | None, type_: pa.DataType) -> pa.Array | None:
+def _cast(values: pa.Array, type_: pa.DataType) -> pa.Array:
     """Return the values in a type, all null if any cannot be converted."""
-    if values is None or values.type == type_:
-        return values
     try:
         return values.cast(type_)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
