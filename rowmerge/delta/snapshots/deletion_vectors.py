@@ -114,10 +114,7 @@ def _file_name(file_id: uuid.UUID) -> str:
 
 def z85_encode(data: bytes) -> str:
     """Encode bytes in ZeroMQ's base 85 (RFC 32). Their number must be a multiple of 4."""
-    characters = []
-    for (word,) in struct.iter_unpack(">I", data):
-        characters += [_Z85[word // 85**power % 85] for power in (4, 3, 2, 1, 0)]
-    return "".join(characters)
+    return "".join(_Z85[word // 85**power % 85] for (word,) in struct.iter_unpack(">I", data) for power in (4, 3, 2, 1, 0))
 
 
 def z85_decode(text: str) -> bytes:

@@ -26,11 +26,6 @@ def files_of(files: LiveFiles, location: str, paths: Collection[str]) -> LiveFil
     return files.filter(lambda block: pc.is_in(_paths(block, location), value_set=selected_paths))
 
 
-def has_vectors(block: Block) -> pa.ChunkedArray:
-    """Return a mask of the files in a block that have deletion vectors."""
-    return pc.is_valid(block.rows["deletionVector"])
-
-
 def list_files(files: LiveFiles, location: str, metadata: Metadata, columns: Collection[str] = ()) -> FileListing:
     """List files, with bounds of `columns` except partition columns. Raises CorruptLog for a partition value that is not of its type."""
     has_bounds = [field.name in columns and field.name not in metadata.partition_columns for field in metadata.schema]

@@ -16,7 +16,7 @@ from rowmerge.delta.metadata.features import check_writable
 from rowmerge.delta.metadata.properties import DeltaSettings
 from rowmerge.delta.metadata.shape import table_shape
 from rowmerge.delta.snapshots.deletion_vectors import read_vector
-from rowmerge.delta.snapshots.file_listing import files_of, has_vectors, list_files
+from rowmerge.delta.snapshots.file_listing import files_of, list_files
 from rowmerge.storage.store import Storage, StoredObject
 from rowmerge.table.metadata.schema import Struct
 from rowmerge.table.metadata.shape import TableDefinition, TableShape
@@ -101,7 +101,8 @@ class DeltaSnapshot:
         return {}
 
     def deleted_positions(self, paths: Sequence[str]) -> dict[str, Positions]:
-        files = files_of(self.state.files.filter(has_vectors), self.storage.location, paths)
+        files_with_vectors = self.state.files.filter(lambda block: block.rows["deletionVector"].is_valid())
+        files = files_of(files_with_vectors, self.storage.location, paths)
         absolute = absolute_paths(self.storage.location, files.column("path")).to_pylist()
         descriptors = files.column("deletionVector").to_pylist()
         vectors = map_concurrently(lambda descriptor: read_vector(self.storage, descriptor), descriptors)
