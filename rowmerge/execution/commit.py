@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from rowmerge.errors import CommitConflict, CommitStateUnknown, RowmergeError
+from rowmerge.errors import CommitConflict, CommitStateUnknown
 from rowmerge.execution.result import ChangeResult, RowCounts, Timings
-from rowmerge.parquet.filesystems import Options
-from rowmerge.spark.writing.written import discard
+from rowmerge.spark.writing.written import discard, discard_if_rejected
 from rowmerge.table.commits.request import CommitRequest, Committed, Conflicted, Unknown
 from rowmerge.table.snapshots.files import AddedFile
 from rowmerge.table.snapshots.snapshot import Snapshot
@@ -51,9 +49,8 @@ def commit_with_retry(
     """
     conflicts: list[CommitConflict] = []
     while True:
-        replayed = replay(table, options, timings)
-        if replayed is not None:
-            return replayed
+        if (earlier_result := find_earlier_result(table, options, timings)) is not None:
+            return earlier_result
         current_attempt = attempt()
         outcome = _commit(table, current_attempt, options, timings)
         if isinstance(outcome, ChangeResult):
@@ -62,16 +59,15 @@ def commit_with_retry(
         max_retries = policy.retries if options.retries is None else options.retries
         if len(conflicts) >= max_retries:
             # The concurrent commit may be another run of the same transaction.
-            replayed = replay(table, options, timings)
-            if replayed is None:
+            if (earlier_result := find_earlier_result(table, options, timings)) is None:
                 raise outcome.after(conflicts)
-            return replayed
+            return earlier_result
         conflicts.append(outcome)
         with timings.measure("wait"):
             time.sleep(policy.wait(len(conflicts)))
 
 
-def replay(table: Table, options: CommitOptions, timings: Timings) -> ChangeResult | None:
+def find_earlier_result(table: Table, options: CommitOptions, timings: Timings) -> ChangeResult | None:
     """Return the result of an earlier run of the same transaction, or None if the table has no such commit."""
     if options.transaction is None:
         return None
@@ -82,19 +78,6 @@ def replay(table: Table, options: CommitOptions, timings: Timings) -> ChangeResu
     return ChangeResult(snapshot.version if version is None else version, RowCounts(), timings, replayed=True)
 
 
-@contextmanager
-def discard_if_rejected(files: Iterable[AddedFile], filesystem_options: Options) -> Iterator[None]:
-    """Delete the files if the block raises RowmergeError, as a table does only if nothing was committed.
-
-    After any other error, the commit may need the files.
-    """
-    try:
-        yield
-    except RowmergeError:
-        discard(files, filesystem_options)
-        raise
-
-
 def _commit(table: Table, attempt: Attempt, options: CommitOptions, timings: Timings) -> ChangeResult | CommitConflict:
     """Commit one attempt if it changes anything. Files of an attempt that is not committed are deleted."""
     base, change = attempt.base, attempt.change
@@ -102,9 +85,9 @@ def _commit(table: Table, attempt: Attempt, options: CommitOptions, timings: Tim
         return ChangeResult(base.version, attempt.counts, timings)
     if options.transaction is not None and base.has_transaction(*options.transaction):
         discard(attempt.written, base.shape.filesystem_options)
-        replayed = replay(table, options, timings)
-        assert replayed is not None
-        return replayed
+        earlier_result = find_earlier_result(table, options, timings)
+        assert earlier_result is not None
+        return earlier_result
     with discard_if_rejected(attempt.written, base.shape.filesystem_options), timings.measure("commit"):
         outcome = table.commit(base, replace(change, transaction=options.transaction or change.transaction))
     match outcome:
@@ -114,11 +97,7 @@ def _commit(table: Table, attempt: Attempt, options: CommitOptions, timings: Tim
             discard(attempt.written, base.shape.filesystem_options)
             return conflict
         case Unknown(reason):
-            raise CommitStateUnknown(_unknown_outcome(base.name, change.operation, reason, has_transaction=options.transaction is not None))
-
-
-def _unknown_outcome(table: str, operation: str, reason: str, *, has_transaction: bool) -> str:
-    advice = f"Look at DESCRIBE HISTORY {table} before you run it again."
-    if has_transaction:
-        advice = "Run it again: with its idempotency key it is not done twice."
-    return f"It is not known whether the {operation} on {table} was committed: {reason}. {advice}"
+            advice = f"Look at DESCRIBE HISTORY {base.name} before you run it again."
+            if options.transaction is not None:
+                advice = "Run it again: with its idempotency key it is not done twice."
+            raise CommitStateUnknown(f"It is not known whether the {change.operation} on {base.name} was committed: {reason}. {advice}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
@@ -21,9 +21,9 @@ from rowmerge.spark.failures import translated
 from rowmerge.spark.reading.scan import deleted_rows, files_where
 from rowmerge.spark.types import empty_frame, schema_of
 from rowmerge.spark.writing.distribution import Parts
-from rowmerge.spark.writing.write import Rewrite, rewrite_files, rewrite_in_order
+from rowmerge.spark.writing.write import rewrite_files, rewrite_in_order
 from rowmerge.table.commits.request import CommitRequest, Reads
-from rowmerge.table.snapshots.files import AddedFile, FileChanges, FileListing, Positions
+from rowmerge.table.snapshots.files import AddedFile, FileChanges, FileListing
 from rowmerge.table.snapshots.snapshot import Snapshot
 from rowmerge.table.table import Table
 
@@ -36,42 +36,31 @@ _DEFAULT_OPTIONS = CompactionOptions()
 
 
 @dataclass(frozen=True)
-class Sizes:
-    """Sizes of some files in bytes."""
-
-    sizes: Sequence[int] = ()
-
-    @property
-    def total(self) -> int:
-        return sum(self.sizes)
-
-    @property
-    def average(self) -> float:
-        return self.total / len(self.sizes) if self.sizes else 0.0
-
-
-@dataclass(frozen=True)
 class CompactionStatistics:
-    """What a compaction did. `considered`: number of files to choose from; `vectors`, `rows`: removed deletion vectors and deleted rows."""
+    """What a compaction did.
+
+    `considered`: number of files to choose from; `added`, `removed`: the bytes of each file; `vectors`, `rows`: removed deletion vectors
+    and deleted rows.
+    """
 
     considered: int = 0
     bins: int = 0
     partitions: int = 0
-    added: Sizes = field(default_factory=Sizes)
-    removed: Sizes = field(default_factory=Sizes)
+    added: Sequence[int] = ()
+    removed: Sequence[int] = ()
     vectors: int = 0
     rows: int = 0
 
     @property
     def metrics(self) -> dict[str, int]:
         """The metrics of the table's history, under Delta's names (DeltaOperations.scala)."""
-        sizes = sorted(self.added.sizes) or [0]
+        sizes = sorted(self.added) or [0]
         quartiles = {f"p{25 * quarter}FileSize": sizes[len(sizes) * quarter // 4] for quarter in (1, 2, 3)}
         return {
-            "numRemovedFiles": len(self.removed.sizes),
-            "numRemovedBytes": self.removed.total,
-            "numAddedFiles": len(self.added.sizes),
-            "numAddedBytes": self.added.total,
+            "numRemovedFiles": len(self.removed),
+            "numRemovedBytes": sum(self.removed),
+            "numAddedFiles": len(self.added),
+            "numAddedBytes": sum(self.added),
             "minFileSize": sizes[0],
             **quartiles,
             "maxFileSize": sizes[-1],
@@ -117,13 +106,9 @@ class Compaction:
         if not bins:
             self.statistics = CompactionStatistics(considered=len(files))
             return Attempt(snapshot, None, RowCounts())
+        paths = tuple(path for chosen in bins for path in chosen.paths)
         with self.timings.measure("spark"):
-            added, self.statistics = self._rewrite(snapshot, files, bins, target_size)
-        return self._commit_attempt(snapshot, bins, added)
-
-    def _commit_attempt(self, snapshot: Snapshot, bins: Sequence[Bin], added: tuple[AddedFile, ...]) -> Attempt:
-        """Return the commit that replaces the files of the bins by the new files."""
-        paths = tuple(_paths(bins))
+            added = self._rewrite(snapshot, files, bins, paths, target_size)
         change = CommitRequest(
             self.operation,
             parameters=self._parameters(),
@@ -132,31 +117,29 @@ class Compaction:
             reads=Reads(frozenset(paths)),
             data_change=False,
         )
-        counts = RowCounts(files_added=len(added), files_removed=len(paths), bytes_added=self.statistics.added.total)
+        counts = RowCounts(files_added=len(added), files_removed=len(paths), bytes_added=sum(self.statistics.added))
         return Attempt(snapshot, change, counts, added)
 
     def _rewrite(
-        self, snapshot: Snapshot, files: FileListing, bins: Sequence[Bin], target_size: int
-    ) -> tuple[tuple[AddedFile, ...], CompactionStatistics]:
-        """Write the files of each bin together, without deleted rows: in the table's order if it has one."""
-        paths = _paths(bins)
+        self, snapshot: Snapshot, files: FileListing, bins: Sequence[Bin], paths: Sequence[str], target_size: int
+    ) -> tuple[AddedFile, ...]:
+        """Write the files of each bin together, without deleted rows: in the table's order if it has one. Set `statistics`."""
         partitions = len({tuple(chosen.partition.values()) for chosen in bins})
-        removed = files.with_paths(paths)
-        deleted = deleted_rows(self.spark, snapshot, paths)
+        removed, deleted = files.with_paths(paths), deleted_rows(self.spark, snapshot, paths)
         if snapshot.shape.ordering:
             written = rewrite_in_order(self.spark, snapshot, removed, Parts(len(bins), partitions), target_size=target_size)
         else:
-            written = rewrite_files(self.spark, snapshot, _rewrites(bins, deleted), target_size=target_size)
-        statistics = CompactionStatistics(
+            written = rewrite_files(self.spark, snapshot, bins, deleted, target_size=target_size)
+        self.statistics = CompactionStatistics(
             considered=len(files),
             bins=len(bins),
             partitions=partitions,
-            added=Sizes([file.size for file in written.files]),
-            removed=Sizes(removed.sizes.to_pylist()),
+            added=[file.size for file in written.files],
+            removed=removed.sizes.to_pylist(),
             vectors=len(deleted),
             rows=sum(len(positions) for positions in deleted.values()),
         )
-        return tuple(written.files), statistics
+        return tuple(written.files)
 
     def _candidates(self, snapshot: Snapshot) -> FileListing:
         """Return the files that the condition selects. Raises PlanError, UnknownColumn."""
@@ -171,14 +154,11 @@ class Compaction:
                 raise
             if self.by_bounds:
                 return self._candidates_by_bounds(snapshot, self.condition)
-            raise self._no_partition_column(snapshot, error.name) from error
-
-    def _no_partition_column(self, snapshot: Snapshot, column: str) -> PlanError:
-        partition_columns = ", ".join(f"`{name}`" for name in snapshot.partition_columns) or "none"
-        return PlanError(
-            f"{self.operation} {snapshot.name} WHERE takes whole partitions, and `{column}` is no partition column "
-            f"(there are: {partition_columns}). Leave WHERE out, or name partition columns only."
-        )
+            partition_columns = ", ".join(f"`{name}`" for name in snapshot.partition_columns) or "none"
+            raise PlanError(
+                f"{self.operation} {snapshot.name} WHERE takes whole partitions, and `{error.name}` is no partition column "
+                f"(there are: {partition_columns}). Leave WHERE out, or name partition columns only."
+            ) from error
 
     def _candidates_by_bounds(self, snapshot: Snapshot, condition: str) -> FileListing:
         """Return the files that may hold a row for which the condition is true, by their bounds."""
@@ -195,19 +175,6 @@ class Compaction:
         if self.operation == "REORG":
             return {**predicate, "applyPurge": True}
         return {**predicate, "zOrderBy": [], "clusterBy": [], "auto": False}
-
-
-def _paths(bins: Sequence[Bin]) -> list[str]:
-    return [path for chosen in bins for path in chosen.paths]
-
-
-def _rewrites(bins: Sequence[Bin], deleted: Mapping[str, Positions]) -> list[Rewrite]:
-    """Return one rewrite for each bin, with the deleted positions of its files."""
-    rewrites = []
-    for chosen in bins:
-        deleted_in_bin = {path: deleted.get(path, Positions()) for path in chosen.paths}
-        rewrites.append(Rewrite(deleted_in_bin, chosen.partition, chosen.size))
-    return rewrites
 
 
 def optimize(

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
 from pyroaring import BitMap64
 
+from rowmerge.commands.definitions import CreateTable
 from rowmerge.commands.rows import Match
 from rowmerge.execution.insert import NewRows, Overwrite, static_mask
 from rowmerge.execution.result import Timings
-from rowmerge.execution.ways.request import Planned, Request
 from rowmerge.execution.ways.selection import explain_ways
 from rowmerge.execution.ways.target_files import TargetFiles
+from rowmerge.execution.ways.way import PlannedStatement, RowChangeRequest
 from rowmerge.plan.expressions.conditions import Side
 from rowmerge.plan.file_strategy import REWRITE_FRACTION, SMALL_FILE
 from rowmerge.plan.pruning.file_pruning import file_mask
@@ -24,26 +24,25 @@ from rowmerge.spark.matching.joins import choose_join, joined_rows, merge_outcom
 from rowmerge.spark.reading.scan import read_snapshot
 from rowmerge.spark.source.source import unevaluated
 from rowmerge.spark.values.outcomes import OutcomeShape, new_rows, outcome_rows
-from rowmerge.table.metadata.partitioning import PartitionField
 from rowmerge.table.metadata.schema import Struct, quote
 from rowmerge.table.metadata.settings import WriteMode
 from rowmerge.table.snapshots.files import FileListing, FileMask
 from rowmerge.table.snapshots.snapshot import Snapshot
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 Lines = list[str]
 
 
-def explain_row_change(spark: SparkSession, snapshot: Snapshot, planned: Planned, source: str | None) -> Lines:
+def explain_row_change(spark: SparkSession, snapshot: Snapshot, planned: PlannedStatement, source: str | None) -> Lines:
     """Explain MERGE, UPDATE, DELETE and INSERT … REPLACE. `source` describes the source's rows, or is None without a source.
 
     Spark analyses names and types as when the statement runs: raises UnknownColumn, TypeMismatch, …
     """
     plan = planned.plan
     _analyse(spark, snapshot, planned)
-    request = Request(spark, snapshot, planned, Timings().measure)
+    request = RowChangeRequest(spark, snapshot, planned, Timings().measure)
     return [
         *str(plan).splitlines(),
         *_source_lines(source, planned.reads_table),
@@ -66,7 +65,9 @@ def _file_lines(snapshot: Snapshot, plan: RowPlan, files: TargetFiles) -> Lines:
     if len(files.whole):
         lines.append(f"  by metadata alone: {len(files.whole)} file(s) leave as a whole, unread ({_size(files.whole)})")
     if len(files.to_read) and any(clause.effect is not Effect.INSERT for clause in plan.clauses):
-        lines += _write_mode(snapshot, plan.operation, files.to_read)
+        mode, can_mark = snapshot.settings.write_mode(plan.operation), snapshot.shape.supports_merge_on_read
+        lines.append(f"  write mode: {mode.value}, deletion vectors {'on' if can_mark else 'off'}")
+        lines.append(f"    {_write_rule(mode, files.to_read, can_mark=can_mark)}; one that loses all its rows is dropped")
     return lines
 
 
@@ -112,32 +113,22 @@ def explain_truncate(snapshot: Snapshot, mask: FileMask) -> Lines:
     return [f"TRUNCATE {snapshot.name}", _removed_files(snapshot, mask), version]
 
 
-def explain_create(
-    name: str,
-    columns: Struct,
-    partitioned_by: Sequence[PartitionField],
-    existing: Snapshot | None,
-    source: str,
-    *,
-    or_replace: bool,
-    if_not_exists: bool,
-) -> Lines:
+def explain_create(name: str, command: CreateTable, columns: Struct, existing: Snapshot | None, source: str) -> Lines:
     """Explain CREATE [OR REPLACE] TABLE … AS SELECT. `existing` is the table that has the name, if any."""
-    lines = [f"CREATE{' OR REPLACE' if or_replace else ''} TABLE {name} AS SELECT"]
+    lines = [f"CREATE{' OR REPLACE' if command.or_replace else ''} TABLE {name} AS SELECT"]
     lines += [f"  column {quote(column.name)} {column.sql_type}" for column in columns]
-    if partitioned_by:
-        lines.append(f"  partitioned by {', '.join(field.text for field in partitioned_by)}")
-    lines += _source_lines(source, reads_table=False)
-    return [*lines, _effect_on_existing(existing, or_replace=or_replace, if_not_exists=if_not_exists)]
+    if command.partitioned_by:
+        lines.append(f"  partitioned by {', '.join(field.text for field in command.partitioned_by)}")
+    return [*lines, *_source_lines(source, reads_table=False), _effect_on_existing(command, existing)]
 
 
-def _effect_on_existing(existing: Snapshot | None, *, or_replace: bool, if_not_exists: bool) -> str:
+def _effect_on_existing(command: CreateTable, existing: Snapshot | None) -> str:
     """Explain what CREATE TABLE does to the table that has the name, if any."""
     if existing is None:
         return "  the table does not exist: definition and rows become its version 0"
-    if if_not_exists:
+    if command.if_not_exists:
         return "  IF NOT EXISTS: the table exists, so nothing will be done"
-    if not or_replace:
+    if not command.or_replace:
         return "  the table exists, so this will be an error"
     listing = existing.files()
     return f"  files: all {len(listing)} of version {existing.version} leave ({_size(listing)}), its history stays"
@@ -158,12 +149,15 @@ def _checks_and_version(snapshot: Snapshot, plan: RowPlan) -> Lines:
     return [*lines, f"  on version {snapshot.version}, isolation level {snapshot.settings.isolation_level(plan.operation)}"]
 
 
-def _analyse(spark: SparkSession, snapshot: Snapshot, planned: Planned) -> None:
+def _analyse(spark: SparkSession, snapshot: Snapshot, planned: PlannedStatement) -> None:
     """Let Spark analyse the statement over no files. Nothing runs. Raises what is wrong with the statement."""
     plan = planned.plan
     target = read_snapshot(spark, snapshot, snapshot.files().without_files(), addresses=True)
     if planned.source is None or plan.on is None:
-        _analyse_target_clauses(plan, target)
+        rows = target.alias(plan.target.alias)
+        for clause in plan.of(Match.NOT_MATCHED_BY_SOURCE):
+            changed_rows = rows if clause.condition is None else rows.where(clause.condition)
+            outcome_rows(changed_rows, plan, [("true", replace(clause, condition=None))], OutcomeShape(addresses=True))
     if planned.source is None:
         return
     source = unevaluated(planned.source.frame)
@@ -172,13 +166,6 @@ def _analyse(spark: SparkSession, snapshot: Snapshot, planned: Planned) -> None:
         merge_outcomes(plan, join, joined_rows(plan, join, target, source))
     if plan.of(Match.NOT_MATCHED):
         unmatched_rows(plan, source, BitMap64())
-
-
-def _analyse_target_clauses(plan: RowPlan, target: DataFrame) -> None:
-    rows = target.alias(plan.target.alias)
-    for clause in plan.of(Match.NOT_MATCHED_BY_SOURCE):
-        changed_rows = rows if clause.condition is None else rows.where(clause.condition)
-        outcome_rows(changed_rows, plan, [("true", replace(clause, condition=None))], OutcomeShape(addresses=True))
 
 
 def _effect_of_condition(snapshot: Snapshot, target: Side, condition: str, listing: FileListing) -> str:
@@ -191,16 +178,8 @@ def _effect_of_condition(snapshot: Snapshot, target: Side, condition: str, listi
     return "leaves out none" if is_understood else "tells nothing of files"
 
 
-def _write_mode(snapshot: Snapshot, operation: str, files: FileListing) -> Lines:
-    """Explain by which rule files that lose rows are dropped, marked or rewritten."""
-    mode, can_mark = snapshot.settings.write_mode(operation), snapshot.shape.supports_merge_on_read
-    return [
-        f"  write mode: {mode.value}, deletion vectors {'on' if can_mark else 'off'}",
-        f"    {_write_rule(mode, files, can_mark=can_mark)}; one that loses all its rows is dropped",
-    ]
-
-
 def _write_rule(mode: WriteMode, files: FileListing, *, can_mark: bool) -> str:
+    """Explain by which rule files that lose rows are marked or rewritten."""
     if mode is WriteMode.COPY_ON_WRITE:
         return "a file that loses rows is rewritten without them"
     if not can_mark:

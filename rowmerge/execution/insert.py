@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,7 @@ from rowmerge.errors import AppendOnly, PlanError
 from rowmerge.execution.commit import AS_THE_TABLE_SAYS, Attempt, CommitOptions, commit_with_retry
 from rowmerge.execution.metrics import insert_metrics, row_counts
 from rowmerge.execution.result import ChangeResult, RowCounts, Timings
-from rowmerge.execution.ways.request import Planned
+from rowmerge.execution.ways.way import PlannedStatement
 from rowmerge.plan.expressions.conditions import Side
 from rowmerge.plan.expressions.qualification import side_of
 from rowmerge.plan.planner import (
@@ -41,7 +41,7 @@ from rowmerge.spark.writing.written import Written
 from rowmerge.table.commits.request import CommitRequest, Reads
 from rowmerge.table.metadata.partitioning import partition_by
 from rowmerge.table.metadata.rules import Check
-from rowmerge.table.metadata.schema import DataType, Struct, arrow_schema, backquote, sql_name
+from rowmerge.table.metadata.schema import Struct, arrow_schema, backquote, sql_name
 from rowmerge.table.metadata.shape import TableDefinition, TableShape
 from rowmerge.table.snapshots.files import FileChanges, FileListing, FileMask
 from rowmerge.table.snapshots.snapshot import Snapshot
@@ -104,14 +104,11 @@ class NewRows:
             target_field = schema.find(name, case_sensitive=True)
             assert target_field is not None
             column_ref = f"{backquote(side.alias)}.{backquote(source_column)}"
-            values[name] = self._cast_text(column_ref, source_field.type, target_field.type)
+            # Statements that may add nested fields match them by name. Others match them by position.
+            goes_by_name = self.by_name or self.evolves
+            type_ = source_field.type if goes_by_name else match_names_by_position(source_field.type, target_field.type)
+            values[name] = column_ref if type_ == source_field.type else f"cast({column_ref} as {sql_name(type_)})"
         return plan_insert(table.name, schema, values, side, table.rules)
-
-    def _cast_text(self, expression: str, source: DataType, target: DataType) -> str:
-        """Return the SQL text of an expression in the type that its fields have in the target."""
-        # Statements that may add nested fields match them by name. Others match them by position.
-        type_ = source if self.by_name or self.evolves else match_names_by_position(source, target)
-        return expression if type_ == source else f"cast({expression} as {sql_name(type_)})"
 
     def write(self, table: TableShape) -> Written:
         """Write the rows as data files of a table that has exactly these columns."""
@@ -144,27 +141,30 @@ class Overwrite:
 
     def removed_files(self, snapshot: Snapshot, rows: NewRows, written: Written) -> FileMask:
         """Return the mask of the files that leave the table."""
-        return _same_partition(snapshot, written) if self.is_dynamic(snapshot) else static_mask(snapshot, rows)
+        if not self.is_dynamic(snapshot):
+            return static_mask(snapshot, rows)
+        columns = [field.name for field in snapshot.shape.partitioning]
+        return _partitions_mask(snapshot, columns, [file.partition for file in written.files])
 
     def is_dynamic(self, snapshot: Snapshot) -> bool:
         """Return whether the new rows decide which partitions leave the table."""
         return self.dynamic and bool(snapshot.shape.partitioning)
 
 
-def replaced_using(rows: NewRows, snapshot: Snapshot, keys: Sequence[str]) -> Planned:
+def replaced_using(rows: NewRows, snapshot: Snapshot, keys: Sequence[str]) -> PlannedStatement:
     """Plan INSERT … REPLACE USING (keys): delete the rows that have the keys of a new row, and insert all new rows."""
     plan = plan_replace_using(rows.plan(snapshot), snapshot, keys, case_sensitive=rows.case_sensitive)
-    return Planned(plan, SourceRowsOnce(rows.source, SOURCE), rows.reads_table)
+    return PlannedStatement(plan, SourceRowsOnce(rows.source, SOURCE), rows.reads_table)
 
 
-def replaced_on(rows: NewRows, snapshot: Snapshot, condition: SqlText, target: TableName, alias: str | None) -> Planned:
+def replaced_on(rows: NewRows, snapshot: Snapshot, condition: SqlText, target: TableName, alias: str | None) -> PlannedStatement:
     """Plan INSERT … REPLACE ON: delete the rows for which the condition is true with a new row, and insert all new rows."""
     side = side_of(target.parts, alias, snapshot.schema.names)
     plan = plan_replace_on(rows.plan(snapshot), snapshot, condition, side, case_sensitive=rows.case_sensitive)
-    return Planned(plan, SourceRowsOnce(rows.source, rows.side.alias), rows.reads_table)
+    return PlannedStatement(plan, SourceRowsOnce(rows.source, rows.side.alias), rows.reads_table)
 
 
-def replaced_where(rows: NewRows, snapshot: Snapshot, condition: str) -> Planned:
+def replaced_where(rows: NewRows, snapshot: Snapshot, condition: str) -> PlannedStatement:
     """Plan INSERT INTO … REPLACE WHERE: delete the rows that fulfil the condition, and insert new rows, which must all fulfil it."""
     delete = plan_delete(Delete(TableName((SOURCE,)), None, SqlText(condition)), snapshot, case_sensitive=rows.case_sensitive)
     insert = rows.plan(snapshot)
@@ -180,7 +180,7 @@ def replaced_where(rows: NewRows, snapshot: Snapshot, condition: str) -> Planned
         evolved_from=insert.evolved_from,
         rules=replace(insert.rules, checks=(*insert.rules.checks, condition_check)),
     )
-    return Planned(plan, SourceRowsOnce(rows.source, SOURCE), rows.reads_table)
+    return PlannedStatement(plan, SourceRowsOnce(rows.source, SOURCE), rows.reads_table)
 
 
 def insert(table: Table, rows_for: RowsFor, overwrite: Overwrite | None, options: CommitOptions = AS_THE_TABLE_SAYS) -> ChangeResult:
@@ -228,12 +228,6 @@ def _removed_files(snapshot: Snapshot, mask: FileMask | None) -> tuple[FileListi
     return removed, Reads(frozenset(removed.paths), mask)
 
 
-def _same_partition(snapshot: Snapshot, written: Written) -> FileMask:
-    """Return the mask of the files in the partitions of the written files."""
-    keys = _PartitionKeys(tuple(field.name for field in snapshot.shape.partitioning), _empty_is_null(snapshot))
-    return keys.mask({keys.of(file.partition) for file in written.files})
-
-
 def _check_partitions_known(snapshot: Snapshot) -> None:
     """Raise PlanError if the listing lacks the partition of a file."""
     if snapshot.files().partitions.null_count:
@@ -257,30 +251,21 @@ def partition_mask(spark: SparkSession, snapshot: Snapshot, values: Mapping[str,
     evaluated = spark.range(1).selectExpr(*(f"{text} as {backquote(name)}" for name, text in values.items())).toArrow()
     types = arrow_schema(snapshot.schema.select(tuple(values)))
     partition = {name: evaluated[name].cast(types.field(name).type)[0].as_py() for name in values}
-    keys = _PartitionKeys(tuple(values), _empty_is_null(snapshot))
-    return keys.mask({keys.of(partition)})
+    return _partitions_mask(snapshot, tuple(values), [partition])
 
 
-def _empty_is_null(snapshot: Snapshot) -> bool:
+def _partitions_mask(snapshot: Snapshot, columns: Sequence[str], partitions: Iterable[Mapping[str, object]]) -> FileMask:
+    """Return the mask of the files that have the values of one of the partitions in these columns."""
     # Hive-style folders of Delta cannot tell an empty string from NULL.
-    return not snapshot.shape.partition_values_in_files
+    null_values = (None,) if snapshot.shape.partition_values_in_files else (None, "", b"")
 
-
-@dataclass(frozen=True)
-class _PartitionKeys:
-    """Comparable keys of partitions: NaN equals NaN, and with `empty_is_null` an empty string equals NULL."""
-
-    columns: tuple[str, ...]
-    empty_is_null: bool
-
-    def of(self, partition: Mapping[str, object]) -> tuple[object, ...]:
-        return tuple(self._comparable(partition[column]) for column in self.columns)
-
-    def mask(self, keys: Set[tuple[object, ...]]) -> FileMask:
-        """Return the mask of the files whose partition has one of the keys."""
-        return lambda listing: pa.array([self.of(partition) in keys for partition in listing.partitions.to_pylist()], pa.bool_())
-
-    def _comparable(self, value: object) -> object:
-        if self.empty_is_null and value in ("", b""):
+    def comparable(value: object) -> object:
+        if value in null_values:
             return None
-        return "NaN" if isinstance(value, float) and value != value else value
+        return "NaN" if value != value else value  # NaN equals NaN in Spark
+
+    def key(partition: Mapping[str, object]) -> tuple[object, ...]:
+        return tuple(comparable(partition[column]) for column in columns)
+
+    keys = {key(partition) for partition in partitions}
+    return lambda listing: pa.array([key(partition) in keys for partition in listing.partitions.to_pylist()], pa.bool_())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from rowmerge.execution.result import RowCounts, Timings
@@ -26,11 +27,7 @@ def row_counts(written: Written, files: FileChanges, whole: FileListing | None =
 
 def history_metrics(counts: Mapping[str, int]) -> dict[str, int]:
     """Return the counts of RESTORE or CLONE under the names of the history: `num_copied_files` becomes `numCopiedFiles`."""
-    metrics = {}
-    for name, count in counts.items():
-        first_word, *other_words = name.split("_")
-        metrics[first_word + "".join(map(str.title, other_words))] = count
-    return metrics
+    return {re.sub("_(.)", lambda match: match[1].upper(), name): count for name, count in counts.items()}
 
 
 def insert_metrics(written: Written) -> dict[str, int]:
@@ -43,7 +40,19 @@ def row_metrics(plan: RowPlan, counts: RowCounts, files: FileChanges, *, copied:
     """Return the metrics of a row-level statement, under Delta's names. `copied`: unchanged rows of rewritten files."""
     execution_time = {"executionTimeMs": int(1000 * timings.seconds.get("spark", 0.0))}
     if plan.operation == "MERGE":
-        return {"numSourceRows": source_rows, **_merge_metrics(counts, files, copied), **execution_time}
+        return {
+            "numSourceRows": source_rows,
+            "numTargetRowsInserted": counts.inserted,
+            "numTargetRowsUpdated": counts.updated,
+            "numTargetRowsDeleted": counts.deleted,
+            "numTargetRowsCopied": copied,
+            "numOutputRows": counts.inserted + counts.updated + copied,
+            "numTargetFilesAdded": counts.files_added,
+            "numTargetFilesRemoved": counts.files_removed,
+            "numTargetChangeFilesAdded": len(files.change_rows),
+            "numTargetDeletionVectorsAdded": counts.files_marked,
+            **execution_time,
+        }
     is_update = plan.clauses[0].effect is Effect.UPDATE
     rows = {"numUpdatedRows": counts.updated} if is_update else {"numDeletedRows": counts.deleted}
     if plan.operation == "WRITE":
@@ -56,18 +65,4 @@ def row_metrics(plan: RowPlan, counts: RowCounts, files: FileChanges, *, copied:
         "numAddedChangeFiles": len(files.change_rows),
         "numDeletionVectorsAdded": counts.files_marked,
         **execution_time,
-    }
-
-
-def _merge_metrics(counts: RowCounts, files: FileChanges, copied: int) -> dict[str, int]:
-    return {
-        "numTargetRowsInserted": counts.inserted,
-        "numTargetRowsUpdated": counts.updated,
-        "numTargetRowsDeleted": counts.deleted,
-        "numTargetRowsCopied": copied,
-        "numOutputRows": counts.inserted + counts.updated + copied,
-        "numTargetFilesAdded": counts.files_added,
-        "numTargetFilesRemoved": counts.files_removed,
-        "numTargetChangeFilesAdded": len(files.change_rows),
-        "numTargetDeletionVectorsAdded": counts.files_marked,
     }

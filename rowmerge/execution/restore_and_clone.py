@@ -101,38 +101,6 @@ def _sizes_by_path(snapshot: Snapshot) -> dict[str, int]:
     return dict(zip(listing.paths, pc.fill_null(listing.sizes, 0).to_pylist(), strict=True))
 
 
-@dataclass
-class _Restoration:
-    """One RESTORE to a version, or to a time in milliseconds since the epoch. `parameters` are those of the history.
-
-    After `attempt`, `counts` holds the columns that RESTORE returns in Delta.
-    """
-
-    table: Table
-    version: int | None
-    timestamp: int | None
-    parameters: Mapping[str, object]
-    counts: dict[str, int] = field(default_factory=dict)
-
-    def attempt(self) -> Attempt:
-        """Return the commit that restores the older version on the newest one, and set `counts`."""
-        snapshot = self.table.snapshot()
-        snapshot.check_writable()
-        restored = self.table.snapshot_at(version=self.version, timestamp=self.timestamp)
-        if restored.version == snapshot.version:
-            raise PlanError(f"{snapshot.name} is at version {snapshot.version} now. Restore an earlier one: see DESCRIBE HISTORY.")
-        self.counts = _restore_counts(snapshot, restored)
-        change = CommitRequest(
-            "RESTORE",
-            parameters=self.parameters,
-            metrics=history_metrics(self.counts),
-            reads=Reads(frozenset(snapshot.files().paths), everything),
-            restored=restored,
-        )
-        row_counts = RowCounts(files_added=self.counts["num_restored_files"], files_removed=self.counts["num_removed_files"])
-        return Attempt(snapshot, change, row_counts)
-
-
 def _restore_counts(snapshot: Snapshot, restored: Snapshot) -> dict[str, int]:
     """Return the columns of RESTORE in the order of delta-spark."""
     difference = snapshot.difference(restored)
@@ -157,9 +125,26 @@ def restore(
 ) -> tuple[ChangeResult, Mapping[str, int]]:
     """Commit an older version as a new one. Return the result, and the columns that RESTORE returns in Delta.
 
+    `timestamp`: in milliseconds since the epoch, instead of a version; `parameters`: those of the history.
     Begins again if another commit comes first. Raises VersionNotFound, PlanError for the current version, MissingDataFile if VACUUM
     deleted a file of the version, CommitConflict.
     """
-    restoration = _Restoration(table, version, timestamp, parameters)
-    result = commit_with_retry(table, restoration.attempt, Timings(), options)
-    return result, restoration.counts
+    counts: dict[str, int] = {}
+
+    def attempt() -> Attempt:
+        snapshot = table.snapshot()
+        snapshot.check_writable()
+        restored = table.snapshot_at(version=version, timestamp=timestamp)
+        if restored.version == snapshot.version:
+            raise PlanError(f"{snapshot.name} is at version {snapshot.version} now. Restore an earlier one: see DESCRIBE HISTORY.")
+        counts.update(_restore_counts(snapshot, restored))
+        change = CommitRequest(
+            "RESTORE",
+            parameters=parameters,
+            metrics=history_metrics(counts),
+            reads=Reads(frozenset(snapshot.files().paths), everything),
+            restored=restored,
+        )
+        return Attempt(snapshot, change, RowCounts(files_added=counts["num_restored_files"], files_removed=counts["num_removed_files"]))
+
+    return commit_with_retry(table, attempt, Timings(), options), counts

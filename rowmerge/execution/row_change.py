@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from rowmerge.errors import RowsMustStay
@@ -10,19 +10,18 @@ from rowmerge.execution.commit import AS_THE_TABLE_SAYS, Attempt, CommitOptions,
 from rowmerge.execution.metrics import row_counts, row_metrics
 from rowmerge.execution.result import ChangeResult, Timings
 from rowmerge.execution.ways import selection
-from rowmerge.execution.ways.request import Planned, Request
 from rowmerge.execution.ways.target_files import TargetFiles
-from rowmerge.execution.ways.way import ExecutionResult
+from rowmerge.execution.ways.way import ExecutionResult, PlannedStatement, RowChangeRequest
 from rowmerge.plan.file_strategy import Strategy, bins_to_rewrite, choose_strategy
 from rowmerge.plan.pruning.file_pruning import everything
 from rowmerge.plan.row_plan import RowPlan
 from rowmerge.spark.reading.scan import deleted_rows, spark_path
-from rowmerge.spark.writing.write import Rewrite, rewrite_files
+from rowmerge.spark.writing.write import rewrite_files
 from rowmerge.spark.writing.written import Written, discard_on_error
 from rowmerge.table.commits.request import CommitRequest, Reads
 from rowmerge.table.metadata.settings import WriteMode
 from rowmerge.table.metadata.shape import TableDefinition
-from rowmerge.table.snapshots.files import AddedFile, FileChanges, ListedFile, Positions
+from rowmerge.table.snapshots.files import FileChanges, ListedFile, Positions
 from rowmerge.table.snapshots.snapshot import Snapshot
 from rowmerge.table.table import Table
 
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def change_rows(
-    spark: SparkSession, table: Table, plan_for: Callable[[Snapshot], Planned], options: CommitOptions = AS_THE_TABLE_SAYS
+    spark: SparkSession, table: Table, plan_for: Callable[[Snapshot], PlannedStatement], options: CommitOptions = AS_THE_TABLE_SAYS
 ) -> ChangeResult:
     """Plan a row-level statement on the newest version, find and write its rows, and commit. Begin again after a conflict.
 
@@ -43,7 +42,7 @@ def change_rows(
         with timings.measure("plan"):
             snapshot = table.snapshot()
             snapshot.check_writable()
-            request = Request(spark, snapshot, plan_for(snapshot), timings.measure)
+            request = RowChangeRequest(spark, snapshot, plan_for(snapshot), timings.measure)
             blocker = snapshot.shape.rewrite_blocker
             if blocker is not None and request.updates_rows:
                 raise RowsMustStay(request.plan.table, blocker, "update rows of")
@@ -52,31 +51,27 @@ def change_rows(
     return commit_with_retry(table, attempt, timings, options)
 
 
-def _attempt(request: Request, result: ExecutionResult, timings: Timings) -> Attempt:
+def _attempt(request: RowChangeRequest, result: ExecutionResult, timings: Timings) -> Attempt:
     """Drop, mark or rewrite the files that lost rows, and return the commit of the statement."""
     plan, source = request.plan, result.source
     with discard_on_error(result.written, request.snapshot.shape.filesystem_options), timings.measure("spark"):
         files, copied_rows = file_changes(request.spark, request.snapshot, plan, result.written, result.files)
     counts = row_counts(result.written, files, result.files.whole)
     source_rows = 0 if source is None else source.rows
+    target = result.files
+    if request.planned.reads_table:  # every row of the version counts as read
+        reads = Reads(frozenset(target.listing.paths), everything)
+    else:
+        reads = Reads(frozenset(target.candidates.paths), target.mask, target.columns, result.deciding_rows, result.matching)
     change = CommitRequest(
         plan.operation,
         parameters=plan.parameters,
         metrics=row_metrics(plan, counts, files, copied=copied_rows, source_rows=source_rows, timings=timings),
         files=files,
-        reads=_reads(request, result),
+        reads=reads,
         definition=None if plan.new_schema is None else TableDefinition(schema=request.table_after.schema),
     )
     return Attempt(request.snapshot, change, counts, files.written)
-
-
-def _reads(request: Request, result: ExecutionResult) -> Reads:
-    """Return what concurrent commits must not have changed. If the statement reads its own table, every row of the version counts."""
-    files = result.files
-    if request.planned.reads_table:
-        return Reads(frozenset(files.listing.paths), everything)
-    paths = frozenset(files.candidates.paths)
-    return Reads(paths, files.mask, files.columns, result.deciding_rows, result.matching)
 
 
 def file_changes(spark: SparkSession, snapshot: Snapshot, plan: RowPlan, written: Written, files: TargetFiles) -> tuple[FileChanges, int]:
@@ -87,7 +82,9 @@ def file_changes(spark: SparkSession, snapshot: Snapshot, plan: RowPlan, written
     touched_files = written.touched_files(files.to_read)
     deleted = _deleted_by_strategy(spark, snapshot, plan, written, touched_files)
     rewritten = deleted[Strategy.REWRITE]
-    copies = _rewrite(spark, snapshot, [file for file in touched_files if file.path in rewritten], rewritten)
+    # Small files of a partition are rewritten together.
+    bins = bins_to_rewrite([file for file in touched_files if file.path in rewritten], snapshot.settings.target_file_size)
+    copies = rewrite_files(spark, snapshot, bins, rewritten).files if bins else []
     changes = FileChanges(
         added=(*written.files, *copies),
         removed=(*files.whole.paths, *deleted[Strategy.DROP], *rewritten),
@@ -125,12 +122,3 @@ def _strategy(snapshot: Snapshot, plan: RowPlan, file: ListedFile, deleted: int,
     if blocker is not None and chosen is Strategy.REWRITE:
         raise RowsMustStay(plan.table, blocker, "rewrite files of")
     return chosen
-
-
-def _rewrite(spark: SparkSession, snapshot: Snapshot, files: Sequence[ListedFile], deleted: Mapping[str, Positions]) -> Sequence[AddedFile]:
-    """Write the live rows of the files into new files, small files of a partition together."""
-    if not files:
-        return ()
-    bins = bins_to_rewrite(files, snapshot.settings.target_file_size)
-    rewrites = [Rewrite({path: deleted[path] for path in bin_.paths}, bin_.partition, bin_.size) for bin_ in bins]
-    return rewrite_files(spark, snapshot, rewrites).files

@@ -6,14 +6,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from rowmerge.errors import AlreadyExists, AppendOnly, CommitConflict, CommitStateUnknown
-from rowmerge.execution.commit import AS_THE_TABLE_SAYS, Attempt, CommitOptions, commit_with_retry, discard_if_rejected, replay
+from rowmerge.errors import AlreadyExists, AppendOnly, CommitStateUnknown
+from rowmerge.execution.commit import AS_THE_TABLE_SAYS, Attempt, CommitOptions, commit_with_retry, find_earlier_result
 from rowmerge.execution.insert import NewRows, partition_mask
 from rowmerge.execution.metrics import insert_metrics, row_counts
 from rowmerge.execution.result import ChangeResult, RowCounts, Timings
 from rowmerge.plan.planner import static_partition
 from rowmerge.plan.pruning.file_pruning import everything
-from rowmerge.spark.writing.written import Written, discard
+from rowmerge.spark.writing.written import Written, discard, discard_if_rejected
 from rowmerge.table.commits.creation import CreationVersion
 from rowmerge.table.commits.request import CommitRequest, Committed, Conflicted, Reads, Unknown
 from rowmerge.table.metadata.partitioning import partition_by
@@ -43,12 +43,17 @@ def create_table(
     first_version = table.creation_version()
     if first_version is not None:
         return _create(table, name, definition, rows, options, first_version)
-    replayed = replay(table, options, Timings())
-    if replayed is not None:
-        return replayed
+    timings = Timings()
+    if (earlier_result := find_earlier_result(table, options, timings)) is not None:
+        return earlier_result
     if not or_replace:
         raise AlreadyExists(f"The table {name} exists already. Add IF NOT EXISTS or OR REPLACE, or drop it first.")
-    return _replace(table, definition, rows, base, options)
+    if rows is not None and rows.reads_table:
+        # Rows that the query read from the table itself belong to `base`. They would be wrong in a commit on another version.
+        options = replace(options, retries=0)
+    else:
+        base = None
+    return commit_with_retry(table, lambda: _replacement(table, definition, rows, base, timings), timings, options)
 
 
 def _create(
@@ -74,19 +79,14 @@ def _create(
             return ChangeResult(version, row_counts(written, change.files), timings)
         case Conflicted(conflict):
             discard(written.files, shape.filesystem_options)
-            return _replay_creation(table, name, conflict, options, timings)
+            if not table.exists():
+                raise conflict
+            # The concurrent commit may be another run of the same transaction.
+            if (earlier_result := find_earlier_result(table, options, timings)) is not None:
+                return earlier_result
+            raise AlreadyExists(f"The table {name} was made by somebody else just now. Add IF NOT EXISTS or OR REPLACE.")
         case Unknown(reason):
             raise CommitStateUnknown(f"It is not known whether {name} was created: {reason}. Look at SHOW TABLES before you run it again.")
-
-
-def _replay_creation(table: Table, name: str, conflict: CommitConflict, options: CommitOptions, timings: Timings) -> ChangeResult:
-    """Return the result of an earlier run of the same transaction that created the table. Raises AlreadyExists otherwise."""
-    if not table.exists():
-        raise conflict
-    replayed = replay(table, options, timings)
-    if replayed is not None:
-        return replayed
-    raise AlreadyExists(f"The table {name} was made by somebody else just now. Add IF NOT EXISTS or OR REPLACE.")
 
 
 def truncate(
@@ -152,17 +152,6 @@ def _change_metadata(
         return Attempt(snapshot, change, counts)
 
     return commit_with_retry(table, attempt, timings, options)
-
-
-def _replace(
-    table: Table, definition: TableDefinition, rows: NewRows | None, base: Snapshot | None, options: CommitOptions
-) -> ChangeResult:
-    """Replace the definition and the rows of an existing table in one commit."""
-    timings = Timings()
-    if rows is None or not rows.reads_table:
-        return commit_with_retry(table, lambda: _replacement(table, definition, rows, None, timings), timings, options)
-    # Rows that the query read from the table itself belong to `base`. They would be wrong in a commit on another version.
-    return commit_with_retry(table, lambda: _replacement(table, definition, rows, base, timings), timings, replace(options, retries=0))
 
 
 def _replacement(table: Table, definition: TableDefinition, rows: NewRows | None, base: Snapshot | None, timings: Timings) -> Attempt:

@@ -50,27 +50,11 @@ def rowmerge_error(error: PySparkException, text: str, table: str) -> errors.Row
     return (
         _nesting_error(f"{condition} {message}")
         or _stop_error(message)
-        or _name_error(condition, error.getMessageParameters() or {})
-        or _condition_error(condition, error, text, table)
+        or _condition_error(condition, error.getMessageParameters() or {}, _first_line(message), text, table)
         or _data_file_error(message, table)
         or _python_error(message)
         or _other_error(error)
     )
-
-
-def _condition_error(condition: str, error: PySparkException, text: str, table: str) -> errors.RowmergeError | None:
-    """Return the error of a type, a subquery or a missing file, by the beginning of the error condition."""
-    summary = _first_line(str(error))
-    if condition.startswith(("DATATYPE_MISMATCH", "CAST_INVALID_INPUT", "INCOMPATIBLE_COLUMN_TYPE", "CANNOT_PARSE")):
-        return errors.TypeMismatch(f"{summary} Cast the value to the type that is wanted.")
-    if condition.startswith("UNSUPPORTED_SUBQUERY_EXPRESSION_CATEGORY"):
-        return errors.UnsupportedStatement(
-            f"Spark does not take this subquery here: {summary} Use a MERGE, and join what the subquery reads in its source",
-            text=text,
-        )
-    if condition.startswith(("FAILED_READ_FILE.FILE_NOT_EXIST", "PATH_NOT_FOUND")):
-        return errors.MissingDataFile(table, (error.getMessageParameters() or {}).get("path") or "")
-    return None
 
 
 def _other_error(error: PySparkException) -> errors.SparkFailed:
@@ -114,8 +98,8 @@ def _data_file_error(message: str, table: str) -> errors.RowmergeError | None:
     return unreadable_data_file(table, failed_read[2], causes[-1] if causes else "its content is damaged")
 
 
-def _name_error(condition: str, parameters: Mapping[str, str]) -> errors.RowmergeError | None:
-    """Return the error of a name that Spark does not resolve, None for another error condition."""
+def _condition_error(condition: str, parameters: Mapping[str, str], summary: str, text: str, table: str) -> errors.RowmergeError | None:
+    """Return the error of a name, a type, a subquery or a missing file, by the beginning of the error condition."""
     if condition.startswith(("UNRESOLVED_COLUMN", "UNRESOLVED_FIELD")):
         name = parameters.get("objectName") or parameters.get("fieldName") or ""
         proposals = [proposal for proposal in _names(parameters.get("proposal")) if "__rowmerge_" not in proposal]
@@ -128,6 +112,13 @@ def _name_error(condition: str, parameters: Mapping[str, str]) -> errors.Rowmerg
         return errors.TableNotFound(_unquoted(parameters.get("relationName") or ""))
     if condition.startswith("UNRESOLVED_ROUTINE"):
         return errors.FunctionNotFound(_unquoted(parameters.get("routineName") or ""))
+    if condition.startswith(("DATATYPE_MISMATCH", "CAST_INVALID_INPUT", "INCOMPATIBLE_COLUMN_TYPE", "CANNOT_PARSE")):
+        return errors.TypeMismatch(f"{summary} Cast the value to the type that is wanted.")
+    if condition.startswith("UNSUPPORTED_SUBQUERY_EXPRESSION_CATEGORY"):
+        advice = "Use a MERGE, and join what the subquery reads in its source"
+        return errors.UnsupportedStatement(f"Spark does not take this subquery here: {summary} {advice}", text=text)
+    if condition.startswith(("FAILED_READ_FILE.FILE_NOT_EXIST", "PATH_NOT_FOUND")):
+        return errors.MissingDataFile(table, parameters.get("path") or "")
     return None
 
 
@@ -153,21 +144,18 @@ def _stop_error(message: str) -> errors.RowmergeError | None:
         return None
     reason, table, subject = json.loads(bytes.fromhex(stopped[1]))
     value = bytes.fromhex(stopped[2]).decode("utf-8", "replace")
-    if Stop(reason) is Stop.CONSTRAINT:
-        return errors.ConstraintViolated(table, subject, value)
-    return _value_error(Stop(reason), subject, value)
-
-
-def _value_error(reason: Stop, column: str, value: str) -> errors.ValueOutOfRange:
-    """Return the error of a value that does not fit a column."""
-    if reason is Stop.TOO_LONG:
-        return errors.ValueOutOfRange(f"The value {_shortened(value)!r} is too long for {column}. Shorten it in the statement.")
-    advice = "mend it or widen the column"
-    if reason is Stop.NOT_HELD and column.endswith("(uuid)"):
-        advice = "give a UUID as 123e4567-e89b-12d3-a456-426614174000"
-    elif reason is Stop.NOT_HELD:
-        value, advice = f"X'{value}'", "give as many bytes as that"
-    return errors.ValueOutOfRange(f"The value {_shortened(value)} does not fit {column}. Nothing was written; {advice}.")
+    match Stop(reason):
+        case Stop.CONSTRAINT:
+            return errors.ConstraintViolated(table, subject, value)
+        case Stop.TOO_LONG:
+            return errors.ValueOutOfRange(f"The value {_shortened(value)!r} is too long for {subject}. Shorten it in the statement.")
+        case Stop.OUT_OF_RANGE:
+            advice = "mend it or widen the column"
+        case Stop.NOT_HELD if subject.endswith("(uuid)"):
+            advice = "give a UUID as 123e4567-e89b-12d3-a456-426614174000"
+        case Stop.NOT_HELD:
+            value, advice = f"X'{value}'", "give as many bytes as that"
+    return errors.ValueOutOfRange(f"The value {_shortened(value)} does not fit {subject}. Nothing was written; {advice}.")
 
 
 def _shortened(value: str) -> str:

@@ -60,7 +60,10 @@ def handler_of(shown: str, definition: FunctionDefinition) -> Any:
     if not callable(handler):
         raise PlanError(f"The body of the function {shown} defines no {definition.handler}, its handler. Define it, or name another one.")
     if definition.aggregate:
-        _check_aggregate_methods(shown, definition, handler)
+        missing = [name for name in ("accumulate", "finish") if not callable(getattr(handler, name, None))]
+        if missing or not isinstance(handler, type):
+            problem = f"is no class with the method {missing[0]}" if missing else "is no class"
+            raise PlanError(f"The handler {definition.handler} of {shown} {problem}. Give it accumulate(self, …) and finish(self).")
     _check_arguments(shown, definition, handler)
     return handler
 
@@ -75,13 +78,6 @@ def _run_body(shown: str, definition: FunctionDefinition) -> dict[str, Any]:
         line = f", line {error.lineno}" if isinstance(error, SyntaxError) else ""
         raise PlanError(f"The body of the function {shown} raised {type(error).__name__}{line}: {error}. Mend it.") from error
     return module
-
-
-def _check_aggregate_methods(shown: str, definition: FunctionDefinition, handler: Any) -> None:
-    missing = [name for name in ("accumulate", "finish") if not callable(getattr(handler, name, None))]
-    if missing or not isinstance(handler, type):
-        problem = f"is no class with the method {missing[0]}" if missing else "is no class"
-        raise PlanError(f"The handler {definition.handler} of {shown} {problem}. Give it accumulate(self, …) and finish(self).")
 
 
 def _check_arguments(shown: str, definition: FunctionDefinition, handler: Any) -> None:

@@ -42,12 +42,14 @@ def require_spark(spark: SparkSession, oldest: str, feature: str, advice: str) -
 
 
 def _check_version(component: str, version: str, oldest: str, feature: str, advice: str) -> None:
-    if _major_minor(version) < _major_minor(oldest):
+    major_minor, oldest_major_minor = ([int(number) for number in text.split(".")[:2]] for text in (version, oldest))
+    if major_minor < oldest_major_minor:
         raise SparkTooOld(component, version, oldest, feature, advice)
 
 
-def _major_minor(version: str) -> tuple[int, ...]:
-    return tuple(map(int, version.split(".")[:2]))
+def is_local_mode(spark: SparkSession) -> bool:
+    """Return whether this process and its JVM are the whole cluster."""
+    return hasattr(spark, "sparkContext") and str(spark.conf.get("spark.master", "")).startswith("local")
 
 
 def set_hadoop_settings(spark: SparkSession, settings: Mapping[str, str]) -> None:

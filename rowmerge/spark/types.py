@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructField, StructType
 
 from rowmerge.commands.definitions import ColumnDefinition
 from rowmerge.errors import PlanError, TypeMismatch, UnsupportedStatement
@@ -18,6 +18,7 @@ from rowmerge.table.metadata.rules import DEFAULT, GENERATED
 from rowmerge.table.metadata.schema import (
     CHAR_VARCHAR,
     DEEPEST_TYPE,
+    Field,
     Primitive,
     Struct,
     arrow_schema,
@@ -41,26 +42,23 @@ _BYTES_OF_TYPES |= {"short": 2, "byte": 1, "boolean": 1}
 def schema_of(frame: DataFrame) -> Struct:
     """Return the columns of a DataFrame. Raises TypeMismatch for a type that no table holds (intervals, …)."""
     try:
-        return from_spark(frame.schema)
+        return Struct(tuple(map(_from_spark, frame.schema.fields)))
     except RecursionError:
         raise TypeMismatch(f"A column has a type that {_TOO_DEEP}") from None
 
 
-def from_spark(schema: StructType) -> Struct:
-    """Return Spark's StructType as a Struct. Both have the same JSON form. Raises TypeMismatch for a type that no table holds."""
-    fields = []
-    for spark_field in schema.fields:
-        try:
-            (field,) = schema_from_json({"fields": [spark_field.jsonValue()]})
-        except ValueError as error:
-            raise TypeMismatch(
-                f"The column `{spark_field.name}` has the type {spark_field.dataType.simpleString()}, which no table can hold ({error}). "
-                f"Cast it to a type that can be stored, or leave it out."
-            ) from error
-        if nesting(field.type) > DEEPEST_TYPE:
-            raise TypeMismatch(f"The column `{spark_field.name}` has a type that {_TOO_DEEP}")
-        fields.append(field)
-    return Struct(tuple(fields))
+def _from_spark(spark_field: StructField) -> Field:
+    """Return a field of Spark as ours. Both have the same JSON form. Raises TypeMismatch for a type that no table holds."""
+    try:
+        (field,) = schema_from_json({"fields": [spark_field.jsonValue()]})
+    except ValueError as error:
+        raise TypeMismatch(
+            f"The column `{spark_field.name}` has the type {spark_field.dataType.simpleString()}, which no table can hold ({error}). "
+            f"Cast it to a type that can be stored, or leave it out."
+        ) from error
+    if nesting(field.type) > DEEPEST_TYPE:
+        raise TypeMismatch(f"The column `{field.name}` has a type that {_TOO_DEEP}")
+    return field
 
 
 def check_collations(schema: Struct, path_prefix: str = "") -> None:
@@ -127,16 +125,13 @@ def parse_columns(spark: SparkSession, columns: Sequence[ColumnDefinition]) -> S
     _check_definitions(columns)
     if not columns:
         return Struct()
-    casts = ", ".join(f"cast(null as {_spark_type(column)}) as {backquote(column.name)}" for column in columns)
+    # To Spark, a char or varchar is a string. Only the metadata holds its length.
+    types = ["string" if isinstance(lengths(column.type.text), Length) else column.type.text for column in columns]
+    casts = ", ".join(f"cast(null as {type_}) as {backquote(column.name)}" for type_, column in zip(types, columns, strict=True))
     schema = schema_of(spark.sql(f"select {casts}"))
     check_collations(schema)
     pairs = zip(schema, columns, strict=True)
     return Struct(tuple(replace(field, nullable=column.nullable, metadata=_column_metadata(column)) for field, column in pairs))
-
-
-def _spark_type(column: ColumnDefinition) -> str:
-    """Return the type for Spark to parse: string for char and varchar, whose length only the metadata holds."""
-    return "string" if isinstance(lengths(column.type.text), Length) else column.type.text
 
 
 def _column_metadata(column: ColumnDefinition) -> dict[str, Any]:

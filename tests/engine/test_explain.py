@@ -9,8 +9,7 @@ import pytest
 import rowmerge
 from rowmerge.errors import PlanError, TypeMismatch, UnknownColumn
 from rowmerge.execution.ways import selection, single_pass, write_first
-from rowmerge.execution.ways.request import Request
-from rowmerge.execution.ways.way import ExecutionResult, NotApplicable, Way
+from rowmerge.execution.ways.way import ExecutionResult, NotApplicable, RowChangeRequest, Way
 from rowmerge.spark.source import source
 
 CLAUSES = "when matched and s.v > 3 then update set v = s.v when not matched then insert *"
@@ -216,7 +215,7 @@ def ways_run(session: rowmerge.Session, monkeypatch: pytest.MonkeyPatch) -> list
     names: list[str] = []
 
     def recording(way: Way) -> Way:
-        def run(request: Request) -> ExecutionResult | NotApplicable:
+        def run(request: RowChangeRequest) -> ExecutionResult | NotApplicable:
             names.append(way.name)
             return way.run(request)
 

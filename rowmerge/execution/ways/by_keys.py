@@ -18,9 +18,8 @@ from pyroaring import BitMap64
 
 from rowmerge.commands.rows import Match
 from rowmerge.execution.ways.key_matches import INEXACT, UNLESS_INEXACT, find_matches, replace_matches, requires_one_to_one, why_needs_rows
-from rowmerge.execution.ways.request import Request
 from rowmerge.execution.ways.row_writing import deciding_rows, matching_files
-from rowmerge.execution.ways.way import ExecutionResult, NotApplicable, Way
+from rowmerge.execution.ways.way import ExecutionResult, NotApplicable, RowChangeRequest, Way
 from rowmerge.plan.row_plan import SourceRows, values_of_all
 from rowmerge.spark.matching.joins import unmatched_rows
 from rowmerge.spark.matching.key_lookup import KeyMatches
@@ -35,9 +34,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def run(request: Request) -> ExecutionResult | NotApplicable:
+def run(request: RowChangeRequest) -> ExecutionResult | NotApplicable:
     """Look up the target rows that match, and write the rows that the clauses make of them and of the source rows without a match."""
-    max_keys = MAX_KEYS_WITHOUT_JOIN if request.is_driver_the_cluster else 0
+    max_keys = MAX_KEYS_WITHOUT_JOIN if request.is_local_mode else 0
     source = request.source.rows(request.key_pairs, most_keys=max_keys, prepare=_prepare_function(request))
     files = request.files_for(source)
     matches = find_matches(request, files, source)
@@ -47,7 +46,7 @@ def run(request: Request) -> ExecutionResult | NotApplicable:
     return ExecutionResult(written, files, source, deciding_rows(request, written, files), matching_files(request, source))
 
 
-def _prepare_function(request: Request) -> Prepare | None:
+def _prepare_function(request: RowChangeRequest) -> Prepare | None:
     """Return the function that makes table rows of source rows before matches are known, or None if the values depend on a match.
 
     A rule could reject a row that the statement does not write. So rows are only prepared if no rule exists or all rows are written.
@@ -59,24 +58,20 @@ def _prepare_function(request: Request) -> Prepare | None:
     return lambda rows, key_names: rows_either_way(rows, request.plan, values, key_names)
 
 
-def _write_rows(request: Request, matches: KeyMatches, source: Source) -> Written:
+def _write_rows(request: RowChangeRequest, matches: KeyMatches, source: Source) -> Written:
     """Write the new rows, and mark the matching target rows that the clauses replace or delete."""
-    if request.inserts_every_source_row:
-        written = _write_every_source_row(request, source)
-        replace_matches(request, written, matches)
-        return written
-    if requires_one_to_one(request):
-        return _change_matches(request, matches, source)
-    return _delete_or_keep_matches(request, matches, source)
-
-
-def _write_every_source_row(request: Request, source: Source) -> Written:
+    if not request.inserts_every_source_row:
+        change = _change_matches if requires_one_to_one(request) else _delete_or_keep_matches
+        return change(request, matches, source)
     if source.prepared is not None:
-        return write_prepared(source, request.table_after, None)
-    return _write(request, unmatched_rows(request.plan, source, BitMap64()), source)
+        written = write_prepared(source, request.table_after, None)
+    else:
+        written = _write(request, unmatched_rows(request.plan, source, BitMap64()), source)
+    replace_matches(request, written, matches)
+    return written
 
 
-def _delete_or_keep_matches(request: Request, matches: KeyMatches, source: Source) -> Written:
+def _delete_or_keep_matches(request: RowChangeRequest, matches: KeyMatches, source: Source) -> Written:
     """Delete all matching rows, or keep all of them, and write the new rows of the source."""
     deletes = bool(request.plan.of(Match.MATCHED))
     written = Written(positions=matches.positions if deletes else {}, reads={} if deletes else matches.positions)
@@ -89,7 +84,7 @@ def _delete_or_keep_matches(request: Request, matches: KeyMatches, source: Sourc
     return written
 
 
-def _change_matches(request: Request, matches: KeyMatches, source: Source) -> Written:
+def _change_matches(request: RowChangeRequest, matches: KeyMatches, source: Source) -> Written:
     """Write the changed values of each matching row, and the new rows of the source. A match that no clause changes stays."""
     assert request.plan.source is not None
     if source.prepared is not None:
@@ -107,14 +102,13 @@ def _add_matched_positions(written: Written, matches: KeyMatches) -> None:
     for path, bitmap in matches.positions.items():
         positions = np.array(bitmap.to_array(), dtype=np.uint64)
         is_changed = np.isin(matches.source_of[path], changing_sources)
-        changed, unchanged = positions[is_changed], positions[~is_changed]
-        if len(changed):
-            written.positions[path] = Positions(changed)
-        if len(unchanged):
-            written.reads[path] = Positions(unchanged)
+        if is_changed.any():
+            written.positions[path] = Positions(positions[is_changed])
+        if not is_changed.all():
+            written.reads[path] = Positions(positions[~is_changed])
 
 
-def _write(request: Request, rows: DataFrame, source: Source) -> Written:
+def _write(request: RowChangeRequest, rows: DataFrame, source: Source) -> Written:
     # The caller built `rows` even if the source is empty: a wrong name is an error whatever rows there are.
     if not source.rows:
         return Written()

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from rowmerge.execution.ways.request import Request
 from rowmerge.execution.ways.row_writing import scan_target, write_join
-from rowmerge.execution.ways.way import ExecutionResult, Reason, Way
+from rowmerge.execution.ways.way import ExecutionResult, Reason, RowChangeRequest, Way
 
 
-def why_not_applicable(_: Request) -> Reason | None:
+def why_not_applicable(_: RowChangeRequest) -> Reason | None:
     return None
 
 
-def run(request: Request) -> ExecutionResult:
+def run(request: RowChangeRequest) -> ExecutionResult:
     """Evaluate the source, leave out files by its keys, and join it to the other files."""
     source = request.source.rows(request.key_pairs)
     files = request.files_for(source)

@@ -6,9 +6,8 @@ import pyarrow as pa
 
 from rowmerge.commands.rows import Match
 from rowmerge.errors import MissingDataFile, UnreadableDataFile
-from rowmerge.execution.ways.request import Request
 from rowmerge.execution.ways.target_files import TargetFiles
-from rowmerge.execution.ways.way import Reason
+from rowmerge.execution.ways.way import Reason, RowChangeRequest
 from rowmerge.plan.row_plan import SourceRows
 from rowmerge.spark.matching.key_lookup import KeyMatches, find_key_matches
 from rowmerge.spark.reading.scan import spark_path
@@ -20,7 +19,7 @@ INEXACT = Reason("Arrow cannot tell all matches by the keys, or they are not one
 UNLESS_INEXACT = "Arrow cannot compare the keys as Spark does, or a row that may match once matches twice"
 
 
-def why_keys_do_not_find_rows(request: Request) -> Reason | None:
+def why_keys_do_not_find_rows(request: RowChangeRequest) -> Reason | None:
     """Return why target rows must be found by a scan, or None if a lookup of the source's keys finds all that the statement needs."""
     if request.change_data_location is not None:
         return Reason("the change data feed needs all columns of changed rows")
@@ -29,10 +28,9 @@ def why_keys_do_not_find_rows(request: Request) -> Reason | None:
     return None if request.key_pairs else Reason("the ON condition compares no column with the source")
 
 
-def why_needs_rows(request: Request) -> Reason | None:
+def why_needs_rows(request: RowChangeRequest) -> Reason | None:
     """Return why the statement needs more of the matching target rows than their positions, or None if positions suffice."""
-    reason = why_keys_do_not_find_rows(request)
-    if reason is not None:
+    if (reason := why_keys_do_not_find_rows(request)) is not None:
         return reason
     if request.lineage is not None:
         return Reason("updated rows keep their row ids")
@@ -41,23 +39,22 @@ def why_needs_rows(request: Request) -> Reason | None:
     return None if request.do_keys_decide else Reason("a clause reads or keeps columns of the target")
 
 
-def requires_one_to_one(request: Request) -> bool:
+def requires_one_to_one(request: RowChangeRequest) -> bool:
     """Whether a target row may match one source row only, so that a join must report what happens, or which error, if it matches more."""
     return bool(request.plan.of(Match.MATCHED)) and not request.plan.duplicates_allowed
 
 
-def find_matches(request: Request, files: TargetFiles, source: Source) -> KeyMatches | None:
+def find_matches(request: RowChangeRequest, files: TargetFiles, source: Source) -> KeyMatches | None:
     """Look up which rows of the target match, or return None if Arrow cannot tell, or if matches that must be one-to-one are not."""
     if not len(files.to_read) or not source.rows:
         return KeyMatches({})
     one_to_one = requires_one_to_one(request)
     depends_on_match = one_to_one or request.plan.source_rows is SourceRows.UNMATCHED
     with_sources = depends_on_match and not request.inserts_every_source_row
-    table = request.plan.table
-    return find_key_matches(request.spark, request.snapshot, table, files.to_read, source, one_to_one=one_to_one, with_sources=with_sources)
+    return find_key_matches(request.spark, request.snapshot, files.to_read, source, one_to_one=one_to_one, with_sources=with_sources)
 
 
-def replace_matches(request: Request, written: Written, matches: KeyMatches) -> None:
+def replace_matches(request: RowChangeRequest, written: Written, matches: KeyMatches) -> None:
     """Mark the matching target rows as replaced by rows that were written of every source row."""
     written.positions = matches.positions
     if request.is_upsert:
@@ -65,10 +62,10 @@ def replace_matches(request: Request, written: Written, matches: KeyMatches) -> 
         written.inserted -= written.updated
 
 
-def files_with_matches(request: Request, source: Source, files: FileListing) -> pa.Array:
+def files_with_matches(request: RowChangeRequest, source: Source, files: FileListing) -> pa.Array:
     """Return true for each file of concurrent commits that holds a row which the source matches."""
     try:
-        matches = find_key_matches(request.spark, request.snapshot, request.plan.table, files, source, one_to_one=False, with_sources=False)
+        matches = find_key_matches(request.spark, request.snapshot, files, source, one_to_one=False, with_sources=False)
     except (MissingDataFile, UnreadableDataFile):
         matches = None  # the next attempt reads the file, too, and reports the error
     if matches is None:

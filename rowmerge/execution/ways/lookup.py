@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from rowmerge.execution.ways.key_matches import why_keys_do_not_find_rows
-from rowmerge.execution.ways.request import Request
 from rowmerge.execution.ways.row_writing import TargetRows, write_join
-from rowmerge.execution.ways.way import ExecutionResult, NotApplicable, Reason, Way
+from rowmerge.execution.ways.way import ExecutionResult, NotApplicable, Reason, RowChangeRequest, Way
 from rowmerge.parquet.key_lookup import MAX_FOUND_ROWS
 from rowmerge.plan.row_plan import SourceRows
 from rowmerge.spark.matching.joins import join_looked_up
 from rowmerge.spark.matching.key_lookup import FEW_KEYS, rows_by_keys, skips_pages_instead
-from rowmerge.spark.source.source import MAX_LOOKED_UP_KEYS, Source
-from rowmerge.table.snapshots.files import FileListing
+from rowmerge.spark.source.source import MAX_LOOKED_UP_KEYS
 
 
-def why_not_applicable(request: Request) -> Reason | None:
-    reason = why_keys_do_not_find_rows(request)
-    if reason is not None:
+def why_not_applicable(request: RowChangeRequest) -> Reason | None:
+    if (reason := why_keys_do_not_find_rows(request)) is not None:
         return reason
     if request.plan.source_rows is SourceRows.ALL:
         return Reason("the statement inserts every source row")
@@ -25,10 +22,10 @@ def why_not_applicable(request: Request) -> Reason | None:
     return None
 
 
-def run(request: Request) -> ExecutionResult | NotApplicable:
+def run(request: RowChangeRequest) -> ExecutionResult | NotApplicable:
     """Look up the target rows that have a key of the source, with all columns that the statement needs, and join the source to them."""
     assert request.needed_columns is not None
-    max_keys = MAX_LOOKED_UP_KEYS if request.is_driver_the_cluster else 0
+    max_keys = MAX_LOOKED_UP_KEYS if request.is_local_mode else 0
     source = request.source.rows(request.key_pairs, most_keys=max_keys)
     if not source.rows:
         return NotApplicable(Reason("the source has no rows"))
@@ -37,17 +34,12 @@ def run(request: Request) -> ExecutionResult | NotApplicable:
     files = request.files_for(source)
     if not len(files.to_read):
         return NotApplicable(Reason("no file can hold a match"))
-    target = _look_up_target(request, files.to_read, source, request.needed_columns)
-    if target is None:
+    columns, has_lineage = request.needed_columns, request.lineage is not None
+    rows = rows_by_keys(request.spark, request.snapshot, files.to_read, source, column_names=columns, lineage=has_lineage)
+    if rows is None:
         return NotApplicable(Reason("the rows with a key are too many, or Arrow cannot compare or read them as Spark does"))
-    return write_join(request, files, source, target)
-
-
-def _look_up_target(request: Request, files: FileListing, source: Source, columns: frozenset[str]) -> TargetRows | None:
-    """Return the rows of the files that have a key of the source, or None if Spark must read the files."""
-    table, lineage = request.plan.table, request.lineage is not None
-    rows = rows_by_keys(request.spark, request.snapshot, table, files, source, column_names=columns, lineage=lineage)
-    return None if rows is None else TargetRows(rows.frame, join_looked_up(request.plan), rows.paths)
+    frame, file_names = rows
+    return write_join(request, files, source, TargetRows(frame, join_looked_up(request.plan), file_names))
 
 
 WAY = Way(

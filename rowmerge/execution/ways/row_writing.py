@@ -11,9 +11,8 @@ from pyroaring import BitMap64
 
 from rowmerge.commands.rows import Match
 from rowmerge.errors import MultipleSourceRowsMatch
-from rowmerge.execution.ways.request import Request
 from rowmerge.execution.ways.target_files import TargetFiles, pruning_keys
-from rowmerge.execution.ways.way import ExecutionResult
+from rowmerge.execution.ways.way import ExecutionResult, RowChangeRequest
 from rowmerge.plan.pruning.file_pruning import everything
 from rowmerge.plan.row_plan import SourceRows
 from rowmerge.spark.matching.joins import (
@@ -50,7 +49,7 @@ class TargetRows:
     file_names: Mapping[str, str] = field(default_factory=dict)
 
 
-def scan_target(request: Request, files: TargetFiles, source: Source) -> TargetRows:
+def scan_target(request: RowChangeRequest, files: TargetFiles, source: Source) -> TargetRows:
     """Let Spark read the files, without row groups and pages that no key of the source reaches by their bounds."""
     frame = read_snapshot(request.spark, request.snapshot, files.to_read, addresses=True, lineage=request.lineage is not None)
     for key in pruning_keys(request.snapshot, request.plan, source):
@@ -60,14 +59,17 @@ def scan_target(request: Request, files: TargetFiles, source: Source) -> TargetR
     return TargetRows(frame, choose_join(request.plan, source))
 
 
-def write_join(request: Request, files: TargetFiles, source: Source, target: TargetRows) -> ExecutionResult:
+def write_join(request: RowChangeRequest, files: TargetFiles, source: Source, target: TargetRows) -> ExecutionResult:
     """Join the source to the target, and write the rows that the clauses make of the joined rows and of source rows without a match.
 
     Raises MultipleSourceRowsMatch, UnknownColumn, TypeMismatch, and errors of Spark. After an error, the written files are deleted.
     """
     plan, has_files = request.plan, len(files.to_read) > 0
     # Spark analyses the statement even if there is nothing to run: a wrong name is an error whatever rows there are.
-    outcomes = _join_outcomes(request, source, target)
+    check_names(plan, target.frame, source)
+    rows = joined_rows(plan, target.join, target.frame, source)
+    has_change_rows, has_lineage = request.change_data_location is not None, request.lineage is not None
+    outcomes = merge_outcomes(plan, target.join, rows, before=has_change_rows, lineage=has_lineage)
     written = Written()
     if has_files and (source.rows or plan.of(Match.NOT_MATCHED_BY_SOURCE)):
         written = write_changed_rows(request, outcomes, files.to_read, source, target)
@@ -81,15 +83,7 @@ def write_join(request: Request, files: TargetFiles, source: Source, target: Tar
     return ExecutionResult(written, files, source, deciding, matching_files(request, source))
 
 
-def _join_outcomes(request: Request, source: Source, target: TargetRows) -> DataFrame:
-    plan = request.plan
-    check_names(plan, target.frame, source)
-    rows = joined_rows(plan, target.join, target.frame, source)
-    has_change_rows, has_lineage = request.change_data_location is not None, request.lineage is not None
-    return merge_outcomes(plan, target.join, rows, before=has_change_rows, lineage=has_lineage)
-
-
-def _deciding_joined_rows(request: Request, written: Written, files: TargetFiles, join: Join) -> dict[str, Positions] | None:
+def _deciding_joined_rows(request: RowChangeRequest, written: Written, files: TargetFiles, join: Join) -> dict[str, Positions] | None:
     """Return `deciding_rows`, or None if there may be such rows and the join does not report them because it has no ordinals."""
     clauses_may_skip_match = all(clause.condition for clause in request.plan.of(Match.MATCHED))
     has_deciding_rows = len(files.to_read) > 0 and request.plan.source_rows is SourceRows.UNMATCHED and clauses_may_skip_match
@@ -97,7 +91,7 @@ def _deciding_joined_rows(request: Request, written: Written, files: TargetFiles
 
 
 def write_changed_rows(
-    request: Request, outcomes: DataFrame, files: FileListing, source: Source | None = None, target: TargetRows | None = None
+    request: RowChangeRequest, outcomes: DataFrame, files: FileListing, source: Source | None = None, target: TargetRows | None = None
 ) -> Written:
     """Write outcome rows of these files. `source`, `target`: the sides of the join, if there was one."""
     file_names = {} if target is None else target.file_names
@@ -121,7 +115,7 @@ def write_changed_rows(
     return written
 
 
-def _gather_mode(request: Request, files: FileListing, source: Source | None, target: TargetRows | None) -> Gather:
+def _gather_mode(request: RowChangeRequest, files: FileListing, source: Source | None, target: TargetRows | None) -> Gather:
     """Return how outcome rows of these files are gathered before they are written."""
     if are_small(files):
         return Gather.ONE_TASK
@@ -130,19 +124,16 @@ def _gather_mode(request: Request, files: FileListing, source: Source | None, ta
     return Gather.NOT if few_files_of(source, request.table_after) else Gather.BY_SIZE
 
 
-def _row_origins(request: Request, files: FileListing, file_names: Mapping[str, str]) -> dict[str, RowOrigin]:
+def _row_origins(request: RowChangeRequest, files: FileListing, file_names: Mapping[str, str]) -> dict[str, RowOrigin]:
     """Return the lineage that each file gives to its rows, by the file's name in FILE. Empty if rows keep no lineage."""
     if request.lineage is None:
         return {}
     names = {path: name for name, path in file_names.items()}
-    origins = {}
-    for path, origin in request.snapshot.row_origins(files.paths).items():
-        path_in_spark = spark_path(path)
-        origins[names.get(path_in_spark, path_in_spark)] = origin
-    return origins
+    origins = {spark_path(path): origin for path, origin in request.snapshot.row_origins(files.paths).items()}
+    return {names.get(path, path): origin for path, origin in origins.items()}
 
 
-def add_new_rows(request: Request, written: Written, source: Source) -> None:
+def add_new_rows(request: RowChangeRequest, written: Written, source: Source) -> None:
     """Write the new rows that NOT MATCHED clauses make of source rows without a match, or of all source rows if the plan inserts all."""
     if request.plan.source_rows is SourceRows.NONE:
         return
@@ -153,7 +144,7 @@ def add_new_rows(request: Request, written: Written, source: Source) -> None:
         written.add(write_source_rows(rows, source, request.table_after, distribution=request.distribution, changes_to=changes_to))
 
 
-def deciding_rows(request: Request, written: Written, files: TargetFiles) -> dict[str, Positions]:
+def deciding_rows(request: RowChangeRequest, written: Written, files: TargetFiles) -> dict[str, Positions]:
     """Return the positions, by path, of unchanged rows that keep a source row from being inserted.
 
     No other unchanged row decides the result: the statement would do the same without it.
@@ -164,14 +155,14 @@ def deciding_rows(request: Request, written: Written, files: TargetFiles) -> dic
     return {path: written.reads[in_spark] for path, in_spark in spark_paths.items() if in_spark in written.reads}
 
 
-def matching_files(request: Request, source: Source | None) -> FileMask:
+def matching_files(request: RowChangeRequest, source: Source | None) -> FileMask:
     """Return the mask of files of concurrent commits that hold rows which the statement would have changed or matched."""
     if source is not None and source.counting is not None:
         return everything  # without a stored source, its matches cannot be computed again
     return partial(relevant_files, request.spark, request.snapshot, request.plan, source)
 
 
-def _repeated_keys(request: Request, files: TargetFiles, source: Source) -> list[str]:
+def _repeated_keys(request: RowChangeRequest, files: TargetFiles, source: Source) -> list[str]:
     """Return up to five keys of target rows that match more than one source row, by a join that reads the files again."""
     target = read_snapshot(request.spark, request.snapshot, files.to_read, addresses=True)
     return repeated_keys(request.plan, joined_rows(request.plan, choose_join(request.plan, source), target, source))

@@ -11,8 +11,7 @@ from __future__ import annotations
 import logging
 
 from rowmerge.execution.ways import by_keys, join, lookup, single_pass, target_only, write_first
-from rowmerge.execution.ways.request import Request
-from rowmerge.execution.ways.way import ExecutionResult, Way
+from rowmerge.execution.ways.way import ExecutionResult, RowChangeRequest, Way
 
 logger = logging.getLogger(__name__)
 
@@ -20,7 +19,7 @@ WAYS: tuple[Way, ...] = (target_only.WAY, write_first.WAY, by_keys.WAY, single_p
 """The last one applies to every statement."""
 
 
-def execute(request: Request) -> ExecutionResult:
+def execute(request: RowChangeRequest) -> ExecutionResult:
     """Run the first way that applies, and the next ones if a way finds out late that it does not apply."""
     for way in WAYS:
         if way.why_not_applicable(request) is not None:
@@ -34,12 +33,11 @@ def execute(request: Request) -> ExecutionResult:
     raise AssertionError(f"{WAYS[-1].name} applies to every statement")
 
 
-def explain_ways(request: Request) -> list[str]:
+def explain_ways(request: RowChangeRequest) -> list[str]:
     """Return the lines of EXPLAIN: the way, why each way before it does not apply, and the alternatives that only a run can choose."""
     lines, rejections = list[str](), list[str]()
     for way in WAYS:
-        reason = way.why_not_applicable(request)
-        if reason is not None:
+        if (reason := way.why_not_applicable(request)) is not None:
             rejections.append(f"    not {way.name}: {reason}")
             continue
         label = "otherwise" if lines else "way"

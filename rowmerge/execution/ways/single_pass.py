@@ -8,14 +8,13 @@ anew and keeps its source, because the rows cannot be checked without the source
 
 from __future__ import annotations
 
-from rowmerge.execution.ways.request import Request
 from rowmerge.execution.ways.row_writing import scan_target, write_join
-from rowmerge.execution.ways.way import ExecutionResult, Reason, Way
+from rowmerge.execution.ways.way import ExecutionResult, Reason, RowChangeRequest, Way
 from rowmerge.spark.matching.joins import changes_all_rows
 from rowmerge.spark.source.writing import FEW_BYTES, is_made_of_few_bytes
 
 
-def why_not_applicable(request: Request) -> Reason | None:
+def why_not_applicable(request: RowChangeRequest) -> Reason | None:
     source = request.planned.source
     if source is None or not changes_all_rows(request.plan):
         return Reason("no clause changes every target row without a match")
@@ -28,7 +27,7 @@ def why_not_applicable(request: Request) -> Reason | None:
     return None
 
 
-def run(request: Request) -> ExecutionResult:
+def run(request: RowChangeRequest) -> ExecutionResult:
     """Join the target to the source while Spark evaluates it."""
     source = request.source.stream(request.files.candidates.live_rows)
     return write_join(request, request.files, source, scan_target(request, request.files, source))

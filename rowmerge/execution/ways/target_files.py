@@ -84,22 +84,17 @@ def _pruning_key(snapshot: Snapshot, key: SourceKey) -> PruningKey | None:
 
 def target_files(snapshot: Snapshot, plan: RowPlan, keys: Sequence[PruningKey], *, writes_change_rows: bool) -> TargetFiles:
     """List the files that may hold rows to change, by the conditions of the plan and by the keys."""
-    mask, columns = _candidate_mask(snapshot, plan, keys)
+    masks, bound_columns = [plan.files], list(plan.bound_columns)
+    for key in keys:
+        key_mask, key_columns = key.file_mask(snapshot)
+        masks.append(key_mask)
+        bound_columns += key_columns
+    mask, columns = all_of(masks), tuple(dict.fromkeys(bound_columns))
     listing = snapshot.files(columns)
     candidates = listing.filter(mask(listing))
     whole = _whole_files(plan, candidates, writes_change_rows=writes_change_rows)
     is_whole = pc.is_in(candidates.rows["path"], value_set=whole.rows["path"].combine_chunks())
     return TargetFiles(listing, candidates, whole, candidates.filter(pc.invert(is_whole)), mask, columns)
-
-
-def _candidate_mask(snapshot: Snapshot, plan: RowPlan, keys: Sequence[PruningKey]) -> tuple[FileMask, tuple[str, ...]]:
-    """Return the mask of files that may hold rows to change, and the columns whose bounds the mask reads."""
-    masks, columns = [plan.files], list(plan.bound_columns)
-    for key in keys:
-        mask, key_columns = key.file_mask(snapshot)
-        masks.append(mask)
-        columns += key_columns
-    return all_of(masks), tuple(dict.fromkeys(columns))
 
 
 def _whole_files(plan: RowPlan, candidates: FileListing, *, writes_change_rows: bool) -> FileListing:

@@ -1,16 +1,126 @@
-"""What a way of execution is, and what it returns."""
+"""What a way of execution is, the request that it receives, and what it returns."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import NewType
+from functools import cached_property
+from typing import TYPE_CHECKING, NewType
 
-from rowmerge.execution.ways.request import Request
-from rowmerge.execution.ways.target_files import TargetFiles
-from rowmerge.spark.source.source import Source
+from rowmerge.execution.ways.target_files import TargetFiles, pruning_keys, target_files
+from rowmerge.plan.expressions.conditions import KeyPair
+from rowmerge.plan.row_plan import Effect, RowPlan, SourceRows, is_upsert, keys_decide, needed_columns
+from rowmerge.spark.source.source import Source, SourceRowsOnce
+from rowmerge.spark.spark_session import is_local_mode
 from rowmerge.spark.writing.written import Written
+from rowmerge.table.metadata.partitioning import Distribution
+from rowmerge.table.metadata.shape import Lineage, TableShape
 from rowmerge.table.snapshots.files import FileMask, Positions
+from rowmerge.table.snapshots.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True)
+class PlannedStatement:
+    """A plan with its source. `reads_table`: the source, or a subquery, reads the table that the statement changes."""
+
+    plan: RowPlan
+    source: SourceRowsOnce | None = None
+    reads_table: bool = False
+
+
+@dataclass(frozen=True)
+class RowChangeRequest:
+    """One attempt of a statement. `measure`: a context manager that adds the time of its block to a stage, `plan` or `spark`."""
+
+    spark: SparkSession
+    snapshot: Snapshot
+    planned: PlannedStatement
+    measure: Callable[[str], AbstractContextManager[None]]
+
+    @property
+    def plan(self) -> RowPlan:
+        return self.planned.plan
+
+    @property
+    def source(self) -> SourceRowsOnce:
+        """The source of a statement that has one, as every statement with an ON condition does."""
+        assert self.planned.source is not None
+        return self.planned.source
+
+    @property
+    def key_pairs(self) -> tuple[KeyPair, ...]:
+        """The pairs of target column and source expression that the ON condition compares."""
+        return () if self.plan.on is None else self.plan.on.keys
+
+    @cached_property
+    def table_after(self) -> TableShape:
+        """The shape of the table with the schema that the statement gives it; new files are written for it."""
+        return self.snapshot.shape if self.plan.new_schema is None else self.snapshot.evolved(self.plan.new_schema)
+
+    @cached_property
+    def change_data_location(self) -> str | None:
+        """The folder of change rows, or None if the statement writes none: the added files are the change feed of a pure insert."""
+        inserts_only = all(clause.effect is Effect.INSERT for clause in self.plan.clauses)
+        return None if inserts_only else self.snapshot.shape.change_data_location
+
+    @cached_property
+    def lineage(self) -> Lineage | None:
+        """The hidden columns that updated rows keep, or None if the statement updates nothing or the table tracks no lineage."""
+        return self.snapshot.shape.row_lineage if self.updates_rows else None
+
+    @property
+    def updates_rows(self) -> bool:
+        """Whether a clause is an UPDATE."""
+        return any(clause.effect is Effect.UPDATE for clause in self.plan.clauses)
+
+    @property
+    def distribution(self) -> Distribution | None:
+        """How the table distributes new rows of this operation among tasks."""
+        return self.snapshot.settings.operation_distribution(self.plan.operation)
+
+    @cached_property
+    def is_upsert(self) -> bool:
+        """Whether each source row becomes the same new row, with or without a match."""
+        return is_upsert(self.plan)
+
+    @cached_property
+    def do_keys_decide(self) -> bool:
+        """Whether the statement needs no more of a matching target row than its position."""
+        return keys_decide(self.plan)
+
+    @cached_property
+    def needed_columns(self) -> frozenset[str] | None:
+        """The target's columns that the ON condition and the MATCHED clauses read or keep, or None if they cannot be determined."""
+        return needed_columns(self.plan)
+
+    @property
+    def inserts_every_source_row(self) -> bool:
+        """Whether each source row becomes a new row, with or without a match."""
+        return self.is_upsert or self.plan.source_rows is SourceRows.ALL
+
+    @cached_property
+    def is_local_mode(self) -> bool:
+        """Whether Spark runs in local mode, so that work on the driver takes no resources of executors."""
+        return is_local_mode(self.spark)
+
+    @cached_property
+    def files(self) -> TargetFiles:
+        """The files that the conditions of the statement leave, without regard to the keys of its source."""
+        with self.measure("plan"):
+            return target_files(self.snapshot, self.plan, (), writes_change_rows=self.change_data_location is not None)
+
+    def files_for(self, source: Source) -> TargetFiles:
+        """Return the files that the conditions of the statement and the keys of an evaluated source leave."""
+        keys = pruning_keys(self.snapshot, self.plan, source)
+        if not keys:
+            return self.files
+        with self.measure("plan"):
+            return target_files(self.snapshot, self.plan, keys, writes_change_rows=self.change_data_location is not None)
+
 
 Reason = NewType("Reason", str)
 """A short clause that EXPLAIN prints: why a way does not apply."""
@@ -49,6 +159,6 @@ class Way:
     """
 
     name: str
-    why_not_applicable: Callable[[Request], Reason | None]
-    run: Callable[[Request], ExecutionResult | NotApplicable]
+    why_not_applicable: Callable[[RowChangeRequest], Reason | None]
+    run: Callable[[RowChangeRequest], ExecutionResult | NotApplicable]
     unless: str = ""

@@ -14,19 +14,17 @@ from __future__ import annotations
 from functools import partial
 
 from rowmerge.execution.ways.key_matches import INEXACT, UNLESS_INEXACT, files_with_matches, find_matches, replace_matches, why_needs_rows
-from rowmerge.execution.ways.request import Request
 from rowmerge.execution.ways.row_writing import deciding_rows
-from rowmerge.execution.ways.way import ExecutionResult, NotApplicable, Reason, Way
+from rowmerge.execution.ways.way import ExecutionResult, NotApplicable, Reason, RowChangeRequest, Way
 from rowmerge.spark.source.source import MAX_KEYS_WITHOUT_JOIN
 from rowmerge.spark.source.writing import FEW_BYTES, is_made_of_few_bytes, write_source
 from rowmerge.spark.writing.written import discard_on_error
 
 
-def why_not_applicable(request: Request) -> Reason | None:
+def why_not_applicable(request: RowChangeRequest) -> Reason | None:
     """Return why the source cannot be written before the matches are known, or None if it can."""
     table, source = request.table_after, request.planned.source
-    reason = why_needs_rows(request)
-    if reason is not None:
+    if (reason := why_needs_rows(request)) is not None:
         return reason
     if not request.inserts_every_source_row:
         return Reason("not every source row becomes a new row")
@@ -34,7 +32,7 @@ def why_not_applicable(request: Request) -> Reason | None:
         return Reason("an earlier attempt evaluated the source")
     if table.partitioning or table.ordering:
         return Reason("the table is partitioned or ordered")
-    if not request.is_driver_the_cluster:
+    if not request.is_local_mode:
         # A source is rarely too large for the driver if the driver runs all of Spark.
         return Reason("Spark does not run in local mode")
     if is_made_of_few_bytes(source.frame):
@@ -43,12 +41,12 @@ def why_not_applicable(request: Request) -> Reason | None:
     return None
 
 
-def run(request: Request) -> ExecutionResult | NotApplicable:
+def run(request: RowChangeRequest) -> ExecutionResult | NotApplicable:
     """Write the source's rows, then look up the target rows that they replace."""
-    written_source = write_source(request.source, request.plan, request.table_after)
-    if written_source is None:
+    source_and_written = write_source(request.source, request.plan, request.table_after)
+    if source_and_written is None:
         return NotApplicable(Reason("the keys cannot be looked up, or are too many for the driver"))
-    source, written = written_source.source, written_source.written
+    source, written = source_and_written
     with discard_on_error(written, request.snapshot.shape.filesystem_options):
         files = request.files_for(source)
         matches = find_matches(request, files, source)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from rowmerge.catalog import Relation
-from rowmerge.execution.compaction import CompactionStatistics, Sizes
+from rowmerge.execution.compaction import CompactionStatistics
 from rowmerge.execution.result import RowCounts
 from rowmerge.session.answers.description import RelationDescription
 from rowmerge.spark.types import frame_of
@@ -185,14 +185,14 @@ def compaction_metrics(spark: SparkSession, location: str, statistics: Compactio
         "numDeletionVectorRowsRemoved": (_LONG, statistics.rows),
     }
     metrics: RowValues = {
-        "numFilesAdded": (_LONG, len(statistics.added.sizes)),
-        "numFilesRemoved": (_LONG, len(statistics.removed.sizes)),
+        "numFilesAdded": (_LONG, len(statistics.added)),
+        "numFilesRemoved": (_LONG, len(statistics.removed)),
         "filesAdded": _size_metrics(statistics.added),
         "filesRemoved": _size_metrics(statistics.removed),
         "partitionsOptimized": (_LONG, statistics.partitions),
         "numBins": (_LONG, statistics.bins),
         "totalConsideredFiles": (_LONG, statistics.considered),
-        "totalFilesSkipped": (_LONG, statistics.considered - len(statistics.removed.sizes)),
+        "totalFilesSkipped": (_LONG, statistics.considered - len(statistics.removed)),
         "deletionVectorStats": _struct_value(deletion_vectors),
     }
     return single_row(spark, {"path": (_STRING, location), "metrics": _struct_value(metrics)})
@@ -207,13 +207,14 @@ def _struct_value(values: RowValues) -> tuple[DataType, object]:
     return _struct({name: type_ for name, (type_, _) in values.items()}), {name: value for name, (_, value) in values.items()}
 
 
-def _size_metrics(files: Sizes) -> tuple[DataType, object]:
+def _size_metrics(sizes: Sequence[int]) -> tuple[DataType, object]:
+    """Return the type and the value of the metrics of files with these sizes in bytes."""
     metrics: RowValues = {
-        "min": (_LONG, min(files.sizes, default=None)),
-        "max": (_LONG, max(files.sizes, default=None)),
-        "avg": (Primitive("double"), files.average),
-        "totalFiles": (_LONG, len(files.sizes)),
-        "totalSize": (_LONG, files.total),
+        "min": (_LONG, min(sizes, default=None)),
+        "max": (_LONG, max(sizes, default=None)),
+        "avg": (Primitive("double"), sum(sizes) / len(sizes) if sizes else 0.0),
+        "totalFiles": (_LONG, len(sizes)),
+        "totalSize": (_LONG, sum(sizes)),
     }
     return _struct_value(metrics)
 

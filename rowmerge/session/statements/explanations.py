@@ -92,9 +92,7 @@ def _explain_create(context: SessionContext, command: CreateTable) -> Explanatio
     query, name = command.query.text, context.names.qualify(command.name)
     snapshot = None if name.relation is None else context.names.table(command.name).snapshot()
     columns = query_columns(StatementScope.begin(context, snapshot).query(query))
-    options = {"or_replace": command.or_replace, "if_not_exists": command.if_not_exists}
-    source = _describe_source(context, query)
-    return Explanation(explain_create(str(name), columns, command.partitioned_by, snapshot, source, **options), query)
+    return Explanation(explain_create(str(name), command, columns, snapshot, _describe_source(context, query)), query)
 
 
 def _describe_source(context: SessionContext, source: str) -> str:

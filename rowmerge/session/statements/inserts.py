@@ -12,7 +12,7 @@ from rowmerge.execution.commit import CommitOptions
 from rowmerge.execution.insert import NewRows, Overwrite, insert, replaced_on, replaced_using, replaced_where
 from rowmerge.execution.result import ChangeResult
 from rowmerge.execution.row_change import change_rows
-from rowmerge.execution.ways.request import Planned
+from rowmerge.execution.ways.way import PlannedStatement
 from rowmerge.plan.planner import SOURCE, VALUE_COLUMN
 from rowmerge.session.names.context import SessionContext
 from rowmerge.session.names.resolver import Target
@@ -59,7 +59,7 @@ class InsertStatement:
         is_dynamic = overwrites_dynamically(self.context.spark) if mode is None else mode is OverwriteMode.DYNAMIC
         return Overwrite(is_dynamic and not command.if_not_exists, command.if_not_exists)
 
-    def plan(self, snapshot: Snapshot) -> Planned:
+    def plan(self, snapshot: Snapshot) -> PlannedStatement:
         """Return the plan of a REPLACE on this version, with its rows."""
         command, rows = self.command, self.rows(snapshot)
         if command.replace_using:

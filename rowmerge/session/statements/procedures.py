@@ -114,9 +114,9 @@ class IcebergProcedures:
         has_new_version = result.version != old_version
         removed_delete_files = self.maintenance.removed_delete_files(result.version) if has_new_version else 0
         values: RowValues = {
-            "rewritten_data_files_count": (_INT, len(statistics.removed.sizes)),
-            "added_data_files_count": (_INT, len(statistics.added.sizes)),
-            "rewritten_bytes_count": (_LONG, statistics.removed.total),
+            "rewritten_data_files_count": (_INT, len(statistics.removed)),
+            "added_data_files_count": (_INT, len(statistics.added)),
+            "rewritten_bytes_count": (_LONG, sum(statistics.removed)),
             "failed_data_files_count": (_INT, 0),
             "removed_delete_files_count": (_INT, removed_delete_files),
         }

@@ -18,7 +18,7 @@ from rowmerge.execution.commit import CommitOptions
 from rowmerge.execution.result import ChangeResult
 from rowmerge.execution.row_change import change_rows
 from rowmerge.execution.table_change import truncate
-from rowmerge.execution.ways.request import Planned
+from rowmerge.execution.ways.way import PlannedStatement
 from rowmerge.plan.expressions.conditions import Side
 from rowmerge.plan.expressions.qualification import apart_from, side_of
 from rowmerge.plan.planner import SOURCE, plan_delete, plan_merge, plan_update
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 _SELECT = "select * from "
 
-PlanRows = Callable[[Snapshot], Planned]
+PlanRows = Callable[[Snapshot], PlannedStatement]
 """Plans a statement on a version of its target. After a lost race, the statement is planned again on the next version."""
 
 
@@ -68,7 +68,7 @@ def planner_of(context: SessionContext, command: Merge | Update | Delete, target
     return MergePlanner(context, command).plan if isinstance(command, Merge) else partial(_plan_target_rows, context, command)
 
 
-def _plan_target_rows(context: SessionContext, command: Update | Delete, snapshot: Snapshot) -> Planned:
+def _plan_target_rows(context: SessionContext, command: Update | Delete, snapshot: Snapshot) -> PlannedStatement:
     """Plan an UPDATE or DELETE on this version."""
     scope = StatementScope.begin(context, snapshot, command.with_clause)
     condition = None if command.condition is None else scope.bind(command.condition)
@@ -78,7 +78,7 @@ def _plan_target_rows(context: SessionContext, command: Update | Delete, snapsho
     else:
         update = replace(command, condition=condition, assignments=_bind_assignments(command.assignments, scope))
         plan = plan_update(update, snapshot, case_sensitive=case_sensitive)
-    return Planned(plan, None, scope.reads(snapshot))
+    return PlannedStatement(plan, None, scope.reads(snapshot))
 
 
 @dataclass
@@ -89,7 +89,7 @@ class MergePlanner:
     command: Merge
     _source: SourceRowsOnce | None = None
 
-    def plan(self, snapshot: Snapshot) -> Planned:
+    def plan(self, snapshot: Snapshot) -> PlannedStatement:
         """Return the plan on this version, with the source."""
         scope = StatementScope.begin(self.context, snapshot, self.command.with_clause)
         command = _bind_merge(self.command, scope)
@@ -97,7 +97,7 @@ class MergePlanner:
         reads_target = scope.reads(snapshot)
         if self._source is None or reads_target:
             self._source = SourceRowsOnce(frame, _resolve_source(command, frame, self.context.names).alias)
-        return Planned(self._plan(command, snapshot, self._source.frame), self._source, reads_target)
+        return PlannedStatement(self._plan(command, snapshot, self._source.frame), self._source, reads_target)
 
     def _plan(self, command: Merge, snapshot: Snapshot, frame: DataFrame) -> RowPlan:
         """Return the plan with the columns of `frame`: those of an earlier attempt's source, whatever became of its tables."""

@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from pyroaring import BitMap64
@@ -31,6 +32,7 @@ from rowmerge.parquet.source_keys import Numbers, SourceKeys
 from rowmerge.spark.reading.scan import deleted_rows, lineage_columns, spark_path
 from rowmerge.spark.source.keys import source_keys
 from rowmerge.spark.source.source import Source, can_be_held
+from rowmerge.spark.spark_session import is_local_mode
 from rowmerge.spark.types import frame_of
 from rowmerge.table.metadata.engine_columns import FILE, POSITION
 from rowmerge.table.metadata.rules import INITIAL
@@ -45,17 +47,6 @@ LOOKED_UP_ROWS = 20_000_000
 """A driver that is only a part of the cluster looks through up to so many rows."""
 
 
-@dataclass(frozen=True)
-class RowsByKeys:
-    """Target rows with addresses, as `read_snapshot` returns them, but only with the columns that a MERGE needs.
-
-    FILE holds a short name for a file, because it is part of every row. `paths`: the paths by these names, as Spark spells them.
-    """
-
-    frame: DataFrame
-    paths: Mapping[str, str]
-
-
 def skips_pages_instead(snapshot: Snapshot, source: Source, needed_columns: frozenset[str]) -> bool:
     """Return whether Spark's reader finds the rows of a few keys sooner than a lookup, because the statement needs other columns, too."""
     if source.rows > FEW_KEYS:
@@ -65,12 +56,14 @@ def skips_pages_instead(snapshot: Snapshot, source: Source, needed_columns: froz
 
 
 def rows_by_keys(
-    spark: SparkSession, snapshot: Snapshot, table: str, files: FileListing, source: Source, *, column_names: frozenset[str], lineage: bool
-) -> RowsByKeys | None:
+    spark: SparkSession, snapshot: Snapshot, files: FileListing, source: Source, *, column_names: frozenset[str], lineage: bool
+) -> tuple[DataFrame, Mapping[str, str]] | None:
     """Return the rows of these files that have a key of the source, with these columns, or None if Spark must read the files.
 
+    The rows have addresses, as `read_snapshot` returns them. But FILE holds a short name for a file, because it is part of every row. The
+    paths by these names, as Spark spells them, are returned, too.
     Spark must read them if no key can be looked up, if Arrow does not bring a column to Spark unchanged, or if too many rows have a key.
-    `table`: the name that errors print. Raises MissingDataFile, UnreadableDataFile.
+    Raises MissingDataFile, UnreadableDataFile.
     """
     keys = _lookup_keys_for_files(spark, snapshot, files, source)
     if keys is None:
@@ -85,12 +78,12 @@ def rows_by_keys(
     if lineage and hidden_columns is not None:
         row_fields += (Field(ROW_ID, hidden_columns.row_id.type), Field(CHANGED_IN, hidden_columns.changed_in.type))
     try:
-        rows = read_rows_with_keys(table, looked_up_files, arrow_schema(bare(Struct(row_fields))), keys)
+        rows = read_rows_with_keys(snapshot.name, looked_up_files, arrow_schema(bare(Struct(row_fields))), keys)
     except TooManyRows:
         return None
     address_fields = (Field(FILE, Primitive("string")), Field(POSITION, Primitive("long")))
     frame = frame_of(spark, rows, bare(Struct((*row_fields, *address_fields))))
-    return RowsByKeys(frame, {str(index): spark_path(file.path) for index, file in enumerate(looked_up_files)})
+    return frame, {str(index): spark_path(file.path) for index, file in enumerate(looked_up_files)}
 
 
 @dataclass(frozen=True)
@@ -107,7 +100,7 @@ class KeyMatches:
 
 
 def find_key_matches(
-    spark: SparkSession, snapshot: Snapshot, table: str, files: FileListing, source: Source, *, one_to_one: bool, with_sources: bool
+    spark: SparkSession, snapshot: Snapshot, files: FileListing, source: Source, *, one_to_one: bool, with_sources: bool
 ) -> KeyMatches | None:
     """Return which rows of these files have all keys of a source row, or None if only Spark can tell.
 
@@ -115,41 +108,31 @@ def find_key_matches(
     `with_sources`: whether the result names the source rows. Raises MissingDataFile, UnreadableDataFile.
     """
     keys = _lookup_keys_for_files(spark, snapshot, files, source)
-    if keys is None or not keys.is_exact or len(keys.columns) < len(source.keys):
-        return None
-    if one_to_one and not keys.is_distinct:
+    if keys is None or not keys.is_exact or len(keys.columns) < len(source.keys) or (one_to_one and not keys.is_distinct):
         return None
     columns = snapshot.schema.select(name for name in snapshot.schema.names if name in keys.names)
     looked_up_files = _looked_up_files(spark, snapshot, files, columns, lineage=False)
     if looked_up_files is None or (with_sources and source.key_ordinals is None):
         return None
     with_numbers = one_to_one or with_sources
-    rows_with_keys = _find_rows_by_key(table, looked_up_files, columns, keys, source.rows, with_numbers=with_numbers, one_to_one=one_to_one)
-    if rows_with_keys is None:
+    rows = _find_rows_by_key(snapshot.name, looked_up_files, columns, keys, source.rows, with_numbers=with_numbers, one_to_one=one_to_one)
+    if rows is None:
         return None
-    if not with_sources:
-        return KeyMatches(rows_with_keys.positions)
-    return _with_source_rows(rows_with_keys, source, keys, one_to_one=one_to_one)
+    return _with_source_rows(rows, source, keys, one_to_one=one_to_one) if with_sources else KeyMatches(rows.positions)
 
 
-@dataclass(frozen=True)
-class _RowsWithKeys:
+class _RowsWithKeys(NamedTuple):
     """The positions of rows that have a key of the source, and the numbers of their keys, both by path as Spark spells it."""
 
-    positions: dict[str, Positions] = field(default_factory=dict)
-    key_numbers: dict[str, Numbers] = field(default_factory=dict)
-
-    def has_repeated_key(self) -> bool:
-        """Return whether several rows have the same key, in one file or in several."""
-        all_numbers = np.concatenate([np.zeros(0, dtype=np.int64), *self.key_numbers.values()])
-        return bool(np.bincount(all_numbers, minlength=1).max() > 1)
+    positions: dict[str, Positions]
+    key_numbers: dict[str, Numbers]
 
 
 def _find_rows_by_key(
     table: str, files: Sequence[LookedUpFile], columns: Struct, keys: SourceKeys, max_rows: int, *, one_to_one: bool, with_numbers: bool
 ) -> _RowsWithKeys | None:
     """Return the rows of these files that have a key. With `one_to_one`, return None for more than `max_rows` or a key of several rows."""
-    rows_with_keys, row_count = _RowsWithKeys(), 0
+    rows_with_keys, row_count = _RowsWithKeys({}, {}), 0
     schema = arrow_schema(bare(columns))
     with closing(map_files(table, files, lambda file: find_positions(file, schema, keys, with_numbers=with_numbers))) as matches:
         for file, (positions, numbers) in zip(files, matches, strict=True):
@@ -161,7 +144,11 @@ def _find_rows_by_key(
             row_count += len(numbers)
             if one_to_one and row_count > max_rows:
                 return None
-    return None if one_to_one and rows_with_keys.has_repeated_key() else rows_with_keys
+    if one_to_one:
+        all_numbers = np.concatenate([np.zeros(0, dtype=np.int64), *rows_with_keys.key_numbers.values()])
+        if np.bincount(all_numbers, minlength=1).max() > 1:
+            return None
+    return rows_with_keys
 
 
 def _with_source_rows(rows_with_keys: _RowsWithKeys, source: Source, keys: SourceKeys, *, one_to_one: bool) -> KeyMatches:
@@ -192,13 +179,8 @@ def _lookup_keys_for_files(spark: SparkSession, snapshot: Snapshot, files: FileL
 
     The driver reads many keys only if the driver is the whole cluster.
     """
-    may_read = files.total_records <= LOOKED_UP_ROWS or is_all_of_spark(spark)
+    may_read = files.total_records <= LOOKED_UP_ROWS or is_local_mode(spark)
     return _lookup_keys(snapshot, source) if may_read else None
-
-
-def is_all_of_spark(spark: SparkSession) -> bool:
-    """Return whether this process and its JVM are the whole cluster."""
-    return hasattr(spark, "sparkContext") and str(spark.conf.get("spark.master", "")).startswith("local")
 
 
 def _looked_up_files(
@@ -206,8 +188,7 @@ def _looked_up_files(
 ) -> list[LookedUpFile] | None:
     """Return the files with the layout of these columns, None if a file holds a column in another way than the table."""
     paths, options = files.paths, snapshot.shape.filesystem_options
-    paths_with_deletes = [path for path, count in zip(paths, files.deleted.to_pylist(), strict=True) if count]
-    deleted = deleted_rows(spark, snapshot, paths_with_deletes)
+    deleted = deleted_rows(spark, snapshot, [path for path, count in zip(paths, files.deleted.to_pylist(), strict=True) if count])
     partitions = dict(zip(paths, files.partitions.to_pylist(), strict=True))
     looked_up_files = []
     for layout in snapshot.layouts(paths):
@@ -223,8 +204,7 @@ def _held_columns(snapshot: Snapshot, layout: FileLayout, columns: Struct, *, li
     """Return these columns as files of a layout hold them, None if a type differs or a default value replaces a lacking column."""
     file_columns = dict(zip(snapshot.schema.names, layout.stored, strict=True))
     stored = [file_columns[column.name] for column in columns]
-    for column, file_column in zip(columns, stored, strict=True):
-        if file_column.type != column.type or INITIAL in file_column.metadata:
-            return None
+    if any(held.type != column.type or INITIAL in held.metadata for column, held in zip(columns, stored, strict=True)):
+        return None
     stored += [file_column for _, file_column in lineage_columns(snapshot.shape.row_lineage if lineage else None, layout)]
     return StoredColumns(arrow_schema(bare(Struct(tuple(stored)), (FIELD_ID,))), layout.by_field_id, layout.missing_columns)

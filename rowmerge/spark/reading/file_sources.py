@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from rowmerge.commands.names import FileSource
-from rowmerge.errors import FilesNotFound, RowmergeError, UnsupportedStatement
+from rowmerge.errors import FilesNotFound, UnsupportedStatement
 
 _HAS_SCHEME = re.compile(r"^[A-Za-z][\w+.-]*:")
 
@@ -24,25 +24,19 @@ def read_file_source(spark: SparkSession, source: FileSource) -> DataFrame:
         frame = reader.load(absolute(source.path))
         frame.columns  # noqa: B018  Spark Connect looks for the files only when the columns are read
     except AnalysisException as error:
-        if (known_error := _known_error(spark, source, error)) is not None:
-            raise known_error from error
+        condition = error.getCondition() or ""
+        if condition.startswith("PATH_NOT_FOUND"):
+            raise FilesNotFound(source.display_name, "file", "Check the path.") from error
+        if condition.startswith("UNABLE_TO_INFER_SCHEMA"):
+            advice = "Check path and format, or say what columns there are: schema."
+            raise FilesNotFound(source.display_name, f"{source.format} file", advice) from error
+        if source.format == "avro" and "avro" in str(error).lower():
+            raise UnsupportedStatement(
+                f"Spark has no reader for avro, which {source.display_name} is to be read with. Add the package to Spark's configuration: "
+                f"spark.jars.packages = org.apache.spark:spark-avro_2.13:{spark.version}"
+            ) from error
         raise
     return frame
-
-
-def _known_error(spark: SparkSession, source: FileSource, error: AnalysisException) -> RowmergeError | None:
-    """Return the error of missing files or of a missing reader, None for another error."""
-    condition = error.getCondition() or ""
-    if condition.startswith("PATH_NOT_FOUND"):
-        return FilesNotFound(source.display_name, "file", "Check the path.")
-    if condition.startswith("UNABLE_TO_INFER_SCHEMA"):
-        return FilesNotFound(source.display_name, f"{source.format} file", "Check path and format, or say what columns there are: schema.")
-    if source.format == "avro" and "avro" in str(error).lower():
-        return UnsupportedStatement(
-            f"Spark has no reader for avro, which {source.display_name} is to be read with. Add the package to Spark's configuration: "
-            f"spark.jars.packages = org.apache.spark:spark-avro_2.13:{spark.version}"
-        )
-    return None
 
 
 def size_and_age(spark: SparkSession, source: FileSource) -> tuple[int, int]:

@@ -277,21 +277,16 @@ def _read_parquet(spark: SparkSession, table: str, paths: Sequence[str], schema:
     if partition_folder is not None:
         # Without this option, names of folders have no meaning, and files may be elsewhere, as those of a shallow clone are.
         options["basePath"] = partition_folder
+    # Hadoop takes no escaped character as a pattern. With Spark's own switch, `__globPaths__` = false, each path that looks like a pattern
+    # brings all other paths along: rows come twice.
+    escaped_paths = [re.sub(r"[{}\[\]*?\\]", r"\\\g<0>", path) for path in paths]
     try:
-        return spark.read.schema(schema).options(**options).parquet(*map(_without_patterns, paths))
+        return spark.read.schema(schema).options(**options).parquet(*escaped_paths)
     except AnalysisException as error:
         if not (error.getCondition() or "").startswith("PATH_NOT_FOUND"):
             raise
         missing_path = re.sub(r"\\(.)", r"\1", (error.getMessageParameters() or {}).get("path", ""))
         raise MissingDataFile(table, missing_path) from error
-
-
-def _without_patterns(path: str) -> str:
-    """Return the path with escaped characters, so that Hadoop takes none of them as a pattern.
-
-    With Spark's own switch, `__globPaths__` = false, each path that looks like a pattern brings all other paths along: rows come twice.
-    """
-    return re.sub(r"[{}\[\]*?\\]", r"\\\g<0>", path)
 
 
 def _column_sql(field: Field, file_column: Field) -> str:
@@ -331,14 +326,10 @@ def _has_hive_folders(snapshot: Snapshot, layout: FileLayout, files: FileListing
         texts = pc.if_else(values, "true", "false") if pa.types.is_boolean(values.type) else values.cast(pa.string())
         if pc.any(pc.equal(texts, HIVE_NULL)).as_py():
             return False
-        folders.append(_folders(stored_names[column.name], texts))
+        # Each distinct folder is made once.
+        encoded, stored_name = pc.dictionary_encode(texts), stored_names[column.name]
+        names = pa.array([partition_folder(stored_name, text) for text in encoded.dictionary.to_pylist()], pa.string())
+        folders.append(pc.fill_null(names.take(encoded.indices), partition_folder(stored_name, None)))
     expected_folders = pc.binary_join_element_wise(snapshot.shape.location, *folders, "/")
     file_folders = pc.replace_substring_regex(files.rows["path"].combine_chunks(), r"/[^/]*$", "")
     return bool(pc.all(pc.equal(expected_folders, file_folders)).as_py())
-
-
-def _folders(column: str, values: pa.Array) -> pa.Array:
-    """Return the folder of each partition value as Hive names it. Each distinct name is made once."""
-    encoded = pc.dictionary_encode(values)
-    names = pa.array([partition_folder(column, value) for value in encoded.dictionary.to_pylist()], pa.string())
-    return pc.fill_null(names.take(encoded.indices), partition_folder(column, None))

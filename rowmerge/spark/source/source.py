@@ -111,7 +111,15 @@ class Source:
 
     def counted(self) -> Source:
         """Return the source with its exact row count, after the job that read its rows."""
-        return self if self.counting is None else replace(self, rows=_observed_count(self.counting))
+        if self.counting is None:
+            return self
+        try:
+            return replace(self, rows=int(self.counting.get.get("rows", 0)))
+        except Exception as error:
+            # If Spark saw that there are no rows and left the count out, PySpark cannot convert the result.
+            if type(error).__module__ == "py4j.protocol" and "toPyRow" in str(error):
+                return replace(self, rows=0)
+            raise
 
     def without(self, ordinals: BitMap64) -> DataFrame:
         """Return the rows except those with these ordinals."""
@@ -146,29 +154,24 @@ def materialize(frame: DataFrame, alias: str, pairs: Sequence[KeyPair], *, most_
     checkpoint = with_keys(frame, alias, pairs).select("*", F.monotonically_increasing_id().alias(ORDINAL)).localCheckpoint(eager=False)
     counts = Observation()
     observed = checkpoint.observe(counts, F.count(F.lit(1)).alias("rows"), F.min(ORDINAL).alias("first"), F.max(ORDINAL).alias("last"))
+    prepared, local_rows = None, None
     if prepare is not None and can_be_held(schema):
         few_rows = _in_share(MAX_PREPARED_ROWS) + _and_short_texts(schema, MAX_PREPARED_TEXT_BYTES)
         try:
-            prepared = prepare(observed.where(few_rows).alias(alias), names).toArrow()
+            key_rows = prepared = prepare(observed.where(few_rows).alias(alias), names).toArrow()
         except PySparkException:
             # The error may come from a row that no clause would write.
             return materialize(frame, alias, pairs, most_keys=most_keys)
-        source = _counted_source(checkpoint, schema, pairs, counts, prepared, most_keys)
-        return replace(source, prepared=prepared.drop_columns(names)) if prepared.num_rows == source.rows else source
-    key_rows, local_rows = _collect_few_rows(observed, names, schema)
-    source = _counted_source(checkpoint, schema, pairs, counts, key_rows, most_keys)
-    if local_rows is None or local_rows.num_rows < source.rows:
-        return source
-    return replace(source, frame=frame_of(frame.sparkSession, local_rows, _with_ordinal(schema)), local=local_rows)
-
-
-def _counted_source(
-    checkpoint: DataFrame, schema: Struct, pairs: Sequence[KeyPair], counts: Observation, key_rows: pa.Table, most_keys: int
-) -> Source:
-    """Build the source from its checkpoint and from the row counts and `key_rows` that the checkpoint's job collected."""
+    else:
+        key_rows, local_rows = _collect_few_rows(observed, names, schema)
     rows, first, last = (int(counts.get[name] or 0) for name in ("rows", "first", "last"))
     keys, key_ordinals = _keys_of(checkpoint, pairs, rows, most_keys, key_rows)
-    return Source(checkpoint.drop(*key_names(pairs)), schema, rows, keys, (first, last), key_ordinals=key_ordinals)
+    source = Source(checkpoint.drop(*names), schema, rows, keys, (first, last), key_ordinals=key_ordinals)
+    if prepared is not None and prepared.num_rows == rows:
+        return replace(source, prepared=prepared.drop_columns(names))
+    if local_rows is not None and local_rows.num_rows >= rows:
+        return replace(source, frame=frame_of(frame.sparkSession, local_rows, _with_ordinal(schema)), local=local_rows)
+    return source
 
 
 @dataclass
@@ -304,16 +307,6 @@ def most_keys_at_once(fields: Sequence[Field]) -> int:
 def unevaluated(frame: DataFrame) -> Source:
     """Return a source with its columns alone, for Spark to analyse a statement. Nothing reads its rows."""
     return Source(frame.withColumn(ORDINAL, F.lit(0)), schema_of(frame), 0, ())
-
-
-def _observed_count(counting: Observation) -> int:
-    """Return the observed row count. If Spark saw that there are no rows and left the count out, PySpark cannot convert the result."""
-    try:
-        return int(counting.get.get("rows", 0))
-    except Exception as error:
-        if type(error).__module__ == "py4j.protocol" and "toPyRow" in str(error):
-            return 0
-        raise
 
 
 def _is_small(rows: int, schema: Struct) -> bool:

@@ -6,7 +6,7 @@ import pickle
 import uuid
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -17,6 +17,8 @@ from pyspark.sql import DataFrame, SparkSession
 from rowmerge.commands.rows import Match
 from rowmerge.parquet.data_files import WriteSpec
 from rowmerge.parquet.outcomes import OutcomeColumns
+from rowmerge.plan.expressions.conditions import KeyPair
+from rowmerge.plan.file_strategy import Bin
 from rowmerge.plan.row_plan import RowPlan
 from rowmerge.spark.source.keys import can_be_looked_up, key_names, known_keys, ordinal_array
 from rowmerge.spark.source.source import MAX_UNGATHERED_TASKS, MIN_ROWS_PER_FILE, Source, SourceRowsOnce, most_keys_at_once, with_keys
@@ -25,32 +27,24 @@ from rowmerge.spark.values.outcomes import new_rows, outcome_columns, output_col
 from rowmerge.spark.writing import sink
 from rowmerge.spark.writing.distribution import Gather
 from rowmerge.spark.writing.executors import ship
-from rowmerge.spark.writing.write import MAX_REWRITE_BYTES, Rewrite, WriteRequest, run_rewrites, write_on_driver, write_outcomes, write_spec
+from rowmerge.spark.writing.write import MAX_REWRITE_BYTES, WriteRequest, rewrite_bins, write_on_driver, write_outcomes, write_spec
 from rowmerge.spark.writing.written import Written, discard, discard_attempt, written_of
 from rowmerge.storage.store import local_path
 from rowmerge.table.metadata.engine_columns import ACTION, IF_MET, IF_NEW, ORDINAL
 from rowmerge.table.metadata.partitioning import Distribution
 from rowmerge.table.metadata.schema import Struct
 from rowmerge.table.metadata.shape import TableShape
-from rowmerge.table.snapshots.files import AddedFile, Positions
+from rowmerge.table.snapshots.files import AddedFile
 
 FEW_BYTES = 4 * 1024 * 1024
 """A source whose files have up to so many bytes usually has few rows, which the driver may write faster than Python on an executor."""
 
 
-@dataclass(frozen=True)
-class WrittenSource:
-    """A source of which only the keys are known, with the statement's own frame, and what was written of its rows."""
-
-    source: Source
-    written: Written
-
-
-def write_source(once: SourceRowsOnce, plan: RowPlan, table: TableShape) -> WrittenSource | None:
+def write_source(once: SourceRowsOnce, plan: RowPlan, table: TableShape) -> tuple[Source, Written] | None:
     """Write what the plan's one INSERT makes of each source row, matched or not. `table` must not divide or order its rows.
 
-    Returns None if keys cannot be looked up, or if there are too many. Then no file is left, and the caller must evaluate the source again.
-    Errors of the source's evaluation pass through.
+    Of the returned source, only the keys are known, and its frame is the statement's own. Returns None if keys cannot be looked up, or if
+    there are too many. Then no file is left, and the caller must evaluate the source again. Errors of the source's evaluation pass through.
     """
     assert plan.on is not None and plan.source is not None
     once.was_streamed = True  # the next attempt must evaluate the source again, and keeps it
@@ -58,7 +52,7 @@ def write_source(once: SourceRowsOnce, plan: RowPlan, table: TableShape) -> Writ
     frame = with_keys(once.frame, once.alias, pairs)
     fields = schema_of(frame).fields
     source_schema, key_schema = Struct(fields[: -len(pairs)]), Struct(fields[-len(pairs) :])
-    if not _can_look_up_keys(plan, key_schema, table.schema):
+    if not _can_look_up_keys(pairs, key_schema, table.schema):
         return None
     outcomes = new_rows(frame.alias(plan.source.alias), plan, plan.of(Match.NOT_MATCHED), key_names(pairs))
     spec = replace(write_spec(table), attempt=str(uuid.uuid4()))
@@ -76,7 +70,7 @@ def write_source(once: SourceRowsOnce, plan: RowPlan, table: TableShape) -> Writ
         discard_attempt(spec)
         raise
     row_count = 0 if key_rows is None else key_rows.num_rows
-    return WrittenSource(Source(once.frame, source_schema, row_count, keys), written)
+    return Source(once.frame, source_schema, row_count, keys), written
 
 
 def _complete_files(
@@ -97,12 +91,11 @@ def _complete_files(
     return written
 
 
-def _can_look_up_keys(plan: RowPlan, key_schema: Struct, table_schema: Struct) -> bool:
-    if plan.on is None or has_collation(key_schema):
-        return False
-    columns = [table_schema.find(pair.column, case_sensitive=True) for pair in plan.on.keys]
-    keys = zip(plan.on.keys, key_schema, columns, strict=True)
-    return all(column is not None and can_be_looked_up(pair.op, key.type, column) for pair, key, column in keys)
+def _can_look_up_keys(pairs: Sequence[KeyPair], key_schema: Struct, table_schema: Struct) -> bool:
+    columns = [table_schema.find(pair.column, case_sensitive=True) for pair in pairs]
+    keys = zip(pairs, key_schema, columns, strict=True)
+    are_comparable = all(column is not None and can_be_looked_up(pair.op, key.type, column) for pair, key, column in keys)
+    return are_comparable and not has_collation(key_schema)
 
 
 def _concatenate(streams: Iterable[bytes | None]) -> pa.Table | None:
@@ -118,8 +111,8 @@ def _merge_small_files(spark: SparkSession, table: str, spec: WriteSpec, files: 
     total_size = sum(file.size for file in small_files)
     count = max(1, min(MAX_UNGATHERED_TASKS, total_size // MAX_REWRITE_BYTES))
     groups = [small_files[index::count] for index in range(count)]
-    rewrites = [Rewrite({file.path: Positions() for file in group}, {}, sum(file.size for file in group)) for group in groups]
-    rewritten = run_rewrites(spark, table, spec, rewrites)
+    bins = [Bin(tuple(file.path for file in group), {}, sum(file.size for file in group)) for group in groups]
+    rewritten = rewrite_bins(spark, table, spec, bins, deleted={})
     discard(small_files, spec.filesystem_options)
     return [file for file in files if file.records >= MIN_ROWS_PER_FILE] + rewritten.files
 

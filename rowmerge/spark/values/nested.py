@@ -90,14 +90,12 @@ def _field_value(value: SqlValue | None, name: str) -> SqlValue | None:
     return None if field is None else (f"({value[0]}).{backquote(field.name)}", field.type)
 
 
-def _lacks_field(source: Struct, target: Struct) -> bool:
-    for field in target:
-        source_field = source.find(field.name)
-        if source_field is None:
-            return True
-        if isinstance(source_field.type, Struct) and isinstance(field.type, Struct) and _lacks_field(source_field.type, field.type):
-            return True
-    return False
+def _lacks_field(source: DataType, target: DataType) -> bool:
+    """Return whether a struct lacks a field of `target`, or a struct in it does."""
+    if not isinstance(source, Struct) or not isinstance(target, Struct):
+        return False
+    fields = ((source.find(field.name), field) for field in target)
+    return any(source_field is None or _lacks_field(source_field.type, field.type) for source_field, field in fields)
 
 
 def _is_castable_by_position(source: DataType, target: DataType) -> bool:

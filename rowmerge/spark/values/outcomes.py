@@ -43,11 +43,9 @@ class OutcomeShape:
 
     def columns(self, plan: RowPlan) -> list[str]:
         """Return these columns as SQL texts, in their order."""
-        addresses = [FILE, POSITION] if self.addresses else []
-        lineage = [ROW_ID, CHANGED_IN] if self.lineage else []
-        ordinals = [ORDINAL] if self.ordinals else []
+        columns = [FILE, POSITION] * self.addresses + [ROW_ID, CHANGED_IN] * self.lineage + [ORDINAL] * self.ordinals
         before = [f"{_old_value(plan, field)} as {old_column(i)}" for i, field in enumerate(plan.schema)] if self.before else []
-        return [*addresses, *lineage, *ordinals, *self.extra_columns, *before]
+        return [*columns, *self.extra_columns, *before]
 
 
 def outcome_rows(rows: DataFrame, plan: RowPlan, cases: Sequence[GuardedClause], shape: OutcomeShape) -> DataFrame:
@@ -56,7 +54,9 @@ def outcome_rows(rows: DataFrame, plan: RowPlan, cases: Sequence[GuardedClause],
     `rows` have the aliases of the plan's sides. Rows for which no clause fires are left out unless `shape` has ordinals.
     Raises TypeMismatch; Spark's analysis errors pass through.
     """
-    rows = _with_firing_clause(rows, cases)
+    # CLAUSE is the number of the first clause that fires for a row, NULL for none.
+    fires = [(f"{guard} and {condition_of(clause)}", number) for number, (guard, clause) in enumerate(cases)]
+    rows = rows.withColumn(CLAUSE, F.expr(f"cast({_case(fires, 'null')} as int)"))
     if not shape.ordinals:
         rows = rows.where(F.col(CLAUSE).isNotNull())
     # Each part of a Column object would be a call to the JVM, and tables may have a thousand columns. So columns are SQL texts.
@@ -71,12 +71,6 @@ def outcome_rows(rows: DataFrame, plan: RowPlan, cases: Sequence[GuardedClause],
     fires_always = len(cases) == 1 and not shape.ordinals
     outcomes = rows.selectExpr(*columns, *_new_values(rows, plan, writing, fires_always=fires_always), CLAUSE)
     return _with_rules_applied(outcomes, plan, writing).drop(CLAUSE)
-
-
-def _with_firing_clause(rows: DataFrame, cases: Sequence[GuardedClause]) -> DataFrame:
-    """Add CLAUSE, the number of the first clause that fires for a row, NULL for none."""
-    fires = [(f"{guard} and {condition_of(clause)}", number) for number, (guard, clause) in enumerate(cases)]
-    return rows.withColumn(CLAUSE, F.expr(f"cast({_case(fires, 'null')} as int)"))
 
 
 def _with_rules_applied(outcomes: DataFrame, plan: RowPlan, writing: Sequence[NumberedClause]) -> DataFrame:

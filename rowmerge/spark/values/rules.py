@@ -28,6 +28,7 @@ from rowmerge.table.metadata.schema import DataType, Field, Primitive, Struct, b
 NumberedClause = tuple[int, Clause]
 """A clause that writes rows, and its number in the column CLAUSE."""
 
+_SUBQUERY = re.compile(r"\(\s*(select|with|values|from|table)\b", re.IGNORECASE)
 _SHOWN_COLUMNS = 12
 _SHOWN_CHARACTERS = 60
 _MANY_ROWS = ("INVALID_WHERE_CONDITION", "WINDOW_FUNCTION_NOT_ALLOWED", "_LEGACY_ERROR_TEMP_1034", "UNSUPPORTED_GENERATOR")
@@ -166,7 +167,9 @@ def _rule_type(rows: DataFrame, expression: str, rule: str) -> DataType:
     """Return the type of an expression over one row. Raises for an expression that a rule must not contain."""
     if function := nondeterministic(expression):
         raise UnsupportedStatement(f"{rule} uses {function}(), which gives another value each time. Leave it out", text=expression)
-    if _has_subquery(expression):
+    tree = parse(expression)
+    # An expression that sqlglot cannot parse is searched for the keywords of a subquery.
+    if has_query(tree) if tree is not None else _SUBQUERY.search(expression):
         raise UnsupportedStatement(f"{rule} has a subquery. A rule reads one row; test more in the statement that writes", text=expression)
     try:
         # A filter takes neither aggregates nor windows nor generators.
@@ -185,11 +188,3 @@ def _analysis_error(error: AnalysisException, expression: str, rule: str, column
         return UnsupportedStatement(problem, text=expression)
     translated_error = rowmerge_error(error, expression, rule)
     return UnknownColumn(translated_error.name, columns, where=rule) if isinstance(translated_error, UnknownColumn) else translated_error
-
-
-def _has_subquery(expression: str) -> bool:
-    """Return whether an expression has a subquery. An expression that sqlglot cannot parse is searched for its keywords."""
-    tree = parse(expression)
-    if tree is not None:
-        return has_query(tree)
-    return re.search(r"\(\s*(select|with|values|from|table)\b", expression, re.IGNORECASE) is not None

@@ -58,29 +58,31 @@ def distribute_rows(
     `columns`: the names of the table's columns in `rows`; `distribution`: the table's setting for the operation, None for that of inserts.
     """
     clustering = _clustering(table, columns)
-    keys, order = clustering.keys, clustering.order
     if clustering.computed:
         rows = rows.withColumns(clustering.computed)
-    if isinstance(gather, Parts) and (keys or order):
-        rows = _repartition(rows, clustering, gather)
-    elif gather in (Gather.ONE_TASK, Gather.DRIVER):
-        rows = rows.coalesce(1)
-    else:
-        mode = distribution or table.settings.distribution(is_ordered=bool(order))
-        are_many = distribution is not None or gather is Gather.NOT
-        rows = _shuffle(rows, clustering, mode, by_range=are_many, by_size=gather is Gather.BY_SIZE)
-    if order:
-        rows = rows.sortWithinPartitions(*keys, *order)
+    rows = _bring_together(rows, table, clustering, gather, distribution)
+    if clustering.order:
+        rows = rows.sortWithinPartitions(*clustering.keys, *clustering.order)
     return rows.drop(*clustering.computed) if clustering.computed else rows
 
 
-def _shuffle(rows: DataFrame, clustering: _Clustering, mode: Distribution, *, by_range: bool, by_size: bool) -> DataFrame:
-    """Shuffle rows as the table's distribution says: `by_range` allows ranges of the order, and `by_size` a shuffle without keys."""
-    if mode is Distribution.RANGE and clustering.order and by_range:
-        return rows.repartitionByRange(*clustering.keys, *clustering.order)
-    if mode is Distribution.NONE or not (clustering.keys or by_size):
+def _bring_together(
+    rows: DataFrame, table: TableShape, clustering: _Clustering, gather: Gather | Parts, distribution: Distribution | None
+) -> DataFrame:
+    """Bring the rows of a partition or of a range into one task, as far as `gather` and the table's distribution require it."""
+    keys, order = clustering.keys, clustering.order
+    if isinstance(gather, Parts) and (keys or order):
+        one_file_each = keys and gather.files == gather.partitions
+        return rows.repartition(gather.files, *keys) if one_file_each else rows.repartitionByRange(gather.files, *keys, *order)
+    if gather in (Gather.ONE_TASK, Gather.DRIVER):
+        return rows.coalesce(1)
+    mode = distribution or table.settings.distribution(is_ordered=bool(order))
+    are_many = distribution is not None or gather is Gather.NOT
+    if mode is Distribution.RANGE and order and are_many:
+        return rows.repartitionByRange(*keys, *order)
+    if mode is Distribution.NONE or not (keys or gather is Gather.BY_SIZE):
         return rows
-    return rows.hint("rebalance", *clustering.keys)  # it accepts `F.col(…)`, not `df[…]`
+    return rows.hint("rebalance", *keys)  # it accepts `F.col(…)`, not `df[…]`
 
 
 def _clustering(table: TableShape, columns: Sequence[str]) -> _Clustering:
@@ -98,12 +100,6 @@ def _clustering(table: TableShape, columns: Sequence[str]) -> _Clustering:
         values.append(F.col(name))
     keys, sort_values = values[: len(key_fields)], values[len(key_fields) :]
     return _Clustering(computed, keys, [_ordered(value, field) for value, field in zip(sort_values, table.ordering, strict=True)])
-
-
-def _repartition(rows: DataFrame, clustering: _Clustering, parts: Parts) -> DataFrame:
-    if clustering.keys and parts.files == parts.partitions:
-        return rows.repartition(parts.files, *clustering.keys)
-    return rows.repartitionByRange(parts.files, *clustering.keys, *clustering.order)
 
 
 def _ordered(value: Column, field: SortField) -> Column:

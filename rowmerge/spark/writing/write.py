@@ -28,6 +28,7 @@ from rowmerge.parquet.filesystems import UnreadableFile, without_secrets
 from rowmerge.parquet.outcomes import OutcomeColumns, OutcomeTask, message_fields
 from rowmerge.parquet.partitions import PartitionKey
 from rowmerge.parquet.rewriting import write_live_rows
+from rowmerge.plan.file_strategy import Bin
 from rowmerge.spark.reading.scan import lineage_columns, read_snapshot, spark_path
 from rowmerge.spark.types import frame_of
 from rowmerge.spark.values.outcomes import moved_rows, outcome_columns
@@ -224,36 +225,32 @@ def rewrite_in_order(spark: SparkSession, snapshot: Snapshot, files: FileListing
     return _run_sink(outcomes, spec, columns, None)
 
 
-@dataclass(frozen=True)
-class Rewrite:
-    """Files of one partition that are written again together. `deleted`: all their deleted positions by path; `size`: their bytes."""
+def rewrite_files(
+    spark: SparkSession, snapshot: Snapshot, bins: Sequence[Bin], deleted: Mapping[str, Positions], *, target_size: int | None = None
+) -> Written:
+    """Write the files of each bin again together, without their deleted rows, in their row order and without a join.
 
-    deleted: Mapping[str, Positions]
-    partition: Mapping[str, object]
-    size: int
-
-
-def rewrite_files(spark: SparkSession, snapshot: Snapshot, rewrites: Sequence[Rewrite], *, target_size: int | None = None) -> Written:
-    """Write files again without their deleted rows, in their row order and without a join. `target_size`: bytes of a file."""
+    `deleted`: all deleted positions of the files that have any, by path; `target_size`: bytes of a file.
+    """
     spec = write_spec(snapshot.shape)
-    paths = [path for rewrite in rewrites for path in rewrite.deleted]
+    paths = [path for bin_ in bins for path in bin_.paths]
     if snapshot.shape.row_lineage is not None:
         spec = _with_lineage(spec, snapshot.shape.row_lineage, snapshot.row_origins(paths))
     spec = replace(spec, ordered=False, others=_older_layouts(snapshot, spec, paths), initial=_initial_values(spark, snapshot.shape))
     if target_size is not None:
         spec = replace(spec, target_file_size=target_size)
-    return run_rewrites(spark, snapshot.name, spec, rewrites)
+    return rewrite_bins(spark, snapshot.name, spec, bins, deleted)
 
 
-def run_rewrites(spark: SparkSession, table: str, spec: WriteSpec, rewrites: Sequence[Rewrite]) -> Written:
+def rewrite_bins(spark: SparkSession, table: str, spec: WriteSpec, bins: Sequence[Bin], deleted: Mapping[str, Positions]) -> Written:
     """Write files of the table named `table` again as `spec` says. The driver rewrites few bytes, without the latency of a job."""
-    if sum(rewrite.size for rewrite in rewrites) <= MAX_REWRITE_BYTES:
-        return _rewrite_on_driver(spec, table, rewrites)
-    paths = [list(rewrite.deleted) for rewrite in rewrites]
-    positions = [[bitmap.serialize() for bitmap in rewrite.deleted.values()] for rewrite in rewrites]
-    partitions = [pickle.dumps(dict(rewrite.partition)) for rewrite in rewrites]
+    if sum(bin_.size for bin_ in bins) <= MAX_REWRITE_BYTES:
+        return _rewrite_on_driver(table, spec, bins, deleted)
+    paths = [list(bin_.paths) for bin_ in bins]
+    positions = [[deleted.get(path, Positions()).serialize() for path in bin_.paths] for bin_ in bins]
+    partitions = [pickle.dumps(dict(bin_.partition)) for bin_ in bins]
     schema = pa.schema({"paths": pa.list_(pa.string()), "positions": pa.list_(pa.binary()), "partition": pa.binary()})
-    tasks = frame_of(spark, pa.table([paths, positions, partitions], schema=schema)).repartition(len(rewrites))
+    tasks = frame_of(spark, pa.table([paths, positions, partitions], schema=schema)).repartition(len(bins))
     return _sum_of_messages(tasks.mapInArrow(ship(sink.rewrite_sink, spec), "message binary").toArrow())
 
 
@@ -283,13 +280,14 @@ def _older_layouts(snapshot: Snapshot, spec: WriteSpec, paths: Sequence[str]) ->
     return columns_by_path
 
 
-def _rewrite_on_driver(spec: WriteSpec, table: str, rewrites: Sequence[Rewrite]) -> Written:
+def _rewrite_on_driver(table: str, spec: WriteSpec, bins: Sequence[Bin], deleted: Mapping[str, Positions]) -> Written:
     """Write files again in this process. If that fails, the files that it wrote are deleted."""
     written = Written()
     with discard_on_error(written, spec.filesystem_options):
-        for rewrite in rewrites:
+        for bin_ in bins:
+            deleted_in_bin = {path: deleted.get(path, Positions()) for path in bin_.paths}
             try:
-                files = write_live_rows(spec, dict(rewrite.deleted), dict(rewrite.partition), discard_paths)
+                files = write_live_rows(spec, deleted_in_bin, dict(bin_.partition), discard_paths)
             except UnreadableFile as error:
                 raise unreadable_data_file(table, error.path, error.reason) from error
             written.files += [added_file(vars(file)) for file in files]

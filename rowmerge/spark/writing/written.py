@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.fs
 from pyroaring import BitMap64
 
-from rowmerge.errors import StorageError
+from rowmerge.errors import RowmergeError, StorageError
 from rowmerge.parquet.data_files import WriteSpec
 from rowmerge.parquet.filesystems import Options, filesystem_of, without_secrets
 from rowmerge.spark.reading.scan import spark_path
@@ -83,13 +83,21 @@ def _unite(bitmaps: dict[str, Positions], added: Mapping[str, Positions]) -> Non
 
 
 @contextmanager
-def discard_on_error(written: Written, filesystem_options: Options) -> Iterator[None]:
+def discard_on_error(written: Written, filesystem_options: Options, error_type: type[BaseException] = BaseException) -> Iterator[None]:
     """Delete the files of `written` if the block raises, including those that the block adds."""
     try:
         yield
-    except BaseException:
+    except error_type:
         written.discard(filesystem_options)
         raise
+
+
+def discard_if_rejected(files: Iterable[AddedFile], filesystem_options: Options) -> AbstractContextManager[None]:
+    """Delete the files if the block raises RowmergeError, as a table does only if nothing was committed.
+
+    After any other error, the commit may need the files.
+    """
+    return discard_on_error(Written(list(files)), filesystem_options, RowmergeError)
 
 
 @dataclass(frozen=True)
@@ -140,18 +148,13 @@ def discard_attempt(*specs: WriteSpec | None) -> None:
     """
     for pause in (0.0, _STOP_SECONDS):
         time.sleep(pause)
-        for spec in specs:
-            if spec is not None:
-                with suppress(OSError):
-                    _discard_attempt_files(spec)
-
-
-def _discard_attempt_files(spec: WriteSpec) -> None:
-    """Delete the files with the attempt's UUID in their names, which only this job wrote."""
-    filesystem, root = filesystem_of(spec.root, spec.filesystem_options)
-    files = _data_files(filesystem, root, with_subfolders=bool(spec.partition))
-    paths = [f"{spec.root}{file.path.removeprefix(root)}" for file in files if spec.attempt in file.base_name]
-    discard_paths(paths, spec.filesystem_options)
+        for spec in filter(None, specs):
+            with suppress(OSError):
+                filesystem, root = filesystem_of(spec.root, spec.filesystem_options)
+                files = _data_files(filesystem, root, with_subfolders=bool(spec.partition))
+                # Only this job wrote files with the attempt's UUID in their names.
+                paths = [f"{spec.root}{file.path.removeprefix(root)}" for file in files if spec.attempt in file.base_name]
+                discard_paths(paths, spec.filesystem_options)
 
 
 def _data_files(filesystem: pyarrow.fs.FileSystem, folder: str, *, with_subfolders: bool) -> Iterator[pyarrow.fs.FileInfo]:

@@ -13,8 +13,7 @@ import pytest
 
 from rowmerge.execution import ways
 from rowmerge.execution.ways import selection
-from rowmerge.execution.ways.request import Request
-from rowmerge.execution.ways.way import ExecutionResult, NotApplicable, Reason, Way
+from rowmerge.execution.ways.way import ExecutionResult, NotApplicable, Reason, RowChangeRequest, Way
 from rowmerge.spark.writing.written import Written
 from rowmerge.table.snapshots.files import AddedFile
 
@@ -37,7 +36,7 @@ def test_files_of_a_way_that_finds_out_late_that_it_does_not_apply_are_deleted(t
     result = ExecutionResult(*[None] * 5)  # type: ignore[arg-type]
 
     def way(name: str, reason: str | None, outcome: ExecutionResult | NotApplicable) -> Way:
-        def run(_: Request) -> ExecutionResult | NotApplicable:
+        def run(_: RowChangeRequest) -> ExecutionResult | NotApplicable:
             runs.append(name)
             return outcome
 
@@ -48,7 +47,7 @@ def test_files_of_a_way_that_finds_out_late_that_it_does_not_apply_are_deleted(t
     monkeypatch.setattr(selection, "WAYS", listed)
     planned: Any = SimpleNamespace(plan=SimpleNamespace(operation="MERGE", table="t"))
     snapshot: Any = SimpleNamespace(shape=SimpleNamespace(filesystem_options={}))
-    request = Request(None, snapshot, planned, lambda _: nullcontext())  # type: ignore[arg-type]
+    request = RowChangeRequest(None, snapshot, planned, lambda _: nullcontext())  # type: ignore[arg-type]
     assert selection.execute(request) is result
     assert runs == ["second", "third"]
     assert not written.exists()
