@@ -112,7 +112,7 @@ def apply_edits(text: str, edits: list[Edit], start: int = 0, end: int | None = 
     return "".join(pieces) + text[offset:end]
 
 
-def inline(definition: FunctionDefinition, body: str, arguments: Mapping[str, str]) -> str:
+def _inline(definition: FunctionDefinition, body: str, arguments: Mapping[str, str]) -> str:
     """Return the body of a function in SQL as an expression in which each parameter is its argument, cast to its type."""
     text = expression_of(body)
     tokens = tokenize(text)
@@ -141,7 +141,7 @@ def call_of(function: CalledFunction, arguments: Mapping[str, str]) -> str:
     """Return a call as Spark executes it, inlined or of the registered function. `arguments` are by the parameter in lower case."""
     definition = function.definition
     if definition.language == "sql" and (definition.aggregate or _fits_inline(definition, function.body, arguments)):
-        return inline(definition, function.body, arguments)
+        return _inline(definition, function.body, arguments)
     cast_arguments = ", ".join(f"cast({arguments[p.name.lower()]} as {p.type})" for p in definition.parameters)
     return f"{function.register()}({cast_arguments})"
 

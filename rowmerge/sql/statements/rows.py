@@ -82,8 +82,14 @@ def parse_insert(cursor: Cursor) -> Insert | None:
     if mode == "OVERWRITE" and _at_directory(cursor):
         return None
     cursor.accept_before_name("TABLE")
-    insert = replace(_parse_target_clauses(cursor, mode), schema_evolution=schema_evolution)
-    return _parse_insert_query(cursor, insert, insert_index)
+    insert = _parse_target_clauses(cursor, mode)
+    if not expressions.begins_query(cursor):
+        raise cursor.expected("a query (SELECT, VALUES, TABLE, WITH, FROM or a query in parentheses)")
+    query_index = cursor.index
+    query, query_alias = _parse_query(cursor, takes_alias=insert.replace_on is not None)
+    if insert_index > 0:
+        query = _prepend_with_list(cursor, query, insert_index, query_index)
+    return replace(insert, query=query, query_alias=query_alias, schema_evolution=schema_evolution)
 
 
 def _parse_target_clauses(cursor: Cursor, mode: str) -> Insert:
@@ -99,17 +105,6 @@ def _parse_target_clauses(cursor: Cursor, mode: str) -> Insert:
     if alias is not None and insert.replace_on is None:
         raise cursor.error(f"The alias `{alias}` is for REPLACE ON. Leave it out, or write REPLACE ON and a condition")
     return insert
-
-
-def _parse_insert_query(cursor: Cursor, insert: Insert, insert_index: int) -> Insert:
-    """Parse the query and its alias after REPLACE ON, and return `insert` with them. INSERT is the token `insert_index`."""
-    if not expressions.begins_query(cursor):
-        raise cursor.expected("a query (SELECT, VALUES, TABLE, WITH, FROM or a query in parentheses)")
-    query_index = cursor.index
-    query, query_alias = _parse_query(cursor, takes_alias=insert.replace_on is not None)
-    if insert_index > 0:
-        query = _prepend_with_list(cursor, query, insert_index, query_index)
-    return replace(insert, query=query, query_alias=query_alias)
 
 
 def refuse_from_insert(cursor: Cursor) -> None:
