@@ -12,7 +12,7 @@ from rowmerge.sql.lexing.lexer import CLOSING, Kind
 
 QUERY_WORDS = frozenset({"SELECT", "WITH", "VALUES", "TABLE", "FROM"})
 # fmt: off
-NO_ALIAS = frozenset({
+_NO_ALIAS = frozenset({
     "ANTI", "CROSS", "EXCEPT", "FULL", "INNER", "INTERSECT", "JOIN", "LATERAL", "LEFT", "NATURAL", "ON", "RIGHT", "SEMI", "SETMINUS",
     "UNION", "USING", "MINUS", "WHERE", "HAVING", "LIMIT", "OFFSET", "WINDOW", "QUALIFY", "PIVOT", "UNPIVOT", "TABLESAMPLE", "SELECT",
     "SET", "WHEN",
@@ -328,16 +328,17 @@ def skip_sample(cursor: Cursor) -> None:
 
 def parse_alias(cursor: Cursor) -> str | None:
     """Read `[AS] name`, or return None if there is no alias."""
-    if cursor.accept("AS") or (cursor.token().is_name and not ends_relation(cursor)):
-        return cursor.identifier("an alias")
-    return None
+    if not alias_follows(cursor):
+        return None
+    cursor.accept("AS")
+    return cursor.identifier("an alias")
 
 
-def ends_relation(cursor: Cursor) -> bool:
-    """Return whether the next word begins a clause, rather than being the alias of the relation before it."""
+def alias_follows(cursor: Cursor) -> bool:
+    """Return whether `[AS] name` comes next, an alias of the relation before it, rather than a word that begins a clause."""
     key = cursor.key()
     if key in BEFORE_BY:
-        return cursor.key(1) == "BY"
+        return cursor.key(1) != "BY"
     if key == "INSERT":
-        return cursor.key(1) in ("INTO", "OVERWRITE")
-    return key in NO_ALIAS
+        return cursor.key(1) not in ("INTO", "OVERWRITE")
+    return cursor.token().is_name and key not in _NO_ALIAS

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from rowmerge.commands.names import FileSource, SqlText
 from rowmerge.sql.lexing import expressions
 from rowmerge.sql.lexing.cursor import Cursor
-from rowmerge.sql.lexing.lexer import CLOSING
+from rowmerge.sql.lexing.lexer import CLOSING, tokenize
 from rowmerge.sql.queries.read_files import parse_file_source
 
 _ENDS_FROM = frozenset({"WHERE", "HAVING", "LIMIT", "OFFSET", "WINDOW", "QUALIFY", "UNION", "EXCEPT", "MINUS", "INTERSECT", "SELECT", "|>"})
@@ -57,9 +57,10 @@ def find_reads_of_expression(cursor: Cursor) -> list[Read]:
     return finder.reads
 
 
-def find_with_names(cursor: Cursor) -> frozenset[str]:
-    """Return the names of a WITH list, in lower case."""
-    return frozenset(_ReadFinder(cursor).find_in_with_list(frozenset()) or ())
+def names_of_with(text: str) -> frozenset[str]:
+    """Return the names that a WITH list gives to its queries, in lower case."""
+    finder = _ReadFinder(Cursor(tokenize(text)))
+    return frozenset(finder.find_in_with_list(frozenset()) or ())
 
 
 @dataclass(frozen=True)
@@ -224,7 +225,7 @@ class _ReadFinder:
         expressions.skip_sample(cursor)
         is_with_name = last - first == 1 and cursor.tokens[first].name.lower() in scope.names
         if not is_with_name:
-            takes_alias = aliasable and not _alias_follows(cursor)
+            takes_alias = aliasable and not expressions.alias_follows(cursor)
             self.reads.append(Read(first, last, end, cursor.index, takes_alias, scope.block, travel))
 
     def _find_in_table_function(self, first: int, last: int, scope: _Scope, aliasable: bool) -> None:
@@ -241,7 +242,7 @@ class _ReadFinder:
             return
         end = cursor.index
         expressions.skip_sample(cursor)
-        takes_alias = not _alias_follows(cursor)
+        takes_alias = not expressions.alias_follows(cursor)
         self.reads.append(Read(first, last, end, cursor.index, takes_alias, scope.block, None, arguments, files))
 
     def _find_in_arguments(self, scope: _Scope) -> None:
@@ -322,10 +323,6 @@ def _ends_from(cursor: Cursor, key: str) -> bool:
     if key in expressions.BEFORE_BY or key == "LATERAL":
         return cursor.key(1) in ("BY", "VIEW")
     return key in _ENDS_FROM
-
-
-def _alias_follows(cursor: Cursor) -> bool:
-    return cursor.next_is("AS") or (cursor.token().is_name and not expressions.ends_relation(cursor))
 
 
 def _parse_changes_arguments(cursor: Cursor) -> tuple[SqlText, ...]:

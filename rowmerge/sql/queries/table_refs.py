@@ -11,7 +11,7 @@ from rowmerge.sql.lexing.cursor import Cursor
 from rowmerge.sql.lexing.expressions import TimeTravel
 from rowmerge.sql.lexing.lexer import Tokens, tokenize
 from rowmerge.sql.queries.function_calls import Edit, ResolveFunction, apply_edits, call_edits
-from rowmerge.sql.queries.relations import Read, find_reads, find_reads_of_expression, find_with_names
+from rowmerge.sql.queries.relations import Read, find_reads, find_reads_of_expression
 from rowmerge.table.metadata.schema import backquote
 
 _Finder = Callable[[Cursor], list[Read]]
@@ -47,11 +47,6 @@ def references(text: str) -> list[TableReference]:
     """Return the tables that a statement reads, in the order of the text."""
     cursor = Cursor(tokenize(text))
     return [_table_reference(cursor, read) for read in _find_reads(cursor, find_reads)]
-
-
-def names_of_with(text: str) -> frozenset[str]:
-    """Return the names that a WITH list gives to its queries, in lower case."""
-    return find_with_names(Cursor(tokenize(text)))
 
 
 def bind(text: str, resolve: Resolve, functions: ResolveFunction | None = None) -> str:
