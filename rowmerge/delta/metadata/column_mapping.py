@@ -10,7 +10,7 @@ from itertools import chain, count
 from typing import Any
 
 from rowmerge.delta.files.statistics import Leaf, indexed_leaves, leaves
-from rowmerge.table.metadata.schema import FIELD_ID, Array, DataType, Field, Map, Struct, convert_parts
+from rowmerge.table.metadata.schema import FIELD_ID, DataType, Field, Struct, convert_parts, parts
 
 MODE = "delta.columnMapping.mode"
 MAX_ID = "delta.columnMapping.maxColumnId"
@@ -58,18 +58,6 @@ def all_fields(type_: DataType) -> Iterator[Field]:
     for part in parts(type_):
         yield part
         yield from all_fields(part.type)
-
-
-def parts(type_: DataType) -> tuple[Field, ...]:
-    """Return the fields of a struct, the element of an array, or the key and the value of a map."""
-    match type_:
-        case Struct(fields):
-            return fields
-        case Array(element, _):
-            return (Field("element", element),)
-        case Map(key, value, _):
-            return (Field("key", key), Field("value", value))
-    return ()
 
 
 def without_mapping(schema: Struct) -> Struct:

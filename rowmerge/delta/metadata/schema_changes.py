@@ -11,10 +11,10 @@ from typing import Any
 
 from rowmerge.delta.files.statistics import Leaf
 from rowmerge.delta.metadata.actions import Metadata
-from rowmerge.delta.metadata.column_mapping import ID, MODE, PHYSICAL_NAME, named_fields, parts
+from rowmerge.delta.metadata.column_mapping import ID, MODE, PHYSICAL_NAME, named_fields
 from rowmerge.delta.metadata.properties import TYPE_WIDENING, is_true
 from rowmerge.errors import PlanError, UnknownColumn, UnsupportedTableFeature
-from rowmerge.table.metadata.schema import Array, DataType, Decimal, Field, Map, Primitive, Struct, arrow_type, sql_name, to_json
+from rowmerge.table.metadata.schema import Array, DataType, Decimal, Field, Map, Primitive, Struct, arrow_type, parts, sql_name, to_json
 
 TYPE_CHANGES = "delta.typeChanges"
 _INTEGERS = ("byte", "short", "integer", "long")

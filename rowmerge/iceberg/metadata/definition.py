@@ -20,7 +20,7 @@ from rowmerge.iceberg.metadata.types import SchemaBuilder, as_new_columns, can_w
 from rowmerge.iceberg.metadata.updates import INITIAL_DEFAULTS, apply_updates
 from rowmerge.table.metadata.partitioning import PartitionField, SortField
 from rowmerge.table.metadata.rules import DEFAULT, GENERATED, INITIAL
-from rowmerge.table.metadata.schema import FIELD_ID, Array, DataType, Field, Map, Struct, held_types, outermost_structs, sql_name
+from rowmerge.table.metadata.schema import FIELD_ID, Array, DataType, Field, Map, Struct, held_types, outermost_structs, parts, sql_name
 from rowmerge.table.metadata.shape import TableDefinition
 
 _LAST_ADDED = -1
@@ -280,9 +280,9 @@ def _with_initial_default(column: Field) -> Field:
     return replace(column, metadata={**column.metadata, INITIAL: column.metadata[DEFAULT]})
 
 
-def _structs(columns: Struct) -> Iterator[Struct]:
-    """Yield the columns and the structs inside them at any depth."""
-    yield columns
-    for field in columns:
-        for struct in outermost_structs(field.type):
-            yield from _structs(struct)
+def _structs(type_: DataType) -> Iterator[Struct]:
+    """Yield a type and the types inside it, at any depth, that are structs."""
+    if isinstance(type_, Struct):
+        yield type_
+    for part in parts(type_):
+        yield from _structs(part.type)

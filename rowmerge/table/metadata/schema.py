@@ -209,14 +209,7 @@ def _member(value: Any, key: str, kind: type[_Member]) -> _Member:
 
 def nesting(type_: DataType) -> int:
     """Return how many structs, arrays and maps are inside each other in a type."""
-    match type_:
-        case Struct(fields):
-            return 1 + max((nesting(field.type) for field in fields), default=0)
-        case Array(element, _):
-            return 1 + nesting(element)
-        case Map(key, value, _):
-            return 1 + max(nesting(key), nesting(value))
-    return 0
+    return 1 + max((nesting(part.type) for part in parts(type_)), default=0) if isinstance(type_, Struct | Array | Map) else 0
 
 
 def to_json(type_: DataType) -> Any:
@@ -271,6 +264,18 @@ def _held(type_: DataType, fixed: Mapping[str, str], path: str) -> DataType:
     return convert_parts(type_, held_types, lambda name, part: _held(part, fixed, below(path, name)))
 
 
+def parts(type_: DataType) -> tuple[Field, ...]:
+    """Return the fields of a struct, the element of an array, or the key and the value of a map."""
+    match type_:
+        case Struct(fields):
+            return fields
+        case Array(element, _):
+            return (Field("element", element),)
+        case Map(key, value, _):
+            return (Field("key", key), Field("value", value))
+    return ()
+
+
 def convert_parts(
     type_: DataType, convert_struct: Callable[[Struct], Struct], convert_part: Callable[[str, DataType], DataType]
 ) -> DataType:
@@ -287,14 +292,11 @@ def convert_parts(
 
 def outermost_structs(type_: DataType) -> Iterator[Struct]:
     """Yield the structs of a type that are not inside another struct of it."""
-    match type_:
-        case Struct():
-            yield type_
-        case Array(element, _):
-            yield from outermost_structs(element)
-        case Map(key, value, _):
-            yield from outermost_structs(key)
-            yield from outermost_structs(value)
+    if isinstance(type_, Struct):
+        yield type_
+    else:
+        for part in parts(type_):
+            yield from outermost_structs(part.type)
 
 
 def below(path: str, name: str) -> str:
