@@ -1,4 +1,4 @@
-"""How long the texts of a column may be: char(n) and varchar(n), at any depth of its declared type."""
+"""Find out how long the texts of a column may be: char(n) and varchar(n), at any depth of its declared type."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Lengths = Length | Inside
 
 @lru_cache(maxsize=1024)
 def lengths(declared: str) -> Lengths | None:
-    """The lengths in a type as it was declared (`struct<a: varchar(3)>`); None when it has none, or is no type that can be read."""
+    """Return the lengths in a declared type (`struct<a: varchar(3)>`), None if it has none or cannot be read."""
     if "char" not in declared.lower():
         return None
     try:

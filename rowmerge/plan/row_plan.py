@@ -52,7 +52,7 @@ class Clause:
     keeps_fields: bool = False
 
     def alone(self) -> str:
-        """The clause of a statement without a source."""
+        """Return the text of the clause in a statement without a source."""
         values = ", ".join(f"{column} = {value}" for column, value in self.values.items())
         return f"  {f'SET {values} ' if values else ''}{f'WHERE {self.condition}' if self.condition else 'of every row'}"
 
@@ -64,11 +64,11 @@ class Clause:
 
 @dataclass(frozen=True)
 class RowPlan:
-    """What a row-level command does, before any file is looked at.
+    """What a row-level command does, as far as it is known before a file is read.
 
-    `on` ties source to target (None without a source); `files` is true for the files whose rows can be touched, judged by the
-    conditions alone, and needs the bounds of `bound_columns`; `whole_files`, where set, is true for files that leave as a whole.
-    `schema` is the table's after the command; `evolved_from` what it was before, None where the command may not change it.
+    `on`: the condition that connects source and target, None without a source. `files`: the mask of the files whose rows may be touched,
+    by the conditions alone; it needs the bounds of `bound_columns`. `whole_files`: the mask of the files that leave as a whole, if known.
+    `schema`: the table's after the command. `evolved_from`: the table's before it, None if the command may not change it.
     """
 
     operation: str
@@ -91,16 +91,16 @@ class RowPlan:
 
     @property
     def new_schema(self) -> Struct | None:
-        """What the command makes of the table's schema, None when it stays."""
+        """Return the table's schema after the command, None if it stays."""
         return self.schema if self.evolved_from is not None and self.evolved_from != self.schema else None
 
     def of(self, match: Match) -> tuple[Clause, ...]:
-        """The clauses of one kind, in order."""
+        """Return the clauses of one kind, in order."""
         return tuple(clause for clause in self.clauses if clause.match is match)
 
     @property
     def duplicates_allowed(self) -> bool:
-        """One unconditional DELETE cannot be done twice in two ways, so a second match does no harm (as in Delta and the SQL standard)."""
+        """Return whether a second match does no harm: to one unconditional DELETE, as in Delta and the SQL standard."""
         matched = self.of(Match.MATCHED)
         return len(matched) == 1 and matched[0].effect is Effect.DELETE and matched[0].condition is None
 

@@ -25,7 +25,7 @@ Path = tuple[str, ...]
 
 
 def never(_old: DataType, _new: DataType) -> bool:
-    """Columns keep their types: values are cast to them."""
+    """Return False: columns keep their types, and values are cast to them."""
     return False
 
 

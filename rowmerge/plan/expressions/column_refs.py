@@ -1,4 +1,4 @@
-"""Where the columns of a SQL expression stand in its text: sqlglot's reading of it, kept only where the positions prove right."""
+"""Find the columns of a SQL expression in its text: as sqlglot reads it, if the positions prove right."""
 
 from __future__ import annotations
 
@@ -89,14 +89,14 @@ def mentions(text: str, path: Sequence[str]) -> bool:
 
 
 def rewrite(text: str, edits: Iterable[tuple[int, int, str]]) -> str:
-    """The text with each `[start, end)` replaced; edits must not overlap."""
+    """Return a text with each `[start, end)` replaced. Edits must not overlap."""
     for start, end, replacement in sorted(edits, reverse=True):
         text = text[:start] + replacement + text[end:]
     return text
 
 
 def has_query(tree: exp.Expr) -> bool:
-    """Whether a subquery stands anywhere in the expression."""
+    """Return whether an expression has a subquery."""
     return tree.find(*_QUERIES) is not None
 
 
@@ -126,7 +126,7 @@ def _may_be_name(text: str, tokens: Sequence[Token], index: int) -> bool:
 
 @contextmanager
 def _quietly() -> Iterator[None]:
-    """Without sqlglot's warnings to the user: what it does not understand is for Spark to judge."""
+    """Suppress sqlglot's warnings to the user: Spark judges what sqlglot does not understand."""
     before = _quiet.set(True)
     try:
         yield

@@ -70,7 +70,7 @@ class Condition:
 
     @property
     def keys_alone(self) -> bool:
-        """Whether the condition consists of keys only."""
+        """Return whether the condition consists of keys only."""
         return self.analysed and bool(self.keys) and not (self.target_only or self.source_only or self.other)
 
 

@@ -1,4 +1,4 @@
-"""The present of a statement: rules that ask for the time get one and the same, however many jobs and attempts the statement takes."""
+"""Fix the time of a statement: all rules that ask for it get the same, however many jobs and attempts the statement takes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _WITHOUT_BRACKETS = frozenset({"current_timestamp", "current_date", "localtimest
 
 
 def rules_at(rules: Rules, microseconds: int, columns: Collection[str]) -> Rules:
-    """The rules as they are at a moment (microseconds since the epoch), for a table of these columns."""
+    """Return the rules as they are at a moment (microseconds since the epoch), for a table of these columns."""
     checks = tuple(replace(check, expression=at_moment(check.expression, microseconds, columns)) for check in rules.checks)
     defaults = {name: at_moment(text, microseconds) for name, text in rules.defaults.items()}
     return replace(rules, checks=checks, defaults=defaults)

@@ -1,4 +1,4 @@
-"""What the conditions and values of a row-level statement must not hold, refused by its name."""
+"""Refuse what the conditions and values of a row-level statement must not hold. The errors name it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MANY_VALUES = "{0} makes several rows of one, which {1} cannot take. Use it in 
 
 
 def check_merge(merge: Merge) -> None:
-    """Raises UnsupportedStatement for what Spark would refuse, or answer at random, in ON, in a clause's condition, or in a value."""
+    """Raise UnsupportedStatement for what Spark would refuse, or answer at random, in ON, in a clause's condition, or in a value."""
     check_condition(merge.on, "the ON condition")
     for when in merge.clauses:
         if when.condition is not None:
@@ -27,7 +27,7 @@ def check_merge(merge: Merge) -> None:
 
 
 def check_update(update: Update) -> None:
-    """The same for UPDATE."""
+    """Raise UnsupportedStatement for the same in an UPDATE."""
     for assignment in update.assignments:
         _check_one_row(assignment.value, f"the value of `{'.'.join(assignment.column)}`")
     if update.condition is not None:
@@ -35,7 +35,7 @@ def check_update(update: Update) -> None:
 
 
 def check_condition(text: SqlText, where: str) -> None:
-    """The same for one condition, which must have one answer however often and in whatever order it is asked."""
+    """Raise UnsupportedStatement for the same in a condition. It must have one answer, however often and in whatever order it is asked."""
     if function := nondeterministic(text.text):
         raise UnsupportedStatement(
             f"{function}() gives another value each time it is asked, so {where} would have no one meaning. Compute it in the source first",
@@ -57,7 +57,7 @@ def _check_one_row(text: SqlText, where: str) -> None:
 
 
 def _written(function: exp.Expr, text: str) -> str:
-    """A function's name as the user spells it."""
+    """Return a function's name as the user spells it."""
     for token in tokens_of(text) or ():
         if FUNCTION_BY_NAME.get(token.text.upper()) is type(function):
             return token.text.lower()

@@ -1,4 +1,4 @@
-"""What a file listing tells of one column's values, file by file, and what follows for comparisons; all of it in Arrow.
+"""Read from a file listing what each file holds of one column, and judge comparisons by it, all of it in Arrow.
 
 Values, bounds and literals are compared in the comparison type of their column, in Spark's order.
 """
@@ -63,7 +63,7 @@ class Extent:
 
     @property
     def no_file(self) -> pa.Array:
-        """False for every file."""
+        """Return false for every file."""
         return pc.and_(self.has_values, False)
 
 
@@ -101,7 +101,7 @@ class Listing:
         self._extents: dict[str, Extent] = {}
 
     def constantly(self, value: bool) -> pa.Array:
-        """The same for every file."""
+        """Return the same value for every file."""
         return pa.repeat(pa.scalar(value), self._files.num_rows)
 
     def extent(self, field: Field, is_partition: bool) -> Extent:
@@ -168,29 +168,29 @@ def in_comparison_type(values: pa.Array | pa.ChunkedArray, field: Field) -> pa.A
 
 
 def comparable(field: Field) -> bool:
-    """Whether the values of a column may be compared by their bounds."""
+    """Return whether the values of a column may be compared by their bounds."""
     return comparison_type(field.type) is not None and not is_padded(field) and not field.metadata.get(COLLATIONS)
 
 
 def is_padded(field: Field) -> bool:
-    """Whether Spark fills texts up with blanks before it compares them: CHAR(n)."""
+    """Return whether Spark fills texts up with blanks before it compares them: CHAR(n)."""
     return str(field.metadata.get(CHAR_VARCHAR, "")).lower().lstrip().startswith("char")
 
 
 def less(column: Extent, point: Point) -> Verdict:
-    """`column < point`."""
+    """Judge `column < point`."""
     below = pc.less_equal if point.between else pc.less
     return _verdict(column, below(column.lower, point.below), pc.greater_equal(column.upper, point.above))
 
 
 def less_or_equal(column: Extent, point: Point) -> Verdict:
-    """`column <= point`."""
+    """Judge `column <= point`."""
     above = pc.greater_equal if point.between else pc.greater
     return _verdict(column, pc.less_equal(column.lower, point.below), above(column.upper, point.above))
 
 
 def equal(column: Extent, point: Point) -> Verdict:
-    """`column = point`."""
+    """Judge `column = point`."""
     if point.between:
         return Verdict(column.no_file, column.has_values)
     is_inside = pc.and_kleene(pc.less_equal(column.lower, point.below), pc.greater_equal(column.upper, point.above))
@@ -203,7 +203,7 @@ def equal(column: Extent, point: Point) -> Verdict:
 
 
 def among(column: Extent, values: pa.Array, *, has_null: bool) -> Verdict:
-    """`column IN (values)`, with NULL among them if `has_null`."""
+    """Judge `column IN (values)`, with NULL among them if `has_null`."""
     if has_null:
         # A value that is not in the list is then NULL instead of false.
         return Verdict(may_hold(column, holds_one_of(column, values)), column.no_file)
@@ -212,7 +212,7 @@ def among(column: Extent, values: pa.Array, *, has_null: bool) -> Verdict:
 
 
 def starts_with(column: Extent, prefix: str) -> Verdict:
-    """`column LIKE 'prefix%'`; UTF-8 bytes and code points have the same order."""
+    """Judge `column LIKE 'prefix%'`. UTF-8 bytes and code points have the same order."""
     low, high = pa.scalar(prefix), _successor(prefix)
     may_start, must_start = pc.greater_equal(column.upper, low), pc.greater_equal(column.lower, low)
     if high is not None:
@@ -226,13 +226,13 @@ def is_null(column: Extent) -> Verdict:
 
 
 def null_safe_equal(column: Extent, point: Point) -> Verdict:
-    """`column <=> point`: false, not NULL, for null rows."""
+    """Judge `column <=> point`, which is false, not NULL, for null rows."""
     verdict = equal(column, point)
     return Verdict(verdict.true, pc.or_(verdict.false, column.has_nulls))
 
 
 def holds_one_of(column: Extent, values: pa.Array) -> pa.Array:
-    """Whether at least one of the values lies within the bounds, and one in the buckets; null where it cannot be told."""
+    """Return whether at least one of the values lies within the bounds, and one in the buckets, null where that is uncertain."""
     within = reaches(column, values)
     return pc.and_kleene(within, _in_buckets(column, values)) if column.buckets else within
 
@@ -250,7 +250,7 @@ def _in_buckets(column: Extent, values: pa.Array) -> pa.Array:
 
 
 def reaches(column: Extent, values: pa.Array) -> pa.Array:
-    """Whether at least one of the values lies within the bounds; null where a bound is unknown.
+    """Return whether at least one of the values lies within the bounds, null where a bound is unknown.
 
     Counts with two rankings: the values that are below the lower bound are those before it in the order of both together, less the
     bounds before it. One sort of values and bounds, whatever their type.
@@ -262,7 +262,7 @@ def reaches(column: Extent, values: pa.Array) -> pa.Array:
 
 
 def may_hold(column: Extent, test: pa.Array | None) -> pa.Array:
-    """Files that may hold a value for which a test of the bounds is true; a test that is null or None cannot tell."""
+    """Return whether files may hold a value for which a test of the bounds is true. A test that is null or None excludes no file."""
     return column.has_values if test is None else pc.and_(column.has_values, pc.fill_null(test, True))
 
 
@@ -271,14 +271,14 @@ def _verdict(column: Extent, true: pa.Array, false: pa.Array | None) -> Verdict:
 
 
 def _position(values: pa.Array, bounds: pa.Array, tiebreaker: str) -> pa.Array:
-    """How many values sort before each bound (`min`), or not after it (`max`)."""
+    """Return how many values sort before each bound (`min`), or not after it (`max`)."""
     together = pc.rank(pa.concat_arrays([values, bounds]), sort_keys="ascending", tiebreaker=tiebreaker).slice(len(values))
     alone = pc.rank(bounds, sort_keys="ascending", tiebreaker=tiebreaker)
     return pc.subtract(pc.cast(together, pa.int64()), pc.cast(alone, pa.int64()))
 
 
 def whole(column: pa.ChunkedArray | pa.Array) -> pa.Array:
-    """A column in one piece."""
+    """Return a column in one piece."""
     if isinstance(column, pa.ChunkedArray):
         return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
     return column
@@ -297,7 +297,7 @@ def _comparison_bounds(bounds: pa.Array, field: Field) -> pa.Array:
 
 
 def _successor(prefix: str) -> pa.Scalar | None:
-    """The least string after all those that start with the prefix; None when there is none."""
+    """Return the least string after all those that start with the prefix, None if there is none."""
     for end in range(len(prefix), 0, -1):
         code = ord(prefix[end - 1]) + 1
         if code <= 0x10FFFF:

@@ -87,12 +87,12 @@ def range_mask(
 
 
 def everything(files: FileListing) -> pa.Array:
-    """The mask that is true for every file."""
+    """Return true for every file."""
     return Listing(files).constantly(True)
 
 
 def nothing(files: FileListing) -> pa.Array:
-    """The mask that is false for every file."""
+    """Return false for every file."""
     return Listing(files).constantly(False)
 
 

@@ -1,4 +1,4 @@
-"""Literals of a condition, and where exactly they lie among the values of a column's type when Spark compares the two."""
+"""Read the literals of a condition, and find where exactly they lie among the values of a column when Spark compares the two."""
 
 from __future__ import annotations
 
@@ -287,7 +287,7 @@ def _moment(text: str) -> Moment | None:
 
 
 def _zone(text: str) -> timedelta:
-    """An offset like `+05:30`. Raises ValueError for one that no zone has."""
+    """Return an offset like `+05:30`. Raises ValueError for one that no zone has."""
     hours, minutes = int(text[1:3]), int(text[4:6])
     if minutes > 59 or hours * 60 + minutes > 18 * 60:
         raise ValueError(text)
@@ -303,7 +303,7 @@ def _rounded(value: Decimal, scale: int, rounding: str) -> Decimal:
 
 
 def _single(value: float) -> float:
-    """The nearest float, as a double."""
+    """Return the nearest float, as a double."""
     try:
         return float(struct.unpack("f", struct.pack("f", value))[0])
     except OverflowError:

@@ -1,4 +1,4 @@
-"""Conditions over one table's columns, understood as far as bounds can judge them: SQL text to Predicate."""
+"""Understand conditions over one table's columns as far as bounds can judge them: SQL text to Predicate."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def _is_ambiguous(token: Token, text: str) -> bool:
 
 
 def conjunction(predicates: Iterable[Predicate]) -> Predicate:
-    """All of them together; nothing at all is true."""
+    """Return the AND of all predicates, which is true for none."""
     return _combined([_constantly(True), *predicates], Verdict.both)
 
 
@@ -131,7 +131,7 @@ def _predicate_without_negation(node: exp.Expr, table: _Table, depth: int) -> Pr
 
 
 def _constantly(value: bool | None) -> Predicate:
-    """A condition that is the same for every row; None is NULL."""
+    """Return a condition that is the same for every row. None is NULL."""
     return Predicate(lambda listing: Verdict(listing.constantly(value is True), listing.constantly(value is False)), exact=True)
 
 
@@ -146,7 +146,7 @@ def _negated(predicate: Predicate) -> Predicate:
 
 
 def _about(field: Field, table: _Table, judge: Callable[[Extent], Verdict], *, certain: bool = True) -> Predicate:
-    """A condition on one column. NaN in a partition leaves open what a file holds, so floats are never exact."""
+    """Return a condition on one column. NaN in a partition leaves open what a file holds, so floats are never exact."""
     partition = field.name in table.partition_columns
     exact = certain and partition and field.type not in (Primitive("float"), Primitive("double"))
     return Predicate(lambda listing: judge(listing.extent(field, partition)), frozenset({field.name}), exact)
