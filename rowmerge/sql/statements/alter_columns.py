@@ -59,14 +59,16 @@ def parse_column_place(cursor: Cursor, description: str) -> ColumnPlace | None:
 
 def _parse_comments(cursor: Cursor, name: TableName, column: tuple[str, ...]) -> CommentOn | CommentOnColumns:
     """Parse the comment of `column` and those of other columns after it: `'…'[, b.c COMMENT '…']…`."""
-    comments = [(column, cursor.string("a comment"))]
+    comment = cursor.string("a comment")
+    comments = [(column, comment)]
     while cursor.accept(","):
         path = cursor.path("a column's name")
         if not cursor.accept("COMMENT"):
             raise cursor.unsupported("ALTER COLUMN takes several columns only for comments. Write one statement for each other change")
         comments.append((path, cursor.string("a comment")))
-    cursor.expect_end("the comments" if len(comments) > 1 else "the change of the column")
-    return CommentOnColumns(name, tuple(comments)) if len(comments) > 1 else CommentOn(name, comments[0][1], column)
+    is_single = len(comments) == 1
+    cursor.expect_end("the change of the column" if is_single else "the comments")
+    return CommentOn(name, comment, column) if is_single else CommentOnColumns(name, tuple(comments))
 
 
 def _begins_hive_form(cursor: Cursor) -> bool:
