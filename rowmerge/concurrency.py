@@ -16,7 +16,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TypeVar
+from typing import Any, TypeVar
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -43,6 +43,13 @@ def run_concurrently(calls: Sequence[Callable[[], T]], *, is_distant: bool = Tru
         return [call() for call in calls]
     with ThreadPoolExecutor(min(STORE_THREADS, len(calls))) as pool:
         return [future.result() for future in [pool.submit(call) for call in calls]]
+
+
+def run_both(first: Callable[[], S], second: Callable[[], T]) -> tuple[S, T]:
+    """Run two calls at the same time, as `run_concurrently` does, and return their results."""
+    calls: list[Callable[[], Any]] = [first, second]
+    first_result, second_result = run_concurrently(calls)
+    return first_result, second_result
 
 
 def map_concurrently(function: Callable[[S], T], items: Sequence[S]) -> list[T]:

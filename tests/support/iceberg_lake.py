@@ -10,16 +10,16 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyiceberg.table.update import AddSnapshotUpdate, TableUpdate
+from pyiceberg.table.update import TableUpdate
 
 from rowmerge.iceberg import DirectoryOperations, IcebergTable
 from rowmerge.iceberg.catalogs.metadata_folder import CurrentMetadata
-from rowmerge.iceberg.commits.snapshot_entry import new_snapshot
-from rowmerge.iceberg.commits.snapshot_files import SnapshotFiles, SnapshotNumbers
+from rowmerge.iceberg.commits.snapshot_entry import snapshot_updates
+from rowmerge.iceberg.commits.snapshot_files import SnapshotFiles
 from rowmerge.iceberg.maintenance.reachable import file_key, needed_files
 from rowmerge.iceberg.manifests.content import Content, ContentFile, Entry
 from rowmerge.iceberg.manifests.manifest_files import read_manifest_list
-from rowmerge.iceberg.metadata.refs import MAIN, point_branch_at
+from rowmerge.iceberg.metadata.refs import MAIN
 from rowmerge.storage.store import Put, Storage
 from rowmerge.table.commits.request import CommitRequest, Reads
 from rowmerge.table.metadata.shape import TableDefinition
@@ -79,9 +79,8 @@ class Lake:
         manifests = made.write_delete_manifests(files)
         entries = [Entry.added(file, snapshot_id) for file in files]
         before = read_manifest_list(self.storage, parent.manifest_list)
-        produced = made.put_snapshot([*manifests, *before], entries, SnapshotNumbers.after(metadata, parent))
-        snapshot = new_snapshot(metadata, CommitRequest("DELETE"), produced, parent, snapshot_id, metadata.current_schema_id)
-        self.update(AddSnapshotUpdate(snapshot=snapshot), point_branch_at(metadata, MAIN, snapshot_id))
+        produced = made.put_snapshot(metadata, parent, [*manifests, *before], entries)
+        self.update(*snapshot_updates(metadata, MAIN, parent, produced, CommitRequest("DELETE")))
         return snapshot_id
 
     def shared_deletes(self, *ids: int) -> ContentFile:

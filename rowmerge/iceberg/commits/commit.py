@@ -7,28 +7,27 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any
 
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Snapshot as IcebergVersion
-from pyiceberg.table.update import AddSnapshotUpdate, RemoveSnapshotRefUpdate, TableUpdate
+from pyiceberg.table.update import RemoveSnapshotRefUpdate, TableUpdate
 
-from rowmerge.concurrency import run_concurrently
+from rowmerge.concurrency import run_both
 from rowmerge.errors import CommitConflict, ConcurrentDeleteDelete, MetadataChanged, VersionNotFound
 from rowmerge.iceberg.catalogs.metadata_folder import CurrentMetadata
 from rowmerge.iceberg.catalogs.operations import DirectoryOperations, TableOperations
 from rowmerge.iceberg.commits.concurrent_commits import concurrent_commits
 from rowmerge.iceberg.commits.conflicts import PlannedCommit, find_conflict
 from rowmerge.iceberg.commits.drop import withdraw_creation
-from rowmerge.iceberg.commits.snapshot_entry import new_snapshot
-from rowmerge.iceberg.commits.snapshot_files import SnapshotFiles, SnapshotNumbers
+from rowmerge.iceberg.commits.snapshot_entry import snapshot_updates
+from rowmerge.iceberg.commits.snapshot_files import SnapshotFiles
 from rowmerge.iceberg.manifests.content import UNASSIGNED, Entry
 from rowmerge.iceberg.metadata.definition import alteration_updates, replacement_updates
 from rowmerge.iceberg.metadata.refs import MAIN, head_of, point_branch_at
-from rowmerge.iceberg.metadata.updates import ROW_LINEAGE, apply_updates
+from rowmerge.iceberg.metadata.updates import apply_updates
 from rowmerge.iceberg.snapshots.file_listing import list_files
 from rowmerge.iceberg.snapshots.live_files import LiveFiles, live_files
 from rowmerge.iceberg.snapshots.snapshot import IcebergSnapshot
@@ -69,11 +68,7 @@ class Commit:
         return 0 if self.change.replace else self._head_id(self._head.metadata) or 0
 
     def put(self) -> Put | Unknown | CommitConflict:
-        steps: list[Callable[[], Any]] = [
-            partial(self._snapshot_updates, self._head.metadata, self._live),
-            partial(self.operations.is_followed, self._head),
-        ]
-        updates, is_followed = run_concurrently(steps)
+        updates, is_followed = run_both(self._snapshot_updates, partial(self.operations.is_followed, self._head))
         return Put.EXISTED if is_followed else self.operations.commit(self._head, (*self._definition, *updates))
 
     def follow(self) -> int | CommitConflict | None:
@@ -202,33 +197,29 @@ class Commit:
         changes_files = bool(change.files.added) if change.replace else not change.files.empty
         return changes_files or change.transaction is not None
 
-    def _snapshot_updates(self, head: TableMetadata, live: LiveFiles) -> tuple[TableUpdate, ...]:
-        """Return the updates that put the change on the branch. Write the files of its snapshot."""
-        if self.change.restored is not None:
-            return (self._restore(head, self.change.restored.version),)
-        if not self.change.replace:
-            return self._add_snapshot(head, head_of(head, self.base.branch), live, self.change.files.removed)
+    def _snapshot_updates(self) -> tuple[TableUpdate, ...]:
+        """Return the updates of the head that put the change on the branch. Write the files of its snapshot."""
+        head, live, change = self._head.metadata, self._live, self.change
+        if change.restored is not None:
+            return (self._restore(change.restored.version),)
+        if not change.replace:
+            return self._add_snapshot(head_of(head, self.base.branch), live, change.files.removed)
         empty_table = (RemoveSnapshotRefUpdate(ref_name=MAIN),) if head.current_snapshot_id is not None else ()
-        return empty_table + self._add_snapshot(head, None, LiveFiles(self.operations.storage), ())
+        return empty_table + self._add_snapshot(None, LiveFiles(self.operations.storage), ())
 
-    def _restore(self, head: TableMetadata, snapshot_id: int) -> TableUpdate:
+    def _restore(self, snapshot_id: int) -> TableUpdate:
+        head = self._head.metadata
         if head.snapshot_by_id(snapshot_id) is None:
             raise VersionNotFound(f"The snapshot {snapshot_id} of {self.table} expired meanwhile. See DESCRIBE HISTORY.")
         return point_branch_at(head, self.base.branch, snapshot_id)
 
-    def _add_snapshot(
-        self, head: TableMetadata, parent: IcebergVersion | None, live: LiveFiles, removed_paths: Sequence[str]
-    ) -> tuple[TableUpdate, ...]:
+    def _add_snapshot(self, parent: IcebergVersion | None, live: LiveFiles, removed_paths: Sequence[str]) -> tuple[TableUpdate, ...]:
         """Write the snapshot that follows `parent`. Return the updates that add it, none if the change adds no snapshot."""
         if not self._adds_snapshot:
             return ()
-        numbers = SnapshotNumbers.after(head, parent)
-        if numbers.first_row_id is None and self.target_metadata.format_version >= ROW_LINEAGE:
-            # The commit upgrades the table to row lineage.
-            numbers = replace(numbers, first_row_id=0)
-        written = self._files.write_snapshot(live, removed_paths, self.change.files.deleted, numbers)
-        snapshot = new_snapshot(head, self.change, written, parent, self.snapshot_id, self.target_metadata.current_schema_id)
-        return AddSnapshotUpdate(snapshot=snapshot), point_branch_at(head, self.base.branch, self.snapshot_id)
+        head = self._head.metadata
+        written = self._files.write_snapshot(head, parent, live, removed_paths, self.change.files.deleted)
+        return snapshot_updates(head, self.base.branch, parent, written, self.change)
 
 
 @dataclass
@@ -238,8 +229,7 @@ class Creation(Commit):
     version_before_writing: CreationVersion | None = None
 
     def put(self) -> Put | Unknown | CommitConflict:
-        metadata = self.base.metadata
-        updates = self._snapshot_updates(metadata, self._live)
+        metadata, updates = self.base.metadata, self._snapshot_updates()
         put = self.operations.create(apply_updates(metadata, updates) if updates else metadata, self.version_before_writing)
         if isinstance(put, CommitConflict) and isinstance(self.operations, DirectoryOperations):
             return withdraw_creation(self.operations, self.table, metadata.table_uuid) or put

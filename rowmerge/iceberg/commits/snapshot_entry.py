@@ -11,10 +11,12 @@ from collections.abc import Sequence
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Operation, Summary
 from pyiceberg.table.snapshots import Snapshot as IcebergVersion
+from pyiceberg.table.update import AddSnapshotUpdate, TableUpdate
 
 from rowmerge.iceberg.commits.snapshot_files import WrittenSnapshot
 from rowmerge.iceberg.manifests.content import Content, Entry, Status
 from rowmerge.iceberg.metadata.properties import APPLICATION, APPLICATION_VERSION
+from rowmerge.iceberg.metadata.refs import point_branch_at
 from rowmerge.table.commits.request import CommitRequest
 from rowmerge.version import __version__
 
@@ -31,23 +33,24 @@ _TOTALS = (
 )
 
 
-def new_snapshot(
-    head: TableMetadata, change: CommitRequest, written: WrittenSnapshot, parent: IcebergVersion | None, snapshot_id: int, schema_id: int
-) -> IcebergVersion:
-    """Return the snapshot of a change, as an addition to the metadata `head`."""
+def snapshot_updates(
+    head: TableMetadata, branch: str, parent: IcebergVersion | None, written: WrittenSnapshot, change: CommitRequest
+) -> tuple[TableUpdate, ...]:
+    """Return the updates of the metadata `head` that add the snapshot of a change after `parent`, and point a branch at it."""
     # Clocks of several writers differ, and readers order snapshots by their timestamps.
     earliest_timestamp = head.last_updated_ms + (1 if parent is not None else 0)
-    return IcebergVersion(
-        snapshot_id=snapshot_id,
+    snapshot = IcebergVersion(
+        snapshot_id=written.snapshot_id,
         parent_snapshot_id=None if parent is None else parent.snapshot_id,
         sequence_number=head.next_sequence_number(),
         timestamp_ms=max(time.time_ns() // 1_000_000, earliest_timestamp),
         manifest_list=written.manifest_list,
         summary=_summary(change, written.entries, parent),
-        schema_id=schema_id,
+        schema_id=written.schema_id,
         first_row_id=written.first_row_id,
         added_rows=written.assigned_row_ids,
     )
+    return AddSnapshotUpdate(snapshot=snapshot), point_branch_at(head, branch, written.snapshot_id)
 
 
 def _summary(change: CommitRequest, entries: Sequence[Entry], parent: IcebergVersion | None) -> Summary:

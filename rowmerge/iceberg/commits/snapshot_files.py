@@ -19,7 +19,7 @@ from rowmerge.iceberg.manifests.manifest_files import read_manifest, schema_of_s
 from rowmerge.iceberg.manifests.metrics import content_file, metrics_modes
 from rowmerge.iceberg.metadata.locations import plain_path
 from rowmerge.iceberg.metadata.properties import file_locations
-from rowmerge.iceberg.metadata.updates import next_row_id
+from rowmerge.iceberg.metadata.updates import ROW_LINEAGE, next_row_id
 from rowmerge.iceberg.snapshots.live_files import LiveFiles, key_of_delete, scope_of
 from rowmerge.storage.deletion import Origin, clean_up
 from rowmerge.storage.store import Storage
@@ -32,28 +32,16 @@ MAX_MANIFEST_ENTRIES = 20_000
 
 @dataclass(frozen=True)
 class WrittenSnapshot:
-    """The files of a snapshot. `entries`: the files that it adds or removes."""
+    """A snapshot whose files were put. `schema_id`: that of the table. `entries`: the files that the snapshot adds or removes."""
 
+    snapshot_id: int
+    schema_id: int
     manifest_list: str
     manifests: tuple[Manifest, ...]
     entries: tuple[Entry, ...]
     first_row_id: int | None = None
     assigned_row_ids: int | None = None
     """How many row ids the snapshot assigns, from format version 3 on."""
-
-
-@dataclass(frozen=True)
-class SnapshotNumbers:
-    """The numbers of a new snapshot: its parent's id, its sequence number, and the table's next row id (None before format version 3)."""
-
-    parent_id: int | None
-    sequence_number: int
-    first_row_id: int | None = None
-
-    @classmethod
-    def after(cls, metadata: TableMetadata, parent: IcebergVersion | None) -> SnapshotNumbers:
-        """Return the numbers of the table's next snapshot, which follows `parent`."""
-        return cls(None if parent is None else parent.snapshot_id, metadata.next_sequence_number(), next_row_id(metadata))
 
 
 @dataclass(frozen=True)
@@ -125,38 +113,44 @@ class SnapshotFiles:
     _attempts: int = 0
 
     def write_snapshot(
-        self, live: LiveFiles, removed_paths: Iterable[str], deleted_rows: Mapping[str, Positions], numbers: SnapshotNumbers
+        self, head: TableMetadata, parent: IcebergVersion | None, live: LiveFiles, removed: Iterable[str], deleted: Mapping[str, Positions]
     ) -> WrittenSnapshot:
-        """Write the snapshot that follows `live`. Raises StorageError, CorruptLog, ValueError for a path that `live` does not have."""
+        """Write the snapshot that follows `parent`, whose files are `live`. `head`, errors: see `put_snapshot`.
+
+        `removed`: paths of data files; `deleted`: positions by path. Raises CorruptLog, ValueError for a path that `live` does not have.
+        """
         self._attempts += 1
-        deletes = self.delete_files.write_row_deletions(live, deleted_rows)
-        removal = self._plan_removal(live, deletes.emptied_paths.union(removed_paths), deletes.replaced_keys)
+        deletes = self.delete_files.write_row_deletions(live, deleted)
+        removal = self._plan_removal(live, deletes.emptied_paths.union(removed), deletes.replaced_keys)
         remaining_manifests, removed_entries = self.rewrite_manifests(live, removal)
         new_manifests = self._added_manifests + self.write_delete_manifests(deletes.files)
         manifests = self._merge_small([*new_manifests, *remaining_manifests])
         entries = [*removed_entries, *self.entries_of(new_manifests)]
-        return self.put_snapshot(manifests, entries, numbers, [file.path for file in deletes.files])
+        return self.put_snapshot(head, parent, manifests, entries)
 
     def put_snapshot(
-        self, manifests: Sequence[Manifest], entries: Sequence[Entry], numbers: SnapshotNumbers, delete_paths: Sequence[str] = ()
+        self, head: TableMetadata, parent: IcebergVersion | None, manifests: Sequence[Manifest], entries: Sequence[Entry]
     ) -> WrittenSnapshot:
-        """Write the manifest list, and put all files of the snapshot. `delete_paths`: its new delete files. Raises StorageError."""
+        """Write the manifest list, and put all files of the snapshot. `head`: the newest metadata of the table. Raises StorageError."""
         path = f"{self.storage.location}/metadata/snap-{self.snapshot_id}-{self._attempts}-{self.commit_id}.avro"
         self._written_paths.append(path)
-        next_row_id = write_manifest_list(
+        # A commit that upgrades the table to row lineage begins with the row id 0.
+        first_row_id = (next_row_id(head) or 0) if self.metadata.format_version >= ROW_LINEAGE else None
+        row_id_after = write_manifest_list(
             self.pending,
             path,
             manifests,
             snapshot_id=self.snapshot_id,
-            parent_id=numbers.parent_id,
-            sequence_number=numbers.sequence_number,
+            parent_id=None if parent is None else parent.snapshot_id,
+            sequence_number=head.next_sequence_number(),
             format_version=self._manifest_version,
-            first_row_id=numbers.first_row_id,
+            first_row_id=first_row_id,
         )
-        self._used_paths = frozenset([path, *(manifest.path for manifest in manifests), *delete_paths])
+        self._used_paths = frozenset([path, *(manifest.path for manifest in manifests), *(entry.file.path for entry in entries)])
         self.pending.flush()
-        assigned_row_ids = None if next_row_id is None else next_row_id - (numbers.first_row_id or 0)
-        return WrittenSnapshot(path, tuple(manifests), tuple(entries), numbers.first_row_id, assigned_row_ids)
+        assigned_row_ids = None if row_id_after is None else row_id_after - (first_row_id or 0)
+        schema_id = self.metadata.current_schema_id
+        return WrittenSnapshot(self.snapshot_id, schema_id, path, tuple(manifests), tuple(entries), first_row_id, assigned_row_ids)
 
     def discard(self) -> None:
         """Delete all files that were written, because no version refers to them. A failure leaves them as orphans."""

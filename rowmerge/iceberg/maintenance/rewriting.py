@@ -10,37 +10,32 @@ import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from pyiceberg.table.snapshots import Snapshot as IcebergVersion
-from pyiceberg.table.update import AddSnapshotUpdate, TableUpdate
+from pyiceberg.table.update import TableUpdate
 
 from rowmerge.errors import CommitStateUnknown, RowmergeError
 from rowmerge.iceberg.catalogs.metadata_folder import CurrentMetadata
 from rowmerge.iceberg.catalogs.operations import TableOperations
 from rowmerge.iceberg.commits.metadata_commit import commit_updates
-from rowmerge.iceberg.commits.snapshot_entry import new_snapshot
-from rowmerge.iceberg.commits.snapshot_files import (
-    MAX_MANIFEST_ENTRIES,
-    Removal,
-    SnapshotFiles,
-    SnapshotNumbers,
-    WrittenSnapshot,
-    manifests_by_spec,
-)
+from rowmerge.iceberg.commits.snapshot_entry import snapshot_updates
+from rowmerge.iceberg.commits.snapshot_files import MAX_MANIFEST_ENTRIES, Removal, SnapshotFiles, WrittenSnapshot, manifests_by_spec
 from rowmerge.iceberg.manifests.content import Content, ContentFile, Entry, Manifest
 from rowmerge.iceberg.manifests.manifest_files import read_manifest_list, read_manifests
 from rowmerge.iceberg.metadata.locations import plain_path
 from rowmerge.iceberg.metadata.partition_values import unpartitioned_spec_ids
-from rowmerge.iceberg.metadata.refs import MAIN, point_branch_at
+from rowmerge.iceberg.metadata.refs import MAIN
 from rowmerge.iceberg.snapshots.live_files import LiveFiles, key_of_delete, live_files, scope_of
 from rowmerge.table.commits.request import CommitRequest
 from rowmerge.table.maintenance import RewrittenDeletes, RewrittenManifests
 from rowmerge.table.snapshots.files import Positions
 
+T = TypeVar("T", RewrittenManifests, RewrittenDeletes)
+
 
 @dataclass
-class Rewriting(ABC):
+class Rewriting(ABC, Generic[T]):
     """One rewriting of a table's metadata files."""
 
     operations: TableOperations
@@ -48,15 +43,16 @@ class Rewriting(ABC):
     operation: ClassVar[str]
     metrics: ClassVar[tuple[str, str]]
     """The names of two metrics: how many files were rewritten, and how many were added."""
-    done: RewrittenManifests | RewrittenDeletes = field(init=False)
+    done: T = field(init=False)
+    """What was rewritten."""
     _files: SnapshotFiles | None = field(default=None, init=False)
 
     @abstractmethod
-    def write(self, files: SnapshotFiles, parent: IcebergVersion, numbers: SnapshotNumbers) -> WrittenSnapshot | None:
+    def write(self, files: SnapshotFiles, parent: IcebergVersion) -> WrittenSnapshot | None:
         """Write the snapshot that follows `parent`, and set `done`. Return None if there is nothing to rewrite."""
 
-    def commit(self) -> None:
-        """Commit the rewriting. Raises MetadataChanged, CommitStateUnknown, UnsupportedTableFeature, CorruptLog, StorageError."""
+    def commit(self) -> T:
+        """Commit the rewriting, and return `done`. Raises what `commit_updates` does, and CorruptLog."""
         try:
             commit_updates(self.operations, self.table, self.operation, self._updates)
         except CommitStateUnknown:
@@ -64,6 +60,7 @@ class Rewriting(ABC):
         except RowmergeError:
             self._discard()
             raise
+        return self.done
 
     def _updates(self, current: CurrentMetadata) -> tuple[TableUpdate, ...]:
         """Write the snapshot that follows the newest metadata, and return the updates that add it. Delete files of the attempt before."""
@@ -72,15 +69,13 @@ class Rewriting(ABC):
         parent = metadata.current_snapshot()
         if parent is None:
             return ()
-        snapshot_id = uuid.uuid4().int >> 65
-        self._files = SnapshotFiles(self.operations.storage, metadata, snapshot_id, ())
-        written = self.write(self._files, parent, SnapshotNumbers.after(metadata, parent))
+        self._files = SnapshotFiles(self.operations.storage, metadata, uuid.uuid4().int >> 65, ())
+        written = self.write(self._files, parent)
         if written is None:
             return ()
         metrics = dict(zip(self.metrics, (self.done.rewritten, self.done.added), strict=True))
         change = CommitRequest(self.operation, metrics=metrics, data_change=False)
-        snapshot = new_snapshot(metadata, change, written, parent, snapshot_id, metadata.current_schema_id)
-        return AddSnapshotUpdate(snapshot=snapshot), point_branch_at(metadata, MAIN, snapshot_id)
+        return snapshot_updates(metadata, MAIN, parent, written, change)
 
     def _discard(self) -> None:
         if self._files is not None:
@@ -88,14 +83,14 @@ class Rewriting(ABC):
 
 
 @dataclass
-class ManifestRewriting(Rewriting):
+class ManifestRewriting(Rewriting[RewrittenManifests]):
     """Writes manifests of full size (`commit.manifest.target-size-bytes`), each with the files of neighbouring partitions."""
 
     operation = "REWRITE MANIFESTS"
     metrics = ("numManifestsReplaced", "numManifestsCreated")
     done: RewrittenManifests = field(default_factory=RewrittenManifests, init=False)
 
-    def write(self, files: SnapshotFiles, parent: IcebergVersion, numbers: SnapshotNumbers) -> WrittenSnapshot | None:
+    def write(self, files: SnapshotFiles, parent: IcebergVersion) -> WrittenSnapshot | None:
         """Rewrite the manifests of each partition spec, except a single manifest of at most the target size. Set `done`."""
         target_size = max(1, files.target_manifest_size)
         unchanged: list[Manifest] = []
@@ -109,18 +104,18 @@ class ManifestRewriting(Rewriting):
                 added += _rewrite_group(files, group, new_count)
         rewritten_count = len(manifests) - len(unchanged)
         self.done = RewrittenManifests(rewritten_count, len(added))
-        return files.put_snapshot([*added, *unchanged], (), numbers) if rewritten_count else None
+        return files.put_snapshot(files.metadata, parent, [*added, *unchanged], ()) if rewritten_count else None
 
 
 @dataclass
-class DeleteRewriting(Rewriting):
+class DeleteRewriting(Rewriting[RewrittenDeletes]):
     """Writes one position-delete file for each data file that has several or a shared one. Removes those without a data file."""
 
     operation = "REWRITE POSITION DELETES"
     metrics = ("numDeleteFilesRemoved", "numDeleteFilesAdded")
     done: RewrittenDeletes = field(default_factory=RewrittenDeletes, init=False)
 
-    def write(self, files: SnapshotFiles, parent: IcebergVersion, numbers: SnapshotNumbers) -> WrittenSnapshot | None:
+    def write(self, files: SnapshotFiles, parent: IcebergVersion) -> WrittenSnapshot | None:
         """Replace the position deletes that are not yet the only ones of one data file. Set `done`."""
         live = live_files(files.storage, parent, unpartitioned_spec_ids(files.metadata))
         self.done = RewrittenDeletes()
@@ -131,8 +126,8 @@ class DeleteRewriting(Rewriting):
         self.done = RewrittenDeletes(len(replaced), len(added), _total_size(replaced.values()), _total_size(added))
         remaining_manifests, removed_entries = files.rewrite_manifests(live, Removal(frozenset(), frozenset(replaced)))
         new_manifests = files.write_delete_manifests(added)
-        entries = [*removed_entries, *files.entries_of(new_manifests)]
-        return files.put_snapshot([*new_manifests, *remaining_manifests], entries, numbers, [file.path for file in added])
+        manifests, entries = [*new_manifests, *remaining_manifests], [*removed_entries, *files.entries_of(new_manifests)]
+        return files.put_snapshot(files.metadata, parent, manifests, entries)
 
 
 def _plan_rewriting(live: LiveFiles) -> tuple[dict[str, ContentFile], list[tuple[Entry, Positions]]]:

@@ -28,14 +28,10 @@ class IcebergMaintenance:
         return self._vacuum.remove_orphans(older_than, dry_run=dry_run)
 
     def rewrite_manifests(self) -> RewrittenManifests:
-        rewriting = ManifestRewriting(self.operations, self.table)
-        rewriting.commit()
-        return rewriting.done
+        return ManifestRewriting(self.operations, self.table).commit()
 
     def rewrite_position_deletes(self) -> RewrittenDeletes:
-        rewriting = DeleteRewriting(self.operations, self.table)
-        rewriting.commit()
-        return rewriting.done
+        return DeleteRewriting(self.operations, self.table).commit()
 
     def ancestor(self, *, snapshot_id: int | None = None, before: int | None = None) -> int:
         metadata = newest(self.operations, self.table).metadata

@@ -7,6 +7,7 @@ from pathlib import Path
 from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC, PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table.metadata import TableMetadata, new_table_metadata
+from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 from pyiceberg.table.update import (
     AddPartitionSpecUpdate,
@@ -18,7 +19,7 @@ from pyiceberg.table.update import (
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import LongType, NestedField, StringType
 
-from rowmerge.iceberg.commits.snapshot_files import SnapshotFiles, SnapshotNumbers
+from rowmerge.iceberg.commits.snapshot_files import SnapshotFiles
 from rowmerge.iceberg.manifests.content import Content, ContentFile, Entry, ManifestContent, Status
 from rowmerge.iceberg.manifests.manifest_files import read_manifest, read_manifest_list, write_manifest, write_manifest_list
 from rowmerge.iceberg.snapshots.live_files import LiveFiles
@@ -54,7 +55,9 @@ def test_partition_values_of_a_dropped_column_stay(tmp_path: Path) -> None:
     write_manifest_list(storage, first, [manifest], snapshot_id=77, parent_id=None, sequence_number=1)
     manifests = read_manifest_list(storage, first)
     live = LiveFiles(storage, manifests, read_manifest(storage, manifests[0]))
-    made = SnapshotFiles(storage, without_its_column(before), 78, ()).write_snapshot(live, [files[0].path], {}, SnapshotNumbers(77, 2))
+    head = without_its_column(before).model_copy(update={"last_sequence_number": 1})
+    parent = Snapshot(snapshot_id=77, manifest_list=first)
+    made = SnapshotFiles(storage, head, 78, ()).write_snapshot(head, parent, live, [files[0].path], {})
     (again,) = read_manifest_list(storage, made.manifest_list)
     entries = [(entry.status, entry.file.partition) for entry in read_manifest(storage, again)]
     assert (again.spec_id, entries) == (0, [(Status.DELETED, ("Bonn",)), (Status.EXISTING, ("Ulm",))])

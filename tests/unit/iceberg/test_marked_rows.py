@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
-from pyiceberg.table.metadata import new_table_metadata
+from pyiceberg.table.metadata import TableMetadata, new_table_metadata
+from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 
-from rowmerge.iceberg.commits.snapshot_files import SnapshotFiles, SnapshotNumbers
+from rowmerge.iceberg.commits.snapshot_files import SnapshotFiles
 from rowmerge.iceberg.deletes.position_deletes import write_position_deletes
 from rowmerge.iceberg.manifests.content import ContentFile, Entry, ManifestContent, Status
 from rowmerge.iceberg.manifests.manifest_files import read_manifest, read_manifest_list, read_manifests, write_manifest, write_manifest_list
@@ -20,11 +21,16 @@ from rowmerge.table.snapshots.files import Positions
 from tests.support.iceberg_tables import SCHEMA, data_file
 
 METADATA = new_table_metadata(SCHEMA, UNPARTITIONED_PARTITION_SPEC, UNSORTED_SORT_ORDER, "/unused")
+PARENT = Snapshot(snapshot_id=77, manifest_list="/unused")
 
 
 @pytest.fixture
 def storage(tmp_path: Path) -> Storage:
     return Storage(str(tmp_path / "table"))
+
+
+def head_after(sequence_number: int) -> TableMetadata:
+    return METADATA.model_copy(update={"last_sequence_number": sequence_number})
 
 
 def live_of(storage: Storage, files: list[ContentFile], deletes: list[ContentFile]) -> LiveFiles:
@@ -57,7 +63,7 @@ def test_each_data_file_has_one_delete_file_and_an_emptied_one_leaves(storage: S
     live = live_of(storage, files, [known])
     snapshot = SnapshotFiles(storage, METADATA, 78, ())
     deleted = {paths[0]: Positions([3]), paths[1]: Positions([1, 2]), paths[2]: Positions([4]), paths[3]: Positions(range(10))}
-    made = snapshot.write_snapshot(live, [], deleted, SnapshotNumbers(77, 2))
+    made = snapshot.write_snapshot(head_after(1), PARENT, live, [], deleted)
     entries = [entry for manifest in read_manifest_list(storage, made.manifest_list) for entry in read_manifest(storage, manifest)]
     there = LiveFiles(
         storage,
@@ -75,7 +81,7 @@ def test_an_attempt_after_another_uses_the_delete_files_that_are_there(storage: 
     live = live_of(storage, files, [])
     snapshot = SnapshotFiles(storage, METADATA, 78, ())
     deleted = {path: Positions([3]) for path in live.paths}
-    first, second = (snapshot.write_snapshot(live, [], deleted, SnapshotNumbers(77, number)) for number in (2, 3))
+    first, second = (snapshot.write_snapshot(head_after(number), PARENT, live, [], deleted) for number in (1, 2))
     assert {entry.file.path for entry in first.entries} == {entry.file.path for entry in second.entries}
     snapshot.discard()
     assert [stored.path for stored in storage.list("data")] == sorted(file.path[len(storage.location) + 1 :] for file in files)
