@@ -3,7 +3,7 @@
 from rowmerge.iceberg.catalogs.catalog_operations import CatalogOperations
 from rowmerge.iceberg.catalogs.clients import CatalogClient
 from rowmerge.iceberg.catalogs.operations import DirectoryOperations
-from rowmerge.iceberg.maintenance.removal import delete_dropped_files
+from rowmerge.iceberg.maintenance.dropping import delete_dropped_files
 from rowmerge.iceberg.table import IcebergTable
 
 __all__ = ["CatalogClient", "CatalogOperations", "DirectoryOperations", "IcebergTable", "delete_dropped_files"]

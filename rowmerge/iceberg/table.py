@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from itertools import islice
 
-from pyiceberg.schema import Schema
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.snapshots import Snapshot as IcebergVersion
@@ -79,15 +78,12 @@ class IcebergTable:
 
     def snapshot_at(self, *, version: int | None = None, timestamp: int | None = None) -> IcebergSnapshot:
         """Open the snapshot with an id, or the one that was current at a time. Raises VersionNotFound, and what `snapshot` raises."""
-        if version is None and timestamp is None:
-            return self.snapshot()
         current = self._current()
         if version is not None:
-            snapshot = _snapshot_by_id(self.name, current.metadata, version)
-        else:
-            assert timestamp is not None
-            snapshot = _snapshot_by_time(self.name, current.metadata, timestamp)
-        return IcebergSnapshot(self._operations.storage, self.name, current, snapshot, _schema_at(current.metadata, snapshot))
+            return self._open_past(current, _snapshot_by_id(self.name, current.metadata, version), MAIN)
+        if timestamp is not None:
+            return self._open_past(current, _snapshot_by_time(self.name, current.metadata, timestamp), MAIN)
+        return self.snapshot()
 
     def shape(self, definition: TableDefinition, base: Snapshot | None = None, *, replace: bool = False) -> TableShape:
         """Return the shape that a definition gives to the table. See `rowmerge.table.table.Table.shape`."""
@@ -130,8 +126,7 @@ class IcebergTable:
     def history(self, limit: int | None = None) -> list[HistoryEntry]:
         """Return the snapshots, newest first. Raises TableNotFound, CorruptLog, StorageError."""
         newest = self.snapshot()
-        by_id = {snapshot.snapshot_id: snapshot for snapshot in newest.metadata.snapshots}
-        return [_history_entry(snapshot) for snapshot in islice(ancestors(by_id, newest.version), limit)]
+        return [_history_entry(snapshot) for snapshot in islice(ancestors(newest.metadata, newest.version), limit)]
 
     def vacuum(self, options: VacuumOptions) -> Vacuumed:
         """Expire old snapshots and delete what no snapshot needs. Raises PlanError for a retention that is not safe, StorageError."""
@@ -152,8 +147,13 @@ class IcebergTable:
             return self.snapshot() if reference == self._branch else self._open_newest(current, reference)
         snapshot = current.metadata.snapshot_by_id(ref.snapshot_id)
         assert snapshot is not None, "metadata was read with every snapshot that a reference names"
-        schema = _schema_at(current.metadata, snapshot)
-        return IcebergSnapshot(self._operations.storage, self.name, current, snapshot, schema, branch=f"tag {reference}")
+        return self._open_past(current, snapshot, f"tag {reference}")
+
+    def _open_past(self, current: CurrentMetadata, snapshot: IcebergVersion, branch: str) -> IcebergSnapshot:
+        """Open a snapshot with the schema that was current when it was made."""
+        past_schema = None if snapshot.schema_id is None else current.metadata.schema_by_id(snapshot.schema_id)
+        schema = current.metadata.schema() if past_schema is None else past_schema
+        return IcebergSnapshot(self._operations.storage, self.name, current, snapshot, schema, branch)
 
     def _open_newest(self, current: CurrentMetadata, branch: str) -> IcebergSnapshot:
         metadata = current.metadata
@@ -203,37 +203,27 @@ def _snapshot_by_time(table: str, metadata: TableMetadata, timestamp: int) -> Ic
     return snapshot
 
 
-def _schema_at(metadata: TableMetadata, snapshot: IcebergVersion) -> Schema:
-    """Return the schema that was current when a snapshot was made."""
-    schema = metadata.schema_by_id(snapshot.schema_id) if snapshot.schema_id is not None else None
-    return metadata.schema() if schema is None else schema
-
-
 def _history_entry(snapshot: IcebergVersion) -> HistoryEntry:
     """Return a snapshot with the statement in its summary. Without metrics of a statement, the counts of all engines are the metrics."""
     summary = snapshot.summary
     properties: Mapping[str, str] = {} if summary is None else summary.additional_properties
-    statement_metrics = _as_texts(properties.get(METRICS, "{}"), str)
     counts = {name: value for name, value in properties.items() if not name.startswith(("rowmerge.", "engine-"))}
     return HistoryEntry(
         version=snapshot.snapshot_id,
         timestamp=snapshot.timestamp_ms,
         operation=properties.get(OPERATION, "" if summary is None else summary.operation.value),
-        parameters=_as_texts(properties.get(PARAMETERS, "{}"), _text),
-        metrics=statement_metrics or counts,
+        parameters=_as_texts(properties.get(PARAMETERS, "{}")),
+        metrics=_as_texts(properties.get(METRICS, "{}")) or counts,
         read_version=snapshot.parent_snapshot_id,
         engine=properties.get("engine-name"),
     )
 
 
-def _as_texts(text: str, to_text: Callable[[object], str]) -> dict[str, str]:
+def _as_texts(text: str) -> dict[str, str]:
     """Return the JSON object in a summary property with values as texts, empty for a malformed text of another writer."""
     try:
         decoded = decode_json(text)
     except ValueError:
         return {}
-    return {name: to_text(value) for name, value in decoded.items()} if isinstance(decoded, dict) else {}
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
+    values = decoded if isinstance(decoded, dict) else {}
+    return {name: value if isinstance(value, str) else json.dumps(value) for name, value in values.items()}

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Protocol
+from typing import Protocol
 
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.update import TableUpdate
 
-from rowmerge.concurrency import run_concurrently
+from rowmerge.concurrency import run_both, run_concurrently
 from rowmerge.errors import CommitConflict, CorruptLog, StorageError, TableNotFound
 from rowmerge.iceberg.catalogs.metadata_folder import FOLDER, HINT, CurrentMetadata, MetadataFolder, VersionHint, metadata_path
 from rowmerge.iceberg.metadata.parsing import NEWEST_FORMAT
@@ -98,10 +98,8 @@ class DirectoryOperations:
     def create(self, metadata: TableMetadata, version: CreationVersion | None = None) -> Put | Unknown | CommitConflict:
         """Put the first version, as `TableOperations.create` states. Look for a table of the other format before and after the put."""
         expected = version or self.creation_version()
-        calls: list[Callable[[], Any]] = [self._read_newest, partial(conflict_with_other, self.storage, self._table, "iceberg", expected)]
-        newest: CurrentMetadata | None
-        conflict: CommitConflict | None
-        newest, conflict = run_concurrently(calls)
+        find_conflict = partial(conflict_with_other, self.storage, self._table, "iceberg", expected)
+        newest, conflict = run_both(self._read_newest, find_conflict)
         if expected is None or expected.number != _first_version_after(newest):
             return Put.EXISTED
         if conflict is not None:
@@ -121,13 +119,8 @@ class DirectoryOperations:
         put = self.folder.put(version, metadata)
         if put is not Put.CREATED:
             return put
-        checks: list[Callable[[], Any]] = [
-            partial(self._verify_put, base, version, metadata),
-            partial(conflict_after_put, self.storage, self._table, "iceberg", expected),
-        ]
-        verified: Put | Unknown
-        conflict: CommitConflict | Unknown | None
-        verified, conflict = run_concurrently(checks)
+        find_conflict = partial(conflict_after_put, self.storage, self._table, "iceberg", expected)
+        verified, conflict = run_both(partial(self._verify_put, base, version, metadata), find_conflict)
         if verified is not Put.CREATED:
             return verified
         if conflict is not None:
@@ -137,8 +130,7 @@ class DirectoryOperations:
 
     def is_followed(self, base: CurrentMetadata) -> bool:
         assert base.version is not None
-        checks: list[Callable[[], Any]] = [partial(self.folder.paths_of, base.version + 1), partial(self.folder.is_unchanged, base)]
-        next_paths, is_unchanged = run_concurrently(checks)
+        next_paths, is_unchanged = run_both(partial(self.folder.paths_of, base.version + 1), partial(self.folder.is_unchanged, base))
         return bool(next_paths) or not is_unchanged
 
     def commit(self, base: CurrentMetadata, updates: tuple[TableUpdate, ...]) -> Put | Unknown:
@@ -180,16 +172,14 @@ class DirectoryOperations:
         version = self._last_version_after_hint()
         if version is None:
             return None
-        calls: list[Callable[[], Any]] = [partial(self.folder.read, version, self._last_read), partial(self.folder.paths_of, 1)]
-        read: CurrentMetadata | None
-        read, first_paths = run_concurrently(calls)
+        read, first_paths = run_both(partial(self.folder.read, version, self._last_read), partial(self.folder.paths_of, 1))
         return None if read is None or not first_paths or _deletes_metadata(read.metadata) else read
 
     def _last_version_after_hint(self) -> int | None:
         version = self._hint.read()
         if version is None:
             return None
-        paths, next_paths = run_concurrently([partial(self.folder.paths_of, number) for number in (version, version + 1)])
+        paths, next_paths = run_both(partial(self.folder.paths_of, version), partial(self.folder.paths_of, version + 1))
         if not paths:
             return None
         while next_paths:

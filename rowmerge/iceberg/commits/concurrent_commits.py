@@ -86,8 +86,7 @@ def concurrent_commits(
 
     Return None if the remaining snapshots do not lead back to `base_id`. Raises CorruptLog, StorageError.
     """
-    by_id = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
-    snapshots = list(takewhile(lambda snapshot: snapshot.snapshot_id != base_id, ancestors(by_id, newest_id)))
+    snapshots = list(takewhile(lambda snapshot: snapshot.snapshot_id != base_id, ancestors(metadata, newest_id)))
     oldest_parent_id = snapshots[-1].parent_snapshot_id if snapshots else newest_id
     if oldest_parent_id != base_id:
         return None

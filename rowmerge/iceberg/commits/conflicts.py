@@ -57,11 +57,8 @@ class PlannedCommit:
 
 def find_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:
     """Return the first conflict between a concurrent commit and a change, None if both commits can stand."""
-    for rule in RULES:
-        conflict = rule(concurrent, planned)
-        if conflict is not None:
-            return conflict
-    return None
+    conflicts = (rule(concurrent, planned) for rule in RULES)
+    return next((conflict for conflict in conflicts if conflict is not None), None)
 
 
 def transaction_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:

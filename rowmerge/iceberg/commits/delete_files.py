@@ -40,28 +40,17 @@ class _RowDeletion:
     entry: Entry
     deletes: Sequence[Entry]
     already_deleted: Positions
-    newly_deleted: Positions
-
-    @cached_property
-    def positions(self) -> Positions:
-        return self.newly_deleted | self.already_deleted
+    positions: Positions
+    """All deleted rows, also those that are already deleted."""
 
     @cached_property
     def own_deletes(self) -> list[Entry]:
         """Return the delete files for this data file alone, which a new delete file replaces. Shared delete files stay."""
         return [delete for delete in self.deletes if scope_of(delete) is not None]
 
-    @property
-    def empties_file(self) -> bool:
-        return len(self.positions) >= self.entry.file.records
-
-    @property
-    def replaced_keys(self) -> frozenset[str]:
-        return frozenset(map(key_of_delete, self.own_deletes))
-
-    @property
+    @cached_property
     def key(self) -> _DeleteKey:
-        return self.path, self.replaced_keys
+        return self.path, frozenset(map(key_of_delete, self.own_deletes))
 
 
 @dataclass
@@ -79,23 +68,14 @@ class DeleteFileWriter:
     def write_row_deletions(self, live: LiveFiles, deleted: Mapping[str, Positions]) -> WrittenDeletes:
         """Write delete files for rows of live data files, by path. Write none for a data file that has no rows left."""
         deletions = _row_deletions(live, deleted)
-        emptied_paths = frozenset(deletion.path for deletion in deletions if deletion.empties_file)
-        partial_deletions = [deletion for deletion in deletions if not deletion.empties_file]
-        self._write_missing(live, partial_deletions)
-        files: list[ContentFile] = []
-        replaced_keys: set[str] = set()
-        for deletion in partial_deletions:
-            file = self._written[deletion.key]
-            if file is not None:
-                files.append(file)
-                replaced_keys |= deletion.replaced_keys
-        return WrittenDeletes(tuple(files), frozenset(replaced_keys), emptied_paths)
-
-    def _write_missing(self, live: LiveFiles, deletions: Sequence[_RowDeletion]) -> None:
-        """Write the delete files that no earlier attempt has written."""
-        unwritten = [deletion for deletion in deletions if deletion.key not in self._written]
-        files = self.write([(deletion.entry, self._positions_to_write(live, deletion)) for deletion in unwritten])
-        self._written |= zip((deletion.key for deletion in unwritten), files, strict=True)
+        emptied_paths = frozenset(deletion.path for deletion in deletions if len(deletion.positions) >= deletion.entry.file.records)
+        remaining = [deletion for deletion in deletions if deletion.path not in emptied_paths]
+        unwritten = [deletion for deletion in remaining if deletion.key not in self._written]
+        new_files = self.write([(deletion.entry, self._positions_to_write(live, deletion)) for deletion in unwritten])
+        self._written |= zip((deletion.key for deletion in unwritten), new_files, strict=True)
+        files = {deletion.key: file for deletion in remaining if (file := self._written[deletion.key]) is not None}
+        replaced_keys = frozenset(key for _, delete_keys in files for key in delete_keys)
+        return WrittenDeletes(tuple(files.values()), replaced_keys, emptied_paths)
 
     def write(self, deletions: Sequence[tuple[Entry, Positions]]) -> list[ContentFile | None]:
         """Write a delete file for each data file, from version 3 on as vectors in one file. None: no rows deleted. Raises StorageError."""
@@ -118,14 +98,12 @@ class DeleteFileWriter:
     def _write_position_deletes(self, entry: Entry, positions: Positions) -> ContentFile | None:
         if not positions:
             return None
-        path = f"{self._folder_of(entry)}/00000-{uuid.uuid4()}-deletes.parquet"
+        data_folder, location = plain_path(entry.file.path).rpartition("/")[0], self.storage.location
+        # A data file outside the table's location belongs to others.
+        folder = data_folder if f"{data_folder}/".startswith(f"{location}/") else f"{location}/data"
+        path = f"{folder}/00000-{uuid.uuid4()}-deletes.parquet"
         self.register(path)
         return write_position_deletes(self.storage, path, entry.file, positions)
-
-    def _folder_of(self, entry: Entry) -> str:
-        """Return the folder of the data file, or the table's data folder if the data file is outside the table's location."""
-        folder = plain_path(entry.file.path).rpartition("/")[0]
-        return folder if f"{folder}/".startswith(f"{self.storage.location}/") else f"{self.storage.location}/data"
 
     def _write_vectors(self, deletions: Sequence[tuple[Entry, Positions]]) -> list[ContentFile | None]:
         nonempty = [(entry.file, positions) for entry, positions in deletions if positions]
@@ -140,8 +118,10 @@ class DeleteFileWriter:
 def _row_deletions(live: LiveFiles, deleted: Mapping[str, Positions]) -> list[_RowDeletion]:
     """Return the deletion of rows of each live data file, by path, together with the rows that are already deleted in the file."""
     entries = live.by_path(deleted)
-    already_deleted = live.deleted_positions(list(entries.values()))
-    return [
-        _RowDeletion(path, entry, live.position_deletes_of(entry), already_deleted.get(path, Positions()), deleted[path])
-        for path, entry in entries.items()
-    ]
+    positions_by_path = live.deleted_positions(list(entries.values()))
+    deletions = []
+    for path, entry in entries.items():
+        already_deleted = positions_by_path.get(path, Positions())
+        positions = deleted[path] | already_deleted
+        deletions.append(_RowDeletion(path, entry, live.position_deletes_of(entry), already_deleted, positions))
+    return deletions

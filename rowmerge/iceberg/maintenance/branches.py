@@ -117,8 +117,7 @@ def _fast_forward(table: str, metadata: TableMetadata, branch: str, to: str) -> 
     head = head_of(metadata, branch)
     if head is None:
         return None, target_id
-    by_id = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
-    if head.snapshot_id not in {target_id, *(ancestor.snapshot_id for ancestor in ancestors(by_id, target_id))}:
+    if head.snapshot_id not in {target_id, *(ancestor.snapshot_id for ancestor in ancestors(metadata, target_id))}:
         advice = f"MERGE or INSERT the rows of {to} into it, or set it there with CALL system.set_current_snapshot."
         raise PlanError(f"The branch {branch} of {table} has snapshots that {to} does not come from: it cannot be forwarded. {advice}")
     return head.snapshot_id, target_id

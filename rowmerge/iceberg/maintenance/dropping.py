@@ -1,15 +1,22 @@
-"""Drop an Iceberg table that a folder is the catalog of: put a version without snapshots, and delete the files before it.
+"""Drop an Iceberg table that a folder is the catalog of, and delete the files of a dropped table of any catalog.
 
-See `rowmerge.table.commits.drop_markers` for why that version stays.
+In a folder, a drop puts a version without snapshots, and deletes the files before it. `rowmerge.table.commits.drop_markers` explains why
+that version stays.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from rowmerge.errors import CommitStateUnknown, CorruptLog, RowmergeError, UnsupportedTableFeature
-from rowmerge.iceberg.catalogs.metadata_folder import HINT, MetadataFolder, version_in
+from rowmerge.iceberg.catalogs.metadata_folder import HINT, CurrentMetadata, MetadataFolder, version_in
 from rowmerge.iceberg.catalogs.operations import DirectoryOperations, is_dropped
 from rowmerge.iceberg.commits.drop import FORMAT, Drop
+from rowmerge.iceberg.maintenance.orphans import with_checksums
 from rowmerge.iceberg.maintenance.reachable import file_key, needed_files
+from rowmerge.iceberg.manifests.manifest_files import read_manifest_list, read_manifests
+from rowmerge.iceberg.metadata.locations import plain_path
+from rowmerge.iceberg.metadata.properties import GC_ENABLED, file_locations
 from rowmerge.storage.deletion import Deletion, Origin, delete_files
 from rowmerge.storage.disk import is_temporary
 from rowmerge.storage.store import Storage, StoredObject
@@ -36,6 +43,27 @@ def drop_table(storage: Storage, table: str) -> None:
         )
     with after_drop(table):
         finish_drop(storage, table, delete_files)
+
+
+def delete_dropped_files(storage: Storage, dropped: CurrentMetadata) -> None:
+    """Delete the files that the metadata of a table names that has left its catalog, data first and metadata last.
+
+    Files outside the table's places stay, such as files that `add_files` registered or the files of a shallow clone's source. So do files
+    that the metadata does not name, and all files of a table with `gc.enabled` = false. Raises CorruptLog, StorageError.
+    """
+    metadata = dropped.metadata
+    if metadata.properties.get(GC_ENABLED, "true").strip().lower() == "false":
+        return
+    manifest_lists = [snapshot.manifest_list for snapshot in metadata.snapshots]
+    manifests = {manifest.path: manifest for path in manifest_lists for manifest in read_manifest_list(storage, path)}
+    content = [entry.file.path for entries in read_manifests(storage, list(manifests.values())) for entry in entries]
+    statistics = [file.statistics_path for file in (*metadata.statistics, *metadata.partition_statistics)]
+    old_metadata = [entry.metadata_file for entry in metadata.metadata_log]
+    # Each group goes before the group that names it.
+    groups: list[Iterable[str]] = [content, manifests, manifest_lists, [*old_metadata, *statistics], [dropped.path]]
+    sorted_groups = [with_checksums(sorted({plain_path(path) for path in paths})) for paths in groups]
+    delete_files(storage, sorted_groups, Origin.NAMED, locations=file_locations(metadata.properties))
+    storage.remove_folders()
 
 
 def finish_drop(storage: Storage, table: str, delete: Deletion) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.refs import SnapshotRef, SnapshotRefType
@@ -57,7 +58,7 @@ def expiry_updates(table: str, metadata: TableMetadata, options: ExpiryOptions, 
     retention = Retention.of(metadata.properties, options, now)
     by_id = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
     refs = {name: ref for name, ref in metadata.refs.items() if name == MAIN or _is_young(ref, by_id, retention)}
-    retained_ids = {metadata.current_snapshot_id, *_retained_ids(refs, by_id, retention)}
+    retained_ids = {metadata.current_snapshot_id, *_retained_ids(metadata, refs, retention)}
     _check_requested(table, options.snapshot_ids, by_id, refs)
     ref_updates = [RemoveSnapshotRefUpdate(ref_name=name) for name in metadata.refs if name not in refs]
     expired_ids = [id_ for id_ in by_id if id_ not in retained_ids or id_ in options.snapshot_ids]
@@ -82,7 +83,7 @@ def _is_young(ref: SnapshotRef, by_id: Mapping[int, IcebergVersion], retention: 
     return snapshot is not None and retention.now - snapshot.timestamp_ms <= max_age
 
 
-def _retained_ids(refs: Mapping[str, SnapshotRef], by_id: Mapping[int, IcebergVersion], retention: Retention) -> set[int]:
+def _retained_ids(metadata: TableMetadata, refs: Mapping[str, SnapshotRef], retention: Retention) -> set[int]:
     """Return the snapshots that branches and tags retain, and the young ones that are no ancestors of a branch."""
     retained_ids: set[int] = set()
     referenced_ids: set[int] = set()
@@ -91,17 +92,16 @@ def _retained_ids(refs: Mapping[str, SnapshotRef], by_id: Mapping[int, IcebergVe
         if ref.snapshot_ref_type is SnapshotRefType.TAG:
             retained_ids.add(ref.snapshot_id)
             continue
-        retained_ids.update(_retained_by_branch(ref, by_id, retention))
-        referenced_ids.update(snapshot.snapshot_id for snapshot in ancestors(by_id, ref.snapshot_id))
-    unreferenced = (snapshot for id_, snapshot in by_id.items() if id_ not in referenced_ids)
+        history = list(ancestors(metadata, ref.snapshot_id))
+        retained_ids.update(_retained_by_branch(ref, history, retention))
+        referenced_ids.update(snapshot.snapshot_id for snapshot in history)
+    unreferenced = (snapshot for snapshot in metadata.snapshots if snapshot.snapshot_id not in referenced_ids)
     return retained_ids | {snapshot.snapshot_id for snapshot in unreferenced if snapshot.timestamp_ms >= retention.older_than}
 
 
-def _retained_by_branch(ref: SnapshotRef, by_id: Mapping[int, IcebergVersion], retention: Retention) -> Iterator[int]:
+def _retained_by_branch(ref: SnapshotRef, history: Sequence[IcebergVersion], retention: Retention) -> list[int]:
+    """Return the snapshots that a branch retains, up to the first old one, whatever the timestamps of its ancestors."""
     older_than = retention.older_than if ref.max_snapshot_age_ms is None else retention.now - ref.max_snapshot_age_ms
     min_count = ref.min_snapshots_to_keep or retention.min_count
-    for count, snapshot in enumerate(ancestors(by_id, ref.snapshot_id)):
-        # The first old snapshot ends what a branch retains, whatever the timestamps of its ancestors.
-        if count >= min_count and snapshot.timestamp_ms < older_than:
-            return
-        yield snapshot.snapshot_id
+    younger = takewhile(lambda snapshot: snapshot.timestamp_ms >= older_than, history[min_count:])
+    return [snapshot.snapshot_id for snapshot in (*history[:min_count], *younger)]

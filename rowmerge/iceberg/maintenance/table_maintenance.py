@@ -35,12 +35,12 @@ class IcebergMaintenance:
 
     def ancestor(self, *, snapshot_id: int | None = None, before: int | None = None) -> int:
         metadata = newest(self.operations, self.table).metadata
-        by_id = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
-        for snapshot in ancestors(by_id, metadata.current_snapshot_id):
+        for snapshot in ancestors(metadata, metadata.current_snapshot_id):
             if snapshot.snapshot_id == snapshot_id or (before is not None and snapshot.timestamp_ms < before):
                 return snapshot.snapshot_id
         if snapshot_id is not None:
-            reason = "is no ancestor of the newest snapshot" if snapshot_id in by_id else "is not there, or expired"
+            is_there = metadata.snapshot_by_id(snapshot_id) is not None
+            reason = "is no ancestor of the newest snapshot" if is_there else "is not there, or expired"
             raise VersionNotFound(f"The snapshot {snapshot_id} of {self.table} {reason}. See DESCRIBE HISTORY {self.table}.")
         raise VersionNotFound(f"{self.table} has no snapshot older than {before} (ms since 1970). Choose a later time.")
 

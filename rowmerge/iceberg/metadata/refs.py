@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.refs import SnapshotRefType
@@ -30,8 +30,9 @@ def point_branch_at(metadata: TableMetadata, branch: str, snapshot_id: int) -> T
     return SetSnapshotRefUpdate(ref_name=branch, type=SnapshotRefType.BRANCH, snapshot_id=snapshot_id, **retention)
 
 
-def ancestors(by_id: Mapping[int, IcebergVersion], snapshot_id: int | None) -> Iterator[IcebergVersion]:
+def ancestors(metadata: TableMetadata, snapshot_id: int | None) -> Iterator[IcebergVersion]:
     """Yield a snapshot, its parent, and so on, up to the first one that is not in metadata."""
+    by_id = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
     while snapshot_id is not None and (snapshot := by_id.get(snapshot_id)) is not None:
         yield snapshot
         snapshot_id = snapshot.parent_snapshot_id

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +22,9 @@ from rowmerge.iceberg.snapshots.live_files import LiveFiles, ManifestFiles
 from rowmerge.parquet.fitting import uuid_texts
 from rowmerge.table.metadata.schema import Decimal, Primitive, Struct, arrow_type
 from rowmerge.table.snapshots.files import OF_UUIDS, SOURCE, TRANSFORM, FileListing, file_listing
+
+_BOUNDS = ("lower", "upper", "nulls")
+"""The columns of a listing for lower bounds, upper bounds and null counts."""
 
 
 def list_files(
@@ -49,7 +52,7 @@ def _list_manifest(
 ) -> pa.RecordBatch:
     """Return the files of one manifest as rows of a listing."""
     entries = manifest.entries
-    bounds: list[_ColumnBounds] = [
+    bounds: list[dict[str, pa.Array]] = [
         manifest.compute_once(("bounds", column.field_id, str(column.field_type)), partial(_column_bounds, manifest, column))
         for column in bounded_columns
     ]
@@ -59,9 +62,7 @@ def _list_manifest(
         *manifest.compute_once("files", lambda: _path_size_records(entries)),
         _deleted_counts(files, entries),
         manifest.compute_once(partition_key, lambda: _partition_values(manifest, spec, partition_type)),
-        _struct_array([column.lower for column in bounds], listing_schema.field("lower").type, len(entries)),
-        _struct_array([column.upper for column in bounds], listing_schema.field("upper").type, len(entries)),
-        _struct_array([column.null_counts for column in bounds], listing_schema.field("nulls").type, len(entries)),
+        *(_struct_array([column[name] for column in bounds], listing_schema.field(name).type, len(entries)) for name in _BOUNDS),
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=listing_schema)
 
@@ -122,18 +123,11 @@ def _value_array(values: Sequence[Any], type_: pa.DataType) -> pa.Array:
     return pa.array(values, type_)
 
 
-class _ColumnBounds(NamedTuple):
-    """The lower bounds, upper bounds and null counts of one column in several files."""
-
-    lower: pa.Array
-    upper: pa.Array
-    null_counts: pa.Array
-
-
-def _column_bounds(manifest: ManifestFiles, column: NestedField) -> _ColumnBounds:
+def _column_bounds(manifest: ManifestFiles, column: NestedField) -> dict[str, pa.Array]:
+    """Return the bounds of one column in each file of a manifest, by `_BOUNDS`."""
     files = [entry.file for entry in manifest.entries]
-    lower, upper = file_bounds(files, column.field_id, column.field_type)
-    return _ColumnBounds(lower, upper, pa.array([file.null_counts.get(column.field_id) for file in files], pa.int64()))
+    null_counts = pa.array([file.null_counts.get(column.field_id) for file in files], pa.int64())
+    return dict(zip(_BOUNDS, (*file_bounds(files, column.field_id, column.field_type), null_counts), strict=True))
 
 
 def _struct_array(children: Sequence[Any], type_: pa.StructType, length: int) -> pa.StructArray:

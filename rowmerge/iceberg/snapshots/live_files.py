@@ -141,9 +141,18 @@ class LiveFiles:
         shared_deletes = [delete for delete in self.deletes if scope_of(delete) is None]
         if not shared_deletes or not removed_paths:
             return set()
-        oldest_added = _NEWEST if added_sequence_number == UNASSIGNED else added_sequence_number
-        oldest = _OldestData(oldest_added, self._oldest_by_partition(removed_paths), self.unpartitioned)
-        return {key_of_delete(delete) for delete in shared_deletes if not oldest.is_in_scope_of(delete)}
+        added = _NEWEST if added_sequence_number == UNASSIGNED else added_sequence_number
+        by_partition = self._oldest_by_partition(removed_paths)
+        in_table = min([added, *by_partition.values()])
+
+        def applies_to_any_file(delete: Entry) -> bool:
+            in_partition = by_partition.get(delete.file.partition_key, _NEWEST)
+            if delete.file.content is not Content.EQUALITY_DELETES:
+                return in_partition <= delete.sequence_number  # Position deletes never apply to added files.
+            oldest = in_table if delete.file.spec_id in self.unpartitioned else min(added, in_partition)
+            return oldest < delete.sequence_number
+
+        return {key_of_delete(delete) for delete in shared_deletes if not applies_to_any_file(delete)}
 
     def _oldest_by_partition(self, removed_paths: Collection[str]) -> dict[_Partition, int]:
         """Return the lowest sequence number of the data files of each partition, without the removed ones."""
@@ -163,28 +172,6 @@ class LiveFiles:
         return _DeletesIndex.of(self.deletes, self.unpartitioned)
 
 
-@dataclass(frozen=True)
-class _OldestData:
-    """The lowest sequence numbers of data files: of added ones, and of the existing ones of each partition."""
-
-    added: int
-    by_partition: Mapping[_Partition, int]
-    unpartitioned: frozenset[int]
-
-    @cached_property
-    def in_table(self) -> int:
-        return min([self.added, *self.by_partition.values()])
-
-    def is_in_scope_of(self, delete: Entry) -> bool:
-        """Return whether a shared delete file applies to any of the data files. Position deletes never apply to added files."""
-        in_partition = self.by_partition.get(delete.file.partition_key, _NEWEST)
-        if delete.file.content is not Content.EQUALITY_DELETES:
-            return in_partition <= delete.sequence_number
-        if delete.file.spec_id in self.unpartitioned:
-            return self.in_table < delete.sequence_number
-        return min(self.added, in_partition) < delete.sequence_number
-
-
 @dataclass
 class _DeletesIndex:
     """Delete files by the data files to which they may apply."""
@@ -199,22 +186,18 @@ class _DeletesIndex:
     def of(cls, deletes: Iterable[Entry], unpartitioned: frozenset[int]) -> _DeletesIndex:
         index = cls()
         for delete in deletes:
-            if delete.file.content is not Content.EQUALITY_DELETES:
-                index._add_position_deletes(delete)
-            elif delete.file.spec_id in unpartitioned:
+            is_equality, partition = delete.file.content is Content.EQUALITY_DELETES, delete.file.partition_key
+            if is_equality and delete.file.spec_id in unpartitioned:
                 index.equality_everywhere.append(delete)
+            elif is_equality:
+                index.equality[partition].append(delete)
+            elif (path := scope_of(delete)) is None:
+                index.by_partition[partition].append(delete)
+            elif _is_vector(delete):
+                index.vectors[path] = delete
             else:
-                index.equality[delete.file.partition_key].append(delete)
+                index.by_file[path].append(delete)
         return index
-
-    def _add_position_deletes(self, delete: Entry) -> None:
-        path = scope_of(delete)
-        if path is None:
-            self.by_partition[delete.file.partition_key].append(delete)
-        elif _is_vector(delete):
-            self.vectors[path] = delete
-        else:
-            self.by_file[path].append(delete)
 
 
 def live_files(

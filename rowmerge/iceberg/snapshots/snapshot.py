@@ -69,21 +69,12 @@ class IcebergSnapshot:
         `branch`: the branch, or the tag, that was opened. `previous_files`: the files of another version, if they were read.
         """
         self._storage, self._previous_files = storage, previous_files
-        self.name, self.current, self.branch = name, current, branch
+        self.name, self.current, self.metadata, self.branch = name, current, current.metadata, branch
         self.iceberg_version, self.iceberg_schema = iceberg_version, schema
+        self.version = 0 if iceberg_version is None else iceberg_version.snapshot_id
+        self.timestamp = self.metadata.last_updated_ms if iceberg_version is None else iceberg_version.timestamp_ms
+        self.description = self.metadata.properties.get(COMMENT)
         self._listings: dict[frozenset[str], FileListing] = {}
-
-    @property
-    def metadata(self) -> TableMetadata:
-        return self.current.metadata
-
-    @property
-    def version(self) -> int:
-        return 0 if self.iceberg_version is None else self.iceberg_version.snapshot_id
-
-    @property
-    def timestamp(self) -> int:
-        return self.metadata.last_updated_ms if self.iceberg_version is None else self.iceberg_version.timestamp_ms
 
     @property
     def identity(self) -> str:
@@ -113,10 +104,6 @@ class IcebergSnapshot:
             return ()
         spec_ids = {manifest.spec_id for manifest in self.live.manifests if manifest.content is ManifestContent.DATA}
         return columns if spec_ids <= {self.metadata.default_spec_id} else ()
-
-    @property
-    def description(self) -> str | None:
-        return self.metadata.properties.get(COMMENT)
 
     def evolved(self, schema: Struct) -> TableShape:
         evolved_schema = evolve_schema(self.name, self.metadata, schema)

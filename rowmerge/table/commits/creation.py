@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from rowmerge.concurrency import run_concurrently
+from rowmerge.concurrency import run_both
 from rowmerge.errors import AlreadyExists, CommitConflict, MetadataChanged, StorageError
 from rowmerge.storage.disk import is_temporary
 from rowmerge.storage.store import Storage, StoredObject
@@ -75,8 +75,7 @@ def creation_version(storage: Storage, format_: str, first_version: Callable[[],
 
     Raises AlreadyExists if the folder has a table of the other format, CorruptLog, StorageError.
     """
-    calls: list[Callable[[], Any]] = [first_version, partial(_newest_of_other, storage, format_)]
-    number, newest = run_concurrently(calls)
+    number, newest = run_both(first_version, partial(_newest_of_other, storage, format_))
     if number is None:
         return None
     if newest is not None and not _is_dropped(storage, _OTHER[format_], newest):
