@@ -40,26 +40,16 @@ from rowmerge.table.table import HistoryEntry
 class IcebergTable:
     """Implements `rowmerge.table.table.Table`, for several threads. Caches the newest snapshot, so that it is not read again."""
 
+    change_feed = None
+    """An Iceberg table records no change rows."""
+
     def __init__(self, operations: TableOperations, name: str, branch: str = MAIN) -> None:
         self._operations, self.name, self._branch = operations, name, branch
+        self.location = operations.storage.location
+        self.branches = IcebergBranches(operations, name, self._open_branch, self._open_reference)
+        self.maintenance = IcebergMaintenance(operations, name)
         self._lock = threading.Lock()
         self._opened: IcebergSnapshot | None = None
-
-    @property
-    def location(self) -> str:
-        return self._operations.storage.location
-
-    @property
-    def branches(self) -> IcebergBranches:
-        return IcebergBranches(self._operations, self.name, self._open_branch, self._open_reference)
-
-    @property
-    def change_feed(self) -> None:
-        """Return None: an Iceberg table records no change rows."""
-
-    @property
-    def maintenance(self) -> IcebergMaintenance:
-        return IcebergMaintenance(self._operations, self.name)
 
     def exists(self) -> bool:
         return self._operations.current() is not None

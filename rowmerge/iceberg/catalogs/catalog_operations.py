@@ -59,11 +59,8 @@ class CatalogOperations:
     def __init__(self, client: CatalogClient, namespace: str, table: str, storage: Storage) -> None:
         """`namespace`, `table`: as the catalog spells them; `storage`: of the folder where the table lies, or will."""
         self._client, self._identifier, self.storage = client, (namespace, table), storage
+        self.newest_format = client.newest_format
         self._last_loaded: CurrentMetadata | None = None
-
-    @property
-    def newest_format(self) -> int:
-        return self._client.newest_format
 
     def current(self) -> CurrentMetadata | None:
         loaded = self._client.load(*self._identifier)

@@ -50,6 +50,9 @@ class CatalogClient:
         self._secrets = _secrets(configuration)
         self._lacks_views = False
         self.catalog = self._open(settings)
+        self._rest = self.catalog if isinstance(self.catalog, RestCatalog) else None
+        self.newest_format = 2 if self._rest is None else NEWEST_FORMAT
+        """The highest format version to write. A REST server refuses what it cannot write; pyiceberg itself writes up to 2."""
         if isinstance(self.catalog, MetastoreCatalog):
             _sync_metadata(self.catalog, sync)
 
@@ -68,15 +71,6 @@ class CatalogClient:
     def has_views(self) -> bool:
         """Return whether the catalog keeps views. Only pyiceberg's REST catalog does, unless the server has answered that it cannot."""
         return self._rest is not None and not self._lacks_views
-
-    @property
-    def newest_format(self) -> int:
-        """Return the highest format version to write. A REST server refuses what it cannot write; pyiceberg itself writes up to 2."""
-        return NEWEST_FORMAT if self._rest is not None else 2
-
-    @property
-    def _rest(self) -> RestCatalog | None:
-        return self.catalog if isinstance(self.catalog, RestCatalog) else None
 
     def namespaces(self) -> list[str]:
         """Return the namespaces of one level, as the catalog spells them."""
@@ -140,16 +134,14 @@ class CatalogClient:
         """Load a view's metadata in the JSON form of the view spec, None if the view does not exist."""
         if not self.has_views:
             return None
-        with self._calling(f"loading the view {namespace}.{view}"):
+        with self._calling(f"loading the view {namespace}.{view}"), suppress(*_MISSING):
             try:
                 loaded_view = self.catalog.load_view((namespace, view))
             except NotImplementedError:
                 self._lacks_views = True
                 return None
-            except _MISSING:
-                return None
-            metadata: dict[str, Any] = loaded_view.metadata.model_dump(mode="json", by_alias=True, exclude_none=True)
-        return metadata
+            return loaded_view.metadata.model_dump(mode="json", by_alias=True, exclude_none=True)
+        return None
 
     def create_view(self, namespace: str, view: str, metadata: Mapping[str, Any]) -> bool:
         """Create a view from the current version in `metadata` (the JSON form of the view spec). Return False if the view exists."""

@@ -57,8 +57,9 @@ def _snapshots_status(metadata: TableMetadata, base: TableMetadata, snapshot_ids
     if isinstance(base, TableMetadataV1) or isinstance(metadata, TableMetadataV1):
         is_complete = _has_every_parent(metadata, base)
     else:
-        new_snapshots = _snapshots_after(metadata, base)
-        is_complete = _has_every_sequence_number(new_snapshots, base.last_sequence_number, metadata.last_sequence_number)
+        new_numbers = range(base.last_sequence_number + 1, metadata.last_sequence_number + 1)
+        numbers = sorted(snapshot.sequence_number or 0 for snapshot in _snapshots_after(metadata, base))
+        is_complete = base.last_sequence_number <= metadata.last_sequence_number and numbers == [*new_numbers]
     return CommitStatus.ABSENT if is_complete else CommitStatus.UNKNOWN
 
 
@@ -82,12 +83,6 @@ def _has_every_parent(metadata: TableMetadata, base: TableMetadata) -> bool:
     parent_ids = {snapshot.parent_snapshot_id for snapshot in _snapshots_after(metadata, base)}
     present_ids = {snapshot.snapshot_id for snapshot in (*base.snapshots, *metadata.snapshots)}
     return parent_ids <= present_ids and base.current_snapshot_id in _referenced_ids(metadata)
-
-
-def _has_every_sequence_number(snapshots: Sequence[IcebergVersion], base_number: int, newest_number: int) -> bool:
-    """Return whether the snapshots have all sequence numbers after `base_number` up to `newest_number`."""
-    numbers = sorted(snapshot.sequence_number or 0 for snapshot in snapshots)
-    return base_number <= newest_number and numbers == [*range(base_number + 1, newest_number + 1)]
 
 
 def _changes_status(metadata: TableMetadata, base: TableMetadata, target: TableMetadata) -> CommitStatus:

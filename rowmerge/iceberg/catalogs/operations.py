@@ -28,17 +28,12 @@ _READ_ATTEMPTS = 20
 class TableOperations(Protocol):
     """One table in one catalog."""
 
-    @property
-    def storage(self) -> Storage:
-        """Return the storage of the table's own folder."""
-
-    @property
-    def newest_format(self) -> int:
-        """Return the highest format version that the catalog can keep."""
-
-    @property
-    def keeps_ids(self) -> bool:
-        """Return whether the catalog creates a table with the schema and partition spec ids of its metadata."""
+    storage: Storage
+    """The storage of the table's own folder."""
+    newest_format: int
+    """The highest format version that the catalog can keep."""
+    keeps_ids: bool
+    """Whether the catalog creates a table with the schema and partition spec ids of its metadata."""
 
     def current(self) -> CurrentMetadata | None:
         """Return the newest metadata, None if there is no such table. Raises CorruptLog, StorageError."""
@@ -140,12 +135,10 @@ class DirectoryOperations:
         metadata = metadata.model_copy(update={"snapshot_log": gapless_snapshot_log(base.metadata.snapshot_log, metadata)})
         version = base.version + 1
         put = self.folder.put(version, metadata)
-        if put is not Put.CREATED:
-            return put
-        verified = self._verify_put(base, version, metadata)
-        if verified is Put.CREATED:
+        outcome = self._verify_put(base, version, metadata) if put is Put.CREATED else put
+        if outcome is Put.CREATED:
             self._publish(base, version, metadata)
-        return verified
+        return outcome
 
     def _publish(self, base: CurrentMetadata, version: int, metadata: TableMetadata) -> None:
         """Write a verified version to the hint, and delete the metadata files that have left the metadata log."""
@@ -164,8 +157,7 @@ class DirectoryOperations:
 
     def _read_newest(self) -> CurrentMetadata | None:
         """Read the newest version: the last of those that follow the hint, or the highest if old versions were deleted."""
-        newest = self._read_after_hint()
-        return self._read_highest() if newest is None else newest
+        return self._read_after_hint() or self._read_highest()
 
     def _read_after_hint(self) -> CurrentMetadata | None:
         """Read the last version that follows the hint. Return None if the hint names no version, or if old versions were deleted."""

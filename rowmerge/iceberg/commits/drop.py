@@ -51,7 +51,7 @@ class Drop:
 
     def __post_init__(self) -> None:
         self._read_newest()
-        self.dropped_uuid = self._current_uuid
+        self.dropped_uuid = self._newest_uuid
         self._metadata = _dropped_metadata(self.operations.storage.location)
 
     @property
@@ -66,7 +66,7 @@ class Drop:
 
     def follow(self) -> int | CommitConflict:
         self._read_newest()
-        if self.dropped_uuid is not None and self._current_uuid is not None and self._current_uuid != self.dropped_uuid:
+        if self.dropped_uuid is not None and self._newest_uuid not in (None, self.dropped_uuid):
             return self._table_missing()
         return 0
 
@@ -76,10 +76,6 @@ class Drop:
     def discard_superseded(self) -> None:
         """Do nothing, like `discard`."""
 
-    @property
-    def _current_uuid(self) -> uuid.UUID | None:
-        return None if self._base is None else self._base.metadata.table_uuid
-
     def _read_newest(self) -> None:
         self._base: CurrentMetadata | None
         try:
@@ -87,6 +83,7 @@ class Drop:
         except (CorruptLog, UnsupportedTableFeature):
             # An unreadable table is dropped, too. Its files are deleted by their age.
             self._base = None
+        self._newest_uuid = None if self._base is None else self._base.metadata.table_uuid
         base_version = None if self._base is None else self._base.version
         self._newest_version = base_version or self.operations.folder.highest_version() or 0
 

@@ -46,16 +46,11 @@ def commit_updates(operations: TableOperations, table: str, operation: str, make
         if isinstance(put, Unknown):
             raise CommitStateUnknown(f"It is not known whether {operation} of {table} was committed: {put.reason}. Run it again.")
         lost_races += 1
-        _wait_for_next_attempt(operations, table, current, lost_races)
-
-
-def _wait_for_next_attempt(operations: TableOperations, table: str, current: CurrentMetadata, lost_races: int) -> None:
-    """Wait as the table's retry policy says. Raises MetadataChanged after the last attempt."""
-    policy = IcebergSettings(current.metadata.properties).retry_policy
-    if lost_races > policy.retries:
-        version = newest(operations, table).metadata.current_snapshot_id or 0
-        raise MetadataChanged(table, version, "a commit", f"others were faster {lost_races} times")
-    time.sleep(policy.wait(lost_races))
+        policy = IcebergSettings(current.metadata.properties).retry_policy
+        if lost_races > policy.retries:
+            version = newest(operations, table).metadata.current_snapshot_id or 0
+            raise MetadataChanged(table, version, "a commit", f"others were faster {lost_races} times")
+        time.sleep(policy.wait(lost_races))
 
 
 def check_writable(table: str, current: CurrentMetadata) -> None:

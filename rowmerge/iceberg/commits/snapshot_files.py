@@ -108,9 +108,15 @@ class SnapshotFiles:
     data_sequence_number: int = UNASSIGNED
     """The sequence number of the rows in added files if they are older than the snapshot, because the files hold only moved rows."""
     commit_id: str = field(default_factory=lambda: str(uuid.uuid4()))
-    _written_paths: list[str] = field(default_factory=list)
-    _used_paths: frozenset[str] = frozenset()
-    _attempts: int = 0
+
+    def __post_init__(self) -> None:
+        self._written_paths: list[str] = []
+        self._used_paths: frozenset[str] = frozenset()
+        self._attempts = 0
+        # Manifests of older tables have version 2, which names every field.
+        self._manifest_version = max(self.metadata.format_version, 2)
+        self.pending = PendingFiles(self.storage)
+        self.delete_files = DeleteFileWriter(self.pending, self.metadata, self._written_paths.append)
 
     def write_snapshot(
         self, head: TableMetadata, parent: IcebergVersion | None, live: LiveFiles, removed: Iterable[str], deleted: Mapping[str, Positions]
@@ -159,20 +165,6 @@ class SnapshotFiles:
     def discard_superseded(self) -> None:
         """Delete the files of earlier attempts, after the last one is committed. A failure leaves them as orphans."""
         self._clean_up([path for path in self._written_paths if path not in self._used_paths], self._used_paths)
-
-    @cached_property
-    def pending(self) -> PendingFiles:
-        """Return the table's storage, including the files that wait to be put."""
-        return PendingFiles(self.storage)
-
-    @cached_property
-    def delete_files(self) -> DeleteFileWriter:
-        return DeleteFileWriter(self.pending, self.metadata, self._written_paths.append)
-
-    @property
-    def _manifest_version(self) -> int:
-        """Return the format version of manifests. Manifests of older tables have version 2, which names every field."""
-        return max(self.metadata.format_version, 2)
 
     @property
     def target_manifest_size(self) -> int:

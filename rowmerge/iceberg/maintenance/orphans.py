@@ -50,26 +50,20 @@ def with_checksums(paths: Sequence[str]) -> list[str]:
 
 def _split_by_location(location: str, paths: Collection[str]) -> tuple[set[str], set[str]]:
     """Return the relative paths of the files below the location, and the names of all others."""
-    root = file_key(location)
-    relative_paths, names_elsewhere = set(), set()
-    for path in paths:
-        if path.startswith(f"{root}/"):
-            relative_path: str | None = posixpath.normpath(path[len(root) + 1 :])
-        else:
-            relative_path = _path_through_links(location, path)
-        if relative_path is None:
-            names_elsewhere.add(posixpath.basename(path))
-        else:
-            relative_paths.add(relative_path)
-    return relative_paths, names_elsewhere
+    relative_paths = {path: _relative_path(location, path) for path in paths}
+    names_elsewhere = {posixpath.basename(path) for path, relative_path in relative_paths.items() if relative_path is None}
+    return {relative_path for relative_path in relative_paths.values() if relative_path is not None}, names_elsewhere
 
 
-def _path_through_links(location: str, path: str) -> str | None:
-    """Return the relative path of a file on a disk that is below a location after symbolic links are resolved, else None."""
-    root, file = local_path(location), local_path(path)
-    if root is None or file is None:
+def _relative_path(location: str, path: str) -> str | None:
+    """Return the path of a file below a location, relative to that, else None. On a disk, also look behind symbolic links."""
+    root = f"{file_key(location)}/"
+    if path.startswith(root):
+        return posixpath.normpath(path.removeprefix(root))
+    folder, file = local_path(location), local_path(path)
+    if folder is None or file is None:
         return None
-    real = os.path.relpath(os.path.realpath(file), os.path.realpath(root))
+    real = os.path.relpath(os.path.realpath(file), os.path.realpath(folder))
     return None if real.startswith("..") else real
 
 

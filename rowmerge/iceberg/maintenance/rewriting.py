@@ -10,7 +10,7 @@ import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 from pyiceberg.table.snapshots import Snapshot as IcebergVersion
 from pyiceberg.table.update import TableUpdate
@@ -153,14 +153,10 @@ def _plan_rewriting(live: LiveFiles) -> tuple[dict[str, ContentFile], list[tuple
 def _rewrite_group(files: SnapshotFiles, group: Sequence[Manifest], manifest_count: int) -> list[Manifest]:
     """Write the live files of one partition spec's manifests to `manifest_count` new manifests, sorted by partition."""
     entries = [entry.existing() for entries in read_manifests(files.storage, group) for entry in entries if entry.live]
-    entries.sort(key=_partition_order)
+    # Nulls come first.
+    entries.sort(key=lambda entry: [(value is not None, 0 if value is None else value) for value in entry.file.partition])
     max_entries = min(MAX_MANIFEST_ENTRIES, math.ceil(len(entries) / manifest_count)) or 1
     return files.write_manifests(entries, group[0].content, group[0].spec_id, max_entries)
-
-
-def _partition_order(entry: Entry) -> tuple[Any, ...]:
-    """Return a sort key of the entry's partition, nulls first."""
-    return tuple((value is not None, 0 if value is None else value) for value in entry.file.partition)
 
 
 def _total_size(files: Iterable[ContentFile]) -> int:

@@ -74,15 +74,9 @@ class IcebergSnapshot:
         self.version = 0 if iceberg_version is None else iceberg_version.snapshot_id
         self.timestamp = self.metadata.last_updated_ms if iceberg_version is None else iceberg_version.timestamp_ms
         self.description = self.metadata.properties.get(COMMENT)
+        self.identity = f"{self.metadata.table_uuid} {current.path} {self.version} {schema.schema_id}"
+        self.history_key = current.location if branch == MAIN else f"{current.location}#{branch}"
         self._listings: dict[frozenset[str], FileListing] = {}
-
-    @property
-    def identity(self) -> str:
-        return f"{self.metadata.table_uuid} {self.current.path} {self.version} {self.iceberg_schema.schema_id}"
-
-    @property
-    def history_key(self) -> str:
-        return self.current.location if self.branch == MAIN else f"{self.current.location}#{self.branch}"
 
     @cached_property
     def schema(self) -> Struct:
