@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from collections.abc import Mapping
 from itertools import islice
 
@@ -12,14 +11,14 @@ from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.refs import SnapshotRefType
 from pyiceberg.table.snapshots import Snapshot as IcebergVersion
 
-from rowmerge.errors import PlanError, TableNotFound, UnsupportedTableFeature, VersionNotFound
+from rowmerge.errors import PlanError, UnsupportedTableFeature, VersionNotFound
 from rowmerge.iceberg.catalogs.metadata_folder import CurrentMetadata
 from rowmerge.iceberg.catalogs.operations import TableOperations
-from rowmerge.iceberg.commits.commit import Commit, create_table
+from rowmerge.iceberg.commits.commit import Commit, Creation
+from rowmerge.iceberg.commits.metadata_commit import newest
 from rowmerge.iceberg.commits.snapshot_entry import METRICS, OPERATION, PARAMETERS
 from rowmerge.iceberg.maintenance.branches import IcebergBranches, find_reference
-from rowmerge.iceberg.maintenance.table_maintenance import IcebergMaintenance
-from rowmerge.iceberg.maintenance.vacuum import Vacuum
+from rowmerge.iceberg.maintenance.vacuum import IcebergMaintenance, Vacuum
 from rowmerge.iceberg.metadata.definition import alteration_updates, new_metadata, replacement_updates
 from rowmerge.iceberg.metadata.parsing import check_format_version
 from rowmerge.iceberg.metadata.refs import MAIN, ancestors, head_of, transactions
@@ -92,7 +91,8 @@ class IcebergTable:
             metadata = self._new_metadata(definition)
         else:
             metadata = self._cloned_metadata(own_snapshot(change.cloned), definition)
-        return create_table(self._operations, self.name, metadata, change, version)
+        base = IcebergSnapshot(self._operations.storage, self.name, CurrentMetadata(metadata, ""), None, metadata.schema())
+        return Creation(self._operations, self.name, base, change, version).run()
 
     def commit(self, base: Snapshot, change: CommitRequest) -> Outcome:
         """Commit a change that was planned on `base`, one of this table's snapshots. Raises as `Table.commit` says."""
@@ -115,12 +115,12 @@ class IcebergTable:
 
     def history(self, limit: int | None = None) -> list[HistoryEntry]:
         """Return the snapshots, newest first. Raises TableNotFound, CorruptLog, StorageError."""
-        newest = self.snapshot()
-        return [_history_entry(snapshot) for snapshot in islice(ancestors(newest.metadata, newest.version), limit)]
+        snapshot = self.snapshot()
+        return [_history_entry(ancestor) for ancestor in islice(ancestors(snapshot.metadata, snapshot.version), limit)]
 
     def vacuum(self, options: VacuumOptions) -> Vacuumed:
         """Expire old snapshots and delete what no snapshot needs. Raises PlanError for a retention that is not safe, StorageError."""
-        return Vacuum(self._operations, self.name, time.time_ns() // 1_000_000).run(options)
+        return Vacuum(self._operations, self.name).run(options)
 
     def _open_branch(self, name: str) -> IcebergTable:
         """Open the table on a branch. Raises VersionNotFound, PlanError for a tag."""
@@ -166,9 +166,7 @@ class IcebergTable:
         return metadata
 
     def _current(self) -> CurrentMetadata:
-        current = self._operations.current()
-        if current is None:
-            raise TableNotFound(self.name)
+        current = newest(self._operations, self.name)
         if absolute_location(current.metadata.location) != self.location:
             raise UnsupportedTableFeature(
                 self.name, f"the location {current.metadata.location}", action="open", advice=f"Its metadata lies at {self.location}."
@@ -179,7 +177,7 @@ class IcebergTable:
 def _snapshot_by_id(table: str, metadata: TableMetadata, snapshot_id: int) -> IcebergVersion:
     snapshot = metadata.snapshot_by_id(snapshot_id)
     if snapshot is None:
-        newest_ids = ", ".join(str(newest.snapshot_id) for newest in metadata.snapshots[-5:]) or "none"
+        newest_ids = ", ".join(str(entry.snapshot_id) for entry in metadata.snapshots[-5:]) or "none"
         raise VersionNotFound(f"{table} has no snapshot {snapshot_id}. The newest are: {newest_ids}.")
     return snapshot
 

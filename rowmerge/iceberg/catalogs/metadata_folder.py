@@ -7,7 +7,7 @@ import re
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 
 from pyiceberg.table.metadata import TableMetadata
 
@@ -16,7 +16,7 @@ from rowmerge.errors import RowmergeError
 from rowmerge.iceberg.metadata.parsing import NEWEST_FORMAT, parse_metadata
 from rowmerge.iceberg.metadata.updates import serialize_metadata
 from rowmerge.storage.deletion import Origin, clean_up
-from rowmerge.storage.store import Put, Storage, absolute_location
+from rowmerge.storage.store import Put, Storage
 from rowmerge.table.commits.commit import Existing, put_settled
 from rowmerge.table.commits.request import Unknown
 
@@ -41,11 +41,6 @@ class CurrentMetadata:
     version: int | None = None
     newest_format: int = NEWEST_FORMAT
     digest: bytes = b""
-
-    @cached_property
-    def location(self) -> str:
-        """Return the table's location as rowmerge spells locations."""
-        return absolute_location(self.metadata.location)
 
 
 class MetadataFolder:

@@ -196,8 +196,15 @@ class DirectoryOperations:
         it. Java deletes in any order, so a table that deletes metadata must also have no higher version.
         Raises TableNotFound for a table that rowmerge 0.1.0 drops, unless the version drops it, too.
         """
+        checks: list[Callable[[], bool]] = [
+            partial(self.storage.exists, f"{FOLDER}/{DROPPED}"),
+            partial(self.folder.has_other_form, version),
+            lambda: base is not None and not self.folder.is_unchanged(base),
+        ]
+        if _may_be_ghost(base, metadata):
+            checks.append(lambda: self.folder.highest_version() != version)
         try:
-            has_drop_marker, has_other_form, *ghost_signs = run_concurrently(self._checks_after_put(base, version, metadata))
+            has_drop_marker, has_other_form, *ghost_signs = run_concurrently(checks)
             if has_drop_marker and not is_dropped(metadata):
                 self.folder.clean_up([metadata_path(version)])
                 self.folder.clean_up([HINT])  # a call of its own, because a failure ends a call
@@ -208,17 +215,6 @@ class DirectoryOperations:
             return self._verify_by_newest(base, version, metadata) if any(ghost_signs) else Put.CREATED
         except (StorageError, CorruptLog) as failure:
             return Unknown(failure.message)
-
-    def _checks_after_put(self, base: CurrentMetadata | None, version: int, metadata: TableMetadata) -> list[Callable[[], bool]]:
-        """Return checks for the drop marker of rowmerge 0.1.0, for another file of the version, and for signs that it is a ghost."""
-        checks: list[Callable[[], bool]] = [
-            partial(self.storage.exists, f"{FOLDER}/{DROPPED}"),
-            partial(self.folder.has_other_form, version),
-            lambda: base is not None and not self.folder.is_unchanged(base),
-        ]
-        if _may_be_ghost(base, metadata):
-            checks.append(lambda: self.folder.highest_version() != version)
-        return checks
 
     def _verify_by_newest(self, base: CurrentMetadata | None, version: int, metadata: TableMetadata) -> Put | Unknown:
         """Return CREATED if the newest metadata is or follows a version, Unknown if nothing tells. Delete a ghost and return EXISTED."""

@@ -17,7 +17,6 @@ from pyiceberg.table.update import RemoveSnapshotRefUpdate, TableUpdate
 
 from rowmerge.concurrency import run_both
 from rowmerge.errors import CommitConflict, ConcurrentDeleteDelete, MetadataChanged, VersionNotFound
-from rowmerge.iceberg.catalogs.metadata_folder import CurrentMetadata
 from rowmerge.iceberg.catalogs.operations import DirectoryOperations, TableOperations
 from rowmerge.iceberg.commits.concurrent_commits import concurrent_commits
 from rowmerge.iceberg.commits.conflicts import PlannedCommit, find_conflict
@@ -83,14 +82,10 @@ class Commit:
             return MetadataChanged(self.table, 0, "DROP BRANCH", f"the branch {self.base.branch} is gone")
         if newest.metadata.snapshot_by_id(self.snapshot_id) is not None:
             return None
-        rebases = self._check_concurrent_commits(newest.metadata)
-        if isinstance(rebases, CommitConflict):
-            return rebases
-        conflict = self._reload_live_files(newest.metadata)
-        if conflict is not None:
-            return conflict
-        self._head = newest
-        return rebases
+        result = self._check_concurrent_commits(newest.metadata)
+        if not isinstance(result, CommitConflict):
+            self._head = newest
+        return result
 
     def discard(self) -> None:
         self._files.discard()
@@ -104,25 +99,20 @@ class Commit:
         return self.base.live
 
     def _check_concurrent_commits(self, newest: TableMetadata) -> int | CommitConflict:
-        """Return the first conflict with a commit since the head. Without one, return the count that `follow` returns."""
-        difference = _definition_difference(self._head.metadata, newest)
-        if difference:
-            return self._metadata_conflict(newest, difference)
-        commits = concurrent_commits(self.operations.storage, newest, self._head_id(newest), self._head_id(self._head.metadata))
+        """Return the first conflict with a commit since the head. Without one, reload the live files, and return the count for `follow`."""
+        old, storage = self._head.metadata, self.operations.storage
+        difference = _definition_difference(old, newest)
+        commits = None if difference else concurrent_commits(storage, newest, self._head_id(newest), self._head_id(old))
         if commits is None:
-            return self._metadata_conflict(newest, "its history is another one")
+            return MetadataChanged(self.table, self._head_id(newest) or 0, "a commit", difference or "its history is another one")
         rebases = 0
         for concurrent in commits:
             conflict = find_conflict(concurrent, self._planned)
             if conflict is not None:
                 return conflict
-            if self._planned.deletes_in_same_files(concurrent):
-                rebases += 1
+            rebases += self._planned.deletes_in_same_files(concurrent)
             self._planned = self._planned.after(concurrent)
-        return rebases
-
-    def _metadata_conflict(self, newest: TableMetadata, difference: str) -> CommitConflict:
-        return MetadataChanged(self.table, self._head_id(newest) or 0, "a commit", difference)
+        return self._reload_live_files(newest) or rebases
 
     def _reload_live_files(self, newest: TableMetadata) -> CommitConflict | None:
         """Read the live files of the branch's newest snapshot. Return a conflict if a file of this change is not live any more."""
@@ -246,14 +236,6 @@ class Creation(Commit):
     @cached_property
     def _live(self) -> LiveFiles:
         return LiveFiles(self.operations.storage)
-
-
-def create_table(
-    operations: TableOperations, table: str, metadata: TableMetadata, change: CommitRequest, version: CreationVersion | None = None
-) -> Outcome:
-    """Create a table, with its rows if there are any, as `TableOperations.create` does. Raises StorageError if it is certainly absent."""
-    base = IcebergSnapshot(operations.storage, table, CurrentMetadata(metadata, "", None), None, metadata.schema())
-    return Creation(operations, table, base, change, version_before_writing=version).run()
 
 
 def _is_serializable(base: IcebergSnapshot, change: CommitRequest) -> bool:

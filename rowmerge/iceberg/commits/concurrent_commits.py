@@ -34,9 +34,7 @@ class ConcurrentCommit:
     @property
     def operation(self) -> str:
         summary = self.snapshot.summary
-        if summary is None:
-            return "a commit"
-        return summary.additional_properties.get("rowmerge.operation", summary.operation.value)
+        return "a commit" if summary is None else summary.additional_properties.get("rowmerge.operation", summary.operation.value)
 
     @property
     def only_moves_rows(self) -> bool:

@@ -76,19 +76,15 @@ def finish_drop(storage: Storage, table: str, delete: Deletion) -> None:
         return
     folder = MetadataFolder(storage, table)
     objects = storage.list()
-    times = {version: file.modified for file in objects if (version := _version_of(file)) is not None}
+    metadata_files = [(version, file) for file in objects if (version := _version_of(file)) is not None]
+    times = {version: file.modified for version, file in metadata_files}
     newest = max(times, default=None)
     if newest is None or newest not in marked_versions(storage, FORMAT) or not _is_drop(folder, newest):
         return
     content_paths = _content_paths(storage, objects, _needed_keys(storage, folder, newest - 1), times[newest])
-    groups = [content_paths, *([folder.absolute(path)] for path in _metadata_paths_before(objects, newest))]
-    delete(storage, groups, Origin.LISTED)
-
-
-def _metadata_paths_before(objects: list[StoredObject], newest: int) -> list[str]:
-    """Return the metadata files of older versions, oldest first: `DirectoryOperations` relies on their deletion in this order."""
-    metadata_files = ((_version_of(file), file.path) for file in objects)
-    return [path for _, path in sorted((version, path) for version, path in metadata_files if version is not None and version < newest)]
+    # `DirectoryOperations` relies on the deletion of metadata in this order, oldest first.
+    old_metadata = sorted((version, file.path) for version, file in metadata_files if version < newest)
+    delete(storage, [content_paths, *([folder.absolute(path)] for _, path in old_metadata)], Origin.LISTED)
 
 
 def _is_drop(folder: MetadataFolder, version: int) -> bool:

@@ -1,4 +1,6 @@
-"""VACUUM and its two parts: expire old snapshots and delete their files, and delete files that nothing refers to.
+"""VACUUM, its two parts, and the other maintenance procedures, which change no rows.
+
+The parts of VACUUM: expire old snapshots and delete their files, and delete files that nothing refers to.
 
 Models: Iceberg's ExpireSnapshots and DeleteOrphanFiles. One commit removes the snapshots first. So no reader sees a snapshot without its
 files, wherever the process is killed, and the remaining files are orphans. The age of a file protects those of running statements.
@@ -9,6 +11,7 @@ free (`DirectoryOperations`).
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,18 +19,20 @@ from itertools import chain
 
 from pyiceberg.table.update import TableUpdate
 
-from rowmerge.errors import PlanError
+from rowmerge.errors import PlanError, VersionNotFound
 from rowmerge.iceberg.catalogs.metadata_folder import CurrentMetadata
 from rowmerge.iceberg.catalogs.operations import TableOperations
 from rowmerge.iceberg.commits.metadata_commit import check_writable, commit_updates, newest
 from rowmerge.iceberg.maintenance.expiry import check_collectable, expiry_updates
 from rowmerge.iceberg.maintenance.orphans import find_orphans, with_checksums
 from rowmerge.iceberg.maintenance.reachable import FileKind, file_key, needed_files, only_expired
+from rowmerge.iceberg.maintenance.rewriting import DeleteRewriting, ManifestRewriting
 from rowmerge.iceberg.metadata.properties import file_locations
+from rowmerge.iceberg.metadata.refs import ancestors
 from rowmerge.iceberg.metadata.updates import apply_updates
 from rowmerge.storage.deletion import Origin, deletable_files, delete_files
-from rowmerge.storage.store import Storage, StoredObject
-from rowmerge.table.maintenance import Expired, ExpiryOptions, Vacuumed, VacuumOptions
+from rowmerge.storage.store import StoredObject
+from rowmerge.table.maintenance import Expired, ExpiryOptions, RewrittenDeletes, RewrittenManifests, Vacuumed, VacuumOptions
 
 _HOUR = 3_600_000
 _DAY = 24 * _HOUR
@@ -44,19 +49,18 @@ class _Expiry:
     files: Mapping[str, FileKind]
 
 
-@dataclass(frozen=True)
+@dataclass
 class Vacuum:
     """Runs VACUUM, or one of its parts, on a table. `now` in milliseconds since the epoch."""
 
     operations: TableOperations
     table: str
-    now: int
-    _last_needed: list[tuple[CurrentMetadata, Mapping[str, FileKind]]] = field(default_factory=list, init=False, repr=False, compare=False)
-    """The metadata for which the needed files were read last, and these files."""
+    now: int = field(default_factory=lambda: time.time_ns() // 1_000_000)
 
-    @property
-    def storage(self) -> Storage:
-        return self.operations.storage
+    def __post_init__(self) -> None:
+        self.storage = self.operations.storage
+        self._last_needed: tuple[CurrentMetadata, Mapping[str, FileKind]] | None = None
+        """The metadata for which the needed files were read last, and these files."""
 
     def run(self, options: VacuumOptions) -> Vacuumed:
         """Expire snapshots and delete orphans. Raises PlanError for a retention that is not safe, UnsupportedTableFeature, StorageError."""
@@ -154,9 +158,9 @@ class Vacuum:
         return [*self._needed(current), *(path for path in (current.path, *log) if path)]
 
     def _needed(self, current: CurrentMetadata) -> Mapping[str, FileKind]:
-        if not self._last_needed or self._last_needed[0][0] is not current:
-            self._last_needed[:] = [(current, needed_files(self.storage, current.metadata))]
-        return self._last_needed[0][1]
+        if self._last_needed is None or self._last_needed[0] is not current:
+            self._last_needed = current, needed_files(self.storage, current.metadata)
+        return self._last_needed[1]
 
     def _orphans(self, current: CurrentMetadata, objects: Sequence[StoredObject], older_than: int) -> list[str]:
         """Return the orphans in a listing, relative to the table. Read the needed files only if an object is old enough."""
@@ -174,3 +178,39 @@ class Vacuum:
 
     def _absolute(self, path: str) -> str:
         return file_key(f"{self.storage.location}/{path}")
+
+
+@dataclass(frozen=True)
+class IcebergMaintenance:
+    """Implements `rowmerge.table.maintenance.TableMaintenance`."""
+
+    operations: TableOperations
+    table: str
+
+    def expire(self, options: ExpiryOptions) -> Expired:
+        return Vacuum(self.operations, self.table).expire(options)
+
+    def remove_orphan_files(self, older_than: int | None, *, dry_run: bool) -> tuple[str, ...]:
+        return Vacuum(self.operations, self.table).remove_orphans(older_than, dry_run=dry_run)
+
+    def rewrite_manifests(self) -> RewrittenManifests:
+        return ManifestRewriting(self.operations, self.table).commit()
+
+    def rewrite_position_deletes(self) -> RewrittenDeletes:
+        return DeleteRewriting(self.operations, self.table).commit()
+
+    def ancestor(self, *, snapshot_id: int | None = None, before: int | None = None) -> int:
+        metadata = newest(self.operations, self.table).metadata
+        for snapshot in ancestors(metadata, metadata.current_snapshot_id):
+            if snapshot.snapshot_id == snapshot_id or (before is not None and snapshot.timestamp_ms < before):
+                return snapshot.snapshot_id
+        if snapshot_id is not None:
+            is_there = metadata.snapshot_by_id(snapshot_id) is not None
+            reason = "is no ancestor of the newest snapshot" if is_there else "is not there, or expired"
+            raise VersionNotFound(f"The snapshot {snapshot_id} of {self.table} {reason}. See DESCRIBE HISTORY {self.table}.")
+        raise VersionNotFound(f"{self.table} has no snapshot older than {before} (ms since 1970). Choose a later time.")
+
+    def removed_delete_files(self, snapshot_id: int) -> int:
+        snapshot = newest(self.operations, self.table).metadata.snapshot_by_id(snapshot_id)
+        summary = None if snapshot is None else snapshot.summary
+        return 0 if summary is None else int(summary.additional_properties.get("removed-delete-files", "0"))

@@ -13,6 +13,7 @@ from rowmerge.concurrency import map_concurrently
 from rowmerge.errors import CorruptLog, MissingDataFile, UnsupportedTableFeature
 from rowmerge.iceberg.manifests.content import Entry
 from rowmerge.iceberg.metadata.locations import located, plain_path
+from rowmerge.storage.cache import Cache
 from rowmerge.storage.store import Storage
 from rowmerge.table.metadata.rules import INITIAL
 from rowmerge.table.metadata.schema import FIELD_ID, Array, DataType, Field, Map, Struct
@@ -22,8 +23,8 @@ _ID = b"PARQUET:field_id"
 _TAIL = 8
 """The bytes at the end of a Parquet file: the footer's length, and `PAR1`."""
 _Names = Mapping[int, Sequence[str]]
-_footers: dict[tuple[str, int], pa.Schema] = {}
-_MAX_FOOTERS = 10_000
+_schemas: Cache[pa.Schema] = Cache(10_000)
+"""The columns of files by path and size."""
 _WITHOUT_PARTITION_COLUMNS = "data files without partition columns from before the partitioning was changed"
 _REWRITE = "Write its files again with an engine that reads such files (the procedure rewrite_data_files of Iceberg on Spark)."
 
@@ -65,7 +66,7 @@ def _missing_columns(columns: Struct, stored: Struct, schema: pa.Schema, candida
 def _read_schema(storage: Storage, table: str, entry: Entry) -> pa.Schema:
     """Return the columns of a Parquet file. Read its footer once per process."""
     path, size = plain_path(entry.file.path), entry.file.size
-    schema = _footers.get((path, size))
+    schema = _schemas.get((path, size))
     if schema is not None:
         return schema
     try:
@@ -75,9 +76,7 @@ def _read_schema(storage: Storage, table: str, entry: Entry) -> pa.Schema:
         raise MissingDataFile(table, path) from error
     except (OSError, pa.ArrowException) as error:
         raise CorruptLog(path, f"it has no Parquet footer ({error})") from error
-    if len(_footers) >= _MAX_FOOTERS:
-        _footers.clear()
-    _footers[path, size] = schema
+    _schemas.put((path, size), schema, weight=1)
     return schema
 
 

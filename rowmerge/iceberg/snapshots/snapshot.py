@@ -34,9 +34,8 @@ from rowmerge.iceberg.metadata.properties import COMMENT, IcebergSettings
 from rowmerge.iceberg.metadata.refs import MAIN, transactions
 from rowmerge.iceberg.metadata.shape import settings_of, table_shape
 from rowmerge.iceberg.metadata.types import columns_of
-from rowmerge.iceberg.snapshots.equality_deletes import find_equality_deletes
 from rowmerge.iceberg.snapshots.file_listing import list_files
-from rowmerge.iceberg.snapshots.live_files import LiveFiles, live_files
+from rowmerge.iceberg.snapshots.live_files import LiveFiles, find_equality_deletes, live_files
 from rowmerge.iceberg.snapshots.name_mapping import file_layouts
 from rowmerge.storage.store import Storage
 from rowmerge.table.metadata.partitioning import identity_columns
@@ -75,7 +74,7 @@ class IcebergSnapshot:
         self.timestamp = self.metadata.last_updated_ms if iceberg_version is None else iceberg_version.timestamp_ms
         self.description = self.metadata.properties.get(COMMENT)
         self.identity = f"{self.metadata.table_uuid} {current.path} {self.version} {schema.schema_id}"
-        self.history_key = current.location if branch == MAIN else f"{current.location}#{branch}"
+        self.history_key = storage.location if branch == MAIN else f"{storage.location}#{branch}"
         self._listings: dict[frozenset[str], FileListing] = {}
 
     @cached_property
