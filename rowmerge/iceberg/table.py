@@ -87,10 +87,15 @@ class IcebergTable:
 
     def create(self, definition: TableDefinition, change: CommitRequest, version: CreationVersion | None = None) -> Outcome:
         """Commit the first snapshot. See `Table.create`. Raises PlanError, ConfigurationError, UnsupportedTableFeature, StorageError."""
+        if change.cloned is not None and not self._operations.keeps_ids:
+            raise PlanError(
+                f"{self.name} cannot be a clone: its catalog gives ids of its own to schemas and partitionings, and the cloned manifests "
+                f"speak of those of {change.cloned.name}. Use CREATE TABLE … AS SELECT * FROM …"
+            )
         if change.cloned is None:
             metadata = self._new_metadata(definition)
         else:
-            metadata = self._cloned_metadata(own_snapshot(change.cloned), definition)
+            metadata = cloned_metadata(self.name, self.location, own_snapshot(change.cloned), definition.properties or {})
         base = IcebergSnapshot(self._operations.storage, self.name, CurrentMetadata(metadata, ""), None, metadata.schema())
         return Creation(self._operations, self.name, base, change, version).run()
 
@@ -151,14 +156,6 @@ class IcebergTable:
             find_reference(self.name, metadata, branch)  # raises VersionNotFound
         head, files = head_of(metadata, branch), None if self._opened is None else self._opened.files_read
         return IcebergSnapshot(self._operations.storage, self.name, current, head, metadata.schema(), branch, previous_files=files)
-
-    def _cloned_metadata(self, source: IcebergSnapshot, definition: TableDefinition) -> TableMetadata:
-        if not self._operations.keeps_ids:
-            raise PlanError(
-                f"{self.name} cannot be a clone: its catalog gives ids of its own to schemas and partitionings, and the cloned manifests "
-                f"speak of those of {source.name}. Use CREATE TABLE … AS SELECT * FROM …"
-            )
-        return cloned_metadata(self.name, self.location, source, definition.properties or {})
 
     def _new_metadata(self, definition: TableDefinition) -> TableMetadata:
         metadata = new_metadata(self.name, self.location, definition)

@@ -18,8 +18,7 @@ from pyiceberg.table.update import RemoveSnapshotRefUpdate, TableUpdate
 from rowmerge.concurrency import run_both
 from rowmerge.errors import CommitConflict, ConcurrentDeleteDelete, MetadataChanged, VersionNotFound
 from rowmerge.iceberg.catalogs.operations import DirectoryOperations, TableOperations
-from rowmerge.iceberg.commits.concurrent_commits import concurrent_commits
-from rowmerge.iceberg.commits.conflicts import PlannedCommit, find_conflict
+from rowmerge.iceberg.commits.conflicts import PlannedCommit, concurrent_commits, find_conflict
 from rowmerge.iceberg.commits.drop import withdraw_creation
 from rowmerge.iceberg.commits.snapshot_entry import snapshot_updates
 from rowmerge.iceberg.commits.snapshot_files import SnapshotFiles
@@ -232,10 +231,6 @@ class Creation(Commit):
         if newest is None:
             return MetadataChanged(self.table, 0, "DROP TABLE", "the table was dropped")
         return MetadataChanged(self.table, newest.metadata.current_snapshot_id or 0, "another commit", "the table exists already")
-
-    @cached_property
-    def _live(self) -> LiveFiles:
-        return LiveFiles(self.operations.storage)
 
 
 def _is_serializable(base: IcebergSnapshot, change: CommitRequest) -> bool:

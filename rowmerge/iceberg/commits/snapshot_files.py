@@ -126,10 +126,10 @@ class SnapshotFiles:
         `removed`: paths of data files; `deleted`: positions by path. Raises CorruptLog, ValueError for a path that `live` does not have.
         """
         self._attempts += 1
-        deletes = self.delete_files.write_row_deletions(live, deleted)
-        removal = self._plan_removal(live, deletes.emptied_paths.union(removed), deletes.replaced_keys)
+        delete_files, replaced_keys, emptied_paths = self.delete_files.write_row_deletions(live, deleted)
+        removal = self._plan_removal(live, emptied_paths.union(removed), replaced_keys)
         remaining_manifests, removed_entries = self.rewrite_manifests(live, removal)
-        new_manifests = self._added_manifests + self.write_delete_manifests(deletes.files)
+        new_manifests = self._added_manifests + self.write_delete_manifests(delete_files)
         manifests = self._merge_small([*new_manifests, *remaining_manifests])
         entries = [*removed_entries, *self.entries_of(new_manifests)]
         return self.put_snapshot(head, parent, manifests, entries)
