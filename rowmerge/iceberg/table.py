@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Mapping
 from itertools import islice
 
 from pyiceberg.table.metadata import TableMetadata
@@ -21,7 +20,7 @@ from rowmerge.iceberg.maintenance.branches import IcebergBranches, find_referenc
 from rowmerge.iceberg.maintenance.vacuum import IcebergMaintenance, Vacuum
 from rowmerge.iceberg.metadata.definition import alteration_updates, new_metadata, replacement_updates
 from rowmerge.iceberg.metadata.parsing import check_format_version
-from rowmerge.iceberg.metadata.refs import MAIN, ancestors, head_of, transactions
+from rowmerge.iceberg.metadata.refs import MAIN, ancestors, head_of, summary_properties, transactions
 from rowmerge.iceberg.metadata.shape import table_shape
 from rowmerge.iceberg.metadata.updates import apply_updates
 from rowmerge.iceberg.snapshots.clone import cloned_metadata
@@ -190,13 +189,12 @@ def _snapshot_by_time(table: str, metadata: TableMetadata, timestamp: int) -> Ic
 
 def _history_entry(snapshot: IcebergVersion) -> HistoryEntry:
     """Return a snapshot with the statement in its summary. Without metrics of a statement, the counts of all engines are the metrics."""
-    summary = snapshot.summary
-    properties: Mapping[str, str] = {} if summary is None else summary.additional_properties
+    properties = summary_properties(snapshot)
     counts = {name: value for name, value in properties.items() if not name.startswith(("rowmerge.", "engine-"))}
     return HistoryEntry(
         version=snapshot.snapshot_id,
         timestamp=snapshot.timestamp_ms,
-        operation=properties.get(OPERATION, "" if summary is None else summary.operation.value),
+        operation=properties.get(OPERATION, "" if snapshot.summary is None else snapshot.summary.operation.value),
         parameters=_as_texts(properties.get(PARAMETERS, "{}")),
         metrics=_as_texts(properties.get(METRICS, "{}")) or counts,
         read_version=snapshot.parent_snapshot_id,

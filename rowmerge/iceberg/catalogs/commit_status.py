@@ -36,13 +36,10 @@ def commit_status(current: CurrentMetadata, base: CurrentMetadata, updates: Sequ
         status = _snapshots_status(metadata, base.metadata, snapshot_ids)
     else:
         status = _changes_status(metadata, base.metadata, apply_updates(base.metadata, updates))
-    return CommitStatus.ABSENT if status is CommitStatus.UNKNOWN and _is_almost_newest(base, current) else status
-
-
-def _is_almost_newest(base: CurrentMetadata, current: CurrentMetadata) -> bool:
-    """Return whether no commit came after `base`, or only the one that made `current`. Each commit logs the metadata file before it."""
-    previous_paths = [entry.metadata_file for entry in current.metadata.metadata_log[-1:]]
-    return bool(base.path) and base.path in (current.path, *previous_paths)
+    # Each commit logs the metadata file before it. So no commit came after `base`, or only the one that made `current`.
+    previous_paths = [entry.metadata_file for entry in metadata.metadata_log[-1:]]
+    is_almost_newest = bool(base.path) and base.path in (current.path, *previous_paths)
+    return CommitStatus.ABSENT if status is CommitStatus.UNKNOWN and is_almost_newest else status
 
 
 def _snapshots_status(metadata: TableMetadata, base: TableMetadata, snapshot_ids: set[int]) -> CommitStatus:
@@ -93,8 +90,7 @@ def _changes_status(metadata: TableMetadata, base: TableMetadata, target: TableM
         statuses = {_ref_status(metadata, base, target, name) for name in moved_refs}
         return next(status for status in (CommitStatus.ABSENT, CommitStatus.UNKNOWN, CommitStatus.COMMITTED) if status in statuses)
     base_values, target_values, current_values = _updatable_values(base), _updatable_values(target), _updatable_values(metadata)
-    keys = base_values.keys() | target_values.keys()
-    changed_keys = [key for key in keys if base_values.get(key) != target_values.get(key)]
+    changed_keys = [key for key in base_values.keys() | target_values.keys() if base_values.get(key) != target_values.get(key)]
     has_changes = all(current_values.get(key) == target_values.get(key) for key in changed_keys)
     return CommitStatus.COMMITTED if has_changes else CommitStatus.ABSENT
 

@@ -190,17 +190,14 @@ class Commit:
         """Return the updates of the head that put the change on the branch. Write the files of its snapshot."""
         head, live, change = self._head.metadata, self._live, self.change
         if change.restored is not None:
-            return (self._restore(change.restored.version),)
+            snapshot_id = change.restored.version
+            if head.snapshot_by_id(snapshot_id) is None:
+                raise VersionNotFound(f"The snapshot {snapshot_id} of {self.table} expired meanwhile. See DESCRIBE HISTORY.")
+            return (point_branch_at(head, self.base.branch, snapshot_id),)
         if not change.replace:
             return self._add_snapshot(head_of(head, self.base.branch), live, change.files.removed)
         empty_table = (RemoveSnapshotRefUpdate(ref_name=MAIN),) if head.current_snapshot_id is not None else ()
         return empty_table + self._add_snapshot(None, LiveFiles(self.operations.storage), ())
-
-    def _restore(self, snapshot_id: int) -> TableUpdate:
-        head = self._head.metadata
-        if head.snapshot_by_id(snapshot_id) is None:
-            raise VersionNotFound(f"The snapshot {snapshot_id} of {self.table} expired meanwhile. See DESCRIBE HISTORY.")
-        return point_branch_at(head, self.base.branch, snapshot_id)
 
     def _add_snapshot(self, parent: IcebergVersion | None, live: LiveFiles, removed_paths: Sequence[str]) -> tuple[TableUpdate, ...]:
         """Write the snapshot that follows `parent`. Return the updates that add it, none if the change adds no snapshot."""

@@ -22,7 +22,8 @@ from rowmerge.iceberg.deletes.position_deletes import read_position_deletes
 from rowmerge.iceberg.manifests.content import Content, Entry, Status
 from rowmerge.iceberg.manifests.manifest_files import read_manifest, read_manifest_list
 from rowmerge.iceberg.metadata.locations import plain_path
-from rowmerge.iceberg.metadata.refs import ancestors
+from rowmerge.iceberg.metadata.properties import APPLICATION
+from rowmerge.iceberg.metadata.refs import ancestors, summary_properties
 from rowmerge.storage.store import Storage
 from rowmerge.table.commits.request import Reads, named_files, named_rows
 from rowmerge.table.snapshots.files import FileListing, Positions
@@ -159,8 +160,7 @@ def find_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) -> Commi
 
 def transaction_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:
     """Return a conflict if both commits are transactions of one application."""
-    summary = concurrent.snapshot.summary
-    application = None if summary is None else summary.additional_properties.get("rowmerge.transaction.application")
+    application = summary_properties(concurrent.snapshot).get(APPLICATION)
     if planned.application is None or planned.application != application:
         return None
     return _conflict(ConcurrentTransaction, concurrent, planned, f"application {application}")

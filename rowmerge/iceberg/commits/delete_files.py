@@ -24,6 +24,15 @@ _DeleteKey = tuple[str, frozenset[str]]
 
 
 @dataclass(frozen=True)
+class WrittenDeletes:
+    """New delete files, the keys of the delete files that they replace, and the paths of data files that have no rows left."""
+
+    files: tuple[ContentFile, ...]
+    replaced_keys: frozenset[str]
+    emptied_paths: frozenset[str]
+
+
+@dataclass(frozen=True)
 class _RowDeletion:
     """The rows of one data file that are deleted in the new snapshot. `deletes`: the delete files that apply to the data file already."""
 
@@ -56,13 +65,8 @@ class DeleteFileWriter:
     register: Callable[[str], None]
     _written: dict[_DeleteKey, ContentFile | None] = field(default_factory=dict)
 
-    def write_row_deletions(
-        self, live: LiveFiles, deleted: Mapping[str, Positions]
-    ) -> tuple[list[ContentFile], frozenset[str], frozenset[str]]:
-        """Write delete files for rows of live data files, by path. Write none for a data file that has no rows left.
-
-        Return the delete files, the keys of those that they replace, and the paths of data files that have no rows left.
-        """
+    def write_row_deletions(self, live: LiveFiles, deleted: Mapping[str, Positions]) -> WrittenDeletes:
+        """Write delete files for rows of live data files, by path. Write none for a data file that has no rows left."""
         deletions = _row_deletions(live, deleted)
         emptied_paths = frozenset(deletion.path for deletion in deletions if len(deletion.positions) >= deletion.entry.file.records)
         remaining = [deletion for deletion in deletions if deletion.path not in emptied_paths]
@@ -71,7 +75,7 @@ class DeleteFileWriter:
         self._written |= zip((deletion.key for deletion in unwritten), new_files, strict=True)
         files = {deletion.key: file for deletion in remaining if (file := self._written[deletion.key]) is not None}
         replaced_keys = frozenset(key for _, delete_keys in files for key in delete_keys)
-        return list(files.values()), replaced_keys, emptied_paths
+        return WrittenDeletes(tuple(files.values()), replaced_keys, emptied_paths)
 
     def write(self, deletions: Sequence[tuple[Entry, Positions]]) -> list[ContentFile | None]:
         """Write a delete file for each data file, from version 3 on as vectors in one file. None: no rows deleted. Raises StorageError."""
@@ -95,7 +99,7 @@ class DeleteFileWriter:
         if not positions:
             return None
         data_folder, location = plain_path(entry.file.path).rpartition("/")[0], self.storage.location
-        # A data file outside the table's location belongs to others.
+        # If the data file is outside the table's location, the delete file goes to the table's data folder.
         folder = data_folder if f"{data_folder}/".startswith(f"{location}/") else f"{location}/data"
         path = f"{folder}/00000-{uuid.uuid4()}-deletes.parquet"
         self.register(path)

@@ -16,7 +16,7 @@ from pyiceberg.table.update import AddSnapshotUpdate, TableUpdate
 from rowmerge.iceberg.commits.snapshot_files import WrittenSnapshot
 from rowmerge.iceberg.manifests.content import Content, Entry, Status
 from rowmerge.iceberg.metadata.properties import APPLICATION, APPLICATION_VERSION
-from rowmerge.iceberg.metadata.refs import point_branch_at
+from rowmerge.iceberg.metadata.refs import point_branch_at, summary_properties
 from rowmerge.table.commits.request import CommitRequest
 from rowmerge.version import __version__
 
@@ -70,7 +70,7 @@ def _summary(change: CommitRequest, entries: Sequence[Entry], parent: IcebergVer
 
 def _totals(counts: Counter[str], parent: IcebergVersion | None) -> dict[str, str]:
     """Return the table's totals after the snapshot, without those that the parent's summary lacks."""
-    parent_properties = {} if parent is None or parent.summary is None else parent.summary.additional_properties
+    parent_properties = summary_properties(parent)
     default = "0" if parent is None else "unknown"
     totals = {}
     for total, added, removed in _TOTALS:

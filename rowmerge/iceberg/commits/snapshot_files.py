@@ -37,7 +37,6 @@ class WrittenSnapshot:
     snapshot_id: int
     schema_id: int
     manifest_list: str
-    manifests: tuple[Manifest, ...]
     entries: tuple[Entry, ...]
     first_row_id: int | None = None
     assigned_row_ids: int | None = None
@@ -126,10 +125,10 @@ class SnapshotFiles:
         `removed`: paths of data files; `deleted`: positions by path. Raises CorruptLog, ValueError for a path that `live` does not have.
         """
         self._attempts += 1
-        delete_files, replaced_keys, emptied_paths = self.delete_files.write_row_deletions(live, deleted)
-        removal = self._plan_removal(live, emptied_paths.union(removed), replaced_keys)
+        deletes = self.delete_files.write_row_deletions(live, deleted)
+        removal = self._plan_removal(live, deletes.emptied_paths.union(removed), deletes.replaced_keys)
         remaining_manifests, removed_entries = self.rewrite_manifests(live, removal)
-        new_manifests = self._added_manifests + self.write_delete_manifests(delete_files)
+        new_manifests = self._added_manifests + self.write_delete_manifests(deletes.files)
         manifests = self._merge_small([*new_manifests, *remaining_manifests])
         entries = [*removed_entries, *self.entries_of(new_manifests)]
         return self.put_snapshot(head, parent, manifests, entries)
@@ -156,7 +155,7 @@ class SnapshotFiles:
         self.pending.flush()
         assigned_row_ids = None if row_id_after is None else row_id_after - (first_row_id or 0)
         schema_id = self.metadata.current_schema_id
-        return WrittenSnapshot(self.snapshot_id, schema_id, path, tuple(manifests), tuple(entries), first_row_id, assigned_row_ids)
+        return WrittenSnapshot(self.snapshot_id, schema_id, path, tuple(entries), first_row_id, assigned_row_ids)
 
     def discard(self) -> None:
         """Delete all files that were written, because no version refers to them. A failure leaves them as orphans."""

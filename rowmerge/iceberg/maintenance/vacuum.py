@@ -28,7 +28,7 @@ from rowmerge.iceberg.maintenance.orphans import find_orphans, with_checksums
 from rowmerge.iceberg.maintenance.reachable import FileKind, file_key, needed_files, only_expired
 from rowmerge.iceberg.maintenance.rewriting import DeleteRewriting, ManifestRewriting
 from rowmerge.iceberg.metadata.properties import file_locations
-from rowmerge.iceberg.metadata.refs import ancestors
+from rowmerge.iceberg.metadata.refs import ancestors, summary_properties
 from rowmerge.iceberg.metadata.updates import apply_updates
 from rowmerge.storage.deletion import Origin, deletable_files, delete_files
 from rowmerge.storage.store import StoredObject
@@ -212,5 +212,4 @@ class IcebergMaintenance:
 
     def removed_delete_files(self, snapshot_id: int) -> int:
         snapshot = newest(self.operations, self.table).metadata.snapshot_by_id(snapshot_id)
-        summary = None if snapshot is None else snapshot.summary
-        return 0 if summary is None else int(summary.additional_properties.get("removed-delete-files", "0"))
+        return int(summary_properties(snapshot).get("removed-delete-files", "0"))

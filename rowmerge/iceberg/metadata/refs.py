@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.refs import SnapshotRefType
@@ -38,13 +38,18 @@ def ancestors(metadata: TableMetadata, snapshot_id: int | None) -> Iterator[Iceb
         snapshot_id = snapshot.parent_snapshot_id
 
 
+def summary_properties(snapshot: IcebergVersion | None) -> Mapping[str, str]:
+    """Return the properties in the summary of a snapshot, none without a summary."""
+    return {} if snapshot is None or snapshot.summary is None else snapshot.summary.additional_properties
+
+
 def transactions(metadata: TableMetadata, application: str) -> Iterator[tuple[int, int]]:
     """Yield (version of the application, snapshot id) of each snapshot that an application made, newest first.
 
     Snapshots from before a replacement or restoration of the table count, too.
     """
     for snapshot in sorted(metadata.snapshots, key=lambda snapshot: -(snapshot.sequence_number or 0)):
-        properties = {} if snapshot.summary is None else snapshot.summary.additional_properties
+        properties = summary_properties(snapshot)
         version = properties.get(APPLICATION_VERSION, "")
         if properties.get(APPLICATION) == application and re.fullmatch(r"-?\d{1,18}", version):
             yield int(version), snapshot.snapshot_id

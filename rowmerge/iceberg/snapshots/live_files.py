@@ -193,13 +193,13 @@ class _DeletesIndex:
     def of(cls, deletes: Iterable[Entry], unpartitioned: frozenset[int]) -> _DeletesIndex:
         index = cls()
         for delete in deletes:
-            is_equality, partition = delete.file.content is Content.EQUALITY_DELETES, delete.file.partition_key
+            is_equality = delete.file.content is Content.EQUALITY_DELETES
             if is_equality and delete.file.spec_id in unpartitioned:
                 index.equality_everywhere.append(delete)
             elif is_equality:
-                index.equality[partition].append(delete)
+                index.equality[delete.file.partition_key].append(delete)
             elif (path := scope_of(delete)) is None:
-                index.by_partition[partition].append(delete)
+                index.by_partition[delete.file.partition_key].append(delete)
             elif _is_vector(delete):
                 index.vectors[path] = delete
             else:
