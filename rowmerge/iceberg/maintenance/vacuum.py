@@ -205,8 +205,8 @@ class IcebergMaintenance:
             if snapshot.snapshot_id == snapshot_id or (before is not None and snapshot.timestamp_ms < before):
                 return snapshot.snapshot_id
         if snapshot_id is not None:
-            is_there = metadata.snapshot_by_id(snapshot_id) is not None
-            reason = "is no ancestor of the newest snapshot" if is_there else "is not there, or expired"
+            exists = metadata.snapshot_by_id(snapshot_id) is not None
+            reason = "is no ancestor of the newest snapshot" if exists else "is not there, or expired"
             raise VersionNotFound(f"The snapshot {snapshot_id} of {self.table} {reason}. See DESCRIBE HISTORY {self.table}.")
         raise VersionNotFound(f"{self.table} has no snapshot older than {before} (ms since 1970). Choose a later time.")
 
