@@ -151,7 +151,8 @@ class SnapshotFiles:
             format_version=self._manifest_version,
             first_row_id=first_row_id,
         )
-        self._used_paths = frozenset([path, *(manifest.path for manifest in manifests), *(entry.file.path for entry in entries)])
+        delete_paths = [entry.file.path for entry in entries if entry.file.content is not Content.DATA]
+        self._used_paths = frozenset([path, *(manifest.path for manifest in manifests), *delete_paths])
         self.pending.flush()
         assigned_row_ids = None if row_id_after is None else row_id_after - (first_row_id or 0)
         schema_id = self.metadata.current_schema_id
