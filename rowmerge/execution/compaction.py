@@ -171,10 +171,10 @@ class Compaction:
         return files.filter(pc.fill_null(plan.files(files), True))
 
     def _parameters(self) -> dict[str, object]:
-        predicate: dict[str, object] = {"predicate": [] if self.condition is None else [self.condition]}
+        predicate = [] if self.condition is None else [self.condition]
         if self.operation == "REORG":
-            return {**predicate, "applyPurge": True}
-        return {**predicate, "zOrderBy": [], "clusterBy": [], "auto": False}
+            return {"predicate": predicate, "applyPurge": True}
+        return {"predicate": predicate, "zOrderBy": [], "clusterBy": [], "auto": False}
 
 
 def optimize(

@@ -20,7 +20,7 @@ from rowmerge.plan.file_strategy import REWRITE_FRACTION, SMALL_FILE
 from rowmerge.plan.pruning.file_pruning import file_mask
 from rowmerge.plan.pruning.predicates import understand
 from rowmerge.plan.row_plan import Effect, RowPlan
-from rowmerge.spark.matching.joins import choose_join, joined_rows, merge_outcomes, unmatched_rows
+from rowmerge.spark.matching.joins import choose_join, merge_outcomes, unmatched_rows
 from rowmerge.spark.reading.scan import read_snapshot
 from rowmerge.spark.source.source import unevaluated
 from rowmerge.spark.values.outcomes import OutcomeShape, new_rows, outcome_rows
@@ -74,8 +74,7 @@ def _file_lines(snapshot: Snapshot, plan: RowPlan, files: TargetFiles) -> Lines:
 def explain_insert(snapshot: Snapshot, rows: NewRows, source: str, overwrite: Overwrite | None) -> Lines:
     """Explain INSERT INTO, or INSERT OVERWRITE if `overwrite` is given."""
     plan = rows.plan(snapshot)
-    source_alias = plan.source.alias if plan.source else ""
-    new_rows(rows.source.alias(source_alias), plan, plan.clauses)  # Spark analyses the values
+    new_rows(rows.source.alias(rows.side.alias), plan, plan.clauses)  # Spark analyses the values
     return [
         f"INSERT {'INTO' if overwrite is None else 'OVERWRITE'} {snapshot.name}",
         *str(plan).splitlines()[1:],
@@ -108,8 +107,7 @@ def _removed_files(snapshot: Snapshot, mask: FileMask, *, if_not_exists: bool = 
 
 def explain_truncate(snapshot: Snapshot, mask: FileMask) -> Lines:
     """Explain TRUNCATE TABLE. `mask` is true for the files that leave the table."""
-    level = snapshot.settings.isolation_level("TRUNCATE")
-    version = f"  on version {snapshot.version}, isolation level {level}"
+    version = f"  on version {snapshot.version}, isolation level {snapshot.settings.isolation_level('TRUNCATE')}"
     return [f"TRUNCATE {snapshot.name}", _removed_files(snapshot, mask), version]
 
 
@@ -162,8 +160,7 @@ def _analyse(spark: SparkSession, snapshot: Snapshot, planned: PlannedStatement)
         return
     source = unevaluated(planned.source.frame)
     if plan.on is not None:
-        join = choose_join(plan, source)
-        merge_outcomes(plan, join, joined_rows(plan, join, target, source))
+        merge_outcomes(plan, choose_join(plan, source), target, source)
     if plan.of(Match.NOT_MATCHED):
         unmatched_rows(plan, source, BitMap64())
 

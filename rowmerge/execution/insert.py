@@ -13,21 +13,11 @@ from rowmerge.commands.names import SqlText, TableName
 from rowmerge.commands.rows import Delete
 from rowmerge.errors import AppendOnly, PlanError
 from rowmerge.execution.commit import AS_THE_TABLE_SAYS, Attempt, CommitOptions, commit_with_retry
-from rowmerge.execution.metrics import insert_metrics, row_counts
-from rowmerge.execution.result import ChangeResult, RowCounts, Timings
+from rowmerge.execution.result import ChangeResult, RowCounts, Timings, insert_metrics, row_counts
 from rowmerge.execution.ways.way import PlannedStatement
+from rowmerge.plan import planner
 from rowmerge.plan.expressions.conditions import Side
 from rowmerge.plan.expressions.qualification import side_of
-from rowmerge.plan.planner import (
-    SOURCE,
-    VALUE_COLUMN,
-    insert_columns,
-    plan_delete,
-    plan_insert,
-    plan_replace_on,
-    plan_replace_using,
-    static_partition,
-)
 from rowmerge.plan.pruning.file_pruning import everything
 from rowmerge.plan.row_plan import RowPlan, SourceRows
 from rowmerge.plan.schema_evolution import after_insert
@@ -74,16 +64,16 @@ class NewRows:
         """The rows with columns named by position, because a query may return one name twice. Rows with an alias keep their names."""
         if self.alias:
             return self.frame
-        return self.frame.toDF(*(VALUE_COLUMN % index for index in range(len(self.frame.columns))))
+        return self.frame.toDF(*(planner.VALUE_COLUMN % index for index in range(len(self.frame.columns))))
 
     @property
     def side(self) -> Side:
         """The rows as the source of the plan."""
-        return Side(self.alias or SOURCE, (), tuple(self.source.columns))
+        return Side(self.alias or planner.SOURCE, (), tuple(self.source.columns))
 
     def static(self, table: TableShape) -> dict[str, str]:
         """Return the values of PARTITION (p = value, …) as SQL text by column. Raises UnknownColumn, PlanError."""
-        return static_partition(table, self.partition, case_sensitive=self.case_sensitive)
+        return planner.static_partition(table, self.partition, case_sensitive=self.case_sensitive)
 
     def plan(self, snapshot: Snapshot) -> RowPlan:
         """Return the plan that inserts every row. Raises UnknownColumn, TypeMismatch, PlanError."""
@@ -97,7 +87,7 @@ class NewRows:
     def _plan(self, table: TableShape, schema: Struct) -> RowPlan:
         """Return the plan that inserts every row into a table with this schema."""
         values, side = self.static(table), self.side
-        names = insert_columns(
+        names = planner.insert_columns(
             schema, self.frame.columns, self.columns, values, by_name=self.by_name, table=table.name, case_sensitive=self.case_sensitive
         )
         for name, source_column, source_field in zip(names, side.columns, schema_of(self.frame), strict=True):
@@ -108,7 +98,7 @@ class NewRows:
             goes_by_name = self.by_name or self.evolves
             type_ = source_field.type if goes_by_name else match_names_by_position(source_field.type, target_field.type)
             values[name] = column_ref if type_ == source_field.type else f"cast({column_ref} as {sql_name(type_)})"
-        return plan_insert(table.name, schema, values, side, table.rules)
+        return planner.plan_insert(table.name, schema, values, side, table.rules)
 
     def write(self, table: TableShape) -> Written:
         """Write the rows as data files of a table that has exactly these columns."""
@@ -116,7 +106,7 @@ class NewRows:
 
     def write_plan(self, plan: RowPlan, table: TableShape) -> Written:
         """Write the rows of a plan as data files. `table` is the table after the statement."""
-        return write_outcomes(new_rows(self.source.alias(SOURCE), plan, plan.clauses), WriteRequest(table, Gather.NOT))
+        return write_outcomes(new_rows(self.source.alias(planner.SOURCE), plan, plan.clauses), WriteRequest(table, Gather.NOT))
 
 
 RowsFor = Callable[[Snapshot], NewRows]
@@ -153,20 +143,21 @@ class Overwrite:
 
 def replaced_using(rows: NewRows, snapshot: Snapshot, keys: Sequence[str]) -> PlannedStatement:
     """Plan INSERT … REPLACE USING (keys): delete the rows that have the keys of a new row, and insert all new rows."""
-    plan = plan_replace_using(rows.plan(snapshot), snapshot, keys, case_sensitive=rows.case_sensitive)
-    return PlannedStatement(plan, SourceRowsOnce(rows.source, SOURCE), rows.reads_table)
+    plan = planner.plan_replace_using(rows.plan(snapshot), snapshot, keys, case_sensitive=rows.case_sensitive)
+    return PlannedStatement(plan, SourceRowsOnce(rows.source, planner.SOURCE), rows.reads_table)
 
 
 def replaced_on(rows: NewRows, snapshot: Snapshot, condition: SqlText, target: TableName, alias: str | None) -> PlannedStatement:
     """Plan INSERT … REPLACE ON: delete the rows for which the condition is true with a new row, and insert all new rows."""
     side = side_of(target.parts, alias, snapshot.schema.names)
-    plan = plan_replace_on(rows.plan(snapshot), snapshot, condition, side, case_sensitive=rows.case_sensitive)
+    plan = planner.plan_replace_on(rows.plan(snapshot), snapshot, condition, side, case_sensitive=rows.case_sensitive)
     return PlannedStatement(plan, SourceRowsOnce(rows.source, rows.side.alias), rows.reads_table)
 
 
 def replaced_where(rows: NewRows, snapshot: Snapshot, condition: str) -> PlannedStatement:
     """Plan INSERT INTO … REPLACE WHERE: delete the rows that fulfil the condition, and insert new rows, which must all fulfil it."""
-    delete = plan_delete(Delete(TableName((SOURCE,)), None, SqlText(condition)), snapshot, case_sensitive=rows.case_sensitive)
+    delete_command = Delete(TableName((planner.SOURCE,)), None, SqlText(condition))
+    delete = planner.plan_delete(delete_command, snapshot, case_sensitive=rows.case_sensitive)
     insert = rows.plan(snapshot)
     condition_check = Check(f"REPLACE WHERE {condition}", condition)
     plan = replace(
@@ -180,7 +171,7 @@ def replaced_where(rows: NewRows, snapshot: Snapshot, condition: str) -> Planned
         evolved_from=insert.evolved_from,
         rules=replace(insert.rules, checks=(*insert.rules.checks, condition_check)),
     )
-    return PlannedStatement(plan, SourceRowsOnce(rows.source, SOURCE), rows.reads_table)
+    return PlannedStatement(plan, SourceRowsOnce(rows.source, planner.SOURCE), rows.reads_table)
 
 
 def insert(table: Table, rows_for: RowsFor, overwrite: Overwrite | None, options: CommitOptions = AS_THE_TABLE_SAYS) -> ChangeResult:

@@ -12,8 +12,7 @@ import pyarrow.compute as pc
 
 from rowmerge.errors import AlreadyExists, CommitStateUnknown, PlanError
 from rowmerge.execution.commit import AS_THE_TABLE_SAYS, Attempt, CommitOptions, commit_with_retry
-from rowmerge.execution.metrics import history_metrics
-from rowmerge.execution.result import ChangeResult, RowCounts, Timings
+from rowmerge.execution.result import ChangeResult, RowCounts, Timings, history_metrics
 from rowmerge.plan.pruning.file_pruning import everything
 from rowmerge.table.commits.request import CommitRequest, Committed, Conflicted, Reads, Unknown
 from rowmerge.table.metadata.shape import TableDefinition

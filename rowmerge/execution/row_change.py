@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from rowmerge.errors import RowsMustStay
 from rowmerge.execution.commit import AS_THE_TABLE_SAYS, Attempt, CommitOptions, commit_with_retry
-from rowmerge.execution.metrics import row_counts, row_metrics
-from rowmerge.execution.result import ChangeResult, Timings
+from rowmerge.execution.result import ChangeResult, Timings, row_counts, row_metrics
 from rowmerge.execution.ways import selection
 from rowmerge.execution.ways.target_files import TargetFiles
 from rowmerge.execution.ways.way import ExecutionResult, PlannedStatement, RowChangeRequest

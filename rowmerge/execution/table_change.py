@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from rowmerge.errors import AlreadyExists, AppendOnly, CommitStateUnknown
 from rowmerge.execution.commit import AS_THE_TABLE_SAYS, Attempt, CommitOptions, commit_with_retry, find_earlier_result
 from rowmerge.execution.insert import NewRows, partition_mask
-from rowmerge.execution.metrics import insert_metrics, row_counts
-from rowmerge.execution.result import ChangeResult, RowCounts, Timings
+from rowmerge.execution.result import ChangeResult, RowCounts, Timings, insert_metrics, row_counts
 from rowmerge.plan.planner import static_partition
 from rowmerge.plan.pruning.file_pruning import everything
 from rowmerge.spark.writing.written import Written, discard, discard_if_rejected
@@ -115,14 +114,12 @@ def _truncation(spark: SparkSession, snapshot: Snapshot, partition: Sequence[tup
     return change, RowCounts(deleted=removed.live_rows, files_removed=len(removed))
 
 
+DefinitionFor = Callable[[Snapshot], TableDefinition | None]
+"""Returns the new definition, given the snapshot that the statement changes, or None if the definition stays."""
+
+
 def change_definition(
-    table: Table,
-    operation: str,
-    parameters: dict[str, object],
-    definition_for: Callable[[Snapshot], TableDefinition | None],
-    options: CommitOptions = AS_THE_TABLE_SAYS,
-    *,
-    reads_rows: bool = False,
+    table: Table, operation: str, parameters: dict[str, object], definition_for: DefinitionFor, *, reads_rows: bool = False
 ) -> ChangeResult:
     """Commit the definition that `definition_for` derives from the newest snapshot, or nothing if the result is None.
 
@@ -136,7 +133,7 @@ def change_definition(
         reads = Reads(frozenset(snapshot.files().paths), everything) if reads_rows else Reads()
         return CommitRequest(operation, parameters=parameters, definition=definition, reads=reads), RowCounts()
 
-    return _change_metadata(table, change_for, options)
+    return _change_metadata(table, change_for, AS_THE_TABLE_SAYS)
 
 
 def _change_metadata(

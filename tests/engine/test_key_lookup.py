@@ -45,7 +45,7 @@ def no_jobs_for_rows(no_scan: None, monkeypatch: pytest.MonkeyPatch) -> None:
     def stopped(*_: object, **__: object) -> DataFrame:
         raise AssertionError("Spark joins rows")
 
-    monkeypatch.setattr(row_writing, "joined_rows", stopped)
+    monkeypatch.setattr(row_writing, "merge_outcomes", stopped)
 
 
 @pytest.mark.parametrize("kind", TABLES)

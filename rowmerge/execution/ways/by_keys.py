@@ -11,17 +11,13 @@ Python runs on executors. Of a larger source, a second job of Spark makes the ro
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
-from pyroaring import BitMap64
 
 from rowmerge.commands.rows import Match
 from rowmerge.execution.ways.key_matches import INEXACT, UNLESS_INEXACT, find_matches, replace_matches, requires_one_to_one, why_needs_rows
-from rowmerge.execution.ways.row_writing import deciding_rows, matching_files
+from rowmerge.execution.ways.row_writing import add_new_rows, deciding_rows, matching_files
 from rowmerge.execution.ways.way import ExecutionResult, NotApplicable, RowChangeRequest, Way
-from rowmerge.plan.row_plan import SourceRows, values_of_all
-from rowmerge.spark.matching.joins import unmatched_rows
+from rowmerge.plan.row_plan import values_of_all
 from rowmerge.spark.matching.key_lookup import KeyMatches
 from rowmerge.spark.source.keys import ordinal_array
 from rowmerge.spark.source.source import MAX_KEYS_WITHOUT_JOIN, Prepare, Source
@@ -29,9 +25,6 @@ from rowmerge.spark.source.writing import write_prepared, write_source_rows
 from rowmerge.spark.values.outcomes import met_or_new_rows, rows_either_way
 from rowmerge.spark.writing.written import Written
 from rowmerge.table.snapshots.files import Positions
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 
 def run(request: RowChangeRequest) -> ExecutionResult | NotApplicable:
@@ -66,7 +59,8 @@ def _write_rows(request: RowChangeRequest, matches: KeyMatches, source: Source) 
     if source.prepared is not None:
         written = write_prepared(source, request.table_after, None)
     else:
-        written = _write(request, unmatched_rows(request.plan, source, BitMap64()), source)
+        written = Written()
+        add_new_rows(request, written, source)
     replace_matches(request, written, matches)
     return written
 
@@ -74,13 +68,12 @@ def _write_rows(request: RowChangeRequest, matches: KeyMatches, source: Source) 
 def _delete_or_keep_matches(request: RowChangeRequest, matches: KeyMatches, source: Source) -> Written:
     """Delete all matching rows, or keep all of them, and write the new rows of the source."""
     deletes = bool(request.plan.of(Match.MATCHED))
-    written = Written(positions=matches.positions if deletes else {}, reads={} if deletes else matches.positions)
+    positions, reads = (matches.positions, {}) if deletes else ({}, matches.positions)
+    written = Written(positions=positions, reads=reads, sources=matches.sources)
     if source.prepared is not None:
         written.add(write_prepared(source, request.table_after, matches.sources))
-    elif request.plan.source_rows is SourceRows.UNMATCHED:
-        rows = unmatched_rows(request.plan, source, matches.sources)
-        if len(matches.sources) < source.rows:
-            written.add(_write(request, rows, source))
+    else:
+        add_new_rows(request, written, source)
     return written
 
 
@@ -90,14 +83,9 @@ def _change_matches(request: RowChangeRequest, matches: KeyMatches, source: Sour
     if source.prepared is not None:
         written = write_prepared(source, request.table_after, matches.sources)
     else:
-        rows = source.marked(matches.sources).alias(request.plan.source.alias)
-        written = _write(request, met_or_new_rows(rows, request.plan), source)
-    _add_matched_positions(written, matches)
-    return written
-
-
-def _add_matched_positions(written: Written, matches: KeyMatches) -> None:
-    """Add each matching row to `written`: as changed if its source row changes it, else as read."""
+        rows = met_or_new_rows(source.marked(matches.sources).alias(request.plan.source.alias), request.plan)
+        # Spark analysed `rows` even if the source is empty: a wrong name is an error whatever rows there are.
+        written = write_source_rows(rows, source, request.table_after, distribution=request.distribution) if source.rows else Written()
     changing_sources = ordinal_array(written.sources).to_numpy()
     for path, bitmap in matches.positions.items():
         positions = np.array(bitmap.to_array(), dtype=np.uint64)
@@ -106,13 +94,7 @@ def _add_matched_positions(written: Written, matches: KeyMatches) -> None:
             written.positions[path] = Positions(positions[is_changed])
         if not is_changed.all():
             written.reads[path] = Positions(positions[~is_changed])
-
-
-def _write(request: RowChangeRequest, rows: DataFrame, source: Source) -> Written:
-    # The caller built `rows` even if the source is empty: a wrong name is an error whatever rows there are.
-    if not source.rows:
-        return Written()
-    return write_source_rows(rows, source, request.table_after, distribution=request.distribution)
+    return written
 
 
 WAY = Way("by_keys", why_needs_rows, run, unless=UNLESS_INEXACT)

@@ -15,16 +15,7 @@ from rowmerge.execution.ways.target_files import TargetFiles, pruning_keys
 from rowmerge.execution.ways.way import ExecutionResult, RowChangeRequest
 from rowmerge.plan.pruning.file_pruning import everything
 from rowmerge.plan.row_plan import SourceRows
-from rowmerge.spark.matching.joins import (
-    Join,
-    check_names,
-    choose_join,
-    joined_rows,
-    merge_outcomes,
-    relevant_files,
-    repeated_keys,
-    unmatched_rows,
-)
+from rowmerge.spark.matching.joins import Join, check_names, choose_join, merge_outcomes, relevant_files, repeated_keys, unmatched_rows
 from rowmerge.spark.reading.scan import read_snapshot, spark_path
 from rowmerge.spark.source.source import Source
 from rowmerge.spark.source.writing import few_files_of, write_source_rows
@@ -67,9 +58,8 @@ def write_join(request: RowChangeRequest, files: TargetFiles, source: Source, ta
     plan, has_files = request.plan, len(files.to_read) > 0
     # Spark analyses the statement even if there is nothing to run: a wrong name is an error whatever rows there are.
     check_names(plan, target.frame, source)
-    rows = joined_rows(plan, target.join, target.frame, source)
     has_change_rows, has_lineage = request.change_data_location is not None, request.lineage is not None
-    outcomes = merge_outcomes(plan, target.join, rows, before=has_change_rows, lineage=has_lineage)
+    outcomes = merge_outcomes(plan, target.join, target.frame, source, before=has_change_rows, lineage=has_lineage)
     written = Written()
     if has_files and (source.rows or plan.of(Match.NOT_MATCHED_BY_SOURCE)):
         written = write_changed_rows(request, outcomes, files.to_read, source, target)
@@ -78,7 +68,8 @@ def write_join(request: RowChangeRequest, files: TargetFiles, source: Source, ta
             add_new_rows(request, written, source)
         source = source.counted()
         if written.repeated and not plan.duplicates_allowed:
-            raise MultipleSourceRowsMatch(plan.table, _repeated_keys(request, files, source), written.repeated)
+            frame = read_snapshot(request.spark, request.snapshot, files.to_read, addresses=True)
+            raise MultipleSourceRowsMatch(plan.table, repeated_keys(plan, frame, source), written.repeated)
     deciding = _deciding_joined_rows(request, written, files, target.join)
     return ExecutionResult(written, files, source, deciding, matching_files(request, source))
 
@@ -160,9 +151,3 @@ def matching_files(request: RowChangeRequest, source: Source | None) -> FileMask
     if source is not None and source.counting is not None:
         return everything  # without a stored source, its matches cannot be computed again
     return partial(relevant_files, request.spark, request.snapshot, request.plan, source)
-
-
-def _repeated_keys(request: RowChangeRequest, files: TargetFiles, source: Source) -> list[str]:
-    """Return up to five keys of target rows that match more than one source row, by a join that reads the files again."""
-    target = read_snapshot(request.spark, request.snapshot, files.to_read, addresses=True)
-    return repeated_keys(request.plan, joined_rows(request.plan, choose_join(request.plan, source), target, source))

@@ -35,13 +35,12 @@ _SOURCE_ALONE = f"({FILE} is null and {ORDINAL} is not null)"
 class Join:
     """The first job of a MERGE.
 
-    `broadcast`: Spark sends the source to every executor. `leaves_unmatched`: a second job inserts the source rows without a match.
+    `leaves_unmatched`: a second job inserts the source rows without a match.
     `ordinals`: the job reports which source rows matched. `looked_up`: the target's side holds only rows with a key of the source, and
     Spark broadcasts these rows.
     """
 
     kind: str
-    broadcast: bool = False
     leaves_unmatched: bool = False
     ordinals: bool = False
     looked_up: bool = False
@@ -54,7 +53,7 @@ def choose_join(plan: RowPlan, source: Source) -> Join:
     if inserts_unmatched_source and not source.broadcastable:
         return Join("full" if changes_unmatched_target else "right")
     kind = "left" if changes_unmatched_target else "inner"
-    return Join(kind, source.broadcastable, leaves_unmatched=inserts_unmatched_source, ordinals=inserts_unmatched_source)
+    return Join(kind, leaves_unmatched=inserts_unmatched_source, ordinals=inserts_unmatched_source)
 
 
 def changes_all_rows(plan: RowPlan) -> bool:
@@ -78,7 +77,7 @@ def joined_rows(plan: RowPlan, join: Join, target: DataFrame, source: Source) ->
     left, right = target.alias(plan.target.alias), source.frame.alias(plan.source.alias)
     if join.looked_up:
         return F.broadcast(left).join(source.split_rows.alias(plan.source.alias), F.expr(boolean(plan.on.text)), join.kind)
-    return left.join(F.broadcast(right) if join.broadcast else right, F.expr(boolean(plan.on.text)), join.kind)
+    return left.join(F.broadcast(right) if source.broadcastable else right, F.expr(boolean(plan.on.text)), join.kind)
 
 
 def check_names(plan: RowPlan, target: DataFrame, source: Source) -> None:
@@ -106,13 +105,16 @@ def _check_clauses_of_side(plan: RowPlan, match: Match, frame: DataFrame, side: 
         raise UnknownColumn(translated_error.name, side.columns, where=f"{match.value}, which sees {visible_side} only") from error
 
 
-def merge_outcomes(plan: RowPlan, join: Join, rows: DataFrame, *, before: bool = False, lineage: bool = False) -> DataFrame:
-    """Return the outcome rows of a join. `before`, `lineage`: see `OutcomeShape`."""
+def merge_outcomes(
+    plan: RowPlan, join: Join, target: DataFrame, source: Source, *, before: bool = False, lineage: bool = False
+) -> DataFrame:
+    """Join the target to the source, and return the outcome rows. `before`, `lineage`: see `OutcomeShape`."""
     cases: list[GuardedClause] = [(BOTH, clause) for clause in plan.of(Match.MATCHED)]
     cases += [(TARGET_ALONE, clause) for clause in plan.of(Match.NOT_MATCHED_BY_SOURCE)]
     if not join.leaves_unmatched and plan.source_rows is SourceRows.UNMATCHED:
         cases += [(_SOURCE_ALONE, clause) for clause in plan.of(Match.NOT_MATCHED)]
-    return outcome_rows(rows, plan, cases, OutcomeShape(addresses=True, ordinals=join.ordinals, before=before, lineage=lineage))
+    shape = OutcomeShape(addresses=True, ordinals=join.ordinals, before=before, lineage=lineage)
+    return outcome_rows(joined_rows(plan, join, target, source), plan, cases, shape)
 
 
 def unmatched_rows(plan: RowPlan, source: Source, matched: BitMap64) -> DataFrame:
@@ -122,12 +124,13 @@ def unmatched_rows(plan: RowPlan, source: Source, matched: BitMap64) -> DataFram
     return new_rows(rows, plan, plan.of(Match.NOT_MATCHED))
 
 
-def repeated_keys(plan: RowPlan, rows: DataFrame) -> list[str]:
-    """Return up to five keys (columns in the ON condition) of target rows that several source rows would change. `rows`: joined rows."""
+def repeated_keys(plan: RowPlan, target: DataFrame, source: Source) -> list[str]:
+    """Return up to five keys (columns in the ON condition) of target rows that several source rows would change, by another join."""
     assert plan.on is not None
+    rows = joined_rows(plan, choose_join(plan, source), target, source)
     columns = list(dict.fromkeys(key.column for key in plan.on.keys)) or list(plan.target.columns[:3])
-    target = backquote(plan.target.alias)
-    texts = [f"{string_literal(column + ' = ')}, coalesce(cast({target}.{backquote(column)} as string), 'NULL')" for column in columns]
+    alias = backquote(plan.target.alias)
+    texts = [f"{string_literal(column + ' = ')}, coalesce(cast({alias}.{backquote(column)} as string), 'NULL')" for column in columns]
     key_text = F.expr("concat(" + ", ', ', ".join(texts) + ")")
     is_changed = " or ".join(condition_of(clause) for clause in plan.of(Match.MATCHED)) or "false"
     changed = rows.withColumn("__rowmerge_shown", key_text).where(F.expr(is_changed))
@@ -140,25 +143,20 @@ def relevant_files(spark: SparkSession, snapshot: Snapshot, plan: RowPlan, sourc
 
     The files need not belong to the snapshot, but have its schema. None of their rows is deleted.
     """
+    unmatched = plan.of(Match.NOT_MATCHED_BY_SOURCE)
     try:
         target = read_snapshot(spark, snapshot, files, addresses=True)
-        relevant = _relevant_rows(plan, target, source).select(F.col(FILE).alias("file")).distinct()
-        paths = relevant.toArrow()["file"].to_pylist()
+        if source is None or plan.on is None:
+            rows = target.alias(plan.target.alias)
+            conditions = [condition_of(clause) for clause in unmatched]
+        else:
+            rows = joined_rows(plan, Join("left" if unmatched else "inner"), target, source)
+            conditions = [f"{TARGET_ALONE} and {condition_of(clause)}" for clause in unmatched]
+            conditions += [f"{BOTH} and {condition_of(clause)}" for clause in plan.of(Match.MATCHED)]
+            conditions += [BOTH] if plan.source_rows is SourceRows.UNMATCHED else []
+        relevant = rows.where(" or ".join(f"({condition})" for condition in conditions))
+        paths = relevant.select(F.col(FILE).alias("file")).distinct().toArrow()["file"].to_pylist()
     except (PySparkException, MissingDataFile):
         # The command is planned again, meets the same error, and reports it.
         return pa.repeat(pa.scalar(True), len(files))
     return pa.array([spark_path(path) in paths for path in files.paths], pa.bool_())
-
-
-def _relevant_rows(plan: RowPlan, target: DataFrame, source: Source | None) -> DataFrame:
-    """Return the rows that the plan would change, or that keep a source row from being inserted."""
-    unmatched = plan.of(Match.NOT_MATCHED_BY_SOURCE)
-    if source is None or plan.on is None:
-        rows = target.alias(plan.target.alias)
-        conditions = [condition_of(clause) for clause in unmatched]
-    else:
-        rows = joined_rows(plan, Join("left" if unmatched else "inner", source.broadcastable), target, source)
-        conditions = [f"{TARGET_ALONE} and {condition_of(clause)}" for clause in unmatched]
-        conditions += [f"{BOTH} and {condition_of(clause)}" for clause in plan.of(Match.MATCHED)]
-        conditions += [BOTH] if plan.source_rows is SourceRows.UNMATCHED else []
-    return rows.where(" or ".join(f"({condition})" for condition in conditions))

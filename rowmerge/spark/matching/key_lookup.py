@@ -29,14 +29,13 @@ from pyspark.sql import DataFrame, SparkSession
 from rowmerge.parquet.data_files import CHANGED_IN, ROW_ID, StoredColumns
 from rowmerge.parquet.key_lookup import LookedUpFile, TooManyRows, find_positions, map_files, read_rows_with_keys
 from rowmerge.parquet.source_keys import Numbers, SourceKeys
-from rowmerge.spark.reading.scan import deleted_rows, lineage_columns, spark_path
+from rowmerge.spark.reading.scan import ADDRESS_FIELDS, deleted_rows, lineage_columns, spark_path
 from rowmerge.spark.source.keys import source_keys
 from rowmerge.spark.source.source import Source, can_be_held
 from rowmerge.spark.spark_session import is_local_mode
 from rowmerge.spark.types import frame_of
-from rowmerge.table.metadata.engine_columns import FILE, POSITION
 from rowmerge.table.metadata.rules import INITIAL
-from rowmerge.table.metadata.schema import FIELD_ID, Field, Primitive, Struct, arrow_schema, bare
+from rowmerge.table.metadata.schema import FIELD_ID, Field, Struct, arrow_schema, bare
 from rowmerge.table.snapshots.files import FileLayout, FileListing, Positions
 from rowmerge.table.snapshots.snapshot import Snapshot
 
@@ -81,8 +80,7 @@ def rows_by_keys(
         rows = read_rows_with_keys(snapshot.name, looked_up_files, arrow_schema(bare(Struct(row_fields))), keys)
     except TooManyRows:
         return None
-    address_fields = (Field(FILE, Primitive("string")), Field(POSITION, Primitive("long")))
-    frame = frame_of(spark, rows, bare(Struct((*row_fields, *address_fields))))
+    frame = frame_of(spark, rows, bare(Struct((*row_fields, *ADDRESS_FIELDS))))
     return frame, {str(index): spark_path(file.path) for index, file in enumerate(looked_up_files)}
 
 

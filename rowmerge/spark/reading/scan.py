@@ -46,6 +46,7 @@ _HIVE_TYPES = {"string", "long", "integer", "short", "byte", "date", "boolean"}
 # java.net.URI keeps these in a path, besides letters, digits and what is not ASCII.
 _ENCODED = re.compile(r"[^\w\-!.~'()*,;:$&+=@/\x80-\U0010ffff]", re.ASCII)
 
+ADDRESS_FIELDS = (Field(FILE, Primitive("string")), Field(POSITION, Primitive("long")))
 ColumnPair = tuple[Field, Field]
 """A column as the table has it, and as files have it."""
 
@@ -94,12 +95,9 @@ class _Scan:
 
     def empty_frame(self) -> DataFrame:
         """Return the scan's columns without rows."""
-        frame = empty_frame(self.spark, self.snapshot.schema)
-        if self.addresses:
-            frame = frame.withColumns({FILE: F.lit("").cast("string"), POSITION: F.lit(0).cast("bigint")})
-        if self.lineage is not None:
-            frame = frame.withColumns({name: F.lit(None).cast("bigint") for name in (ROW_ID, CHANGED_IN)})
-        return frame
+        addresses = ADDRESS_FIELDS if self.addresses else ()
+        hidden = () if self.lineage is None else (Field(ROW_ID, Primitive("long")), Field(CHANGED_IN, Primitive("long")))
+        return empty_frame(self.spark, Struct((*self.snapshot.schema, *addresses, *hidden)))
 
     def frames(self, files: FileListing) -> Iterator[DataFrame]:
         """Yield the live rows of these files: a frame for each layout, and for each column that identifies files."""

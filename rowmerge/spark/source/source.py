@@ -87,11 +87,6 @@ class Source:
         return _is_small(self.rows, self.schema)
 
     @property
-    def makes_few_files(self) -> bool:
-        """Return whether the source's tasks write few files and no small ones, so that no shuffle needs to gather their rows."""
-        return self._tasks == 1 or (self._tasks <= MAX_UNGATHERED_TASKS and self.rows >= self._tasks * MIN_ROWS_PER_FILE)
-
-    @property
     def split_rows(self) -> DataFrame:
         """Return the rows, divided among several tasks if one task has many.
 
@@ -99,13 +94,14 @@ class Source:
         to be one partition, such as a range.
         """
         tasks = min(MAX_UNGATHERED_TASKS, os.cpu_count() or 1, self.rows // MIN_ROWS_PER_FILE)
-        if self.local is not None or self._tasks > 1 or tasks < 2:
+        if self.local is not None or self.tasks > 1 or tasks < 2:
             return self.frame
         bounds = pairwise(self.ordinals[0] + self.rows * task // tasks for task in range(tasks + 1))
         return reduce(DataFrame.unionAll, (self.frame.where(f"{ORDINAL} >= {start} and {ORDINAL} < {end}") for start, end in bounds))
 
     @property
-    def _tasks(self) -> int:
+    def tasks(self) -> int:
+        """Return the number of tasks that evaluated the source."""
         first, last = (ordinal >> _TASK_BITS for ordinal in self.ordinals)
         return last - first + 1
 
@@ -277,11 +273,9 @@ def _key_ranges(checkpoint: DataFrame, pairs: Sequence[KeyPair], fields: Sequenc
     statistics = checkpoint.agg(*aggregates).toArrow()
     keys = []
     for pair, field in zip(pairs, fields, strict=True):
-        if has_collation(Struct((field,))):
-            keys.append(SourceKey(pair, field.type))
-            continue
         low, high, count = (statistics[f"{field.name}_{suffix}"][0] for suffix in ("low", "high", "count"))
-        keys.append(SourceKey(pair, field.type, low=low, high=high, has_null=count.as_py() < rows))
+        key = SourceKey(pair, field.type, low=low, high=high, has_null=count.as_py() < rows)
+        keys.append(SourceKey(pair, field.type) if has_collation(Struct((field,))) else key)
     return tuple(keys)
 
 

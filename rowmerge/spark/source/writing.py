@@ -152,8 +152,9 @@ def write_prepared(source: Source, table: TableShape, matched: BitMap64 | None) 
 
 
 def few_files_of(source: Source, table: TableShape) -> bool:
-    """Return whether the source's tasks write few files, because nothing divides or orders the table's rows."""
-    return source.makes_few_files and not (table.partitioning or table.ordering)
+    """Return whether the source's tasks write few files and no small ones, and nothing divides or orders the table's rows."""
+    has_large_tasks = source.tasks <= MAX_UNGATHERED_TASKS and source.rows >= source.tasks * MIN_ROWS_PER_FILE
+    return (source.tasks == 1 or has_large_tasks) and not (table.partitioning or table.ordering)
 
 
 def write_source_rows(

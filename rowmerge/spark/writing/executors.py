@@ -31,27 +31,23 @@ def ship(function: Callable[..., BatchFunction], *arguments: object) -> BatchFun
 
     Its code is pickled once in a process: to do so for each job would take longer than to plan a small one.
     """
-    return _loader(_pickled_code(function), pickle.dumps(arguments))
-
-
-@cache
-def _pickled_code(function: Callable[..., BatchFunction]) -> bytes:
-    code: bytes = cloudpickle.dumps((function, {class_.__name__: class_ for class_ in _CLASSES}))  # type: ignore[no-untyped-call]
-    return code
-
-
-def _loader(code: bytes, pickled_arguments: bytes) -> BatchFunction:
-    """Return a function that loads the code and its arguments where it runs."""
+    code, pickled_arguments = _pickled_code(function), pickle.dumps(arguments)
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        function, classes = pickle.loads(code)
+        loaded_function, classes = pickle.loads(code)
 
         class Arguments(pickle.Unpickler):
             def find_class(self, module: str, name: str) -> object:
                 # Executors know these classes only from the code that travels with the job.
                 return classes[name] if name in classes and module.startswith("rowmerge.") else super().find_class(module, name)
 
-        batch_function: BatchFunction = function(*Arguments(io.BytesIO(pickled_arguments)).load())
+        batch_function: BatchFunction = loaded_function(*Arguments(io.BytesIO(pickled_arguments)).load())
         return batch_function(batches)
 
     return run
+
+
+@cache
+def _pickled_code(function: Callable[..., BatchFunction]) -> bytes:
+    code: bytes = cloudpickle.dumps((function, {class_.__name__: class_ for class_ in _CLASSES}))  # type: ignore[no-untyped-call]
+    return code

@@ -244,23 +244,30 @@ def rewrite_files(
 
 def rewrite_bins(spark: SparkSession, table: str, spec: WriteSpec, bins: Sequence[Bin], deleted: Mapping[str, Positions]) -> Written:
     """Write files of the table named `table` again as `spec` says. The driver rewrites few bytes, without the latency of a job."""
-    if sum(bin_.size for bin_ in bins) <= MAX_REWRITE_BYTES:
-        return _rewrite_on_driver(table, spec, bins, deleted)
-    paths = [list(bin_.paths) for bin_ in bins]
-    positions = [[deleted.get(path, Positions()).serialize() for path in bin_.paths] for bin_ in bins]
-    partitions = [pickle.dumps(dict(bin_.partition)) for bin_ in bins]
-    schema = pa.schema({"paths": pa.list_(pa.string()), "positions": pa.list_(pa.binary()), "partition": pa.binary()})
-    tasks = frame_of(spark, pa.table([paths, positions, partitions], schema=schema)).repartition(len(bins))
-    return _sum_of_messages(tasks.mapInArrow(ship(sink.rewrite_sink, spec), "message binary").toArrow())
+    if sum(bin_.size for bin_ in bins) > MAX_REWRITE_BYTES:
+        paths = [list(bin_.paths) for bin_ in bins]
+        positions = [[deleted.get(path, Positions()).serialize() for path in bin_.paths] for bin_ in bins]
+        partitions = [pickle.dumps(dict(bin_.partition)) for bin_ in bins]
+        schema = pa.schema({"paths": pa.list_(pa.string()), "positions": pa.list_(pa.binary()), "partition": pa.binary()})
+        tasks = frame_of(spark, pa.table([paths, positions, partitions], schema=schema)).repartition(len(bins))
+        return _sum_of_messages(tasks.mapInArrow(ship(sink.rewrite_sink, spec), "message binary").toArrow())
+    written = Written()
+    with discard_on_error(written, spec.filesystem_options):
+        for bin_ in bins:
+            deleted_in_bin = {path: deleted.get(path, Positions()) for path in bin_.paths}
+            try:
+                files = write_live_rows(spec, deleted_in_bin, dict(bin_.partition), discard_paths)
+            except UnreadableFile as error:
+                raise unreadable_data_file(table, error.path, error.reason) from error
+            written.files += [added_file(vars(file)) for file in files]
+    return written
 
 
 def _initial_values(spark: SparkSession, table: TableShape) -> dict[str, pa.Array]:
     """Return the default values of columns for files without these columns, as arrays of one value by column name."""
-    if not table.supports_initial_defaults:
-        return {}
     pairs = zip(table.schema, table.stored_schema, strict=True)
     defaults = {field.name: (field.type, stored.metadata[INITIAL]) for field, stored in pairs if INITIAL in stored.metadata}
-    if not defaults:
+    if not table.supports_initial_defaults or not defaults:
         return {}
     literals = ", ".join(f"cast({text} as {sql_name(type_)})" for type_, text in defaults.values())
     values = dict(zip(defaults, spark.sql(f"select {literals}").toArrow().columns, strict=True))
@@ -278,20 +285,6 @@ def _older_layouts(snapshot: Snapshot, spec: WriteSpec, paths: Sequence[str]) ->
         columns = StoredColumns(_optional(Struct(tuple(stored))), layout.by_field_id, layout.missing_columns)
         columns_by_path |= dict.fromkeys(layout.paths, columns)
     return columns_by_path
-
-
-def _rewrite_on_driver(table: str, spec: WriteSpec, bins: Sequence[Bin], deleted: Mapping[str, Positions]) -> Written:
-    """Write files again in this process. If that fails, the files that it wrote are deleted."""
-    written = Written()
-    with discard_on_error(written, spec.filesystem_options):
-        for bin_ in bins:
-            deleted_in_bin = {path: deleted.get(path, Positions()) for path in bin_.paths}
-            try:
-                files = write_live_rows(spec, deleted_in_bin, dict(bin_.partition), discard_paths)
-            except UnreadableFile as error:
-                raise unreadable_data_file(table, error.path, error.reason) from error
-            written.files += [added_file(vars(file)) for file in files]
-    return written
 
 
 def _sum_of_messages(messages: pa.Table) -> Written:
