@@ -308,34 +308,13 @@ class Query:
     text: str
 
 
-DefinitionCommand = (
-    CreateTable
-    | CloneTable
-    | CreateView
-    | CreateSchema
-    | DropSchema
-    | Drop
-    | AddColumns
-    | AddConstraint
-    | DropConstraint
-    | SetDefault
-    | SetNullable
-    | ChangePartitioning
-    | SetWriteOrder
-    | RenameColumn
-    | DropColumns
-    | AlterColumn
-    | SetProperties
-    | UnsetProperties
-    | CommentOn
-    | CommentOnColumns
-    | Describe
-    | ShowSchemas
-    | ShowTables
-    | ShowProperties
-    | ShowColumns
-    | UseSchema
-)
+SchemaCommand = CreateSchema | DropSchema | UseSchema
+ColumnCommand = AddColumns | RenameColumn | DropColumns | AlterColumn
+PropertyCommand = SetProperties | UnsetProperties
+AlterTable = ColumnCommand | PropertyCommand | CommentOn | CommentOnColumns | ChangePartitioning | SetWriteOrder
+ConstraintCommand = AddConstraint | DropConstraint | SetDefault | SetNullable
+ListingCommand = Describe | ShowSchemas | ShowTables | ShowProperties | ShowColumns
+DefinitionCommand = CreateTable | CloneTable | CreateView | Drop | SchemaCommand | AlterTable | ConstraintCommand | ListingCommand
 
 
 @dataclass(frozen=True)

@@ -17,11 +17,6 @@ from rowmerge.table.metadata.schema import Field, Struct
 from rowmerge.table.metadata.shape import TableDefinition
 from rowmerge.table.snapshots.snapshot import Snapshot
 
-ColumnCommand = commands.RenameColumn | commands.DropColumns | commands.AlterColumn
-PropertyCommand = commands.SetProperties | commands.UnsetProperties
-CommentCommand = commands.CommentOn | commands.CommentOnColumns
-AlterTable = commands.AddColumns | ColumnCommand | PropertyCommand | CommentCommand | commands.ChangePartitioning | commands.SetWriteOrder
-
 
 @dataclass(frozen=True)
 class Alteration:
@@ -35,7 +30,7 @@ class Alteration:
     parameters: dict[str, object] = field(default_factory=dict)
 
 
-def build_alteration(context: SessionContext, command: AlterTable) -> Alteration:
+def build_alteration(context: SessionContext, command: commands.AlterTable) -> Alteration:
     """Return the change that a command describes. Its `definition` raises UnknownColumn, PlanError and TableError."""
     match command:
         case commands.AddColumns():
@@ -107,7 +102,7 @@ def _change_schema(snapshot: Snapshot, change: Callable[[Struct], Struct], chang
     return TableDefinition(schema=schema) if schema != snapshot.schema else None
 
 
-def _change_properties(command: PropertyCommand) -> Alteration:
+def _change_properties(command: commands.PropertyCommand) -> Alteration:
     def definition(snapshot: Snapshot) -> TableDefinition:
         return TableDefinition(properties=new_properties(command, snapshot.settings.properties))
 

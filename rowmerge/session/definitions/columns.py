@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from rowmerge.commands.definitions import AddColumns, ColumnPlace, SetProperties, UnsetProperties
+from rowmerge.commands.definitions import AddColumns, ColumnPlace, PropertyCommand, SetProperties
 from rowmerge.errors import PlanError, TableError, UnsupportedStatement
 from rowmerge.session.definitions.column_changes import change_struct, insert_field, set_metadata
 from rowmerge.spark.types import check_storable, schema_of
@@ -83,7 +83,7 @@ def _add_field(struct: Struct, field: Field, path: str, command: AddColumns) -> 
     return insert_field(struct, field, ColumnPlace(command.positions[path]))
 
 
-def new_properties(command: SetProperties | UnsetProperties, properties: Mapping[str, str]) -> dict[str, str]:
+def new_properties(command: PropertyCommand, properties: Mapping[str, str]) -> dict[str, str]:
     """Return all properties after SET or UNSET TBLPROPERTIES. Raises TableError if UNSET names a property that does not exist."""
     if isinstance(command, SetProperties):
         return {**properties, **command.properties}

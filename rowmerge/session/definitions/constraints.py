@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 
-from rowmerge.commands.definitions import AddConstraint, CheckConstraint, DropConstraint, SetDefault, SetNullable
+from rowmerge.commands.definitions import AddConstraint, CheckConstraint, ConstraintCommand, DropConstraint, SetDefault, SetNullable
 from rowmerge.errors import AlreadyExists, ConstraintNotFound, PlanError, UnknownColumn
 from rowmerge.execution.result import ChangeResult
 from rowmerge.execution.table_change import change_definition
@@ -18,8 +18,6 @@ from rowmerge.table.metadata.rules import DEFAULT, Check, not_null_checks
 from rowmerge.table.metadata.schema import Field, Struct
 from rowmerge.table.metadata.shape import TableDefinition
 from rowmerge.table.snapshots.snapshot import Snapshot
-
-ConstraintCommand = AddConstraint | DropConstraint | SetDefault | SetNullable
 
 
 def change_constraint(context: SessionContext, command: ConstraintCommand) -> ChangeResult:

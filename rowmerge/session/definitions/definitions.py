@@ -8,22 +8,20 @@ from rowmerge.execution.result import ChangeResult
 from rowmerge.execution.table_change import change_definition
 from rowmerge.session.answers import frames
 from rowmerge.session.answers.results import StatementResult, empty_result
-from rowmerge.session.definitions.alterations import AlterTable, build_alteration
+from rowmerge.session.definitions.alterations import build_alteration
 from rowmerge.session.definitions.clones import clone_table
-from rowmerge.session.definitions.constraints import ConstraintCommand, change_constraint
+from rowmerge.session.definitions.constraints import change_constraint
 from rowmerge.session.definitions.creation import run_create_table
-from rowmerge.session.definitions.listings import ListingCommand, listing_rows
+from rowmerge.session.definitions.listings import listing_rows
 from rowmerge.session.definitions.views import AlterView, alter_view, create_view
 from rowmerge.session.names.context import SessionContext
-
-SchemaCommand = commands.CreateSchema | commands.DropSchema | commands.UseSchema
 
 
 def run_definition(context: SessionContext, command: commands.DefinitionCommand, options: CommitOptions) -> StatementResult:
     """Execute a command that defines or describes. Raises TableError, PlanError and what the catalog and the format raise."""
-    if isinstance(command, ConstraintCommand):
+    if isinstance(command, commands.ConstraintCommand):
         return _result(context, "ALTER TABLE", change_constraint(context, command))
-    if isinstance(command, ListingCommand):
+    if isinstance(command, commands.ListingCommand):
         operation = command.detail.value if isinstance(command, commands.Describe) else "SHOW"
         return StatementResult(listing_rows(context, command), operation)
     match command:
@@ -42,7 +40,7 @@ def run_definition(context: SessionContext, command: commands.DefinitionCommand,
     return _alter(context, command)
 
 
-def _alter(context: SessionContext, command: AlterTable) -> StatementResult:
+def _alter(context: SessionContext, command: commands.AlterTable) -> StatementResult:
     """Change the definition of a table, or the properties or comments of a view."""
     if isinstance(command, AlterView):
         relation = context.names.existing_relation(command.name)
@@ -67,7 +65,7 @@ def _drop(context: SessionContext, command: commands.Drop) -> None:
     drop(name.schema, name.name)
 
 
-def _run_schema_command(context: SessionContext, command: SchemaCommand) -> StatementResult:
+def _run_schema_command(context: SessionContext, command: commands.SchemaCommand) -> StatementResult:
     """Create or drop a schema, or make it the session's current schema. Raise SchemaNotFound, and what the catalog raises."""
     catalog, name = context.catalog, command.name
     match command:

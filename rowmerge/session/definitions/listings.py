@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rowmerge.commands.definitions import Describe, Detail, ShowColumns, ShowProperties, ShowSchemas, ShowTables
+from rowmerge.commands.definitions import Describe, Detail, ListingCommand, ShowColumns, ShowProperties, ShowSchemas, ShowTables
 from rowmerge.commands.names import TableName
 from rowmerge.session.answers import frames
 from rowmerge.session.answers.description import RelationDescription, describe
@@ -12,8 +12,6 @@ from rowmerge.session.names.context import SessionContext
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-ListingCommand = Describe | ShowSchemas | ShowTables | ShowProperties | ShowColumns
 
 
 def describe_relation(context: SessionContext, name: TableName) -> RelationDescription:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from rowmerge.catalog import Relation, View
-from rowmerge.commands.definitions import CommentOn, CreateView, SetProperties, UnsetProperties
+from rowmerge.commands.definitions import CommentOn, CreateView, PropertyCommand
 from rowmerge.errors import AlreadyExists, PlanError
 from rowmerge.session.definitions.column_changes import set_comment
 from rowmerge.session.definitions.columns import new_properties, rename_view_columns, view_columns
@@ -13,7 +13,7 @@ from rowmerge.session.names.context import SessionContext
 from rowmerge.session.names.scope import StatementScope
 from rowmerge.table.metadata.schema import quote
 
-AlterView = SetProperties | UnsetProperties | CommentOn
+AlterView = PropertyCommand | CommentOn
 
 
 def create_view(context: SessionContext, command: CreateView) -> None:
