@@ -28,11 +28,12 @@ from rowmerge.session.definitions.column_changes import set_metadata
 from rowmerge.session.definitions.columns import query_columns
 from rowmerge.session.definitions.creation import NewTable, create_new_table
 from rowmerge.session.definitions.definitions import run_definition
-from rowmerge.session.definitions.listings import describe_relation
+from rowmerge.session.definitions.listings import describe_files, describe_relation
 from rowmerge.session.definitions.partitioning import partition_field, resolve_partitioning
 from rowmerge.session.idempotency import IdempotencyKey, take_key_from_settings, transaction_of
-from rowmerge.session.names.context import SessionContext
-from rowmerge.session.names.scope import StatementScope
+from rowmerge.session.names.resolver import NameResolver
+from rowmerge.session.names.scope import SessionContext, StatementScope
+from rowmerge.session.names.spark_names import SparkViews, TemporaryViews, WarehouseFunctions
 from rowmerge.session.names.table_changes import sql_constant
 from rowmerge.session.startup.embedded import start_spark
 from rowmerge.session.statements.explanations import run_explain
@@ -162,7 +163,9 @@ class Session:
         tables_by_path.is_mismatch_fatal = partial(is_checksum_mismatch_fatal, spark)
         if isinstance(catalog, DirectoryCatalog):  # other catalogs have no Delta tables, and so no checksum files
             catalog.is_mismatch_fatal = tables_by_path.is_mismatch_fatal
-        self._context = SessionContext.create(spark, catalog, default_format, schema, tables_by_path, catalog_name)
+        names = NameResolver(catalog, TemporaryViews(spark), schema, catalog_name)
+        functions = WarehouseFunctions(spark, catalog)
+        self._context = SessionContext(spark, catalog, default_format, tables_by_path, names, SparkViews(spark), functions)
 
     @property
     def spark(self) -> SparkSession:
@@ -318,7 +321,7 @@ class Session:
         if len(files) != 1 or files[0].files is None:
             raise PlanError(f"{text} is not read_files('…'). Give the function with its arguments, as SQL has it.")
         with translated(text):
-            return self._context.files.describe(files[0].files)
+            return describe_files(self._context, files[0].files)
 
     def close(self) -> None:
         """Stop Spark if `connect` started it. A Spark session that the caller gave keeps running."""

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import rowmerge
-from rowmerge.session.names import functions
+from rowmerge.session.names import spark_names
 
 PLUS = "create or replace function plus(n int) returns int language python handler 'f' as 'def f(n): return n + {0}'"
 
@@ -38,7 +38,7 @@ def test_while_a_function_is_replaced_others_see_the_old_one_or_the_new_one(sess
 
 
 def test_functions_that_spark_was_told_to_forget_are_made_known_again(session: rowmerge.Session, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(functions, "MOST_FUNCTIONS", 1)
+    monkeypatch.setattr(spark_names, "MOST_FUNCTIONS", 1)
     for name, number in (("a", 1), ("b", 2)):
         session.sql(f"create function {name}(n int) returns int return (select max(id) + {number} from range(3) where id <= n)")
     for _ in range(2):

@@ -11,7 +11,7 @@ from rowmerge.session.definitions import column_changes
 from rowmerge.session.definitions.column_changes import Path, set_comment
 from rowmerge.session.definitions.columns import add_columns, new_properties
 from rowmerge.session.definitions.partitioning import change_partitioning, change_write_order, partitioning_operation, write_order_operation
-from rowmerge.session.names.context import SessionContext
+from rowmerge.session.names.scope import SessionContext
 from rowmerge.spark.types import parse_columns
 from rowmerge.table.metadata.schema import Field, Struct
 from rowmerge.table.metadata.shape import TableDefinition

@@ -8,9 +8,8 @@ from rowmerge.execution.commit import CommitOptions
 from rowmerge.execution.restore_and_clone import Clone
 from rowmerge.session.answers import frames
 from rowmerge.session.answers.results import StatementResult, empty_result
-from rowmerge.session.names.context import SessionContext
-from rowmerge.session.names.format_features import branches_of
-from rowmerge.session.names.resolver import QualifiedName
+from rowmerge.session.names.resolver import QualifiedName, branches_of
+from rowmerge.session.names.scope import SessionContext
 from rowmerge.spark.spark_session import milliseconds
 from rowmerge.table.snapshots.snapshot import Snapshot
 from rowmerge.table.table import Table

@@ -12,7 +12,7 @@ from rowmerge.errors import AlreadyExists, ConstraintNotFound, PlanError, Unknow
 from rowmerge.execution.result import ChangeResult
 from rowmerge.execution.table_change import change_definition
 from rowmerge.session.definitions.column_changes import find_field, replace_field, set_metadata
-from rowmerge.session.names.context import SessionContext
+from rowmerge.session.names.scope import SessionContext
 from rowmerge.spark.values.rules import check_condition, check_default, check_existing
 from rowmerge.table.metadata.rules import DEFAULT, Check, not_null_checks
 from rowmerge.table.metadata.schema import Field, Struct

@@ -17,9 +17,8 @@ from rowmerge.session.answers.results import StatementResult, empty_result
 from rowmerge.session.definitions.columns import query_columns
 from rowmerge.session.definitions.constraints import checks_by_name
 from rowmerge.session.definitions.partitioning import resolve_partitioning
-from rowmerge.session.names.context import SessionContext
 from rowmerge.session.names.resolver import QualifiedName
-from rowmerge.session.names.scope import StatementScope
+from rowmerge.session.names.scope import SessionContext, StatementScope
 from rowmerge.spark.types import check_storable, parse_columns
 from rowmerge.spark.values.rules import check_rules
 from rowmerge.table.metadata.shape import TableDefinition

@@ -14,7 +14,7 @@ from rowmerge.session.definitions.constraints import change_constraint
 from rowmerge.session.definitions.creation import run_create_table
 from rowmerge.session.definitions.listings import listing_rows
 from rowmerge.session.definitions.views import AlterView, alter_view, create_view
-from rowmerge.session.names.context import SessionContext
+from rowmerge.session.names.scope import SessionContext
 
 
 def run_definition(context: SessionContext, command: commands.DefinitionCommand, options: CommitOptions) -> StatementResult:

@@ -1,14 +1,17 @@
-"""DESCRIBE and SHOW of schemas, tables, views and columns."""
+"""DESCRIBE and SHOW of schemas, tables, views and columns, and descriptions for `Session`."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rowmerge.catalog import Relation
 from rowmerge.commands.definitions import Describe, Detail, ListingCommand, ShowColumns, ShowProperties, ShowSchemas, ShowTables
-from rowmerge.commands.names import TableName
+from rowmerge.commands.names import TABLE_FORMATS, FileSource, TableName
 from rowmerge.session.answers import frames
-from rowmerge.session.answers.description import RelationDescription, describe
-from rowmerge.session.names.context import SessionContext
+from rowmerge.session.answers.description import RelationDescription, describe, describe_snapshot
+from rowmerge.session.names.scope import SessionContext
+from rowmerge.spark.reading.file_sources import absolute, read_file_source, size_and_age
+from rowmerge.spark.types import schema_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -17,6 +20,17 @@ if TYPE_CHECKING:
 def describe_relation(context: SessionContext, name: TableName) -> RelationDescription:
     """Describe a table's newest version, or a view. Raises TableNotFound, SchemaNotFound."""
     return describe(context.catalog, context.names.existing_relation(name))
+
+
+def describe_files(context: SessionContext, source: FileSource) -> RelationDescription:
+    """Describe files without reading their rows, or the newest version of a table by the path of its folder. Raises FilesNotFound."""
+    *schema, name = source.name.parts if source.name is not None else (source.path,)
+    relation = Relation(schema[-1] if schema else "", name, "table", source.format)
+    if source.format in TABLE_FORMATS:
+        return describe_snapshot(relation, context.table_at_path(source).snapshot())
+    columns = schema_of(read_file_source(context.spark, source)).fields
+    size, modified = size_and_age(context.spark, source)
+    return RelationDescription(relation, columns, absolute(source.path), modified=modified, size=size)
 
 
 def listing_rows(context: SessionContext, command: ListingCommand) -> DataFrame:

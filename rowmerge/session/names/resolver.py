@@ -1,4 +1,7 @@
-"""What a table name in a statement means: a table or view of the catalog, and the branch or tag that the name adds."""
+"""What a table name in a statement means: a table or view of the catalog, and the branch or tag that the name adds.
+
+The functions return a feature that not every table format has, or raise the error that names what to do instead.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,11 @@ from dataclasses import dataclass
 
 from rowmerge.catalog import Catalog, Relation
 from rowmerge.commands.names import CATALOGS, TableName
-from rowmerge.errors import SchemaNotFound, TableError, TableNotFound
-from rowmerge.session.names.format_features import branch_of
-from rowmerge.session.names.temporary_views import TemporaryViews
+from rowmerge.errors import ChangesNotRecorded, PlanError, SchemaNotFound, TableError, TableNotFound
+from rowmerge.session.names.spark_names import TemporaryViews
 from rowmerge.table.metadata.schema import quote
-from rowmerge.table.table import Table
+from rowmerge.table.snapshots.change_feed import ChangeFeed
+from rowmerge.table.table import Branches, Table
 
 
 @dataclass(frozen=True)
@@ -133,3 +136,26 @@ class NameResolver:
         if name.reference is None or (len(name.parts) == 2 and self._catalog.relation(*name.parts) is not None):
             return name, None
         return name.reference
+
+
+def branch_of(table: Table, branch: str) -> Table:
+    """Return a table on one of its branches. Raises VersionNotFound, PlanError for a tag and for a table without branches."""
+    if table.branches is None:
+        problem = f"{table.name} is no Iceberg table: it has no branch {branch}."
+        raise PlanError(f"{problem} Name the table alone, or make an Iceberg table of it.")
+    return table.branches.table(branch)
+
+
+def branches_of(table: Table, name: str | TableName) -> Branches:
+    """Return the branches and tags of a table that a statement calls `name`. Raises PlanError for a table without branches."""
+    if table.branches is None:
+        raise PlanError(f"{name} is no Iceberg table: it has no branches and tags. Write VERSION AS OF and a number.")
+    return table.branches
+
+
+def change_feed_of(table: Table) -> ChangeFeed:
+    """Return the change feed of a table. Raises ChangesNotRecorded for a table without one."""
+    if table.change_feed is None:
+        advice = "Iceberg tables keep no change rows. Compare two snapshots in a query: VERSION AS OF."
+        raise ChangesNotRecorded(table.name, 0, advice)
+    return table.change_feed

@@ -1,4 +1,4 @@
-"""The scope of one statement: which view or function of Spark each name in its text stands for."""
+"""The context of a session, and the scope of one statement: which view or function of Spark each name in its text stands for."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from rowmerge.catalog import Function
+from rowmerge.catalog import Catalog, Function, TablesByPath
 from rowmerge.commands.names import TABLE_FORMATS, FileSource, SqlText, TableName
 from rowmerge.errors import PlanError
-from rowmerge.session.names.context import SessionContext
-from rowmerge.session.names.format_features import branches_of, change_feed_of
 from rowmerge.session.names.information_schema import INFORMATION_SCHEMA, TABLES, information_rows
-from rowmerge.session.names.resolver import ResolvedName
+from rowmerge.session.names.resolver import NameResolver, ResolvedName, branches_of, change_feed_of
+from rowmerge.session.names.spark_names import SparkViews, WarehouseFunctions
 from rowmerge.session.names.table_changes import parse_change_range
 from rowmerge.spark.functions import BUILT_IN
+from rowmerge.spark.reading.file_sources import absolute, read_file_source
 from rowmerge.spark.spark_session import milliseconds
 from rowmerge.sql import CalledFunction, TableReference, bind, bind_expression, expression_of, names_of_with
 from rowmerge.table.metadata.schema import backquote, string_literal
@@ -22,7 +22,27 @@ from rowmerge.table.snapshots.snapshot import Snapshot
 from rowmerge.table.table import Table
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True)
+class SessionContext:
+    """What the statements of one session share: Spark, the catalog, and thread-safe objects that resolve names in them.
+
+    `default_format`: the format of new tables. `tables_by_path`: the tables that `read_files(…)` names by the paths of their folders.
+    """
+
+    spark: SparkSession
+    catalog: Catalog
+    default_format: str
+    tables_by_path: TablesByPath
+    names: NameResolver
+    views: SparkViews
+    functions: WarehouseFunctions
+
+    def table_at_path(self, source: FileSource) -> Table:
+        """Open the table whose folder a source of a table format names. Raises FilesNotFound."""
+        return self.tables_by_path.open(absolute(source.path), source.format, source.display_name)
 
 
 @dataclass
@@ -207,11 +227,11 @@ class StatementScope:
         views = self.context.views
         if source.format in TABLE_FORMATS:
             return views.register_snapshot(self._source_snapshot(source))
-        return views.register_frame(self.context.files.rows(source))
+        return views.register_frame(read_file_source(self.context.spark, source))
 
     def _source_snapshot(self, source: FileSource) -> Snapshot:
         """Return the snapshot of a table at a path, at `versionAsOf` or `timestampAsOf`, or else the newest one. Raise PlanError."""
-        table = self.context.files.table(source)
+        table = self.context.table_at_path(source)
         version, timestamp = source.options.get("versionAsOf"), source.options.get("timestampAsOf")
         if version is not None and not version.lstrip("-").isdecimal():
             raise PlanError(f"versionAsOf of {source.display_name} is {version!r}, which is no version. Give a whole number.")

@@ -14,9 +14,8 @@ from rowmerge.session.answers import frames
 from rowmerge.session.answers.description import row_count
 from rowmerge.session.answers.results import StatementResult
 from rowmerge.session.definitions.columns import query_columns
-from rowmerge.session.names.context import SessionContext
 from rowmerge.session.names.resolver import Target
-from rowmerge.session.names.scope import StatementScope
+from rowmerge.session.names.scope import SessionContext, StatementScope
 from rowmerge.session.statements.inserts import InsertStatement
 from rowmerge.session.statements.rows import planner_of, source_query
 from rowmerge.sql import references

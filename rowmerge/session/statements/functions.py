@@ -8,8 +8,7 @@ from rowmerge.catalog import Function
 from rowmerge.commands.functions import CreateFunction, DescribeFunction, DropFunction, FunctionCommand, Parameter, ShowFunctions
 from rowmerge.session.answers import frames
 from rowmerge.session.answers.results import StatementResult, empty_result
-from rowmerge.session.names.context import SessionContext
-from rowmerge.session.names.scope import StatementScope
+from rowmerge.session.names.scope import SessionContext, StatementScope
 from rowmerge.spark.functions import analyse, is_known, reading_body
 from rowmerge.sql import call_of
 from rowmerge.table.metadata.schema import backquote

@@ -14,9 +14,8 @@ from rowmerge.execution.result import ChangeResult
 from rowmerge.execution.row_change import change_rows
 from rowmerge.execution.ways.way import PlannedStatement
 from rowmerge.plan.planner import SOURCE, VALUE_COLUMN
-from rowmerge.session.names.context import SessionContext
 from rowmerge.session.names.resolver import Target
-from rowmerge.session.names.scope import StatementScope
+from rowmerge.session.names.scope import SessionContext, StatementScope
 from rowmerge.session.statements.default_values import InsertQuery, replace_defaults
 from rowmerge.session.statements.settings import is_case_sensitive, may_evolve, overwrites_dynamically
 from rowmerge.table.snapshots.snapshot import Snapshot

@@ -11,8 +11,8 @@ from rowmerge.execution.restore_and_clone import restore
 from rowmerge.execution.result import RowCounts
 from rowmerge.session.answers import frames
 from rowmerge.session.answers.results import StatementResult
-from rowmerge.session.names.context import SessionContext
-from rowmerge.session.names.format_features import branches_of
+from rowmerge.session.names.resolver import branches_of
+from rowmerge.session.names.scope import SessionContext
 from rowmerge.session.statements.procedures import call_procedure
 from rowmerge.session.statements.settings import is_retention_checked, is_vacuum_logged
 from rowmerge.spark.spark_session import milliseconds

@@ -14,7 +14,7 @@ from rowmerge.execution.restore_and_clone import restore
 from rowmerge.session.answers import frames
 from rowmerge.session.answers.frames import RowValues
 from rowmerge.session.answers.results import StatementResult
-from rowmerge.session.names.context import SessionContext
+from rowmerge.session.names.scope import SessionContext
 from rowmerge.session.statements.rewrite_options import parse_rewrite_options
 from rowmerge.session.statements.settings import RETENTION_CHECK, is_retention_checked
 from rowmerge.spark.spark_session import milliseconds

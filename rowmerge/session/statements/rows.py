@@ -25,9 +25,8 @@ from rowmerge.plan.planner import SOURCE, plan_delete, plan_merge, plan_update
 from rowmerge.plan.row_plan import RowPlan
 from rowmerge.session.answers import frames
 from rowmerge.session.answers.results import StatementResult
-from rowmerge.session.names.context import SessionContext
 from rowmerge.session.names.resolver import NameResolver, Target
-from rowmerge.session.names.scope import StatementScope
+from rowmerge.session.names.scope import SessionContext, StatementScope
 from rowmerge.session.statements.inserts import InsertStatement
 from rowmerge.session.statements.settings import is_case_sensitive, may_evolve
 from rowmerge.spark.source.source import SourceRowsOnce

@@ -11,7 +11,7 @@ from rowmerge.catalog import Catalog, Relation
 from rowmerge.commands.names import TableName
 from rowmerge.errors import SchemaNotFound, TableError, TableNotFound
 from rowmerge.session.names.resolver import NameResolver, ResolvedName, Target
-from rowmerge.session.names.temporary_views import TemporaryViews
+from rowmerge.session.names.spark_names import TemporaryViews
 
 
 class CountingCatalog:

@@ -8,7 +8,7 @@ import pytest
 
 from rowmerge.catalog import DirectoryCatalog
 from rowmerge.errors import ChangesNotRecorded, PlanError, RowmergeError
-from rowmerge.session.names.format_features import branch_of, branches_of, change_feed_of
+from rowmerge.session.names.resolver import branch_of, branches_of, change_feed_of
 from rowmerge.storage.store import Storage
 from rowmerge.table.commits.request import CommitRequest, Committed
 from rowmerge.table.metadata.partitioning import identities

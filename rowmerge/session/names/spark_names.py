@@ -1,0 +1,156 @@
+"""The names in Spark of what statements read: views of tables, files and queries, temporary views of users, and functions."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+from rowmerge.catalog import Catalog, Function
+from rowmerge.spark.functions import is_known, register_python, register_sql, unregister
+from rowmerge.spark.reading.change_feed import read_changes
+from rowmerge.spark.reading.scan import read_snapshot
+from rowmerge.spark.spark_session import drop_view, is_temporary_view, register_view
+from rowmerge.table.metadata.schema import backquote
+from rowmerge.table.snapshots.change_feed import TableChanges
+from rowmerge.table.snapshots.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+MOST_VIEWS = 512
+MOST_FUNCTIONS = 256
+"""The number of names that stay registered. The least recently used one is dropped first: its statement has long been analysed."""
+
+
+class SparkViews:
+    """Registers views in one Spark session. The methods `register_…` return quoted names. Thread-safe.
+
+    A view of a snapshot is named by a digest of the table's location and version, so statements that read one version share one view.
+    """
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+        self._frames: OrderedDict[str, DataFrame] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def rows(self, snapshot: Snapshot) -> DataFrame:
+        """Return the rows of a snapshot."""
+        return self._register_once(view_name(snapshot.shape.location, snapshot.identity), lambda: read_snapshot(self._spark, snapshot))
+
+    def register_snapshot(self, snapshot: Snapshot) -> str:
+        """Register the rows of a snapshot."""
+        self.rows(snapshot)
+        return backquote(view_name(snapshot.shape.location, snapshot.identity))
+
+    def register_changes(self, changes: TableChanges) -> str:
+        """Register the change rows between two versions of a table."""
+        snapshot = changes.snapshot
+        name = view_name("changes", snapshot.shape.location, snapshot.identity, str(changes.first), str(changes.last))
+        self._register_once(name, lambda: read_changes(self._spark, changes))
+        return backquote(name)
+
+    def register_query(self, text: str, columns: tuple[str, ...] = ()) -> str:
+        """Register a query in Spark's SQL, with its columns renamed to `columns` if there are any."""
+
+        def read() -> DataFrame:
+            frame = self._spark.sql(text)
+            return frame.toDF(*columns) if columns and list(columns) != frame.columns else frame
+
+        name = view_name(text, *columns)
+        self._register_once(name, read)
+        return backquote(name)
+
+    def register_frame(self, frame: DataFrame) -> str:
+        """Register rows that no later statement may read again, such as a listing of files."""
+        name = f"__rowmerge_{uuid4().hex}"
+        with self._lock:
+            self._register(name, frame)
+        return backquote(name)
+
+    def _register_once(self, name: str, read: Callable[[], DataFrame]) -> DataFrame:
+        """Return the rows of a view, which the first call reads and registers."""
+        with self._lock:
+            if name not in self._frames:
+                self._register(name, read())
+            self._frames.move_to_end(name)
+            return self._frames[name]
+
+    def _register(self, name: str, frame: DataFrame) -> None:
+        register_view(frame, name)
+        self._frames[name] = frame
+        while len(self._frames) > MOST_VIEWS:
+            least_recent, _ = self._frames.popitem(last=False)
+            drop_view(self._spark, least_recent)
+
+
+class TemporaryViews:
+    """Keeps the query text of each CREATE TEMPORARY VIEW, because Spark would bind the view to the table versions of its creation.
+
+    A statement that reads such a view binds the text again, so that it reads the newest versions. Names are not case-sensitive.
+    """
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+        self._queries: dict[str, str] = {}
+
+    def create(self, name: str, query: str, frame: DataFrame) -> None:
+        """Create or replace a view. `frame`: the rows of `query` now, which Spark shows to the DataFrame API."""
+        self._queries[name.lower()] = query
+        register_view(frame, name)
+
+    def drop(self, name: str) -> bool:
+        """Drop a view. Return whether it existed."""
+        has_query = self._queries.pop(name.lower(), None) is not None
+        return drop_view(self._spark, name) or has_query
+
+    def exists(self, name: str) -> bool:
+        """Return whether a view of this name exists, whoever created it."""
+        return name.lower() in self._queries or is_temporary_view(self._spark, name)
+
+    def query(self, name: str) -> str | None:
+        """Return the text of a view, or None if the view was created through the DataFrame API."""
+        return self._queries.get(name.lower())
+
+
+class WarehouseFunctions:
+    """Finds functions in the catalog, and registers them in one Spark session. Thread-safe."""
+
+    def __init__(self, spark: SparkSession, catalog: Catalog) -> None:
+        self._spark = spark
+        self._catalog = catalog
+        self._session_id = uuid4().hex  # a drop must not affect another session over the same Spark
+        self._registered: OrderedDict[str, None] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def find(self, schema: str, name: str, *, is_qualified: bool) -> Function | None:
+        """Return the function of this name, or None. Without a schema in the call, a function of the Spark session comes first."""
+        function = self._catalog.functions.get(schema, name)
+        return None if function is not None and not is_qualified and is_known(self._spark, name) else function
+
+    def register(self, function: Function, body: str) -> str:
+        """Register a function in Spark, and return its quoted name there. `body`: the bound SQL of a function in SQL."""
+        name = view_name("function", self._session_id, str(function), repr(function.definition), body)
+        with self._lock:
+            if name not in self._registered:
+                self._register(name, function, body)
+            self._registered.move_to_end(name)
+        return backquote(name)
+
+    def _register(self, name: str, function: Function, body: str) -> None:
+        if function.definition.language == "sql":
+            register_sql(self._spark, name, function.definition, body)
+        else:
+            register_python(self._spark, name, str(function), function.definition)
+        self._registered[name] = None
+        while len(self._registered) > MOST_FUNCTIONS:
+            least_recent, _ = self._registered.popitem(last=False)
+            unregister(self._spark, least_recent)
+
+
+def view_name(*identity: str) -> str:
+    """Return the unquoted name of the view of what these texts identify."""
+    return f"__rowmerge_{hashlib.sha256(chr(0).join(identity).encode()).hexdigest()[:24]}"
