@@ -12,11 +12,10 @@ import pyarrow as pa
 
 from rowmerge.catalog import Catalog, DirectoryCatalog, IcebergCatalog, Relation, TablesByPath
 from rowmerge.commands.definitions import CreateTable, Explain, Query
-from rowmerge.commands.functions import CreateFunction, DescribeFunction, DropFunction, ShowFunctions
-from rowmerge.commands.maintenance import DropReference, Optimize, Reorg, Restore, SetReference, Vacuum
+from rowmerge.commands.functions import FunctionCommand
+from rowmerge.commands.maintenance import MaintenanceCommand
 from rowmerge.commands.names import TABLE_FORMATS, TableName
-from rowmerge.commands.procedures import Call
-from rowmerge.commands.rows import Delete, Insert, Merge, RowCommand, Truncate, Update
+from rowmerge.commands.rows import RowCommand
 from rowmerge.errors import ConfigurationError, PlanError, TableNotFound, UnsupportedStatement
 from rowmerge.execution.commit import CommitOptions
 from rowmerge.execution.insert import NewRows, Overwrite, insert
@@ -24,13 +23,11 @@ from rowmerge.execution.result import ChangeResult
 from rowmerge.session.answers import frames
 from rowmerge.session.answers.description import RelationDescription
 from rowmerge.session.answers.results import StatementResult
-from rowmerge.session.definitions.column_changes import set_metadata
-from rowmerge.session.definitions.columns import query_columns
+from rowmerge.session.definitions.columns import query_columns, set_metadata
 from rowmerge.session.definitions.creation import NewTable, create_new_table
 from rowmerge.session.definitions.definitions import run_definition
 from rowmerge.session.definitions.listings import describe_files, describe_relation
 from rowmerge.session.definitions.partitioning import partition_field, resolve_partitioning
-from rowmerge.session.idempotency import IdempotencyKey, take_key_from_settings, transaction_of
 from rowmerge.session.names.resolver import NameResolver
 from rowmerge.session.names.scope import SessionContext, StatementScope
 from rowmerge.session.names.spark_names import SparkViews, TemporaryViews, WarehouseFunctions
@@ -40,7 +37,13 @@ from rowmerge.session.statements.explanations import run_explain
 from rowmerge.session.statements.functions import run_function_command
 from rowmerge.session.statements.maintenance import run_maintenance
 from rowmerge.session.statements.rows import run_row_command
-from rowmerge.session.statements.settings import is_checksum_mismatch_fatal, may_evolve
+from rowmerge.session.statements.settings import (
+    IdempotencyKey,
+    is_checksum_mismatch_fatal,
+    may_evolve,
+    take_key_from_settings,
+    transaction_of,
+)
 from rowmerge.spark.failures import translated
 from rowmerge.spark.spark_session import check_session, set_hadoop_settings
 from rowmerge.spark.types import frame_of
@@ -190,19 +193,17 @@ class Session:
         command, context = parse(text), self._context
         options = self._options_for(command, text, idempotency_key)
         with translated(text):
-            match command:
-                case Query(query):
-                    return StatementResult(StatementScope.begin(context).query(query), _first_word(query))
-                case Explain():
-                    return run_explain(context, command)
-                case Merge() | Update() | Delete() | Insert() | Truncate():
-                    return run_row_command(context, command, options)
-                case Vacuum() | Optimize() | Reorg() | Restore() | Call() | SetReference() | DropReference():
-                    return run_maintenance(context, command, options)
-                case CreateFunction() | DropFunction() | DescribeFunction() | ShowFunctions():
-                    return run_function_command(context, command)
-                case _:
-                    return run_definition(context, command, options)
+            if isinstance(command, Query):
+                return StatementResult(StatementScope.begin(context).query(command.text), _first_word(command.text))
+            if isinstance(command, Explain):
+                return run_explain(context, command)
+            if isinstance(command, RowCommand):
+                return run_row_command(context, command, options)
+            if isinstance(command, MaintenanceCommand):
+                return run_maintenance(context, command, options)
+            if isinstance(command, FunctionCommand):
+                return run_function_command(context, command)
+            return run_definition(context, command, options)
 
     def _options_for(self, command: Statement, text: str, key: IdempotencyKey | None) -> CommitOptions:
         """Return the commit options with the key. Raise ConfigurationError for two keys, UnsupportedStatement if none is allowed."""
@@ -210,7 +211,7 @@ class Session:
         if key is not None and key_in_hint is not None:
             raise ConfigurationError("The statement has an idempotency key as an argument and one in a hint. Give one of them.")
         statement_key = key_in_hint if key is None else key
-        if _writes_rows(command):
+        if isinstance(command, RowCommand) or (isinstance(command, CreateTable) and command.query is not None):
             return self._with_key(statement_key)
         if statement_key is None:
             return self._options
@@ -337,12 +338,6 @@ def _check_write(mode: Mode, format_: str | None, schema_evolution: bool | None)
         raise ConfigurationError(f"format is {format_!r}. Give one of {', '.join(TABLE_FORMATS)}, and only with mode 'replace'.")
     if mode == "replace" and schema_evolution is not None:
         raise ConfigurationError("mode 'replace' takes the schema of the rows anyway. Leave schema_evolution out.")
-
-
-def _writes_rows(command: Statement) -> bool:
-    if isinstance(command, CreateTable):
-        return command.query is not None
-    return isinstance(command, RowCommand)
 
 
 def _first_word(text: str) -> str:

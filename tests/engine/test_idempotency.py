@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 import rowmerge
 from rowmerge.errors import AlreadyExists, ConfigurationError, Unparsable, UnsupportedStatement
-from rowmerge.session.idempotency import APPLICATION, VERSION
+from rowmerge.session.statements.settings import APPLICATION, VERSION
 from tests.engine.conftest import assert_independent_readers_agree
 from tests.engine.interleaving import overtaken
 

@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from rowmerge.commands import definitions as commands
-from rowmerge.session.definitions import column_changes
-from rowmerge.session.definitions.column_changes import Path, set_comment
-from rowmerge.session.definitions.columns import add_columns, new_properties
+from rowmerge.session.definitions import columns
+from rowmerge.session.definitions.columns import Path, new_properties, set_comment
 from rowmerge.session.definitions.partitioning import change_partitioning, change_write_order, partitioning_operation, write_order_operation
 from rowmerge.session.names.scope import SessionContext
 from rowmerge.spark.types import parse_columns
@@ -54,20 +53,22 @@ def build_alteration(context: SessionContext, command: commands.AlterTable) -> A
 
 
 def _add_columns(context: SessionContext, command: commands.AddColumns) -> Alteration:
-    columns = parse_columns(context.spark, command.columns)
-    parameters: dict[str, object] = {"columns": [{"column": {"name": column.name, "type": column.sql_type}} for column in columns]}
-    return Alteration("ADD COLUMNS", lambda snapshot: TableDefinition(schema=add_columns(snapshot, columns, command)), parameters)
+    new_columns = parse_columns(context.spark, command.columns)
+    parameters: dict[str, object] = {"columns": [{"column": {"name": column.name, "type": column.sql_type}} for column in new_columns]}
+    return Alteration(
+        "ADD COLUMNS", lambda snapshot: TableDefinition(schema=columns.add_columns(snapshot, new_columns, command)), parameters
+    )
 
 
 def _rename_column(command: commands.RenameColumn) -> Alteration:
     path, new_name = command.column, command.new_name
     parameters: dict[str, object] = {"oldColumnPath": ".".join(path), "newColumnPath": ".".join((*path[:-1], new_name))}
-    rename = partial(column_changes.rename_column, path=path, new_name=new_name)
+    rename = partial(columns.rename_column, path=path, new_name=new_name)
     return Alteration("RENAME COLUMN", partial(_change_schema, change=rename, changed_paths=(path,)), parameters)
 
 
 def _drop_columns(command: commands.DropColumns) -> Alteration:
-    drop = partial(column_changes.drop_columns, paths=command.columns, if_exists=command.if_exists)
+    drop = partial(columns.drop_columns, paths=command.columns, if_exists=command.if_exists)
     parameters: dict[str, object] = {"columns": [".".join(path) for path in command.columns]}
     return Alteration("DROP COLUMNS", partial(_change_schema, change=drop, changed_paths=command.columns), parameters)
 
@@ -88,17 +89,17 @@ def _alter_column(context: SessionContext, command: commands.AlterColumn) -> Alt
 
 def _change_column(schema: Struct, command: commands.AlterColumn, declared_field: Field | None) -> Struct:
     if declared_field is not None:
-        schema = column_changes.retype_column(schema, command.column, declared_field)
+        schema = columns.retype_column(schema, command.column, declared_field)
     if command.comment is not None:
         schema = set_comment(schema, command.column, command.comment)
-    return schema if command.place is None else column_changes.move_column(schema, command.column, command.place)
+    return schema if command.place is None else columns.move_column(schema, command.column, command.place)
 
 
 def _change_schema(snapshot: Snapshot, change: Callable[[Struct], Struct], changed_paths: Sequence[Path]) -> TableDefinition | None:
     """Return the changed schema, or None if it is the same. Raise PlanError if a rule of the table uses a changed column."""
     schema = change(snapshot.schema)
     for path in changed_paths:
-        column_changes.check_unused(snapshot, path)
+        columns.check_unused(snapshot, path)
     return TableDefinition(schema=schema) if schema != snapshot.schema else None
 
 

@@ -11,7 +11,7 @@ from rowmerge.commands.definitions import AddConstraint, CheckConstraint, Constr
 from rowmerge.errors import AlreadyExists, ConstraintNotFound, PlanError, UnknownColumn
 from rowmerge.execution.result import ChangeResult
 from rowmerge.execution.table_change import change_definition
-from rowmerge.session.definitions.column_changes import find_field, replace_field, set_metadata
+from rowmerge.session.definitions.columns import find_field, replace_field, set_metadata
 from rowmerge.session.names.scope import SessionContext
 from rowmerge.spark.values.rules import check_condition, check_default, check_existing
 from rowmerge.table.metadata.rules import DEFAULT, Check, not_null_checks

@@ -1,15 +1,16 @@
-"""CREATE [OR REPLACE] TABLE, with a list of columns, AS a query, or at the LOCATION of a table that exists."""
+"""CREATE [OR REPLACE] TABLE, with a list of columns, AS a query, at the LOCATION of a table that exists, or as a SHALLOW CLONE."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
 from rowmerge.catalog import Relation
-from rowmerge.commands.definitions import CreateTable
+from rowmerge.commands.definitions import CloneTable, CreateTable
 from rowmerge.commands.names import SqlText
 from rowmerge.errors import AlreadyExists, PlanError
 from rowmerge.execution.commit import CommitOptions
 from rowmerge.execution.insert import NewRows
+from rowmerge.execution.restore_and_clone import Clone
 from rowmerge.execution.result import ChangeResult
 from rowmerge.execution.table_change import change_definition, create_table
 from rowmerge.session.answers import frames
@@ -17,8 +18,9 @@ from rowmerge.session.answers.results import StatementResult, empty_result
 from rowmerge.session.definitions.columns import query_columns
 from rowmerge.session.definitions.constraints import checks_by_name
 from rowmerge.session.definitions.partitioning import resolve_partitioning
-from rowmerge.session.names.resolver import QualifiedName
+from rowmerge.session.names.resolver import QualifiedName, branches_of
 from rowmerge.session.names.scope import SessionContext, StatementScope
+from rowmerge.spark.spark_session import milliseconds
 from rowmerge.spark.types import check_storable, parse_columns
 from rowmerge.spark.values.rules import check_rules
 from rowmerge.table.metadata.shape import TableDefinition
@@ -124,3 +126,44 @@ def _check_replaceable(new: NewTable, existing: Relation) -> None:
     if new.or_replace and new.format not in (None, existing.format):
         problem = f"{new.name} has the format {existing.format}, which CREATE OR REPLACE cannot change to {new.format}."
         raise PlanError(f"{problem} Drop the table first.")
+
+
+def clone_table(context: SessionContext, command: CloneTable, options: CommitOptions) -> StatementResult:
+    """Clone a table, but share its data files. Return Delta's counts. Raises TableNotFound, VersionNotFound, AlreadyExists, PlanError."""
+    name = context.names.qualify(command.name)
+    if name.relation is not None and command.if_not_exists:
+        return empty_result(context.spark, "CLONE")
+    if name.relation is not None and name.relation.kind == "view":
+        raise AlreadyExists(f"{name} is a view. Drop it with DROP VIEW, or choose another name.")
+    source_name = context.names.qualify(command.source)
+    source = _source_snapshot(context, command)
+    assert source_name.relation is not None and source_name.relation.format is not None  # a table, or `_source_snapshot` raises
+    format_ = source_name.relation.format
+    table = _clone_target(context, command, name, format_)
+    if table.location == source.shape.location:
+        raise PlanError(f"{name} would be a clone of itself. Give the clone another name; older versions come back with RESTORE TABLE.")
+    clone = Clone(table, str(name), source, str(source_name), command.properties, options)
+    result = clone.run(or_replace=command.or_replace)
+    if command.location is not None and name.relation is None:
+        context.catalog.register(name.schema, name.name, format_, command.location)
+    return StatementResult.from_change(frames.count_row(context.spark, clone.counts), "CLONE", result)
+
+
+def _clone_target(context: SessionContext, command: CloneTable, name: QualifiedName, format_: str) -> Table:
+    """Return the table that becomes the clone. Raise PlanError for an existing table of another format than the source's."""
+    if name.relation is None:
+        return context.catalog.table_at(name.schema, name.name, format_, command.location)
+    if name.relation.format != format_:
+        problem = f"{name} has the format {name.relation.format}, and a clone of {command.source} has {format_}."
+        raise PlanError(f"{problem} Drop the table first.")
+    return context.catalog.open(name.schema, name.name)
+
+
+def _source_snapshot(context: SessionContext, command: CloneTable) -> Snapshot:
+    """Return the version to clone. Raise TableNotFound, TableError for a view, VersionNotFound."""
+    table = context.names.table(command.source)
+    if command.timestamp is not None:
+        return table.snapshot_at(timestamp=milliseconds(context.spark, command.timestamp.text))
+    if command.reference is None:
+        return table.snapshot_at(version=command.version)
+    return table.snapshot_at(version=branches_of(table, command.source).snapshot_id(command.reference))

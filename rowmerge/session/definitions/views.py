@@ -7,8 +7,7 @@ from dataclasses import replace
 from rowmerge.catalog import Relation, View
 from rowmerge.commands.definitions import CommentOn, CreateView, PropertyCommand
 from rowmerge.errors import AlreadyExists, PlanError
-from rowmerge.session.definitions.column_changes import set_comment
-from rowmerge.session.definitions.columns import new_properties, rename_view_columns, view_columns
+from rowmerge.session.definitions.columns import new_properties, rename_view_columns, set_comment, view_columns
 from rowmerge.session.names.scope import SessionContext, StatementScope
 from rowmerge.table.metadata.schema import quote
 
