@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -78,7 +78,7 @@ def state_of(manifest: Manifest) -> tuple[object, ...]:
 def write_manifest(
     storage: Storage,
     path: str,
-    entries: Iterable[Entry],
+    entries: Sequence[Entry],
     *,
     content: ManifestContent,
     spec: PartitionSpec,
@@ -91,7 +91,6 @@ def write_manifest(
     `schema` must have the source columns of the spec (`schema_of_spec`). Sequence numbers that are UNASSIGNED are written as null, so every
     attempt of a commit uses the same manifest.
     """
-    entries = tuple(entries)
     data = _encode_manifest(entries, content, spec, schema, format_version)
     _put(storage, path, data)
     sequence_numbers = [entry.sequence_number for entry in entries if entry.live and entry.sequence_number != UNASSIGNED]
@@ -252,7 +251,7 @@ def partition_summaries(partitions: Sequence[tuple[Any, ...]], spec: PartitionSp
     return tuple(_summarize([values[index] for values in partitions], type_) for index, type_ in enumerate(types))
 
 
-def _summarize(values: Iterable[Any], type_: Any) -> PartitionSummary:
+def _summarize(values: Sequence[Any], type_: Any) -> PartitionSummary:
     assert isinstance(type_, PrimitiveType), "partition values are primitive"
     distinct_values = {_sort_key(value): value for value in values}
     contains_nan = any(value != value for value in distinct_values.values())

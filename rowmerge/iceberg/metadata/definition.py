@@ -143,7 +143,10 @@ def _check_partition_names(table: str, metadata: TableMetadata, schema: Schema) 
 
 
 def _check_definition(table: str, definition: TableDefinition, default_version: int) -> tuple[Struct, dict[str, str], str | None]:
-    """Check the definition of a table that is created or replaced. Return its columns, its properties and the format version, if any."""
+    """Return the columns and properties of a table that is created or replaced, and the format version if its properties name one.
+
+    Raises PlanError, ConfigurationError, UnsupportedTableFeature.
+    """
     if definition.schema is None:
         raise PlanError(f"{table} needs columns. List them, or create it AS SELECT.")
     _reject_check_constraints(table, definition)

@@ -125,12 +125,11 @@ def _spark_type(type_: t.IcebergType, column: str, table: str) -> DataType:
             return Map(key, value, not type_.value_required)
         case t.FixedType():
             return Primitive("binary")
-    name = FROM_ICEBERG.get(str(type_))
-    if name is None:
-        # Spark's own TIME is a preview and off by default: most sessions could not read its files.
-        advice = "Spark has no such type: read it in an engine that has it, or have a column of another type made of it there."
-        raise UnsupportedTableFeature(table, f"type {type_} of the column {column}", action="read", advice=advice)
-    return Primitive(name)
+        case _ if str(type_) in FROM_ICEBERG:
+            return Primitive(FROM_ICEBERG[str(type_)])
+    # Spark's own TIME is a preview and off by default: most sessions could not read its files.
+    advice = "Spark has no such type: read it in an engine that has it, or have a column of another type made of it there."
+    raise UnsupportedTableFeature(table, f"type {type_} of the column {column}", action="read", advice=advice)
 
 
 class SchemaBuilder:
