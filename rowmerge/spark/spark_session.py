@@ -63,7 +63,10 @@ def set_hadoop_settings(spark: SparkSession, settings: Mapping[str, str]) -> Non
     if not missing:
         return
     try:
-        _redact_secrets(spark)
+        pattern = spark.conf.get(_REDACTION, None) or ""
+        if _SECRETS not in pattern:
+            # Spark hides the values of options whose names match this pattern.
+            spark.conf.set(_REDACTION, f"{pattern}|{_SECRETS}" if pattern else f"(?i){_SECRETS}")
         for name, value in missing.items():
             spark.conf.set(name, value)
     except PySparkException:
@@ -72,13 +75,6 @@ def set_hadoop_settings(spark: SparkSession, settings: Mapping[str, str]) -> Non
             "options correspond to: %s.",
             ", ".join(f"spark.hadoop.{name}" for name in missing),
         )
-
-
-def _redact_secrets(spark: SparkSession) -> None:
-    """Add names of secrets to the session's pattern of options whose values Spark hides."""
-    pattern = spark.conf.get(_REDACTION, None) or ""
-    if _SECRETS not in pattern:
-        spark.conf.set(_REDACTION, f"{pattern}|{_SECRETS}" if pattern else f"(?i){_SECRETS}")
 
 
 def register_view(frame: DataFrame, name: str) -> None:

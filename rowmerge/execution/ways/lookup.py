@@ -34,8 +34,7 @@ def run(request: RowChangeRequest) -> ExecutionResult | NotApplicable:
     files = request.files_for(source)
     if not len(files.to_read):
         return NotApplicable(Reason("no file can hold a match"))
-    columns, has_lineage = request.needed_columns, request.lineage is not None
-    rows = rows_by_keys(request.spark, request.snapshot, files.to_read, source, column_names=columns, lineage=has_lineage)
+    rows = rows_by_keys(request.spark, request.snapshot, files.to_read, source, request.needed_columns, request.lineage)
     if rows is None:
         return NotApplicable(Reason("the rows with a key are too many, or Arrow cannot compare or read them as Spark does"))
     frame, file_names = rows

@@ -56,10 +56,9 @@ class PruningKey:
     def row_condition(self) -> str | None:
         """Return a SQL condition that every matching target row fulfils, or None if the key implies none."""
         key, values = self.key, self.values
-        if values is None and key.low is not None and key.high is not None:
-            values = pa.array([key.low, key.high], key.low.type).drop_null()
         if values is None:
-            return None
+            assert key.low is not None and key.high is not None  # else `_pruning_key` returns None
+            values = pa.array([key.low, key.high], key.low.type).drop_null()
         return key_condition(self.column, key.pair.op, values, key.has_null, only_ends=self.values is None)
 
 

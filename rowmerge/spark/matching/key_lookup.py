@@ -36,6 +36,7 @@ from rowmerge.spark.spark_session import is_local_mode
 from rowmerge.spark.types import frame_of
 from rowmerge.table.metadata.rules import INITIAL
 from rowmerge.table.metadata.schema import FIELD_ID, Field, Struct, arrow_schema, bare
+from rowmerge.table.metadata.shape import Lineage
 from rowmerge.table.snapshots.files import FileLayout, FileListing, Positions
 from rowmerge.table.snapshots.snapshot import Snapshot
 
@@ -55,7 +56,7 @@ def skips_pages_instead(snapshot: Snapshot, source: Source, needed_columns: froz
 
 
 def rows_by_keys(
-    spark: SparkSession, snapshot: Snapshot, files: FileListing, source: Source, *, column_names: frozenset[str], lineage: bool
+    spark: SparkSession, snapshot: Snapshot, files: FileListing, source: Source, column_names: frozenset[str], lineage: Lineage | None
 ) -> tuple[DataFrame, Mapping[str, str]] | None:
     """Return the rows of these files that have a key of the source, with these columns, or None if Spark must read the files.
 
@@ -70,12 +71,12 @@ def rows_by_keys(
     columns = snapshot.schema.select(name for name in snapshot.schema.names if name in column_names or name in keys.names)
     if not can_be_held(columns):
         return None
-    looked_up_files = _looked_up_files(spark, snapshot, files, columns, lineage=lineage)
+    looked_up_files = _looked_up_files(spark, snapshot, files, columns, lineage)
     if looked_up_files is None:
         return None
-    row_fields, hidden_columns = tuple(columns), snapshot.shape.row_lineage
-    if lineage and hidden_columns is not None:
-        row_fields += (Field(ROW_ID, hidden_columns.row_id.type), Field(CHANGED_IN, hidden_columns.changed_in.type))
+    row_fields = tuple(columns)
+    if lineage is not None:
+        row_fields += (Field(ROW_ID, lineage.row_id.type), Field(CHANGED_IN, lineage.changed_in.type))
     try:
         rows = read_rows_with_keys(snapshot.name, looked_up_files, arrow_schema(bare(Struct(row_fields))), keys)
     except TooManyRows:
@@ -109,7 +110,7 @@ def find_key_matches(
     if keys is None or not keys.is_exact or len(keys.columns) < len(source.keys) or (one_to_one and not keys.is_distinct):
         return None
     columns = snapshot.schema.select(name for name in snapshot.schema.names if name in keys.names)
-    looked_up_files = _looked_up_files(spark, snapshot, files, columns, lineage=False)
+    looked_up_files = _looked_up_files(spark, snapshot, files, columns, lineage=None)
     if looked_up_files is None or (with_sources and source.key_ordinals is None):
         return None
     with_numbers = one_to_one or with_sources
@@ -182,7 +183,7 @@ def _lookup_keys_for_files(spark: SparkSession, snapshot: Snapshot, files: FileL
 
 
 def _looked_up_files(
-    spark: SparkSession, snapshot: Snapshot, files: FileListing, columns: Struct, *, lineage: bool
+    spark: SparkSession, snapshot: Snapshot, files: FileListing, columns: Struct, lineage: Lineage | None
 ) -> list[LookedUpFile] | None:
     """Return the files with the layout of these columns, None if a file holds a column in another way than the table."""
     paths, options = files.paths, snapshot.shape.filesystem_options
@@ -190,7 +191,7 @@ def _looked_up_files(
     partitions = dict(zip(paths, files.partitions.to_pylist(), strict=True))
     looked_up_files = []
     for layout in snapshot.layouts(paths):
-        held_columns = _held_columns(snapshot, layout, columns, lineage=lineage)
+        held_columns = _held_columns(snapshot, layout, columns, lineage)
         if held_columns is None:
             return None
         for path in layout.paths:
@@ -198,11 +199,11 @@ def _looked_up_files(
     return looked_up_files
 
 
-def _held_columns(snapshot: Snapshot, layout: FileLayout, columns: Struct, *, lineage: bool) -> StoredColumns | None:
+def _held_columns(snapshot: Snapshot, layout: FileLayout, columns: Struct, lineage: Lineage | None) -> StoredColumns | None:
     """Return these columns as files of a layout hold them, None if a type differs or a default value replaces a lacking column."""
     file_columns = dict(zip(snapshot.schema.names, layout.stored, strict=True))
     stored = [file_columns[column.name] for column in columns]
     if any(held.type != column.type or INITIAL in held.metadata for column, held in zip(columns, stored, strict=True)):
         return None
-    stored += [file_column for _, file_column in lineage_columns(snapshot.shape.row_lineage if lineage else None, layout)]
+    stored += [file_column for _, file_column in lineage_columns(lineage, layout)]
     return StoredColumns(arrow_schema(bare(Struct(tuple(stored)), (FIELD_ID,))), layout.by_field_id, layout.missing_columns)

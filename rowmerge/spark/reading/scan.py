@@ -79,8 +79,7 @@ def files_where(spark: SparkSession, snapshot: Snapshot, files: FileListing, con
     columns: dict[str, Any] = {field.name: pc.struct_field(partitions, [field.name]) for field in fields}
     file_indexes = pa.array(range(len(files)), pa.int64())
     frame = frame_of(spark, pa.table({**columns, _KEY: file_indexes}), Struct((*fields, Field(_KEY, Primitive("long")))))
-    table_name = snapshot.name.rsplit(".", 1)[-1]
-    selected_rows = frame.alias(table_name).where(condition).select(_KEY).collect()
+    selected_rows = frame.alias(snapshot.name.rsplit(".", 1)[-1]).where(condition).select(_KEY).collect()
     return FileListing(files.rows.take(pa.array(sorted(row[0] for row in selected_rows), pa.int64())))
 
 
