@@ -15,6 +15,7 @@ from rowmerge.delta.files.live_files import LiveFiles
 from rowmerge.delta.log.history import in_commit_timestamp, version_at
 from rowmerge.delta.log.log_files import LogListing, read_commits, read_listed
 from rowmerge.delta.log.ndjson import Document, cdc_actions, commit_info, file_actions, non_file_actions
+from rowmerge.delta.log.replay import apply_table_actions
 from rowmerge.delta.metadata.actions import Action, Metadata, Protocol
 from rowmerge.delta.metadata.features import is_enabled
 from rowmerge.delta.metadata.properties import CHANGE_DATA_FEED
@@ -142,7 +143,7 @@ class _FeedReader:
 
     def _read_versions(self, start: DeltaSnapshot, end: int) -> Iterator[_FeedVersion]:
         """Yield the versions from that of the snapshot `start` to `end`."""
-        protocol, metadata = start.protocol, start.metadata
+        state = start.state
         older_versions = [number for number in self.listing.continuous_commits if number < start.version]
         modified = max(map(self.listing.modified, older_versions), default=0)
         for number, document in read_commits(self.storage, range(start.version, end + 1)):
@@ -151,13 +152,10 @@ class _FeedReader:
             modified = max(modified, self.listing.modified(number))
             timestamp = in_commit_timestamp(self.storage, number, commit_info(actions)) or modified
             replaced_metadata: Metadata | None = None
-            for action in actions:
-                if fields := action.get("protocol"):
-                    protocol = Protocol.of(fields)
-                elif fields := action.get("metaData"):
-                    replaced_metadata = self._read_metadata_before(number) if number == start.version else metadata
-                    metadata = Metadata.of(fields)
-            yield _FeedVersion(number, timestamp, document, actions, protocol, metadata, replaced_metadata)
+            if any(action.get("metaData") for action in actions):
+                replaced_metadata = self._read_metadata_before(number) if number == start.version else state.metadata
+            state = apply_table_actions(state, actions, document.path)
+            yield _FeedVersion(number, timestamp, document, actions, state.protocol, state.metadata, replaced_metadata)
 
     def _read_metadata_before(self, start: int) -> Metadata | None:
         """Return the metadata that the first version of the range replaced, None if it was cleaned up or there was none."""
