@@ -169,7 +169,8 @@ def _rule_type(rows: DataFrame, expression: str, rule: str) -> DataType:
         raise UnsupportedStatement(f"{rule} uses {function}(), which gives another value each time. Leave it out", text=expression)
     tree = parse(expression)
     # An expression that sqlglot cannot parse is searched for the keywords of a subquery.
-    if has_query(tree) if tree is not None else _SUBQUERY.search(expression):
+    has_subquery = has_query(tree) if tree is not None else _SUBQUERY.search(expression)
+    if has_subquery:
         raise UnsupportedStatement(f"{rule} has a subquery. A rule reads one row; test more in the statement that writes", text=expression)
     try:
         # A filter takes neither aggregates nor windows nor generators.
