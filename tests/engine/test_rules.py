@@ -12,7 +12,7 @@ import pytest
 
 import rowmerge
 from rowmerge.errors import ConstraintViolated, UnsupportedTableFeature
-from rowmerge.session.definitions import constraints
+from rowmerge.session.definitions import alterations
 
 pytestmark = pytest.mark.one_of("mode")
 
@@ -194,14 +194,14 @@ def test_describe_extended_and_explain_tell_the_rules(session: rowmerge.Session)
 def test_an_insert_that_slips_in_before_a_constraint_is_held_against_it(session: rowmerge.Session, monkeypatch: pytest.MonkeyPatch) -> None:
     session.sql("create table t (id int) using delta")
     session.sql("insert into t values (1)")
-    checked, late = constraints.check_existing, ["insert into t values (-1)"]
+    checked, late = alterations.check_existing, ["insert into t values (-1)"]
 
     def slow(*arguments: Any) -> None:
         checked(*arguments)
         if late:
             session.sql(late.pop())
 
-    monkeypatch.setattr(constraints, "check_existing", slow)
+    monkeypatch.setattr(alterations, "check_existing", slow)
     with pytest.raises(ConstraintViolated, match=r"1 row\(s\) of default.t .*id = -1"):
         session.sql("alter table t add constraint positive check (id > 0)")
     session.sql("delete from t where id < 0")

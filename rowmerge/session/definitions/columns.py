@@ -53,15 +53,12 @@ def add_columns(snapshot: Snapshot, columns: Struct, command: AddColumns) -> Str
     """Return the schema after ALTER TABLE … ADD COLUMNS. `columns`: those of the command, analysed. Raises PlanError, UnknownColumn."""
     schema = snapshot.schema
     for column, definition in zip(columns, command.columns, strict=True):
-        field = _without_null_default(column)
+        # DEFAULT NULL means the same as no default.
+        is_default_null = str(column.metadata.get(DEFAULT)).strip().lower() == "null"
+        field = set_metadata(column, DEFAULT, None) if is_default_null else column
         _check_addable(field, supports_initial_defaults=snapshot.shape.supports_initial_defaults)
         schema = change_struct(schema, definition.within, partial(_add_field, field=field, path=definition.path, command=command))
     return schema
-
-
-def _without_null_default(field: Field) -> Field:
-    """Remove DEFAULT NULL, which means the same as no default."""
-    return set_metadata(field, DEFAULT, None) if str(field.metadata.get(DEFAULT)).strip().lower() == "null" else field
 
 
 def _check_addable(field: Field, *, supports_initial_defaults: bool) -> None:

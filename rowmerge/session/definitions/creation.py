@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from rowmerge.catalog import Relation
 from rowmerge.commands.definitions import CloneTable, CreateTable
-from rowmerge.commands.names import SqlText
 from rowmerge.errors import AlreadyExists, PlanError
 from rowmerge.execution.commit import CommitOptions
 from rowmerge.execution.insert import NewRows
@@ -15,8 +13,8 @@ from rowmerge.execution.result import ChangeResult
 from rowmerge.execution.table_change import change_definition, create_table
 from rowmerge.session.answers import frames
 from rowmerge.session.answers.results import StatementResult, empty_result
+from rowmerge.session.definitions.alterations import checks_by_name
 from rowmerge.session.definitions.columns import query_columns
-from rowmerge.session.definitions.constraints import checks_by_name
 from rowmerge.session.definitions.partitioning import resolve_partitioning
 from rowmerge.session.names.resolver import QualifiedName, branches_of
 from rowmerge.session.names.scope import SessionContext, StatementScope
@@ -62,8 +60,11 @@ def _new_table(context: SessionContext, command: CreateTable, name: QualifiedNam
     """Return the table that the command defines, with the rows of its query. Raise PlanError, TypeMismatch, and what Spark raises."""
     columns, rows, base = parse_columns(context.spark, command.columns), None, None
     if command.query is not None:
-        base = _replaced_snapshot(context, name)
-        rows = _query_rows(context, command.query, base)
+        if name.relation is not None and name.relation.kind == "table":
+            base = context.catalog.open(name.schema, name.name).snapshot()
+        # A query that reads the replaced table reads the version `base`.
+        scope = StatementScope.begin(context, base)
+        rows = NewRows(scope.query(command.query.text), reads_table=base is not None and scope.reads(base))
         columns = columns or query_columns(rows.frame)
     check_storable(columns)
     partition_fields = resolve_partitioning(columns, command.partitioned_by)
@@ -72,26 +73,16 @@ def _new_table(context: SessionContext, command: CreateTable, name: QualifiedNam
     return NewTable(name, definition, rows, command.or_replace, command.format, command.location, base)
 
 
-def _replaced_snapshot(context: SessionContext, name: QualifiedName) -> Snapshot | None:
-    """Return the newest version of the table that CREATE OR REPLACE replaces, or None without one."""
-    if name.relation is None or name.relation.kind != "table":
-        return None
-    return context.catalog.open(name.schema, name.name).snapshot()
-
-
-def _query_rows(context: SessionContext, query: SqlText, base: Snapshot | None) -> NewRows:
-    """Return the rows of AS SELECT. If the query reads the replaced table, it reads the version `base`."""
-    scope = StatementScope.begin(context, base)
-    frame = scope.query(query.text)
-    return NewRows(frame, reads_table=base is not None and scope.reads(base))
-
-
 def create_new_table(context: SessionContext, new: NewTable, options: CommitOptions) -> ChangeResult:
     """Create or replace a table. Raises AlreadyExists, also for a view, and PlanError for another format or without columns."""
-    name = new.name
-    if name.relation is None:
+    name, existing = new.name, new.name.relation
+    if existing is None:
         return _create_and_register(context, new, options)
-    _check_replaceable(new, name.relation)
+    if existing.kind == "view":
+        raise AlreadyExists(f"{name} is a view. Drop it with DROP VIEW, or choose another name.")
+    if new.or_replace and new.format not in (None, existing.format):
+        problem = f"{name} has the format {existing.format}, which CREATE OR REPLACE cannot change to {new.format}."
+        raise PlanError(f"{problem} Drop the table first.")
     return _commit(context, context.catalog.open(name.schema, name.name), new, options)
 
 
@@ -117,15 +108,6 @@ def _commit(context: SessionContext, table: Table, new: NewTable, options: Commi
         raise PlanError(f"CREATE TABLE {name} has no columns. List them, add AS SELECT, or give the LOCATION of a table that exists.")
     check_rules(context.spark, name, definition.schema, table.shape(definition).rules)
     return create_table(table, name, definition, new.rows, options, or_replace=new.or_replace, base=new.base)
-
-
-def _check_replaceable(new: NewTable, existing: Relation) -> None:
-    """Raise AlreadyExists for a view, PlanError for a table of another format than the statement names."""
-    if existing.kind == "view":
-        raise AlreadyExists(f"{new.name} is a view. Drop it with DROP VIEW, or choose another name.")
-    if new.or_replace and new.format not in (None, existing.format):
-        problem = f"{new.name} has the format {existing.format}, which CREATE OR REPLACE cannot change to {new.format}."
-        raise PlanError(f"{problem} Drop the table first.")
 
 
 def clone_table(context: SessionContext, command: CloneTable, options: CommitOptions) -> StatementResult:

@@ -8,8 +8,7 @@ from rowmerge.execution.result import ChangeResult
 from rowmerge.execution.table_change import change_definition
 from rowmerge.session.answers import frames
 from rowmerge.session.answers.results import StatementResult, empty_result
-from rowmerge.session.definitions.alterations import build_alteration
-from rowmerge.session.definitions.constraints import change_constraint
+from rowmerge.session.definitions.alterations import build_alteration, change_constraint
 from rowmerge.session.definitions.creation import clone_table, run_create_table
 from rowmerge.session.definitions.listings import listing_rows
 from rowmerge.session.definitions.views import AlterView, alter_view, create_view

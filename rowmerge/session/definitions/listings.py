@@ -41,8 +41,10 @@ def listing_rows(context: SessionContext, command: ListingCommand) -> DataFrame:
             return frames.describe_history(spark, names.table(name).history(limit))
         case Describe(name, Detail.DETAIL):
             return frames.describe_detail(spark, describe_relation(context, name), names.table(name).snapshot())
-        case Describe():
-            return _describe_columns(context, command)
+        case Describe(name) if names.is_temporary_view(name):
+            return spark.sql(f"describe {name}")
+        case Describe(name, detail):
+            return frames.describe_columns(spark, describe_relation(context, name), detail is Detail.EXTENDED)
         case ShowSchemas(like):
             schemas = [schema for schema in context.catalog.schemas() if frames.matches_pattern(schema, like)]
             return frames.text_column(spark, "namespace", schemas)
@@ -52,14 +54,6 @@ def listing_rows(context: SessionContext, command: ListingCommand) -> DataFrame:
             return frames.show_properties(spark, describe_relation(context, name).properties, key)
         case ShowColumns(name):
             return frames.text_column(spark, "col_name", [column.name for column in describe_relation(context, name).columns])
-
-
-def _describe_columns(context: SessionContext, command: Describe) -> DataFrame:
-    """Return the rows of DESCRIBE or DESCRIBE EXTENDED. Spark describes temporary views."""
-    name = command.name
-    if context.names.is_temporary_view(name):
-        return context.spark.sql(f"describe {name}")
-    return frames.describe_columns(context.spark, describe_relation(context, name), command.detail is Detail.EXTENDED)
 
 
 def _show_relations(context: SessionContext, command: ShowTables) -> DataFrame:

@@ -52,19 +52,14 @@ def change_partitioning(command: ChangePartitioning, snapshot: Snapshot) -> Tabl
     fields = [field for field in old_fields if field is not old_field]
     if command.added is None:
         return TableDefinition(partitioning=tuple(fields))
-    new_field = _resolve_new_field(snapshot, command.added)
+    exact_field = replace(command.added, column=_exact_path(snapshot.schema, command.added.column, "PARTITIONED BY"))
+    new_field = replace(exact_field, name=exact_field.name or default_name(exact_field, with_parameter=True))
     _check_not_duplicate(snapshot, fields, new_field)
     # A REPLACE that only renames a field leaves it in its position.
     is_rename = old_field is not None and (old_field.column, old_field.transform) == (new_field.column, new_field.transform)
     position = old_fields.index(old_field) if is_rename else len(fields)
     fields.insert(position, new_field)
     return TableDefinition(partitioning=tuple(fields))
-
-
-def _resolve_new_field(snapshot: Snapshot, field: PartitionField) -> PartitionField:
-    """Return the field with the exact name of its column, and with a default name if it has none of its own."""
-    exact_field = replace(field, column=_exact_path(snapshot.schema, field.column, "PARTITIONED BY"))
-    return replace(exact_field, name=field.name or default_name(exact_field, with_parameter=True))
 
 
 def write_order_operation(command: SetWriteOrder) -> str:
@@ -118,13 +113,9 @@ def _find_partition_field(snapshot: Snapshot, requested: PartitionField) -> Part
     for field in fields:
         if requested.transform.name == IDENTITY and field.own_name.lower() == ".".join(path):
             return field
-    raise _unknown_field_error(snapshot.name, requested, fields)
-
-
-def _unknown_field_error(table: str, requested: PartitionField, fields: list[PartitionField]) -> PlanError:
     names = ", ".join(f"{quote(field.own_name)} ({field.text})" for field in fields)
     advice = f"There are: {names}. Name one of these." if names else "It is not partitioned."
-    return PlanError(f"{table} has no partition field {requested.text}. {advice}")
+    raise PlanError(f"{snapshot.name} has no partition field {requested.text}. {advice}")
 
 
 def _check_not_duplicate(snapshot: Snapshot, fields: list[PartitionField], new_field: PartitionField) -> None:

@@ -41,15 +41,11 @@ def _create_temporary_view(context: SessionContext, command: CreateView) -> None
         return
     if is_taken:
         raise AlreadyExists(f"The temporary view {name} exists already. Add OR REPLACE.")
-    query = _query_with_aliases(command)
+    query = command.query.text
+    if command.columns:
+        aliases = ", ".join(quote(alias) for alias, _ in command.columns)
+        query = f"select * from ({query}) as __rowmerge_view ({aliases})"
     views.create(name, query, StatementScope.begin(context).query(query))
-
-
-def _query_with_aliases(command: CreateView) -> str:
-    if not command.columns:
-        return command.query.text
-    aliases = ", ".join(quote(alias) for alias, _ in command.columns)
-    return f"select * from ({command.query.text}) as __rowmerge_view ({aliases})"
 
 
 def alter_view(context: SessionContext, relation: Relation, command: AlterView) -> None:

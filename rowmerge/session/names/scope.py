@@ -155,17 +155,15 @@ class StatementScope:
         schema, table = self.context.names.locate(name, self.schema)
         if schema.lower() != INFORMATION_SCHEMA or table.lower() not in TABLES:
             return None
-        context = self.context
-        rows = information_rows(context.spark, context.catalog, context.names.catalog_name, table.lower())
-        return context.views.register_frame(rows)
+        spark, catalog, catalog_name = self.context.spark, self.context.catalog, self.context.names.catalog_name
+        return self.context.views.register_frame(information_rows(spark, catalog, catalog_name, table.lower()))
 
     def _register_catalog_view(self, resolved_name: ResolvedName, reference: TableReference) -> str:
         relation = resolved_name.relation
-        name = f"{relation.schema}.{relation.name}"
         if reference.timed:
-            raise PlanError(f"{name} is a view: it has no versions. Name a table before VERSION or TIMESTAMP AS OF.")
+            raise PlanError(f"{relation} is a view: it has no versions. Name a table before VERSION or TIMESTAMP AS OF.")
         view = self.context.catalog.view(relation.schema, relation.name)
-        return self._register_query(name, view.sql, view.default_schema, view.columns.names)
+        return self._register_query(str(relation), view.sql, view.default_schema, view.columns.names)
 
     def _register_query(self, name: str, query: str, schema: str, columns: tuple[str, ...] = ()) -> str:
         """Register the query of a view. Raises PlanError if the view reads itself."""
@@ -186,7 +184,7 @@ class StatementScope:
         """Return the snapshot of a table at the branch, tag, version or time of a reference, or else the newest one. Raise PlanError."""
         relation = resolved_name.relation
         if resolved_name.reference is not None and reference.timed:
-            problem = f"{relation.schema}.{relation.name} is read at {resolved_name.reference} already."
+            problem = f"{relation} is read at {resolved_name.reference} already."
             raise PlanError(f"{problem} Leave VERSION or TIMESTAMP AS OF out, or name the table alone.")
         table = self.context.catalog.open(relation.schema, relation.name)
         branch_or_tag = resolved_name.reference or reference.reference
@@ -206,7 +204,11 @@ class StatementScope:
     def _register_changes(self, arguments: tuple[SqlText, ...]) -> str:
         """Register the change rows that `table_changes(…)` returns. Raise PlanError for a view."""
         change_range = parse_change_range(self.context.spark, arguments)
-        table = self._table_of_changes(change_range.table)
+        schema, name = self.context.names.locate(change_range.table, self.schema)
+        relation = self.context.catalog.relation(schema, name)
+        if relation is not None and relation.kind == "view":
+            raise PlanError(f"{relation} is a view: it has no changes. Name a table in table_changes(…).")
+        table = self.context.names.table(TableName((schema, name)))
         newest = self.snapshots.newest(table)
         changes = change_feed_of(table).changes(newest, change_range.first, change_range.last)
         # A range that ends at a fixed version has the same rows whatever others commit.
@@ -214,13 +216,6 @@ class StatementScope:
         if changes.last == newest.version and not has_fixed_end:
             self.snapshots.record_read(newest)
         return self.context.views.register_changes(changes)
-
-    def _table_of_changes(self, table_name: TableName) -> Table:
-        schema, name = self.context.names.locate(table_name, self.schema)
-        relation = self.context.catalog.relation(schema, name)
-        if relation is not None and relation.kind == "view":
-            raise PlanError(f"{relation.schema}.{relation.name} is a view: it has no changes. Name a table in table_changes(…).")
-        return self.context.names.table(TableName((schema, name)))
 
     def _register_files(self, source: FileSource) -> str:
         """Register the rows of `read_files(…)`."""

@@ -67,13 +67,9 @@ def _evaluate_bound(spark: SparkSession, expression: str, argument: str) -> Boun
     if type_name in _TIME_TYPES:
         return Bound(timestamp=milliseconds(spark, expression))
     if type_name in _INTEGER_TYPES:
-        return Bound(version=_checked_version(frame.collect()[0]["at"], argument))
+        version = frame.collect()[0]["at"]
+        if version is None or version < 0:
+            raise PlanError(f"The {argument} of table_changes is {'NULL' if version is None else version}, which is no version. {_USAGE}")
+        return Bound(version=version)
     problem = f"The {argument} of table_changes is {expression}, of type {sql_name(column.type)}: neither a version nor a time."
     raise TypeMismatch(f"{problem} {_USAGE}")
-
-
-def _checked_version(version: int | None, argument: str) -> int:
-    """Return the version. Raise PlanError for NULL or a negative number."""
-    if version is None or version < 0:
-        raise PlanError(f"The {argument} of table_changes is {'NULL' if version is None else version}, which is no version. {_USAGE}")
-    return version

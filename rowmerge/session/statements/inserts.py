@@ -45,11 +45,8 @@ class InsertStatement:
     @property
     def replace_form(self) -> str:
         """Return the word after REPLACE in INSERT INTO … REPLACE USING, ON or WHERE, or an empty text without REPLACE."""
-        if self.command.replace_using:
-            return "USING"
-        if self.command.replace_on is not None:
-            return "ON"
-        return "" if self.command.replace_where is None else "WHERE"
+        forms = {"USING": self.command.replace_using, "ON": self.command.replace_on, "WHERE": self.command.replace_where}
+        return next((form for form, value in forms.items() if value), "")
 
     @property
     def overwrite(self) -> Overwrite | None:

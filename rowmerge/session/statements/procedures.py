@@ -49,12 +49,12 @@ def call_procedure(context: SessionContext, command: Call, options: CommitOption
     if table.maintenance is None or table.branches is None:
         instead = PROCEDURES[procedure].instead.format(name)
         raise PlanError(f"The procedure {procedure} is for Iceberg tables, and {name} is none. Use {instead} instead.")
-    return IcebergProcedures(context.spark, options, table, table.maintenance, table.branches, arguments).run(procedure)
+    return _RUNS[procedure](IcebergCall(context.spark, options, table, table.maintenance, table.branches, arguments))
 
 
 @dataclass(frozen=True)
-class IcebergProcedures:
-    """Executes procedures on one table. `arguments`: values by name; times are milliseconds since the epoch."""
+class IcebergCall:
+    """Executes a procedure on one table. `arguments`: values by name; times are milliseconds since the epoch."""
 
     spark: SparkSession
     options: CommitOptions
@@ -63,30 +63,7 @@ class IcebergProcedures:
     branches: Branches
     arguments: Mapping[str, Any]
 
-    def run(self, procedure: str) -> StatementResult:
-        """Execute the procedure of this name."""
-        match procedure:
-            case "expire_snapshots":
-                return self._expire_snapshots()
-            case "remove_orphan_files":
-                return self._remove_orphan_files()
-            case "rewrite_data_files":
-                return self._rewrite_data_files()
-            case "rewrite_manifests":
-                return self._rewrite_manifests()
-            case "rewrite_position_delete_files":
-                return self._rewrite_position_deletes()
-            case "rollback_to_snapshot":
-                return self._set_current(self.maintenance.ancestor(snapshot_id=self.arguments["snapshot_id"]))
-            case "rollback_to_timestamp":
-                return self._set_current(self.maintenance.ancestor(before=self.arguments["timestamp"]))
-            case "fast_forward":
-                return self._fast_forward()
-            case "set_current_snapshot":
-                return self._set_current(self._chosen_snapshot_id())
-        raise AssertionError(procedure)
-
-    def _expire_snapshots(self) -> StatementResult:
+    def expire_snapshots(self) -> StatementResult:
         """Expire snapshots. Return Iceberg's counts of deleted files."""
         snapshot_ids = tuple(self.arguments.get("snapshot_ids") or ())
         options = ExpiryOptions(self.arguments.get("older_than"), self.arguments.get("retain_last"), snapshot_ids)
@@ -101,7 +78,7 @@ class IcebergProcedures:
         }
         return self._result("EXPIRE SNAPSHOTS", values)
 
-    def _remove_orphan_files(self) -> StatementResult:
+    def remove_orphan_files(self) -> StatementResult:
         """Delete files that no snapshot references. Raise PlanError for a time less than a day ago, as Iceberg does."""
         spark, older_than = self.spark, self.arguments.get("older_than")
         if older_than is not None and is_retention_checked(spark) and older_than > milliseconds(spark, "current_timestamp()") - _DAY:
@@ -112,7 +89,7 @@ class IcebergProcedures:
         frame = frames.text_column(spark, "orphan_file_location", paths)
         return StatementResult(frame, "REMOVE ORPHAN FILES", None, self.table.snapshot().version)
 
-    def _rewrite_data_files(self) -> StatementResult:
+    def rewrite_data_files(self) -> StatementResult:
         """Compact data files. Return Iceberg's counts. Raise PlanError for an unknown strategy or option."""
         table, arguments = self.table, self.arguments
         strategy = arguments.get("strategy", "binpack")
@@ -132,12 +109,12 @@ class IcebergProcedures:
         }
         return StatementResult.from_change(frames.single_row(self.spark, values), "OPTIMIZE", result)
 
-    def _rewrite_manifests(self) -> StatementResult:
+    def rewrite_manifests(self) -> StatementResult:
         manifests = self.maintenance.rewrite_manifests()
         counts = {"rewritten_manifests_count": manifests.rewritten, "added_manifests_count": manifests.added}
         return self._result("REWRITE MANIFESTS", {name: (_INT, count) for name, count in counts.items()})
 
-    def _rewrite_position_deletes(self) -> StatementResult:
+    def rewrite_position_deletes(self) -> StatementResult:
         delete_files = self.maintenance.rewrite_position_deletes()
         values: RowValues = {
             "rewritten_delete_files_count": (_INT, delete_files.rewritten),
@@ -147,13 +124,13 @@ class IcebergProcedures:
         }
         return self._result("REWRITE POSITION DELETES", values)
 
-    def _fast_forward(self) -> StatementResult:
+    def fast_forward(self) -> StatementResult:
         branch = self.arguments["branch"]
         old_id, new_id = self.branches.fast_forward(branch, self.arguments["to"])
         values: RowValues = {"branch_updated": (_STRING, branch), "previous_ref": (_LONG, old_id), "updated_ref": (_LONG, new_id)}
         return self._result("FAST FORWARD", values)
 
-    def _set_current(self, snapshot_id: int) -> StatementResult:
+    def set_current(self, snapshot_id: int) -> StatementResult:
         """Make another snapshot the current one."""
         old_id = self.table.snapshot().version
         if snapshot_id != old_id:
@@ -161,15 +138,29 @@ class IcebergProcedures:
         values: RowValues = {"previous_snapshot_id": (_LONG, old_id or None), "current_snapshot_id": (_LONG, snapshot_id)}
         return self._result("SET CURRENT SNAPSHOT", values)
 
-    def _chosen_snapshot_id(self) -> int:
-        """Return the id of the snapshot that `snapshot_id` or `ref` names. Raise PlanError unless there is one of the two."""
+    def set_current_snapshot(self) -> StatementResult:
+        """Make the snapshot that `snapshot_id` or `ref` names the current one. Raise PlanError unless there is one of the two."""
         arguments = self.arguments
         if ("snapshot_id" in arguments) == ("ref" in arguments):
             raise PlanError("set_current_snapshot takes a snapshot_id or a ref, one of them. Give one.")
-        return self.branches.snapshot_id(arguments["ref"]) if "ref" in arguments else int(arguments["snapshot_id"])
+        return self.set_current(self.branches.snapshot_id(arguments["ref"]) if "ref" in arguments else int(arguments["snapshot_id"]))
 
     def _result(self, operation: str, values: RowValues) -> StatementResult:
         return StatementResult(frames.single_row(self.spark, values), operation, None, self.table.snapshot().version)
+
+
+_RUNS: dict[str, Callable[[IcebergCall], StatementResult]] = {
+    "expire_snapshots": IcebergCall.expire_snapshots,
+    "remove_orphan_files": IcebergCall.remove_orphan_files,
+    "rewrite_data_files": IcebergCall.rewrite_data_files,
+    "rewrite_manifests": IcebergCall.rewrite_manifests,
+    "rewrite_position_delete_files": IcebergCall.rewrite_position_deletes,
+    "rollback_to_snapshot": lambda call: call.set_current(call.maintenance.ancestor(snapshot_id=call.arguments["snapshot_id"])),
+    "rollback_to_timestamp": lambda call: call.set_current(call.maintenance.ancestor(before=call.arguments["timestamp"])),
+    "fast_forward": IcebergCall.fast_forward,
+    "set_current_snapshot": IcebergCall.set_current_snapshot,
+}
+"""What executes each of PROCEDURES."""
 
 
 def _evaluate_argument(spark: SparkSession, procedure: str, name: str, expression: str) -> Any:

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 from rowmerge.commands.names import SqlText, TableName
 from rowmerge.commands.rows import Assignment, Delete, DeleteAction, Insert, Merge, RowCommand, Truncate, Update, When
 from rowmerge.execution.commit import CommitOptions
-from rowmerge.execution.result import ChangeResult
 from rowmerge.execution.row_change import change_rows
 from rowmerge.execution.table_change import truncate
 from rowmerge.execution.ways.way import PlannedStatement
@@ -47,18 +46,15 @@ PlanRows = Callable[[Snapshot], PlannedStatement]
 def run_row_command(context: SessionContext, command: RowCommand, options: CommitOptions) -> StatementResult:
     """Execute a command and commit. Raises what name resolution, planning, Spark and the commit raise; then nothing was written."""
     target = context.names.target(command.target)
-    operation = type(command).__name__.upper()
-    result = _change_target(context, command, target, options)
-    return StatementResult.from_change(frames.changed_row_counts(context.spark, operation, result.counts), operation, result)
-
-
-def _change_target(context: SessionContext, command: RowCommand, target: Target, options: CommitOptions) -> ChangeResult:
     match command:
         case Insert():
-            return InsertStatement(context, command, target).run(options)
+            result = InsertStatement(context, command, target).run(options)
         case Truncate():
-            return truncate(context.spark, target.table, [(name, value.text) for name, value in command.partition], options)
-    return change_rows(context.spark, target.table, planner_of(context, command, target), options)
+            result = truncate(context.spark, target.table, [(name, value.text) for name, value in command.partition], options)
+        case _:
+            result = change_rows(context.spark, target.table, planner_of(context, command, target), options)
+    operation = type(command).__name__.upper()
+    return StatementResult.from_change(frames.changed_row_counts(context.spark, operation, result.counts), operation, result)
 
 
 def planner_of(context: SessionContext, command: Merge | Update | Delete, target: Target) -> PlanRows:
@@ -91,7 +87,8 @@ class MergePlanner:
     def plan(self, snapshot: Snapshot) -> PlannedStatement:
         """Return the plan on this version, with the source."""
         scope = StatementScope.begin(self.context, snapshot, self.command.with_clause)
-        command = _bind_merge(self.command, scope)
+        clauses = tuple(_bind_clause(clause, scope) for clause in self.command.clauses)
+        command = replace(self.command, on=scope.bind(self.command.on), clauses=clauses)
         frame = scope.query(source_query(command))
         reads_target = scope.reads(snapshot)
         if self._source is None or reads_target:
@@ -104,11 +101,6 @@ class MergePlanner:
         evolves = command.schema_evolution or may_evolve(frame.sparkSession, snapshot)
         source_schema = schema_of(frame) if evolves else None
         return plan_merge(command, snapshot, source, case_sensitive=is_case_sensitive(self.context.spark), source_schema=source_schema)
-
-
-def _bind_merge(command: Merge, scope: StatementScope) -> Merge:
-    clauses = tuple(_bind_clause(clause, scope) for clause in command.clauses)
-    return replace(command, on=scope.bind(command.on), clauses=clauses)
 
 
 def _bind_assignments(assignments: tuple[Assignment, ...], scope: StatementScope) -> tuple[Assignment, ...]:
@@ -142,7 +134,8 @@ def _resolve_source(command: Merge, frame: DataFrame, names: NameResolver) -> Si
     source_name = _source_table_name(command.source)
     if source_name is None:
         return replace(apart_from(Side(SOURCE, (), columns), target, SOURCE), names=())
-    parts = _qualified_parts(source_name, names)
+    has_no_schema = names.is_temporary_view(source_name) or len(source_name.parts) > 2
+    parts = source_name.parts if has_no_schema else names.locate(source_name)
     source = side_of(parts, None, columns)
     # Tables of one name in two schemas get different aliases. Planning refuses one alias for both sides in all other cases.
     if parts == command.target.parts or command.target_alias is not None:
@@ -152,12 +145,5 @@ def _resolve_source(command: Merge, frame: DataFrame, names: NameResolver) -> Si
 
 def _source_table_name(source: SqlText) -> TableName | None:
     """Return the name of a source that is a table or view, or None for a query."""
-    for reference in references(f"{_SELECT}{source.text}"):
-        if reference.start == len(_SELECT):
-            return reference.name
-    return None
-
-
-def _qualified_parts(name: TableName, names: NameResolver) -> tuple[str, ...]:
-    """Return the parts of a table's name with its schema. A temporary view has none."""
-    return name.parts if names.is_temporary_view(name) or len(name.parts) > 2 else names.locate(name)
+    tables = references(f"{_SELECT}{source.text}")
+    return next((reference.name for reference in tables if reference.start == len(_SELECT)), None)
