@@ -311,10 +311,10 @@ class Query:
 SchemaCommand = CreateSchema | DropSchema | UseSchema
 ColumnCommand = AddColumns | RenameColumn | DropColumns | AlterColumn
 PropertyCommand = SetProperties | UnsetProperties
-AlterTable = ColumnCommand | PropertyCommand | CommentOn | CommentOnColumns | ChangePartitioning | SetWriteOrder
 ConstraintCommand = AddConstraint | DropConstraint | SetDefault | SetNullable
+AlterTable = ColumnCommand | ConstraintCommand | PropertyCommand | CommentOn | CommentOnColumns | ChangePartitioning | SetWriteOrder
 ListingCommand = Describe | ShowSchemas | ShowTables | ShowProperties | ShowColumns
-DefinitionCommand = CreateTable | CloneTable | CreateView | Drop | SchemaCommand | AlterTable | ConstraintCommand | ListingCommand
+DefinitionCommand = CreateTable | CloneTable | CreateView | Drop | SchemaCommand | AlterTable | ListingCommand
 
 
 @dataclass(frozen=True)

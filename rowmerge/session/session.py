@@ -37,13 +37,7 @@ from rowmerge.session.statements.explanations import run_explain
 from rowmerge.session.statements.functions import run_function_command
 from rowmerge.session.statements.maintenance import run_maintenance
 from rowmerge.session.statements.rows import run_row_command
-from rowmerge.session.statements.settings import (
-    IdempotencyKey,
-    is_checksum_mismatch_fatal,
-    may_evolve,
-    take_key_from_settings,
-    transaction_of,
-)
+from rowmerge.session.statements.settings import IdempotencyKey, is_checksum_mismatch_fatal, may_evolve, transaction_of
 from rowmerge.spark.failures import translated
 from rowmerge.spark.spark_session import check_session, set_hadoop_settings
 from rowmerge.spark.types import frame_of
@@ -219,8 +213,7 @@ class Session:
         raise UnsupportedStatement(f"{problem} Leave it out", text=text)
 
     def _with_key(self, key: IdempotencyKey | None) -> CommitOptions:
-        key = take_key_from_settings(self._spark) if key is None else key
-        return self._options if key is None else replace(self._options, transaction=transaction_of(key))
+        return replace(self._options, transaction=transaction_of(self._spark, key))
 
     def table(self, name: str) -> DataFrame:
         """Return the rows of a table's newest version, of a view, or of a temporary view. `name`: as in SQL, quoted where needed."""

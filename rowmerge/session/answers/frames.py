@@ -95,8 +95,7 @@ def describe_columns(spark: SparkSession, description: RelationDescription, exte
     rows: list[TextRow] = [(field.name, field.sql_type, field.comment) for field in description.columns]
     rows += _partitioning_rows(description)
     if extended:
-        relation = description.relation
-        facts = [("Name", f"{relation.schema}.{relation.name}"), *_detailed_facts(description)]
+        facts = [("Name", str(description.relation)), *_detailed_facts(description)]
         rows += _rule_rows(description)
         rows += _section("Detailed Table Information", [(key, value, "") for key, value in facts])
     return rows_frame(spark, {"col_name": _STRING, "data_type": _STRING, "comment": _STRING}, rows)
@@ -110,7 +109,6 @@ def _section(title: str, rows: Sequence[TextRow]) -> list[TextRow]:
 def _detailed_facts(description: RelationDescription) -> list[tuple[str, str]]:
     """Return (heading, value) pairs of Spark's DESCRIBE EXTENDED, except the name and the columns. Leave out empty values."""
     relation = description.relation
-    version = "" if description.version is None else str(description.version)
     properties = ",".join(f"{key}={value}" for key, value in sorted(description.properties.items()))
     row_count = "" if description.records is None else f", {description.records} rows"
     facts = [
@@ -118,7 +116,7 @@ def _detailed_facts(description: RelationDescription) -> list[tuple[str, str]]:
         ("Provider", relation.format or ""),
         ("Location", description.location),
         ("Comment", description.comment or ""),
-        ("Version", version),
+        ("Version", "" if description.version is None else str(description.version)),
         ("Write Order", ", ".join(field.text for field in description.ordering)),
         ("Statistics", f"{description.size} bytes{row_count}"),
         ("Table Properties", f"[{properties}]"),

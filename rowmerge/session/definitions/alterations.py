@@ -9,8 +9,6 @@ from functools import partial
 
 from rowmerge.commands import definitions as commands
 from rowmerge.errors import AlreadyExists, ConstraintNotFound, PlanError, UnknownColumn
-from rowmerge.execution.result import ChangeResult
-from rowmerge.execution.table_change import change_definition
 from rowmerge.session.definitions import columns
 from rowmerge.session.definitions.partitioning import change_partitioning, change_write_order, partitioning_operation, write_order_operation
 from rowmerge.session.names.scope import SessionContext
@@ -26,16 +24,17 @@ from rowmerge.table.snapshots.snapshot import Snapshot
 class Alteration:
     """A change of a table's definition, with `operation` and `parameters` as Delta's history names them.
 
-    `definition` returns the parts that change in a version, or None if nothing changes.
+    `definition` returns the parts that change in a version, or None if nothing changes. `reads_rows`: it verifies every row.
     """
 
     operation: str
     definition: Callable[[Snapshot], TableDefinition | None]
     parameters: dict[str, object] = field(default_factory=dict)
+    reads_rows: bool = False
 
 
 def build_alteration(context: SessionContext, command: commands.AlterTable) -> Alteration:
-    """Return the change that a command describes. Its `definition` raises UnknownColumn, PlanError and TableError."""
+    """Return the change that a command describes. Its `definition` raises UnknownColumn, PlanError, TableError, ConstraintViolated."""
     match command:
         case commands.AddColumns():
             return _add_columns(context, command)
@@ -56,14 +55,13 @@ def build_alteration(context: SessionContext, command: commands.AlterTable) -> A
         case commands.CommentOnColumns(_, comments):
             comment_parameters = [{"path": ".".join(path), "comment": comment} for path, comment in comments]
             return Alteration("CHANGE COLUMNS", partial(_set_comments, comments=comments), {"columns": comment_parameters})
+    return _constraint_alteration(context, command)
 
 
 def _add_columns(context: SessionContext, command: commands.AddColumns) -> Alteration:
-    new_columns = parse_columns(context.spark, command.columns)
-    parameters: dict[str, object] = {"columns": [{"column": {"name": column.name, "type": column.sql_type}} for column in new_columns]}
-    return Alteration(
-        "ADD COLUMNS", lambda snapshot: TableDefinition(schema=columns.add_columns(snapshot, new_columns, command)), parameters
-    )
+    fields = parse_columns(context.spark, command.columns)
+    parameters: dict[str, object] = {"columns": [{"column": {"name": column.name, "type": column.sql_type}} for column in fields]}
+    return Alteration("ADD COLUMNS", lambda snapshot: TableDefinition(schema=columns.add_columns(snapshot, fields, command)), parameters)
 
 
 def _rename_column(command: commands.RenameColumn) -> Alteration:
@@ -132,23 +130,20 @@ def _set_comments(snapshot: Snapshot, comments: Iterable[tuple[columns.Path, str
     return TableDefinition(schema=schema)
 
 
-def change_constraint(context: SessionContext, command: commands.ConstraintCommand) -> ChangeResult:
-    """Add or drop a CHECK constraint, a default or NOT NULL. Raises ConstraintViolated, and what `check_rules` raises."""
-    table = context.names.table(command.name)
+def _constraint_alteration(context: SessionContext, command: commands.ConstraintCommand) -> Alteration:
+    """Return the change of a CHECK constraint, a default or NOT NULL."""
     match command:
         case commands.AddConstraint(_, check):
             parameters: dict[str, object] = {"name": constraint_name(check, str(command.name)), "expr": check.expression.text}
-            add_check = partial(_add_check, context, command)
-            return change_definition(table, "ADD CONSTRAINT", parameters, add_check, reads_rows=True)
+            return Alteration("ADD CONSTRAINT", partial(_add_check, context, command), parameters, reads_rows=True)
         case commands.DropConstraint(_, name):
-            return change_definition(table, "DROP CONSTRAINT", {"name": name}, partial(_drop_check, command))
+            return Alteration("DROP CONSTRAINT", partial(_drop_check, command), {"name": name})
         case commands.SetDefault(_, column, value):
             parameters = {"column": column, "default": str(value) if value else None}
-            return change_definition(table, "CHANGE COLUMN", parameters, partial(_set_default, context, command))
+            return Alteration("CHANGE COLUMN", partial(_set_default, context, command), parameters)
         case commands.SetNullable(_, path, nullable):
             parameters = {"column": ".".join(path), "nullable": nullable}
-            set_nullability = partial(_set_nullable, context, command)
-            return change_definition(table, "CHANGE COLUMN", parameters, set_nullability, reads_rows=not nullable)
+            return Alteration("CHANGE COLUMN", partial(_set_nullable, context, command), parameters, reads_rows=not nullable)
 
 
 def _add_check(context: SessionContext, command: commands.AddConstraint, snapshot: Snapshot) -> TableDefinition:

@@ -144,8 +144,6 @@ def _clone_target(context: SessionContext, command: CloneTable, name: QualifiedN
 def _source_snapshot(context: SessionContext, command: CloneTable) -> Snapshot:
     """Return the version to clone. Raise TableNotFound, TableError for a view, VersionNotFound."""
     table = context.names.table(command.source)
-    if command.timestamp is not None:
-        return table.snapshot_at(timestamp=milliseconds(context.spark, command.timestamp.text))
-    if command.reference is None:
-        return table.snapshot_at(version=command.version)
-    return table.snapshot_at(version=branches_of(table, command.source).snapshot_id(command.reference))
+    timestamp = None if command.timestamp is None else milliseconds(context.spark, command.timestamp.text)
+    version = command.version if command.reference is None else branches_of(table, command.source).snapshot_id(command.reference)
+    return table.snapshot_at(version=version, timestamp=timestamp)

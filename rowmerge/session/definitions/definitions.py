@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from rowmerge.commands import definitions as commands
 from rowmerge.execution.commit import CommitOptions
-from rowmerge.execution.result import ChangeResult
 from rowmerge.execution.table_change import change_definition
 from rowmerge.session.answers import frames
 from rowmerge.session.answers.results import StatementResult, empty_result
-from rowmerge.session.definitions.alterations import build_alteration, change_constraint
+from rowmerge.session.definitions.alterations import build_alteration
 from rowmerge.session.definitions.creation import clone_table, run_create_table
 from rowmerge.session.definitions.listings import listing_rows
 from rowmerge.session.definitions.views import AlterView, alter_view, create_view
@@ -17,8 +16,6 @@ from rowmerge.session.names.scope import SessionContext
 
 def run_definition(context: SessionContext, command: commands.DefinitionCommand, options: CommitOptions) -> StatementResult:
     """Execute a command that defines or describes. Raises TableError, PlanError and what the catalog and the format raise."""
-    if isinstance(command, commands.ConstraintCommand):
-        return _result(context, "ALTER TABLE", change_constraint(context, command))
     if isinstance(command, commands.ListingCommand):
         operation = command.detail.value if isinstance(command, commands.Describe) else "SHOW"
         return StatementResult(listing_rows(context, command), operation)
@@ -45,10 +42,11 @@ def _alter(context: SessionContext, command: commands.AlterTable) -> StatementRe
         if relation.kind == "view":
             alter_view(context, relation, command)
             return empty_result(context.spark, "COMMENT ON" if isinstance(command, commands.CommentOn) else "ALTER VIEW")
-    alteration = build_alteration(context, command)
+    change = build_alteration(context, command)
     table = context.names.table(command.name)
-    result = change_definition(table, alteration.operation, alteration.parameters, alteration.definition)
-    return _result(context, alteration.operation, result)
+    result = change_definition(table, change.operation, change.parameters, change.definition, reads_rows=change.reads_rows)
+    operation = "ALTER TABLE" if isinstance(command, commands.ConstraintCommand) else change.operation
+    return StatementResult(frames.empty_frame(context.spark), operation, None, result.version, result.timings.seconds)
 
 
 def _drop(context: SessionContext, command: commands.Drop) -> None:
@@ -76,7 +74,3 @@ def _run_schema_command(context: SessionContext, command: commands.SchemaCommand
     context.names.check_schema(name)
     context.names.schema = name.lower()
     return empty_result(context.spark, "USE")
-
-
-def _result(context: SessionContext, operation: str, result: ChangeResult) -> StatementResult:
-    return StatementResult(frames.empty_frame(context.spark), operation, None, result.version, result.timings.seconds)

@@ -99,10 +99,9 @@ class NameResolver:
         if reference is None and len(table_name.parts) > 2:
             return None
         relation = self._catalog.relation(*self.locate(table_name, default_schema))
-        if relation is None:
+        if relation is None or (reference is not None and relation.kind == "view"):
             return None
-        is_branch_of_view = reference is not None and relation.kind == "view"
-        return None if is_branch_of_view else ResolvedName(relation, reference)
+        return ResolvedName(relation, reference)
 
     def table(self, name: TableName) -> Table:
         """Open an existing table. Raises TableNotFound with similar names, SchemaNotFound, TableError for a view."""

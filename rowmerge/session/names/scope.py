@@ -203,16 +203,16 @@ class StatementScope:
 
     def _register_changes(self, arguments: tuple[SqlText, ...]) -> str:
         """Register the change rows that `table_changes(…)` returns. Raise PlanError for a view."""
-        change_range = parse_change_range(self.context.spark, arguments)
-        schema, name = self.context.names.locate(change_range.table, self.schema)
+        table_name, first, last = parse_change_range(self.context.spark, arguments)
+        schema, name = self.context.names.locate(table_name, self.schema)
         relation = self.context.catalog.relation(schema, name)
         if relation is not None and relation.kind == "view":
             raise PlanError(f"{relation} is a view: it has no changes. Name a table in table_changes(…).")
         table = self.context.names.table(TableName((schema, name)))
         newest = self.snapshots.newest(table)
-        changes = change_feed_of(table).changes(newest, change_range.first, change_range.last)
+        changes = change_feed_of(table).changes(newest, first, last)
         # A range that ends at a fixed version has the same rows whatever others commit.
-        has_fixed_end = change_range.last is not None and change_range.last.version == changes.last
+        has_fixed_end = last is not None and last.version == changes.last
         if changes.last == newest.version and not has_fixed_end:
             self.snapshots.record_read(newest)
         return self.context.views.register_changes(changes)

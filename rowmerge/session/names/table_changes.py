@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -23,22 +22,16 @@ _INTEGER_TYPES = ("byte", "short", "integer", "long")
 _TIME_TYPES = ("string", "timestamp", "timestamp_ntz", "date")
 
 
-@dataclass(frozen=True)
-class ChangeRange:
-    """A table and a range of versions, both ends included. `last` None: the newest version."""
+def parse_change_range(spark: SparkSession, arguments: tuple[SqlText, ...]) -> tuple[TableName, Bound, Bound | None]:
+    """Evaluate the arguments. Return the table, and the first and last version, both included. None: the newest version.
 
-    table: TableName
-    first: Bound
-    last: Bound | None
-
-
-def parse_change_range(spark: SparkSession, arguments: tuple[SqlText, ...]) -> ChangeRange:
-    """Evaluate the arguments. Raises PlanError, TypeMismatch, and Unparsable for a text that is not a table name."""
+    Raises PlanError, TypeMismatch, and Unparsable for a text that is not a table name.
+    """
     if not 2 <= len(arguments) <= 3:
         raise PlanError(f"table_changes takes two or three arguments, not {len(arguments)}. {_USAGE}")
     name, start, *end = (argument.text for argument in arguments)
     table, first = _evaluate_table_name(spark, name), _evaluate_bound(spark, start, "start")
-    return ChangeRange(table, first, _evaluate_bound(spark, end[0], "end") if end else None)
+    return table, first, _evaluate_bound(spark, end[0], "end") if end else None
 
 
 def sql_constant(value: int | str | datetime) -> str:

@@ -161,14 +161,15 @@ def _java_options(settings: Mapping[str, str]) -> str:
 
 def _default_settings() -> dict[str, str]:
     """Return the Spark settings that the user's settings override."""
-    cores = os.cpu_count() or 2
+    cores, memory = os.cpu_count() or 2, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return {
         "spark.master": "local[*]",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.host": "localhost",
         "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.memory": _driver_memory(),
+        # Half of the machine's memory, between 1 and 8 GB.
+        "spark.driver.memory": f"{max(1, min(8, memory // 2**30 // 2))}g",
         "spark.sql.catalogImplementation": "in-memory",
         "spark.sql.warehouse.dir": str(Path(tempfile.gettempdir()) / "rowmerge-spark-warehouse"),
         "spark.sql.shuffle.partitions": str(2 * cores),
@@ -180,12 +181,6 @@ def _default_settings() -> dict[str, str]:
         # Listing a few thousand files is quicker here than as a Spark job.
         "spark.sql.sources.parallelPartitionDiscovery.threshold": "10000",
     }
-
-
-def _driver_memory() -> str:
-    """Return half of the machine's memory for the JVM, between 1 and 8 GB."""
-    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return f"{max(1, min(8, total // 2**30 // 2))}g"
 
 
 def _check_java() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from rowmerge.commands.definitions import CreateTable, Explain
 from rowmerge.commands.names import TableName
 from rowmerge.commands.rows import Insert, Merge, RowCommand, Truncate
@@ -23,26 +21,25 @@ from rowmerge.table.metadata.schema import backquote
 from rowmerge.table.snapshots.snapshot import Snapshot
 
 
-@dataclass(frozen=True)
-class Explanation:
-    """The lines of a plan. `query`: the query of the command, whose plan Spark can show, or None."""
-
-    lines: list[str]
-    query: str | None = None
-
-
 def run_explain(context: SessionContext, explain: Explain) -> StatementResult:
     """Return what a command would do, as one text in the column `plan`. Raises what planning the command raises."""
     command = explain.command
-    explanation = _explain_create(context, command) if isinstance(command, CreateTable) else _explain_rows(context, command)
-    lines = explanation.lines
-    if explain.mode and explanation.query is not None:
-        plan_rows = StatementScope.begin(context).query(f"explain {explain.mode} {explanation.query}").collect()
-        lines = [*lines, "", "Spark's plan of the query:", *(line for row in plan_rows for line in row[0].splitlines())]
+    lines = _explain_create(context, command) if isinstance(command, CreateTable) else _explain_rows(context, command)
+    query = _query_of(command)
+    if explain.mode and query is not None:
+        plan_rows = StatementScope.begin(context).query(f"explain {explain.mode} {query}").collect()
+        lines += ["", "Spark's plan of the query:", *(line for row in plan_rows for line in row[0].splitlines())]
     return StatementResult(frames.text_column(context.spark, "plan", ["\n".join(lines)]), "EXPLAIN")
 
 
-def _explain_rows(context: SessionContext, command: RowCommand) -> Explanation:
+def _query_of(command: RowCommand | CreateTable) -> str | None:
+    """Return the query of a command, whose plan Spark can show, or None."""
+    if isinstance(command, Merge):
+        return source_query(command)
+    return str(command.query) if isinstance(command, Insert | CreateTable) else None
+
+
+def _explain_rows(context: SessionContext, command: RowCommand) -> list[str]:
     """Explain a command that changes rows of an existing table."""
     target = context.names.target(command.target)
     snapshot = target.table.snapshot()
@@ -50,21 +47,15 @@ def _explain_rows(context: SessionContext, command: RowCommand) -> Explanation:
         case Insert():
             return _explain_insert(context, command, target, snapshot)
         case Truncate():
-            return _explain_truncate(context, command, snapshot)
+            partition = [(name, value.text) for name, value in command.partition]
+            values = static_partition(snapshot.shape, partition)
+            return explain_truncate(snapshot, partition_mask(context.spark, snapshot, values))
     plan = planner_of(context, command, target)(snapshot)
-    if isinstance(command, Merge):
-        source = _describe_source(context, command.source.text)
-        return Explanation(explain_row_change(context.spark, snapshot, plan, source), source_query(command))
-    return Explanation(explain_row_change(context.spark, snapshot, plan, None))
+    source = _describe_source(context, command.source.text) if isinstance(command, Merge) else None
+    return explain_row_change(context.spark, snapshot, plan, source)
 
 
-def _explain_truncate(context: SessionContext, command: Truncate, snapshot: Snapshot) -> Explanation:
-    partition = [(name, value.text) for name, value in command.partition]
-    values = static_partition(snapshot.shape, partition)
-    return Explanation(explain_truncate(snapshot, partition_mask(context.spark, snapshot, values)))
-
-
-def _explain_insert(context: SessionContext, command: Insert, target: Target, snapshot: Snapshot) -> Explanation:
+def _explain_insert(context: SessionContext, command: Insert, target: Target, snapshot: Snapshot) -> list[str]:
     """Explain an INSERT in any of its forms."""
     statement = InsertStatement(context, command, target)
     source = _describe_source(context, command.query.text)
@@ -74,7 +65,7 @@ def _explain_insert(context: SessionContext, command: Insert, target: Target, sn
         lines[0] = f"INSERT INTO {snapshot.name} REPLACE {statement.replace_form}"
     else:
         lines = explain_insert(snapshot, rows, source, statement.overwrite)
-    return Explanation(_with_column_names(lines, rows), command.query.text)
+    return _with_column_names(lines, rows)
 
 
 def _with_column_names(lines: list[str], rows: NewRows) -> list[str]:
@@ -86,12 +77,12 @@ def _with_column_names(lines: list[str], rows: NewRows) -> list[str]:
     return lines
 
 
-def _explain_create(context: SessionContext, command: CreateTable) -> Explanation:
+def _explain_create(context: SessionContext, command: CreateTable) -> list[str]:
     assert command.query is not None
     query, name = command.query.text, context.names.qualify(command.name)
     snapshot = None if name.relation is None else context.names.table(command.name).snapshot()
     columns = query_columns(StatementScope.begin(context, snapshot).query(query))
-    return Explanation(explain_create(str(name), command, columns, snapshot, _describe_source(context, query)), query)
+    return explain_create(str(name), command, columns, snapshot, _describe_source(context, query))
 
 
 def _describe_source(context: SessionContext, source: str) -> str:

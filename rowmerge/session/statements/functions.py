@@ -30,10 +30,9 @@ def run_function_command(context: SessionContext, command: FunctionCommand) -> S
 def _create_function(context: SessionContext, command: CreateFunction) -> StatementResult:
     schema, name = context.names.locate(command.name)
     functions, current_schema = context.catalog.functions, context.names.schema
-    if command.if_not_exists and functions.get(schema, name) is not None:
-        return empty_result(context.spark, "CREATE FUNCTION")
-    _check_signature_and_body(context, Function(schema.lower(), name.lower(), command.definition, current_schema))
-    functions.put(schema, name, command.definition, current_schema, or_replace=command.or_replace)
+    if not command.if_not_exists or functions.get(schema, name) is None:
+        _check_signature_and_body(context, Function(schema.lower(), name.lower(), command.definition, current_schema))
+        functions.put(schema, name, command.definition, current_schema, or_replace=command.or_replace)
     return empty_result(context.spark, "CREATE FUNCTION")
 
 

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from rowmerge.commands.names import TableName
 from rowmerge.commands.rows import Insert, OverwriteMode
 from rowmerge.errors import PlanError
 from rowmerge.execution.commit import CommitOptions
@@ -68,7 +67,7 @@ class InsertStatement:
         assert command.replace_on is not None
         condition = StatementScope.begin(self.context, snapshot).bind(command.replace_on)
         # The condition may qualify columns by the catalog, too, as the statement names it.
-        name: TableName = command.target if self.target.branch is None else self.target.name
+        name = command.target if self.target.branch is None else self.target.name
         return replaced_on(rows, snapshot, condition, name, command.alias)
 
     def rows(self, snapshot: Snapshot) -> NewRows:
@@ -127,7 +126,9 @@ def _replace_defaults(command: Insert, snapshot: Snapshot) -> InsertQuery:
         return InsertQuery(text, command.columns)
     if command.by_name:
         raise PlanError("INSERT … BY NAME takes no DEFAULT. Leave the column out of the query, and it gets its default.")
-    columns = command.columns or _columns_without_value(command, snapshot)
+    # The query has no values for columns that have one in PARTITION (p = value).
+    static_columns = {name.lower() for name, value in command.partition if value is not None}
+    columns = command.columns or tuple(name for name in snapshot.schema.names if name.lower() not in static_columns)
     fields = {position: snapshot.schema.find(name) for position, name in enumerate(columns)}
     generated_positions = _generated_positions(defaults, fields, snapshot)
     query = defaults.filled(text, lambda position: _default_value(fields.get(position), snapshot))
@@ -135,12 +136,6 @@ def _replace_defaults(command: Insert, snapshot: Snapshot) -> InsertQuery:
         return InsertQuery(query, command.columns)
     other_columns = tuple(name for position, name in enumerate(columns) if position not in generated_positions)
     return InsertQuery(query, other_columns, generated_positions)
-
-
-def _columns_without_value(command: Insert, snapshot: Snapshot) -> tuple[str, ...]:
-    """Return the columns of the table in order, except those that have a value in PARTITION (p = value)."""
-    static_columns = {name.lower() for name, value in command.partition if value is not None}
-    return tuple(name for name in snapshot.schema.names if name.lower() not in static_columns)
 
 
 def _generated_positions(defaults: Defaults, fields: Mapping[int, Field | None], snapshot: Snapshot) -> frozenset[int]:

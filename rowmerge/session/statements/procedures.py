@@ -15,7 +15,6 @@ from rowmerge.execution.compaction import optimize
 from rowmerge.execution.restore_and_clone import restore
 from rowmerge.plan.file_strategy import CompactionOptions
 from rowmerge.session.answers import frames
-from rowmerge.session.answers.frames import RowValues
 from rowmerge.session.answers.results import StatementResult
 from rowmerge.session.names.scope import SessionContext
 from rowmerge.session.statements.settings import RETENTION_CHECK, is_retention_checked
@@ -49,7 +48,7 @@ def call_procedure(context: SessionContext, command: Call, options: CommitOption
     if table.maintenance is None or table.branches is None:
         instead = PROCEDURES[procedure].instead.format(name)
         raise PlanError(f"The procedure {procedure} is for Iceberg tables, and {name} is none. Use {instead} instead.")
-    return _RUNS[procedure](IcebergCall(context.spark, options, table, table.maintenance, table.branches, arguments))
+    return _METHODS[procedure](IcebergCall(context.spark, options, table, table.maintenance, table.branches, arguments))
 
 
 @dataclass(frozen=True)
@@ -68,7 +67,7 @@ class IcebergCall:
         snapshot_ids = tuple(self.arguments.get("snapshot_ids") or ())
         options = ExpiryOptions(self.arguments.get("older_than"), self.arguments.get("retain_last"), snapshot_ids)
         expiry = self.maintenance.expire(options)
-        values: RowValues = {
+        values: frames.RowValues = {
             "deleted_data_files_count": (_LONG, expiry.data_files),
             "deleted_position_delete_files_count": (_LONG, expiry.position_delete_files),
             "deleted_equality_delete_files_count": (_LONG, expiry.equality_delete_files),
@@ -100,7 +99,7 @@ class IcebergCall:
         result, statistics = optimize(self.spark, table, arguments.get("where"), self.options, rewrite_options, by_bounds=True)
         has_new_version = result.version != old_version
         removed_delete_files = self.maintenance.removed_delete_files(result.version) if has_new_version else 0
-        values: RowValues = {
+        values: frames.RowValues = {
             "rewritten_data_files_count": (_INT, len(statistics.removed)),
             "added_data_files_count": (_INT, len(statistics.added)),
             "rewritten_bytes_count": (_LONG, sum(statistics.removed)),
@@ -116,7 +115,7 @@ class IcebergCall:
 
     def rewrite_position_deletes(self) -> StatementResult:
         delete_files = self.maintenance.rewrite_position_deletes()
-        values: RowValues = {
+        values: frames.RowValues = {
             "rewritten_delete_files_count": (_INT, delete_files.rewritten),
             "added_delete_files_count": (_INT, delete_files.added),
             "rewritten_bytes_count": (_LONG, delete_files.rewritten_bytes),
@@ -127,7 +126,7 @@ class IcebergCall:
     def fast_forward(self) -> StatementResult:
         branch = self.arguments["branch"]
         old_id, new_id = self.branches.fast_forward(branch, self.arguments["to"])
-        values: RowValues = {"branch_updated": (_STRING, branch), "previous_ref": (_LONG, old_id), "updated_ref": (_LONG, new_id)}
+        values: frames.RowValues = {"branch_updated": (_STRING, branch), "previous_ref": (_LONG, old_id), "updated_ref": (_LONG, new_id)}
         return self._result("FAST FORWARD", values)
 
     def set_current(self, snapshot_id: int) -> StatementResult:
@@ -135,7 +134,7 @@ class IcebergCall:
         old_id = self.table.snapshot().version
         if snapshot_id != old_id:
             restore(self.table, {"version": snapshot_id}, version=snapshot_id, timestamp=None, options=self.options)
-        values: RowValues = {"previous_snapshot_id": (_LONG, old_id or None), "current_snapshot_id": (_LONG, snapshot_id)}
+        values: frames.RowValues = {"previous_snapshot_id": (_LONG, old_id or None), "current_snapshot_id": (_LONG, snapshot_id)}
         return self._result("SET CURRENT SNAPSHOT", values)
 
     def set_current_snapshot(self) -> StatementResult:
@@ -145,11 +144,11 @@ class IcebergCall:
             raise PlanError("set_current_snapshot takes a snapshot_id or a ref, one of them. Give one.")
         return self.set_current(self.branches.snapshot_id(arguments["ref"]) if "ref" in arguments else int(arguments["snapshot_id"]))
 
-    def _result(self, operation: str, values: RowValues) -> StatementResult:
+    def _result(self, operation: str, values: frames.RowValues) -> StatementResult:
         return StatementResult(frames.single_row(self.spark, values), operation, None, self.table.snapshot().version)
 
 
-_RUNS: dict[str, Callable[[IcebergCall], StatementResult]] = {
+_METHODS: dict[str, Callable[[IcebergCall], StatementResult]] = {
     "expire_snapshots": IcebergCall.expire_snapshots,
     "remove_orphan_files": IcebergCall.remove_orphan_files,
     "rewrite_data_files": IcebergCall.rewrite_data_files,
@@ -175,10 +174,8 @@ def _evaluate_argument(spark: SparkSession, procedure: str, name: str, expressio
 
 
 def _is_of_kind(value: object, kind: Kind) -> bool:
-    """Return whether a parameter of this kind takes the value. Every time fits: `milliseconds` has checked it."""
+    """Return whether a parameter of this kind takes the value. The kind is not TIME: `milliseconds` checks times."""
     match kind:
-        case Kind.TABLE | Kind.TEXT:
-            return isinstance(value, str)
         case Kind.NUMBER:
             return isinstance(value, int) and not isinstance(value, bool)
         case Kind.BOOLEAN:
@@ -187,8 +184,7 @@ def _is_of_kind(value: object, kind: Kind) -> bool:
             return isinstance(value, list) and all(_is_of_kind(item, Kind.NUMBER) for item in value)
         case Kind.OPTIONS:
             return isinstance(value, dict) and all(isinstance(text, str) for text in (*value.keys(), *value.values()))
-        case Kind.TIME:
-            return True
+    return isinstance(value, str)
 
 
 def _parse_rewrite_options(options: Mapping[str, str]) -> CompactionOptions:

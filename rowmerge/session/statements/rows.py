@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from rowmerge.commands.names import SqlText, TableName
 from rowmerge.commands.rows import Assignment, Delete, DeleteAction, Insert, Merge, RowCommand, Truncate, Update, When
 from rowmerge.execution.commit import CommitOptions
 from rowmerge.execution.row_change import change_rows
@@ -111,7 +110,7 @@ def _bind_clause(clause: When, scope: StatementScope) -> When:
     action = clause.action
     if not isinstance(action, DeleteAction) and action.assignments is not None:
         action = replace(action, assignments=_bind_assignments(action.assignments, scope))
-    condition: SqlText | None = None if clause.condition is None else scope.bind(clause.condition)
+    condition = None if clause.condition is None else scope.bind(clause.condition)
     return replace(clause, condition=condition, action=action)
 
 
@@ -131,8 +130,9 @@ def _resolve_source(command: Merge, frame: DataFrame, names: NameResolver) -> Si
         return Side(command.source_alias, (), columns)
     # `planner_of` has qualified the target's name with its schema.
     target = side_of(command.target.parts, command.target_alias, ())
-    source_name = _source_table_name(command.source)
-    if source_name is None:
+    tables = references(f"{_SELECT}{command.source}")
+    source_name = next((table.name for table in tables if table.start == len(_SELECT)), None)
+    if source_name is None:  # the source is a query
         return replace(apart_from(Side(SOURCE, (), columns), target, SOURCE), names=())
     has_no_schema = names.is_temporary_view(source_name) or len(source_name.parts) > 2
     parts = source_name.parts if has_no_schema else names.locate(source_name)
@@ -141,9 +141,3 @@ def _resolve_source(command: Merge, frame: DataFrame, names: NameResolver) -> Si
     if parts == command.target.parts or command.target_alias is not None:
         return source
     return apart_from(source, target, SOURCE)
-
-
-def _source_table_name(source: SqlText) -> TableName | None:
-    """Return the name of a source that is a table or view, or None for a query."""
-    tables = references(f"{_SELECT}{source.text}")
-    return next((reference.name for reference in tables if reference.start == len(_SELECT)), None)

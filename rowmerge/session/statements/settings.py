@@ -59,11 +59,15 @@ def _setting(spark: SparkSession, key: str, default: str) -> str:
     return str(spark.conf.get(key, default)).strip().lower()
 
 
-def transaction_of(key: IdempotencyKey) -> tuple[str, int]:
-    """Return (application id, version) as Delta stores it in a commit. A key without a version is an application with the version 0.
+def transaction_of(spark: SparkSession, key: IdempotencyKey | None) -> tuple[str, int] | None:
+    """Return (application id, version) of a key as Delta stores it in a commit. Without a key, Delta's settings decide.
 
-    Another engine with the same two settings (`txnAppId`, `txnVersion`) skips the statement, too. Raises ConfigurationError.
+    A key without a version is an application with the version 0. Another engine with the same two settings (`txnAppId`, `txnVersion`)
+    skips the statement, too. Raises ConfigurationError.
     """
+    key = _take_key_from_settings(spark) if key is None else key
+    if key is None:
+        return None
     application, version = (key, 0) if isinstance(key, str) else key
     if not isinstance(application, str) or not application.strip():
         raise ConfigurationError(f"The idempotency key {key!r} has no text. Give a text, or a text and a whole number.")
@@ -72,7 +76,7 @@ def transaction_of(key: IdempotencyKey) -> tuple[str, int]:
     return application, version
 
 
-def take_key_from_settings(spark: SparkSession) -> IdempotencyKey | None:
+def _take_key_from_settings(spark: SparkSession) -> IdempotencyKey | None:
     """Return the key in Delta's settings of the Spark session, or None. Unset the version afterwards if Delta's autoReset is on.
 
     Raises ConfigurationError if only one of the two settings is set, or the version is no number.
