@@ -86,15 +86,10 @@ class IcebergTable:
 
     def create(self, definition: TableDefinition, change: CommitRequest, version: CreationVersion | None = None) -> Outcome:
         """Commit the first snapshot. See `Table.create`. Raises PlanError, ConfigurationError, UnsupportedTableFeature, StorageError."""
-        if change.cloned is not None and not self._operations.keeps_ids:
-            raise PlanError(
-                f"{self.name} cannot be a clone: its catalog gives ids of its own to schemas and partitionings, and the cloned manifests "
-                f"speak of those of {change.cloned.name}. Use CREATE TABLE … AS SELECT * FROM …"
-            )
         if change.cloned is None:
             metadata = self._new_metadata(definition)
         else:
-            metadata = cloned_metadata(self.name, self.location, own_snapshot(change.cloned), definition.properties or {})
+            metadata = self._cloned_metadata(own_snapshot(change.cloned), definition)
         base = IcebergSnapshot(self._operations.storage, self.name, CurrentMetadata(metadata, ""), None, metadata.schema())
         return Creation(self._operations, self.name, base, change, version).run()
 
@@ -160,6 +155,14 @@ class IcebergTable:
         metadata = new_metadata(self.name, self.location, definition)
         check_format_version(self.name, metadata.format_version, self._operations.newest_format)
         return metadata
+
+    def _cloned_metadata(self, source: IcebergSnapshot, definition: TableDefinition) -> TableMetadata:
+        if not self._operations.keeps_ids:
+            raise PlanError(
+                f"{self.name} cannot be a clone: its catalog gives ids of its own to schemas and partitionings, and the cloned manifests "
+                f"speak of those of {source.name}. Use CREATE TABLE … AS SELECT * FROM …"
+            )
+        return cloned_metadata(self.name, self.location, source, definition.properties or {})
 
     def _current(self) -> CurrentMetadata:
         current = newest(self._operations, self.name)

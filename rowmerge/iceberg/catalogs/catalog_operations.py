@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from json import JSONDecodeError
 
@@ -107,34 +107,36 @@ class CatalogOperations:
         The requirements let the commit happen once. So it is sent again while the metadata fulfils them and does not contain the commit.
         Raises CatalogFailed if the catalog refuses the commit for good.
         """
-        first_message, is_final = "", True
+        errors: list[Exception] = []
         for wait in (*WAITS, 0):
             try:
                 self._client.catalog.commit_table(request.table, request.requirements, request.updates)
                 return Put.CREATED
             except Exception as error:  # noqa: BLE001 - clients of catalogs raise any class, and the commit may have happened
-                failure = self._client.failure(f"committing {'.'.join(self._identifier)}", error)
-                is_final = is_final and _is_final(error)
-            first_message = first_message or failure.message
-            outcome = self._outcome_after(failure, request, is_final)
+                errors.append(error)
+            outcome = self._outcome_after(errors, request)
             if outcome is not None:
                 return outcome
             time.sleep(wait)
-        return Unknown(first_message)
+        return Unknown(self._failure(errors[0]).message)
 
-    def _outcome_after(self, failure: CatalogFailed, request: _Request, is_final: bool) -> Put | Unknown | None:
-        """Return the outcome of a commit that failed, None if it must be sent again.
+    def _outcome_after(self, errors: Sequence[Exception], request: _Request) -> Put | Unknown | None:
+        """Return the outcome of a commit after all of its attempts failed, None if it must be sent again.
 
-        `is_final`: the catalog refused every attempt for good. Raises `failure` then, unless the newest metadata shows an outcome.
+        If the catalog refused every attempt for good, and the newest metadata shows no outcome, raises CatalogFailed.
         """
         try:
             newest = self.current()
         except RowmergeError:
             return None  # The current metadata may refer to the files of this commit, so even a final refusal settles nothing.
+        is_final = all(map(_is_final, errors))
         outcome = _outcome(request, newest, is_final)
         if outcome is None and is_final:
-            raise failure from None
+            raise self._failure(errors[-1]) from None
         return outcome
+
+    def _failure(self, error: Exception) -> CatalogFailed:
+        return self._client.failure(f"committing {'.'.join(self._identifier)}", error)
 
 
 def _outcome(request: _Request, newest: CurrentMetadata | None, is_final: bool) -> Put | Unknown | None:

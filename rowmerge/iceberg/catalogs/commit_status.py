@@ -36,10 +36,13 @@ def commit_status(current: CurrentMetadata, base: CurrentMetadata, updates: Sequ
         status = _snapshots_status(metadata, base.metadata, snapshot_ids)
     else:
         status = _changes_status(metadata, base.metadata, apply_updates(base.metadata, updates))
-    # Each commit logs the metadata file before it. So no commit came after `base`, or only the one that made `current`.
-    previous_paths = [entry.metadata_file for entry in metadata.metadata_log[-1:]]
-    is_almost_newest = bool(base.path) and base.path in (current.path, *previous_paths)
-    return CommitStatus.ABSENT if status is CommitStatus.UNKNOWN and is_almost_newest else status
+    return CommitStatus.ABSENT if status is CommitStatus.UNKNOWN and _is_almost_newest(base, current) else status
+
+
+def _is_almost_newest(base: CurrentMetadata, current: CurrentMetadata) -> bool:
+    """Return whether no commit came after `base`, or only the one that made `current`. Each commit logs the metadata file before it."""
+    previous_paths = [entry.metadata_file for entry in current.metadata.metadata_log[-1:]]
+    return bool(base.path) and base.path in (current.path, *previous_paths)
 
 
 def _snapshots_status(metadata: TableMetadata, base: TableMetadata, snapshot_ids: set[int]) -> CommitStatus:
@@ -47,17 +50,19 @@ def _snapshots_status(metadata: TableMetadata, base: TableMetadata, snapshot_ids
 
     If they have expired, the current snapshot still refers to their manifests and data files.
     """
-    referenced_ids = _referenced_ids(metadata)
-    if referenced_ids & snapshot_ids:
+    if _referenced_ids(metadata) & snapshot_ids:
         return CommitStatus.COMMITTED
+    return CommitStatus.ABSENT if _has_every_snapshot(metadata, base) else CommitStatus.UNKNOWN
+
+
+def _has_every_snapshot(metadata: TableMetadata, base: TableMetadata) -> bool:
+    """Return whether the metadata certainly contains each snapshot that was committed after `base`."""
     # Format version 1 has no sequence numbers. Later on, parents prove nothing: pyiceberg's expiry removes them from the next snapshot.
     if isinstance(base, TableMetadataV1) or isinstance(metadata, TableMetadataV1):
-        is_complete = _has_every_parent(metadata, base)
-    else:
-        new_numbers = range(base.last_sequence_number + 1, metadata.last_sequence_number + 1)
-        numbers = sorted(snapshot.sequence_number or 0 for snapshot in _snapshots_after(metadata, base))
-        is_complete = base.last_sequence_number <= metadata.last_sequence_number and numbers == [*new_numbers]
-    return CommitStatus.ABSENT if is_complete else CommitStatus.UNKNOWN
+        return _has_every_parent(metadata, base)
+    new_numbers = range(base.last_sequence_number + 1, metadata.last_sequence_number + 1)
+    numbers = sorted(snapshot.sequence_number or 0 for snapshot in _snapshots_after(metadata, base))
+    return base.last_sequence_number <= metadata.last_sequence_number and numbers == [*new_numbers]
 
 
 def _referenced_ids(metadata: TableMetadata) -> set[int | None]:
@@ -129,7 +134,8 @@ def _log_status(metadata: TableMetadata, base: TableMetadata, snapshot_id: int) 
     if any(entry.snapshot_id == snapshot_id for entry in metadata.snapshot_log[base_length:]):
         return CommitStatus.COMMITTED
     has_full_log = _logs_current_snapshot(base) and _logs_current_snapshot(metadata)
-    return CommitStatus.ABSENT if has_full_log and metadata.snapshot_by_id(snapshot_id) is not None else CommitStatus.UNKNOWN
+    is_retained = metadata.snapshot_by_id(snapshot_id) is not None
+    return CommitStatus.ABSENT if has_full_log and is_retained else CommitStatus.UNKNOWN
 
 
 def _logs_current_snapshot(metadata: TableMetadata) -> bool:

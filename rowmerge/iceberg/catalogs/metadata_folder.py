@@ -135,19 +135,21 @@ class VersionHint:
         run_in_background(partial(self._advance, version), ignored=RowmergeError, is_distant=self._storage.is_distant)
 
     def _advance(self, version: int) -> None:
-        """Write a version to the hint, or a newer one that exists if others have deleted its file."""
+        """Write a version to the hint, unless the hint names a higher one that exists."""
         with self._lock:
             hinted = self.read()
-            if hinted is not None and hinted > version and self._folder.paths_of(hinted):
-                return
-            self._storage.put(HINT, str(version).encode())
-            while not self._folder.paths_of(version):
-                # Others have committed since the version was verified, and have deleted its file.
-                highest = self._folder.highest_version()
-                if not highest or highest == version:
-                    return
-                version = highest
-                self._storage.put(HINT, str(version).encode())
+            is_behind = hinted is None or hinted <= version or not self._folder.paths_of(hinted)
+            if is_behind:
+                self._write(version)
+
+    def _write(self, version: int) -> None:
+        """Write a version to the hint, and then the highest one if others have deleted the version's file after commits of their own."""
+        self._storage.put(HINT, str(version).encode())
+        if self._folder.paths_of(version):
+            return
+        highest = self._folder.highest_version()
+        if highest and highest != version:
+            self._write(highest)
 
 
 def metadata_path(version: int) -> str:

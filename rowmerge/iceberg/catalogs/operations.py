@@ -196,15 +196,8 @@ class DirectoryOperations:
         it. Java deletes in any order, so a table that deletes metadata must also have no higher version.
         Raises TableNotFound for a table that rowmerge 0.1.0 drops, unless the version drops it, too.
         """
-        checks: list[Callable[[], bool]] = [
-            partial(self.storage.exists, f"{FOLDER}/{DROPPED}"),
-            partial(self.folder.has_other_form, version),
-            lambda: base is not None and not self.folder.is_unchanged(base),
-        ]
-        if _may_be_ghost(base, metadata):
-            checks.append(lambda: self.folder.highest_version() != version)
         try:
-            has_drop_marker, has_other_form, *ghost_signs = run_concurrently(checks)
+            has_drop_marker, has_other_form, *ghost_signs = run_concurrently(self._checks_after_put(base, version, metadata))
             if has_drop_marker and not is_dropped(metadata):
                 self.folder.clean_up([metadata_path(version)])
                 self.folder.clean_up([HINT])  # a call of its own, because a failure ends a call
@@ -216,17 +209,27 @@ class DirectoryOperations:
         except (StorageError, CorruptLog) as failure:
             return Unknown(failure.message)
 
+    def _checks_after_put(self, base: CurrentMetadata | None, version: int, metadata: TableMetadata) -> list[Callable[[], bool]]:
+        """Return checks for the drop marker of rowmerge 0.1.0, for another file of the version, and for signs that it is a ghost."""
+        checks: list[Callable[[], bool]] = [
+            partial(self.storage.exists, f"{FOLDER}/{DROPPED}"),
+            partial(self.folder.has_other_form, version),
+            lambda: base is not None and not self.folder.is_unchanged(base),
+        ]
+        if _may_be_ghost(base, metadata):
+            checks.append(lambda: self.folder.highest_version() != version)
+        return checks
+
     def _verify_by_newest(self, base: CurrentMetadata | None, version: int, metadata: TableMetadata) -> Put | Unknown:
         """Return CREATED if the newest metadata is or follows a version, Unknown if nothing tells. Delete a ghost and return EXISTED."""
         newest = self._read_newest()
         if newest is None or newest.version is None:
             return Unknown(f"{metadata_path(version)} was put, and the table is gone")
-        if newest.version > version and newest.metadata.table_uuid == metadata.table_uuid:
-            is_logged = any(entry.metadata_file.endswith(f"/{metadata_path(version)}") for entry in newest.metadata.metadata_log)
-            if is_logged or _has_snapshots_of(newest.metadata, metadata, base):
-                return Put.CREATED
-            if not self.folder.has_older_successor(version, newest.version):
-                return Unknown(f"others have committed since, and no metadata tells whether they follow {metadata_path(version)}")
+        is_later = newest.version > version and newest.metadata.table_uuid == metadata.table_uuid
+        if is_later and (_logs_version(newest.metadata, version) or _has_snapshots_of(newest.metadata, metadata, base)):
+            return Put.CREATED
+        if is_later and not self.folder.has_older_successor(version, newest.version):
+            return Unknown(f"others have committed since, and no metadata tells whether they follow {metadata_path(version)}")
         if self.folder.contains(version, metadata):
             self.folder.clean_up([metadata_path(version)])
         return Put.EXISTED
@@ -249,6 +252,10 @@ def _may_be_ghost(base: CurrentMetadata | None, metadata: TableMetadata) -> bool
     if base is None or _deletes_metadata(base.metadata):
         return True
     return DROPPED_TABLE in base.metadata.properties or DROPPED_TABLE in metadata.properties
+
+
+def _logs_version(metadata: TableMetadata, version: int) -> bool:
+    return any(entry.metadata_file.endswith(f"/{metadata_path(version)}") for entry in metadata.metadata_log)
 
 
 def _has_snapshots_of(newest: TableMetadata, metadata: TableMetadata, base: CurrentMetadata | None) -> bool:

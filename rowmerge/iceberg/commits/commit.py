@@ -81,10 +81,10 @@ class Commit:
             return MetadataChanged(self.table, 0, "DROP BRANCH", f"the branch {self.base.branch} is gone")
         if newest.metadata.snapshot_by_id(self.snapshot_id) is not None:
             return None
-        result = self._check_concurrent_commits(newest.metadata)
-        if not isinstance(result, CommitConflict):
+        rebases = self._check_concurrent_commits(newest.metadata)
+        if not isinstance(rebases, CommitConflict):
             self._head = newest
-        return result
+        return rebases
 
     def discard(self) -> None:
         self._files.discard()
@@ -99,11 +99,13 @@ class Commit:
 
     def _check_concurrent_commits(self, newest: TableMetadata) -> int | CommitConflict:
         """Return the first conflict with a commit since the head. Without one, reload the live files, and return the count for `follow`."""
-        old, storage = self._head.metadata, self.operations.storage
-        difference = _definition_difference(old, newest)
-        commits = None if difference else concurrent_commits(storage, newest, self._head_id(newest), self._head_id(old))
+        difference = _definition_difference(self._head.metadata, newest)
+        if difference:
+            return self._metadata_conflict(newest, difference)
+        newest_id, planned_id = self._head_id(newest), self._head_id(self._head.metadata)
+        commits = concurrent_commits(self.operations.storage, newest, newest_id, planned_id)
         if commits is None:
-            return MetadataChanged(self.table, self._head_id(newest) or 0, "a commit", difference or "its history is another one")
+            return self._metadata_conflict(newest, "its history is another one")
         rebases = 0
         for concurrent in commits:
             conflict = find_conflict(concurrent, self._planned)
@@ -112,6 +114,9 @@ class Commit:
             rebases += self._planned.deletes_in_same_files(concurrent)
             self._planned = self._planned.after(concurrent)
         return self._reload_live_files(newest) or rebases
+
+    def _metadata_conflict(self, newest: TableMetadata, difference: str) -> CommitConflict:
+        return MetadataChanged(self.table, self._head_id(newest) or 0, "a commit", difference)
 
     def _reload_live_files(self, newest: TableMetadata) -> CommitConflict | None:
         """Read the live files of the branch's newest snapshot. Return a conflict if a file of this change is not live any more."""
@@ -190,14 +195,17 @@ class Commit:
         """Return the updates of the head that put the change on the branch. Write the files of its snapshot."""
         head, live, change = self._head.metadata, self._live, self.change
         if change.restored is not None:
-            snapshot_id = change.restored.version
-            if head.snapshot_by_id(snapshot_id) is None:
-                raise VersionNotFound(f"The snapshot {snapshot_id} of {self.table} expired meanwhile. See DESCRIBE HISTORY.")
-            return (point_branch_at(head, self.base.branch, snapshot_id),)
+            return (self._restore(head, change.restored.version),)
         if not change.replace:
             return self._add_snapshot(head_of(head, self.base.branch), live, change.files.removed)
         empty_table = (RemoveSnapshotRefUpdate(ref_name=MAIN),) if head.current_snapshot_id is not None else ()
         return empty_table + self._add_snapshot(None, LiveFiles(self.operations.storage), ())
+
+    def _restore(self, head: TableMetadata, snapshot_id: int) -> TableUpdate:
+        """Return the update that points the branch at an older snapshot. Raises VersionNotFound if the snapshot expired."""
+        if head.snapshot_by_id(snapshot_id) is None:
+            raise VersionNotFound(f"The snapshot {snapshot_id} of {self.table} expired meanwhile. See DESCRIBE HISTORY.")
+        return point_branch_at(head, self.base.branch, snapshot_id)
 
     def _add_snapshot(self, parent: IcebergVersion | None, live: LiveFiles, removed_paths: Sequence[str]) -> tuple[TableUpdate, ...]:
         """Write the snapshot that follows `parent`. Return the updates that add it, none if the change adds no snapshot."""

@@ -171,17 +171,18 @@ def added_rows_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) ->
 
     Snapshot isolation allows added files, unless a MERGE added them: only one of two MERGEs that miss the same key may insert it.
     """
-    reads = planned.reads
-    if concurrent.only_moves_rows or not concurrent.added or reads.may_match is None or not planned.data_change:
+    if concurrent.only_moves_rows or not concurrent.added or not planned.data_change:
         return None
     if not planned.is_serializable and concurrent.operation != "MERGE":
         return None
+    if planned.reads.may_match is None:
+        return None
     added_files = planned.list_entries(concurrent.added)
     # Null means that the bounds decide nothing, so the file may match.
-    matching_files = added_files.filter(pc.fill_null(reads.may_match(added_files), True))
-    if len(matching_files) and reads.matching is not None:
-        matching_files = matching_files.filter(reads.matching(matching_files))
-    return _conflict(ConcurrentAppend, concurrent, planned, named_files(matching_files.paths)) if len(matching_files) else None
+    read_files = added_files.filter(pc.fill_null(planned.reads.may_match(added_files), True))
+    if len(read_files) and planned.reads.matching is not None:
+        read_files = read_files.filter(planned.reads.matching(read_files))
+    return _conflict(ConcurrentAppend, concurrent, planned, named_files(read_files.paths)) if len(read_files) else None
 
 
 def removed_rows_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:

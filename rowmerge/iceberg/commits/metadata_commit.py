@@ -46,11 +46,16 @@ def commit_updates(operations: TableOperations, table: str, operation: str, make
         if isinstance(put, Unknown):
             raise CommitStateUnknown(f"It is not known whether {operation} of {table} was committed: {put.reason}. Run it again.")
         lost_races += 1
-        policy = IcebergSettings(current.metadata.properties).retry_policy
-        if lost_races > policy.retries:
-            version = newest(operations, table).metadata.current_snapshot_id or 0
-            raise MetadataChanged(table, version, "a commit", f"others were faster {lost_races} times")
-        time.sleep(policy.wait(lost_races))
+        _wait_after_lost_race(operations, table, current, lost_races)
+
+
+def _wait_after_lost_race(operations: TableOperations, table: str, current: CurrentMetadata, lost_races: int) -> None:
+    """Wait as the table's retry policy says. Raises MetadataChanged if the policy allows no other attempt."""
+    policy = IcebergSettings(current.metadata.properties).retry_policy
+    if lost_races > policy.retries:
+        version = newest(operations, table).metadata.current_snapshot_id or 0
+        raise MetadataChanged(table, version, "a commit", f"others were faster {lost_races} times")
+    time.sleep(policy.wait(lost_races))
 
 
 def check_writable(table: str, current: CurrentMetadata) -> None:

@@ -58,6 +58,10 @@ class Removal:
             return plain_path(entry.file.path) in self.data_paths
         return key_of_delete(entry) in self.delete_keys
 
+    def apply_to(self, entry: Entry, snapshot_id: int) -> Entry:
+        """Return the entry as the snapshot that removes the files writes it."""
+        return entry.deleted(snapshot_id) if self.includes(entry) else entry.existing()
+
 
 class PendingFiles(Storage):
     """A table's storage that keeps puts in memory until `flush`, right before the put of the metadata that names the files.
@@ -220,14 +224,16 @@ class SnapshotFiles:
         """Rewrite the manifests of `live` that contain removed files. Return all manifests to keep, and the removed entries."""
         manifests: list[Manifest] = []
         removed_entries: list[Entry] = []
-        for manifest in [manifest for manifest in live.manifests if manifest.may_have_live_files]:
+        for manifest in live.manifests:
+            if not manifest.may_have_live_files:
+                continue
             entries = live.entries_of(manifest) if removal.may_affect(manifest) else ()
-            if any(removal.includes(entry) for entry in entries):
-                new_entries = [entry.deleted(self.snapshot_id) if removal.includes(entry) else entry.existing() for entry in entries]
-                removed_entries += [entry for entry in new_entries if not entry.live]
-                manifests.append(self.write_manifest(new_entries, manifest.content, manifest.spec_id))
-            else:
+            if not any(map(removal.includes, entries)):
                 manifests.append(manifest)
+                continue
+            new_entries = [removal.apply_to(entry, self.snapshot_id) for entry in entries]
+            removed_entries += [entry for entry in new_entries if not entry.live]
+            manifests.append(self.write_manifest(new_entries, manifest.content, manifest.spec_id))
         return manifests, removed_entries
 
     def _plan_removal(self, live: LiveFiles, data_paths: frozenset[str], replaced_keys: frozenset[str]) -> Removal:
@@ -248,22 +254,23 @@ class SnapshotFiles:
         max_size = self.target_manifest_size
         merged: list[Manifest] = []
         for group in manifests_by_spec(manifests):
-            is_large_group = len(group) >= min_count
-            merged += [self._merge(batch) for batch in _batches_of_size(group, max_size)] if is_large_group else group
+            if len(group) < min_count:
+                merged += group
+            else:
+                merged += [self._merge(batch) for batch in _batches_of_size(group, max_size)]
         return merged
 
     def _merge(self, manifests: Sequence[Manifest]) -> Manifest:
         """Write one manifest with the live entries of manifests of one partition spec, and with the entries that this snapshot removed."""
-        if len(manifests) == 1:
-            return manifests[0]
+        first, *others = manifests
+        if not others:
+            return first
         entries = []
         for entry in self.entries_of(manifests):
             is_own_change = entry.snapshot_id == self.snapshot_id and entry.status is not Status.EXISTING
-            if is_own_change:
-                entries.append(entry)
-            elif entry.live:
-                entries.append(entry.existing())
-        return self.write_manifest(entries, manifests[0].content, manifests[0].spec_id)
+            if is_own_change or entry.live:
+                entries.append(entry if is_own_change else entry.existing())
+        return self.write_manifest(entries, first.content, first.spec_id)
 
 
 def manifests_by_spec(manifests: Iterable[Manifest]) -> list[list[Manifest]]:

@@ -69,20 +69,19 @@ def _set_updates(
         raise _missing_reference(table, metadata, name, kind)
     if existing is not None:
         _check_kind(table, name, existing, kind, "Drop it first, or choose another name.")
-        if if_not_exists:
-            return ()
-        if not replace:
-            raise AlreadyExists(f"{table} has a {kind} {name}. Choose another name, or write CREATE OR REPLACE {kind.upper()}.")
-    return (
-        SetSnapshotRefUpdate(
-            ref_name=name,
-            type=kind,
-            snapshot_id=_existing_snapshot_id(table, metadata, reference.snapshot_id),
-            max_ref_age_ms=reference.max_age,
-            max_snapshot_age_ms=reference.max_snapshot_age,
-            min_snapshots_to_keep=reference.min_snapshots,
-        ),
+    if existing is not None and if_not_exists:
+        return ()
+    if existing is not None and not replace:
+        raise AlreadyExists(f"{table} has a {kind} {name}. Choose another name, or write CREATE OR REPLACE {kind.upper()}.")
+    update = SetSnapshotRefUpdate(
+        ref_name=name,
+        type=kind,
+        snapshot_id=_existing_snapshot_id(table, metadata, reference.snapshot_id),
+        max_ref_age_ms=reference.max_age,
+        max_snapshot_age_ms=reference.max_snapshot_age,
+        min_snapshots_to_keep=reference.min_snapshots,
     )
+    return (update,)
 
 
 def _existing_snapshot_id(table: str, metadata: TableMetadata, snapshot_id: int | None) -> int:
@@ -111,13 +110,14 @@ def _drop_updates(table: str, name: str, kind: SnapshotRefType, if_exists: bool,
 def _fast_forward(table: str, metadata: TableMetadata, branch: str, to: str) -> tuple[int | None, int]:
     """Return the snapshots of a branch before and after it moves to a descendant. Raises as `Branches.fast_forward` states."""
     target_id = find_reference(table, metadata, to).snapshot_id
-    existing = metadata.refs.get(branch)
-    if existing is not None and existing.snapshot_ref_type is SnapshotRefType.TAG:
+    ref = metadata.refs.get(branch)
+    if ref is not None and ref.snapshot_ref_type is SnapshotRefType.TAG:
         raise PlanError(f"{branch} of {table} is a tag, and stays where it is. Name a branch to move.")
     head = head_of(metadata, branch)
     if head is None:
         return None, target_id
-    if head.snapshot_id not in {target_id, *(ancestor.snapshot_id for ancestor in ancestors(metadata, target_id))}:
+    target_history = {target_id, *(ancestor.snapshot_id for ancestor in ancestors(metadata, target_id))}
+    if head.snapshot_id not in target_history:
         advice = f"MERGE or INSERT the rows of {to} into it, or set it there with CALL system.set_current_snapshot."
         raise PlanError(f"The branch {branch} of {table} has snapshots that {to} does not come from: it cannot be forwarded. {advice}")
     return head.snapshot_id, target_id

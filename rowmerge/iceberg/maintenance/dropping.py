@@ -51,19 +51,23 @@ def delete_dropped_files(storage: Storage, dropped: CurrentMetadata) -> None:
     Files outside the table's places stay, such as files that `add_files` registered or the files of a shallow clone's source. So do files
     that the metadata does not name, and all files of a table with `gc.enabled` = false. Raises CorruptLog, StorageError.
     """
-    metadata = dropped.metadata
-    if metadata.properties.get(GC_ENABLED, "true").strip().lower() == "false":
+    properties = dropped.metadata.properties
+    if properties.get(GC_ENABLED, "true").strip().lower() == "false":
         return
+    groups = [sorted({plain_path(path) for path in paths}) for paths in _named_files(storage, dropped)]
+    delete_files(storage, [with_checksums(paths) for paths in groups], Origin.NAMED, locations=file_locations(properties))
+    storage.remove_folders()
+
+
+def _named_files(storage: Storage, current: CurrentMetadata) -> list[Iterable[str]]:
+    """Return the files that metadata names, each group before the group that names it."""
+    metadata = current.metadata
     manifest_lists = [snapshot.manifest_list for snapshot in metadata.snapshots]
     manifests = {manifest.path: manifest for path in manifest_lists for manifest in read_manifest_list(storage, path)}
     content = [entry.file.path for entries in read_manifests(storage, list(manifests.values())) for entry in entries]
     statistics = [file.statistics_path for file in (*metadata.statistics, *metadata.partition_statistics)]
     old_metadata = [entry.metadata_file for entry in metadata.metadata_log]
-    # Each group goes before the group that names it.
-    groups: list[Iterable[str]] = [content, manifests, manifest_lists, [*old_metadata, *statistics], [dropped.path]]
-    sorted_groups = [with_checksums(sorted({plain_path(path) for path in paths})) for paths in groups]
-    delete_files(storage, sorted_groups, Origin.NAMED, locations=file_locations(metadata.properties))
-    storage.remove_folders()
+    return [content, manifests, manifest_lists, [*old_metadata, *statistics], [current.path]]
 
 
 def finish_drop(storage: Storage, table: str, delete: Deletion) -> None:
@@ -76,7 +80,7 @@ def finish_drop(storage: Storage, table: str, delete: Deletion) -> None:
         return
     folder = MetadataFolder(storage, table)
     objects = storage.list()
-    metadata_files = [(version, file) for file in objects if (version := _version_of(file)) is not None]
+    metadata_files = _metadata_files(objects)
     times = {version: file.modified for version, file in metadata_files}
     newest = max(times, default=None)
     if newest is None or newest not in marked_versions(storage, FORMAT) or not _is_drop(folder, newest):
@@ -84,7 +88,14 @@ def finish_drop(storage: Storage, table: str, delete: Deletion) -> None:
     content_paths = _content_paths(storage, objects, _needed_keys(storage, folder, newest - 1), times[newest])
     # `DirectoryOperations` relies on the deletion of metadata in this order, oldest first.
     old_metadata = sorted((version, file.path) for version, file in metadata_files if version < newest)
-    delete(storage, [content_paths, *([folder.absolute(path)] for _, path in old_metadata)], Origin.LISTED)
+    metadata_groups = [[folder.absolute(path)] for _, path in old_metadata]
+    delete(storage, [content_paths, *metadata_groups], Origin.LISTED)
+
+
+def _metadata_files(objects: list[StoredObject]) -> list[tuple[int, StoredObject]]:
+    """Return the metadata files in a listing, with their versions."""
+    versions = [_version_of(file) for file in objects]
+    return [(version, file) for version, file in zip(versions, objects, strict=True) if version is not None]
 
 
 def _is_drop(folder: MetadataFolder, version: int) -> bool:

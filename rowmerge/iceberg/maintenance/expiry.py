@@ -58,15 +58,20 @@ def expiry_updates(table: str, metadata: TableMetadata, options: ExpiryOptions, 
     retention = Retention.of(metadata.properties, options, now)
     by_id = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
     refs = {name: ref for name, ref in metadata.refs.items() if name == MAIN or _is_young(ref, by_id, retention)}
-    retained_ids = {metadata.current_snapshot_id, *_retained_ids(metadata, refs, retention)}
     _check_requested(table, options.snapshot_ids, by_id, refs)
+    retained_ids = {metadata.current_snapshot_id, *_retained_ids(metadata, refs, retention)}.difference(options.snapshot_ids)
+    expired_ids = [id_ for id_ in by_id if id_ not in retained_ids]
     ref_updates = [RemoveSnapshotRefUpdate(ref_name=name) for name in metadata.refs if name not in refs]
-    expired_ids = [id_ for id_ in by_id if id_ not in retained_ids or id_ in options.snapshot_ids]
-    if not expired_ids:
-        return tuple(ref_updates)
+    return (*ref_updates, *_removal_updates(metadata, expired_ids))
+
+
+def _removal_updates(metadata: TableMetadata, snapshot_ids: list[int]) -> list[TableUpdate]:
+    """Return the updates that remove snapshots and their partition statistics."""
+    if not snapshot_ids:
+        return []
     statistics_ids = {file.snapshot_id for file in metadata.partition_statistics}
-    statistics_updates = [RemovePartitionStatisticsUpdate(snapshot_id=id_) for id_ in expired_ids if id_ in statistics_ids]
-    return (*ref_updates, *statistics_updates, RemoveSnapshotsUpdate(snapshot_ids=expired_ids))
+    statistics_updates = [RemovePartitionStatisticsUpdate(snapshot_id=id_) for id_ in snapshot_ids if id_ in statistics_ids]
+    return [*statistics_updates, RemoveSnapshotsUpdate(snapshot_ids=snapshot_ids)]
 
 
 def _check_requested(table: str, requested_ids: Iterable[int], by_id: Collection[int], refs: Mapping[str, SnapshotRef]) -> None:

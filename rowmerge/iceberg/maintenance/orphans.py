@@ -23,14 +23,19 @@ def find_orphans(
     `needed`: the files that the snapshots need, by `file_key`. These files stay, too: hidden files, files of tables in folders below,
     metadata files that the metadata log names or that are newer than the table's, and files with the name of one that is needed elsewhere.
     """
-    metadata_files = (current.path, *(entry.metadata_file for entry in current.metadata.metadata_log))
-    needed_paths, names_elsewhere = _split_by_location(location, {*needed, *(file_key(path) for path in metadata_files if path)})
+    metadata_paths = (current.path, *(entry.metadata_file for entry in current.metadata.metadata_log))
+    metadata_keys = {file_key(path) for path in metadata_paths if path}
+    needed_paths, names_elsewhere = _split_by_location(location, metadata_keys.union(needed))
     inner_prefixes, partition_prefixes = inner_tables(objects), _partition_prefixes(current.metadata)
-    orphans = []
-    for path in [file.path for file in objects if file.modified < older_than and file.path != HINT]:
-        is_needed = path in needed_paths or posixpath.basename(path) in names_elsewhere or _is_newer_metadata(path, current)
-        if not (is_needed or path.startswith(inner_prefixes) or _is_hidden(path, partition_prefixes)):
-            orphans.append(path)
+
+    def must_stay(path: str) -> bool:
+        if path in needed_paths or posixpath.basename(path) in names_elsewhere:
+            return True
+        if path == HINT or _is_newer_metadata(path, current):
+            return True
+        return path.startswith(inner_prefixes) or _is_hidden(path, partition_prefixes)
+
+    orphans = [file.path for file in objects if file.modified < older_than and not must_stay(file.path)]
     listed_paths = {file.path for file in objects}
     orphans += [checksum for checksum in map(checksum_of, orphans) if checksum in listed_paths]
     # The oldest metadata goes first: a writer that sleeps on it must not find the next one gone and its own still there.

@@ -104,7 +104,9 @@ class ManifestRewriting(Rewriting[RewrittenManifests]):
                 added += _rewrite_group(files, group, new_count)
         rewritten_count = len(manifests) - len(unchanged)
         self.done = RewrittenManifests(rewritten_count, len(added))
-        return files.put_snapshot(files.metadata, parent, [*added, *unchanged], ()) if rewritten_count else None
+        if not rewritten_count:
+            return None
+        return files.put_snapshot(files.metadata, parent, [*added, *unchanged], ())
 
 
 @dataclass
@@ -124,10 +126,11 @@ class DeleteRewriting(Rewriting[RewrittenDeletes]):
             return None
         added = [file for file in files.delete_files.write(deletions) if file is not None]
         self.done = RewrittenDeletes(len(replaced), len(added), _total_size(replaced.values()), _total_size(added))
-        remaining_manifests, removed_entries = files.rewrite_manifests(live, Removal(frozenset(), frozenset(replaced)))
+        removal = Removal(data_paths=frozenset(), delete_keys=frozenset(replaced))
+        remaining_manifests, removed_entries = files.rewrite_manifests(live, removal)
         new_manifests = files.write_delete_manifests(added)
-        manifests, entries = [*new_manifests, *remaining_manifests], [*removed_entries, *files.entries_of(new_manifests)]
-        return files.put_snapshot(files.metadata, parent, manifests, entries)
+        entries = [*removed_entries, *files.entries_of(new_manifests)]
+        return files.put_snapshot(files.metadata, parent, [*new_manifests, *remaining_manifests], entries)
 
 
 def _plan_rewriting(live: LiveFiles) -> tuple[dict[str, ContentFile], list[tuple[Entry, Positions]]]:
@@ -142,12 +145,20 @@ def _plan_rewriting(live: LiveFiles) -> tuple[dict[str, ContentFile], list[tuple
     deletions: list[tuple[Entry, Positions]] = []
     for entry in entries:
         positions = positions_by_path.get(plain_path(entry.file.path), Positions())
-        own_deletes = [delete for delete in live.position_deletes_of(entry) if scope_of(delete) is not None]
-        if len(own_deletes) == 1 and positions == live.positions_in(own_deletes, entry):
-            replaced.pop(key_of_delete(own_deletes[0]), None)
+        complete_delete = _complete_delete(live, entry, positions)
+        if complete_delete is not None:
+            replaced.pop(key_of_delete(complete_delete), None)
         elif positions:
             deletions.append((entry, positions))
     return replaced, deletions
+
+
+def _complete_delete(live: LiveFiles, entry: Entry, positions: Positions) -> Entry | None:
+    """Return the only delete file for this data file alone if it deletes all of these positions, else None."""
+    own_deletes = [delete for delete in live.position_deletes_of(entry) if scope_of(delete) is not None]
+    if len(own_deletes) != 1 or positions != live.positions_in(own_deletes, entry):
+        return None
+    return own_deletes[0]
 
 
 def _rewrite_group(files: SnapshotFiles, group: Sequence[Manifest], manifest_count: int) -> list[Manifest]:

@@ -20,7 +20,7 @@ from rowmerge.iceberg.metadata.locations import plain_path
 from rowmerge.iceberg.metadata.partition_values import partition_value_name, partition_value_type
 from rowmerge.iceberg.snapshots.live_files import LiveFiles, ManifestFiles
 from rowmerge.parquet.fitting import uuid_texts
-from rowmerge.table.metadata.schema import Decimal, Primitive, Struct, arrow_type
+from rowmerge.table.metadata.schema import Decimal, Field, Primitive, Struct, arrow_type
 from rowmerge.table.snapshots.files import OF_UUIDS, SOURCE, TRANSFORM, FileListing, file_listing
 
 _BOUNDS = ("lower", "upper", "nulls")
@@ -36,15 +36,20 @@ def list_files(
     Raises CorruptLog, StorageError.
     """
     bounded = [field for field in columns if field.name in bound_columns and isinstance(field.type, Primitive | Decimal)]
-    bounds_type = pa.struct([(field.name, arrow_type(field.type)) for field in bounded])
-    null_counts_type = pa.struct([(field.name, pa.int64()) for field in bounded])
-    listing_schema = file_listing(_partition_type(schema, spec), bounds_type, null_counts_type)
+    listing_schema = _listing_schema(_partition_type(schema, spec), bounded)
     if not entries:
         return FileListing(listing_schema.empty_table())
+    # The columns that were computed before can be reused for the snapshot's own manifests alone.
     manifests = files.data_by_manifest if entries is files.data else [ManifestFiles(tuple(entries))]
     bounded_columns = [schema.find_field(field.name) for field in bounded]
     batches = [_list_manifest(files, manifest, spec, bounded_columns, listing_schema) for manifest in manifests]
     return FileListing(pa.Table.from_batches(batches, schema=listing_schema))
+
+
+def _listing_schema(partition_type: pa.StructType, bounded: Sequence[Field]) -> pa.Schema:
+    bounds_type = pa.struct([(field.name, arrow_type(field.type)) for field in bounded])
+    null_counts_type = pa.struct([(field.name, pa.int64()) for field in bounded])
+    return file_listing(partition_type, bounds_type, null_counts_type)
 
 
 def _list_manifest(
@@ -108,7 +113,7 @@ def _partition_values(manifest: ManifestFiles, spec: PartitionSpec, type_: pa.St
     null_partition = (None,) * type_.num_fields
     partitions = [entry.file.partition if entry.file.spec_id == spec.spec_id else null_partition for entry in entries]
     try:
-        children = [_value_array([values[index] for values in partitions], field.type) for index, field in enumerate(type_)]
+        children = [_value_array(partitions, index, field.type) for index, field in enumerate(type_)]
     except (ArithmeticError, TypeError, ValueError, pa.ArrowException) as error:
         path = manifest.path or plain_path(entries[0].file.path)
         raise CorruptLog(path, f"a partition value has another type than its field ({error})") from error
@@ -116,8 +121,9 @@ def _partition_values(manifest: ManifestFiles, spec: PartitionSpec, type_: pa.St
     return pa.StructArray.from_arrays(children, fields=list(type_), mask=is_null)
 
 
-def _value_array(values: Sequence[Any], type_: pa.DataType) -> pa.Array:
-    """Return partition values as the engine represents them. Manifests store those of a uuid as bytes."""
+def _value_array(partitions: Sequence[tuple[Any, ...]], index: int, type_: pa.DataType) -> pa.Array:
+    """Return the values of one partition field as the engine represents them. Manifests store those of a uuid as bytes."""
+    values = [partition[index] for partition in partitions]
     if pa.types.is_string(type_) and any(isinstance(value, bytes) for value in values):
         return uuid_texts(pa.array(values, pa.binary(16)))
     return pa.array(values, type_)

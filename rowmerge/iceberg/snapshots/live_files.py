@@ -193,18 +193,22 @@ class _DeletesIndex:
     def of(cls, deletes: Iterable[Entry], unpartitioned: frozenset[int]) -> _DeletesIndex:
         index = cls()
         for delete in deletes:
-            is_equality = delete.file.content is Content.EQUALITY_DELETES
-            if is_equality and delete.file.spec_id in unpartitioned:
+            if delete.file.content is not Content.EQUALITY_DELETES:
+                index._add_position_deletes(delete)
+            elif delete.file.spec_id in unpartitioned:
                 index.equality_everywhere.append(delete)
-            elif is_equality:
-                index.equality[delete.file.partition_key].append(delete)
-            elif (path := scope_of(delete)) is None:
-                index.by_partition[delete.file.partition_key].append(delete)
-            elif _is_vector(delete):
-                index.vectors[path] = delete
             else:
-                index.by_file[path].append(delete)
+                index.equality[delete.file.partition_key].append(delete)
         return index
+
+    def _add_position_deletes(self, delete: Entry) -> None:
+        path = scope_of(delete)
+        if path is None:
+            self.by_partition[delete.file.partition_key].append(delete)
+        elif _is_vector(delete):
+            self.vectors[path] = delete
+        else:
+            self.by_file[path].append(delete)
 
 
 def live_files(

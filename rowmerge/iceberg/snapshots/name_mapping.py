@@ -38,23 +38,24 @@ def file_layouts(
     Raises MissingDataFile, CorruptLog, StorageError, UnsupportedTableFeature.
     """
     schemas = map_concurrently(lambda entry: _read_schema(storage, table, entry), list(entries.values()))
+    schemas_without_ids = {path: schema for path, schema in zip(entries, schemas, strict=True) if not _has_field_ids(schema)}
+    paths_with_ids = tuple(path for path in entries if path not in schemas_without_ids)
     names = _names_by_id(mapping)
-    paths_with_ids: list[str] = []
     paths_by_layout: dict[tuple[Struct, tuple[str, ...]], list[str]] = defaultdict(list)
-    for (path, entry), schema in zip(entries.items(), schemas, strict=True):
-        has_field_ids = any((field.metadata or {}).get(_ID) for field in schema)
-        if has_field_ids:
-            paths_with_ids.append(path)
-            continue
+    for path, schema in schemas_without_ids.items():
         stored = _stored_columns(columns, schema, names)
         missing_columns = _missing_columns(columns, stored, schema, ordinary.missing_columns)
-        if missing_columns and entry.file.spec_id != spec_id:
+        if missing_columns and entries[path].file.spec_id != spec_id:
             raise UnsupportedTableFeature(table, _WITHOUT_PARTITION_COLUMNS, action="read", advice=_REWRITE)
         paths_by_layout[stored, missing_columns].append(path)
     layouts = [FileLayout(tuple(paths), stored, False, missing) for (stored, missing), paths in paths_by_layout.items()]
     if paths_with_ids or not layouts:
-        layouts.append(FileLayout(tuple(paths_with_ids), ordinary.stored, True, ()))
+        layouts.append(FileLayout(paths_with_ids, ordinary.stored, True, ()))
     return tuple(layouts)
+
+
+def _has_field_ids(schema: pa.Schema) -> bool:
+    return any((field.metadata or {}).get(_ID) for field in schema)
 
 
 def _missing_columns(columns: Struct, stored: Struct, schema: pa.Schema, candidates: Collection[str]) -> tuple[str, ...]:
@@ -99,17 +100,16 @@ def _names_by_id(fields: Sequence[MappedField] | NameMapping) -> dict[int, Seque
 
 def _stored_columns(columns: Struct, stored: pa.Schema | pa.StructType, names: _Names) -> Struct:
     """Return columns under the names that a file has for them. A column that the file lacks gets a name that no file has."""
-    fields = []
-    for column in columns:
-        field_id = int(column.metadata[FIELD_ID])
-        name, type_ = f"__rowmerge_missing_{field_id}", column.type
-        stored_names = [mapped for mapped in names.get(field_id, ()) if stored.get_field_index(mapped) >= 0]
-        if stored_names:
-            name = stored_names[0]
-            type_ = _stored_type(column.type, stored.field(name).type, names)
-        metadata = {INITIAL: column.metadata[INITIAL]} if INITIAL in column.metadata else {}
-        fields.append(Field(name, type_, True, metadata))
-    return Struct(tuple(fields))
+    return Struct(tuple(_stored_column(column, stored, names) for column in columns))
+
+
+def _stored_column(column: Field, stored: pa.Schema | pa.StructType, names: _Names) -> Field:
+    field_id = int(column.metadata[FIELD_ID])
+    metadata = {INITIAL: column.metadata[INITIAL]} if INITIAL in column.metadata else {}
+    name = next((mapped for mapped in names.get(field_id, ()) if stored.get_field_index(mapped) >= 0), None)
+    if name is None:
+        return Field(f"__rowmerge_missing_{field_id}", column.type, True, metadata)
+    return Field(name, _stored_type(column.type, stored.field(name).type, names), True, metadata)
 
 
 def _stored_type(type_: DataType, stored: pa.DataType, names: _Names) -> DataType:

@@ -24,7 +24,7 @@ from pyiceberg.table.snapshots import Snapshot as IcebergVersion
 
 from rowmerge.errors import CorruptLog, UnsupportedTableFeature
 from rowmerge.iceberg.catalogs.metadata_folder import CurrentMetadata
-from rowmerge.iceberg.manifests.content import ManifestContent
+from rowmerge.iceberg.manifests.content import Entry, Manifest, ManifestContent
 from rowmerge.iceberg.manifests.manifest_files import state_of
 from rowmerge.iceberg.metadata.definition import evolve_schema
 from rowmerge.iceberg.metadata.locations import plain_path
@@ -173,12 +173,15 @@ def check_partitions(metadata: TableMetadata, snapshot: IcebergVersion | None, l
             assert snapshot is not None
             reason = f"the manifest {manifest.path} has the partition spec {manifest.spec_id}, which the table does not have"
             raise CorruptLog(plain_path(snapshot.manifest_list), reason)
-        field_count = field_counts[manifest.spec_id]
-        entries = live.read[state_of(manifest)].entries
-        value_count = len(entries[0].file.partition) if entries else field_count
-        if value_count != field_count:
-            reason = f"its files have {value_count} partition values, and its partition spec has {field_count} fields"
-            raise CorruptLog(plain_path(manifest.path), reason)
+        _check_value_count(manifest, live.read[state_of(manifest)].entries, field_counts[manifest.spec_id])
+
+
+def _check_value_count(manifest: Manifest, entries: Sequence[Entry], field_count: int) -> None:
+    """Raise CorruptLog if a manifest's files have more or fewer partition values than their spec has fields. The first stands for all."""
+    value_count = len(entries[0].file.partition) if entries else field_count
+    if value_count != field_count:
+        reason = f"its files have {value_count} partition values, and its partition spec has {field_count} fields"
+        raise CorruptLog(plain_path(manifest.path), reason)
 
 
 def check_formats(table: str, live: LiveFiles) -> None:
