@@ -115,6 +115,8 @@ class Commit:
 
     def _merge_deletions(self, concurrent: ConcurrentCommit) -> int:
         """Add the rows that a concurrent commit deleted to the vectors of this change. Return 1 if it changed the same files, else 0."""
+        if not self._deleted_positions:
+            return 0  # The commit may have added very many files.
         # The commit added these files again, with another deletion vector or other statistics.
         changed_paths = self._deleted_positions.keys() & frozenset(concurrent.added_paths.to_pylist())
         for path in changed_paths:

@@ -113,6 +113,7 @@ def added_rows_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) ->
     listing = list_files(LiveFiles.of(new_files), planned.base.storage.location, planned.base.metadata, reads.columns)
     # Null means that the statistics decide nothing, so the file may match.
     matching_files = listing.filter(pc.fill_null(reads.may_match(listing), True))
+    # `matching` reads the rows of files, and must be given none with deleted rows (`Reads`).
     has_deleted_rows = pc.any(pc.greater(matching_files.deleted, 0)).as_py()
     if len(matching_files) and reads.matching is not None and not has_deleted_rows:
         matching_files = matching_files.filter(reads.matching(matching_files))

@@ -44,7 +44,9 @@ def table_shape(name: str, storage: Storage, protocol: Protocol, metadata: Metad
         partition_values_in_files=False,
         settings=DeltaSettings(metadata.configuration),
         filesystem_options=storage.configuration.filesystem_options(),
+        # PROTOCOL.md, Writer Requirements for AddCDCFile.
         change_data_location=f"{location}/_change_data" if is_enabled(protocol, metadata, CHANGE_DATA_FEED) else None,
+        # A row must keep its id when it is copied or updated.
         rewrite_blocker="rowTracking" if is_enabled(protocol, metadata, ROW_TRACKING) else None,
         supports_merge_on_read=is_enabled(protocol, metadata, DELETION_VECTORS),
         can_widen=lambda old, new: is_true(metadata.configuration, TYPE_WIDENING) and is_wider(new, old),
