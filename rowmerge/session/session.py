@@ -205,12 +205,13 @@ class Session:
         if key is not None and key_in_hint is not None:
             raise ConfigurationError("The statement has an idempotency key as an argument and one in a hint. Give one of them.")
         statement_key = key_in_hint if key is None else key
-        if isinstance(command, RowCommand) or (isinstance(command, CreateTable) and command.query is not None):
+        writes_rows = command.query is not None if isinstance(command, CreateTable) else isinstance(command, RowCommand)
+        if writes_rows:
             return self._with_key(statement_key)
         if statement_key is None:
             return self._options
-        problem = "An idempotency key is for statements that write rows: MERGE, UPDATE, DELETE, INSERT, TRUNCATE and CREATE TABLE … AS."
-        raise UnsupportedStatement(f"{problem} Leave it out", text=text)
+        statements = "MERGE, UPDATE, DELETE, INSERT, TRUNCATE and CREATE TABLE … AS"
+        raise UnsupportedStatement(f"An idempotency key is for statements that write rows: {statements}. Leave it out", text=text)
 
     def _with_key(self, key: IdempotencyKey | None) -> CommitOptions:
         return replace(self._options, transaction=transaction_of(self._spark, key))

@@ -79,11 +79,12 @@ def _drop_columns(command: commands.DropColumns) -> Alteration:
 
 def _alter_column(context: SessionContext, command: commands.AlterColumn) -> Alteration:
     """Return the change of a column's type, comment and position, each if the command gives it."""
+    name = command.column[-1]
     declared_field = None
     if command.type is not None:
-        declared_field = parse_columns(context.spark, [commands.ColumnDefinition(command.column[-1], command.type)]).fields[0]
+        (declared_field,) = parse_columns(context.spark, [commands.ColumnDefinition(name, command.type)])
     parameters: dict[str, object] = {
-        "column": {"name": command.column[-1], "type": None if declared_field is None else declared_field.sql_type},
+        "column": {"name": name, "type": None if declared_field is None else declared_field.sql_type},
         "position": None if command.place is None else str(command.place),
     }
     change = partial(_change_column, command=command, declared_field=declared_field)
@@ -172,13 +173,19 @@ def _set_default(context: SessionContext, command: commands.SetDefault, snapshot
     if field is None:
         raise UnknownColumn(command.column, snapshot.schema.names, where=snapshot.name)
     default = None if command.value is None else command.value.text
-    if default is None and DEFAULT not in field.metadata:
-        return None
     if default is not None:
-        if field.name in snapshot.shape.rules.generated:
-            raise PlanError(f"The column `{field.name}` of {snapshot.name} is GENERATED, so it cannot have a default too.")
-        check_default(context.spark, snapshot.name, field, default)
-    return TableDefinition(schema=columns.replace_field(snapshot.schema, field, columns.set_metadata(field, DEFAULT, default)))
+        _check_new_default(context, snapshot, field, default)
+    elif DEFAULT not in field.metadata:
+        return None
+    new_field = columns.set_metadata(field, DEFAULT, default)
+    return TableDefinition(schema=columns.replace_field(snapshot.schema, field, new_field))
+
+
+def _check_new_default(context: SessionContext, snapshot: Snapshot, field: Field, default: str) -> None:
+    """Raise PlanError for a generated column, and for a default that Spark rejects."""
+    if field.name in snapshot.shape.rules.generated:
+        raise PlanError(f"The column `{field.name}` of {snapshot.name} is GENERATED, so it cannot have a default too.")
+    check_default(context.spark, snapshot.name, field, default)
 
 
 def _set_nullable(context: SessionContext, command: commands.SetNullable, snapshot: Snapshot) -> TableDefinition | None:

@@ -58,13 +58,11 @@ def run_create_table(context: SessionContext, command: CreateTable, options: Com
 
 def _new_table(context: SessionContext, command: CreateTable, name: QualifiedName) -> NewTable:
     """Return the table that the command defines, with the rows of its query. Raise PlanError, TypeMismatch, and what Spark raises."""
-    columns, rows, base = parse_columns(context.spark, command.columns), None, None
+    columns = parse_columns(context.spark, command.columns)
+    rows, base = None, None
     if command.query is not None:
-        if name.relation is not None and name.relation.kind == "table":
-            base = context.catalog.open(name.schema, name.name).snapshot()
-        # A query that reads the replaced table reads the version `base`.
-        scope = StatementScope.begin(context, base)
-        rows = NewRows(scope.query(command.query.text), reads_table=base is not None and scope.reads(base))
+        base = _replaced_snapshot(context, name)
+        rows = _query_rows(context, command.query.text, base)
         columns = columns or query_columns(rows.frame)
     check_storable(columns)
     partition_fields = resolve_partitioning(columns, command.partitioned_by)
@@ -73,17 +71,35 @@ def _new_table(context: SessionContext, command: CreateTable, name: QualifiedNam
     return NewTable(name, definition, rows, command.or_replace, command.format, command.location, base)
 
 
+def _replaced_snapshot(context: SessionContext, name: QualifiedName) -> Snapshot | None:
+    """Return the newest version of the table that has this name now, or None if there is none."""
+    is_table = name.relation is not None and name.relation.kind == "table"
+    return context.catalog.open(name.schema, name.name).snapshot() if is_table else None
+
+
+def _query_rows(context: SessionContext, query: str, base: Snapshot | None) -> NewRows:
+    """Return the rows of AS SELECT. A query that reads the replaced table reads its version `base`."""
+    scope = StatementScope.begin(context, base)
+    frame = scope.query(query)
+    return NewRows(frame, reads_table=base is not None and scope.reads(base))
+
+
 def create_new_table(context: SessionContext, new: NewTable, options: CommitOptions) -> ChangeResult:
     """Create or replace a table. Raises AlreadyExists, also for a view, and PlanError for another format or without columns."""
     name, existing = new.name, new.name.relation
     if existing is None:
         return _create_and_register(context, new, options)
-    if existing.kind == "view":
-        raise AlreadyExists(f"{name} is a view. Drop it with DROP VIEW, or choose another name.")
+    _check_no_view(name)
     if new.or_replace and new.format not in (None, existing.format):
         problem = f"{name} has the format {existing.format}, which CREATE OR REPLACE cannot change to {new.format}."
         raise PlanError(f"{problem} Drop the table first.")
     return _commit(context, context.catalog.open(name.schema, name.name), new, options)
+
+
+def _check_no_view(name: QualifiedName) -> None:
+    """Raise AlreadyExists if a view has this name."""
+    if name.relation is not None and name.relation.kind == "view":
+        raise AlreadyExists(f"{name} is a view. Drop it with DROP VIEW, or choose another name.")
 
 
 def _create_and_register(context: SessionContext, new: NewTable, options: CommitOptions) -> ChangeResult:
@@ -115,11 +131,11 @@ def clone_table(context: SessionContext, command: CloneTable, options: CommitOpt
     name = context.names.qualify(command.name)
     if name.relation is not None and command.if_not_exists:
         return empty_result(context.spark, "CLONE")
-    if name.relation is not None and name.relation.kind == "view":
-        raise AlreadyExists(f"{name} is a view. Drop it with DROP VIEW, or choose another name.")
+    _check_no_view(name)
     source_name = context.names.qualify(command.source)
     source = _source_snapshot(context, command)
-    assert source_name.relation is not None and source_name.relation.format is not None  # a table, or `_source_snapshot` raises
+    # The source is a table, which has a format, or else `_source_snapshot` raises.
+    assert source_name.relation is not None and source_name.relation.format is not None
     format_ = source_name.relation.format
     table = _clone_target(context, command, name, format_)
     if table.location == source.shape.location:

@@ -52,14 +52,19 @@ def change_partitioning(command: ChangePartitioning, snapshot: Snapshot) -> Tabl
     fields = [field for field in old_fields if field is not old_field]
     if command.added is None:
         return TableDefinition(partitioning=tuple(fields))
-    exact_field = replace(command.added, column=_exact_path(snapshot.schema, command.added.column, "PARTITIONED BY"))
-    new_field = replace(exact_field, name=exact_field.name or default_name(exact_field, with_parameter=True))
+    new_field = _resolve_new_field(snapshot.schema, command.added)
     _check_not_duplicate(snapshot, fields, new_field)
     # A REPLACE that only renames a field leaves it in its position.
     is_rename = old_field is not None and (old_field.column, old_field.transform) == (new_field.column, new_field.transform)
     position = old_fields.index(old_field) if is_rename else len(fields)
     fields.insert(position, new_field)
     return TableDefinition(partitioning=tuple(fields))
+
+
+def _resolve_new_field(columns: Struct, field: PartitionField) -> PartitionField:
+    """Return the field with its column's exact name, and with a default name if the statement gives none. Raise UnknownColumn."""
+    exact_field = replace(field, column=_exact_path(columns, field.column, "PARTITIONED BY"))
+    return replace(exact_field, name=field.name or default_name(exact_field, with_parameter=True))
 
 
 def write_order_operation(command: SetWriteOrder) -> str:
@@ -104,18 +109,27 @@ def _exact_path(columns: Struct, path: tuple[str, ...], where: str) -> tuple[str
 
 def _find_partition_field(snapshot: Snapshot, requested: PartitionField) -> PartitionField:
     """Return the partition field with the requested column and transform, or else with the requested name. Raises PlanError."""
-    path = [name.lower() for name in requested.column]
+    path = _lower_path(requested)
     for field in snapshot.shape.partitioning:
-        if [name.lower() for name in field.column] == path and field.transform == requested.transform:
+        if _lower_path(field) == path and field.transform == requested.transform:
             return field
     # A table of Iceberg's format version 1 keeps a dropped field with the transform void.
-    fields = [field for field in snapshot.shape.partitioning if field.transform.name != VOID]
-    for field in fields:
-        if requested.transform.name == IDENTITY and field.own_name.lower() == ".".join(path):
+    remaining_fields = [field for field in snapshot.shape.partitioning if field.transform.name != VOID]
+    may_be_name = requested.transform.name == IDENTITY
+    for field in remaining_fields:
+        if may_be_name and field.own_name.lower() == ".".join(path):
             return field
+    raise _missing_field_error(snapshot.name, requested, remaining_fields)
+
+
+def _lower_path(field: PartitionField) -> list[str]:
+    return [name.lower() for name in field.column]
+
+
+def _missing_field_error(table: str, requested: PartitionField, fields: list[PartitionField]) -> PlanError:
     names = ", ".join(f"{quote(field.own_name)} ({field.text})" for field in fields)
     advice = f"There are: {names}. Name one of these." if names else "It is not partitioned."
-    raise PlanError(f"{snapshot.name} has no partition field {requested.text}. {advice}")
+    return PlanError(f"{table} has no partition field {requested.text}. {advice}")
 
 
 def _check_not_duplicate(snapshot: Snapshot, fields: list[PartitionField], new_field: PartitionField) -> None:

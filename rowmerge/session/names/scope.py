@@ -202,13 +202,9 @@ class StatementScope:
         return self.snapshots.record_read(self.snapshots.newest(table))
 
     def _register_changes(self, arguments: tuple[SqlText, ...]) -> str:
-        """Register the change rows that `table_changes(…)` returns. Raise PlanError for a view."""
+        """Register the change rows that `table_changes(…)` returns."""
         table_name, first, last = parse_change_range(self.context.spark, arguments)
-        schema, name = self.context.names.locate(table_name, self.schema)
-        relation = self.context.catalog.relation(schema, name)
-        if relation is not None and relation.kind == "view":
-            raise PlanError(f"{relation} is a view: it has no changes. Name a table in table_changes(…).")
-        table = self.context.names.table(TableName((schema, name)))
+        table = self._table_with_changes(table_name)
         newest = self.snapshots.newest(table)
         changes = change_feed_of(table).changes(newest, first, last)
         # A range that ends at a fixed version has the same rows whatever others commit.
@@ -216,6 +212,14 @@ class StatementScope:
         if changes.last == newest.version and not has_fixed_end:
             self.snapshots.record_read(newest)
         return self.context.views.register_changes(changes)
+
+    def _table_with_changes(self, table_name: TableName) -> Table:
+        """Open the table that `table_changes(…)` names. Raise PlanError for a view."""
+        schema, name = self.context.names.locate(table_name, self.schema)
+        relation = self.context.catalog.relation(schema, name)
+        if relation is not None and relation.kind == "view":
+            raise PlanError(f"{relation} is a view: it has no changes. Name a table in table_changes(…).")
+        return self.context.names.table(TableName((schema, name)))
 
     def _register_files(self, source: FileSource) -> str:
         """Register the rows of `read_files(…)`."""

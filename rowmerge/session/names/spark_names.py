@@ -136,16 +136,20 @@ class WarehouseFunctions:
         name = view_name("function", self._session_id, str(function), repr(function.definition), body)
         with self._lock:
             if name not in self._registered:
-                if function.definition.language == "sql":
-                    register_sql(self._spark, name, function.definition, body)
-                else:
-                    register_python(self._spark, name, str(function), function.definition)
-            self._registered[name] = None
+                self._register(name, function, body)
             self._registered.move_to_end(name)
-            while len(self._registered) > MOST_FUNCTIONS:
-                least_recent, _ = self._registered.popitem(last=False)
-                unregister(self._spark, least_recent)
         return backquote(name)
+
+    def _register(self, name: str, function: Function, body: str) -> None:
+        """Register a function under a new name. If there are too many, drop the least recently used one."""
+        if function.definition.language == "sql":
+            register_sql(self._spark, name, function.definition, body)
+        else:
+            register_python(self._spark, name, str(function), function.definition)
+        self._registered[name] = None
+        while len(self._registered) > MOST_FUNCTIONS:
+            least_recent, _ = self._registered.popitem(last=False)
+            unregister(self._spark, least_recent)
 
 
 def view_name(*identity: str) -> str:

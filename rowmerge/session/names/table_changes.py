@@ -59,10 +59,12 @@ def _evaluate_bound(spark: SparkSession, expression: str, argument: str) -> Boun
     type_name = column.type.name if isinstance(column.type, Primitive) else ""
     if type_name in _TIME_TYPES:
         return Bound(timestamp=milliseconds(spark, expression))
-    if type_name in _INTEGER_TYPES:
-        version = frame.collect()[0]["at"]
-        if version is None or version < 0:
-            raise PlanError(f"The {argument} of table_changes is {'NULL' if version is None else version}, which is no version. {_USAGE}")
-        return Bound(version=version)
-    problem = f"The {argument} of table_changes is {expression}, of type {sql_name(column.type)}: neither a version nor a time."
-    raise TypeMismatch(f"{problem} {_USAGE}")
+    if type_name not in _INTEGER_TYPES:
+        problem = f"The {argument} of table_changes is {expression}, of type {sql_name(column.type)}: neither a version nor a time."
+        raise TypeMismatch(f"{problem} {_USAGE}")
+    (row,) = frame.collect()
+    version = row["at"]
+    if version is None or version < 0:
+        value = "NULL" if version is None else version
+        raise PlanError(f"The {argument} of table_changes is {value}, which is no version. {_USAGE}")
+    return Bound(version=version)

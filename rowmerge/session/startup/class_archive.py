@@ -104,14 +104,19 @@ def archive_stem(config: Mapping[str, str]) -> Path | None:
     spark_home = Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent)
     try:
         folder = _cache_folder()
-        jars = [(entry.name, entry.stat().st_size, entry.stat().st_mtime_ns) for entry in os.scandir(spark_home / "jars")]
+        jars = _list_jars(spark_home)
         java_modules = (java.parent.parent / "lib" / "modules").stat()
     except (OSError, RuntimeError):
         return None
-    class_path = [os.environ.get(name) for name in _CLASS_PATH_VARIABLES] + [config.get("spark.driver.extraClassPath")]
-    identity = json.dumps([str(java), java_modules.st_size, java_modules.st_mtime_ns, str(spark_home), sorted(jars), class_path])
-    digest = hashlib.sha256(identity.encode()).hexdigest()[:16]
+    class_path = [*map(os.environ.get, _CLASS_PATH_VARIABLES), config.get("spark.driver.extraClassPath")]
+    identity = [str(java), java_modules.st_size, java_modules.st_mtime_ns, str(spark_home), jars, class_path]
+    digest = hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:16]
     return folder / f"spark-{pyspark.__version__}-{digest}"
+
+
+def _list_jars(spark_home: Path) -> list[tuple[str, int, int]]:
+    """Return the name, the size and the time of change of each of Spark's jars, sorted."""
+    return sorted((jar.name, jar.stat().st_size, jar.stat().st_mtime_ns) for jar in os.scandir(spark_home / "jars"))
 
 
 def _archives(stem: Path) -> list[Path]:

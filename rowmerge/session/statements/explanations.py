@@ -27,9 +27,15 @@ def run_explain(context: SessionContext, explain: Explain) -> StatementResult:
     lines = _explain_create(context, command) if isinstance(command, CreateTable) else _explain_rows(context, command)
     query = _query_of(command)
     if explain.mode and query is not None:
-        plan_rows = StatementScope.begin(context).query(f"explain {explain.mode} {query}").collect()
-        lines += ["", "Spark's plan of the query:", *(line for row in plan_rows for line in row[0].splitlines())]
+        lines += ["", "Spark's plan of the query:", *_spark_plan_lines(context, explain.mode, query)]
     return StatementResult(frames.text_column(context.spark, "plan", ["\n".join(lines)]), "EXPLAIN")
+
+
+def _spark_plan_lines(context: SessionContext, mode: str, query: str) -> list[str]:
+    lines: list[str] = []
+    for (text,) in StatementScope.begin(context).query(f"explain {mode} {query}").collect():
+        lines += text.splitlines()
+    return lines
 
 
 def _query_of(command: RowCommand | CreateTable) -> str | None:
@@ -88,15 +94,23 @@ def _explain_create(context: SessionContext, command: CreateTable) -> list[str]:
 def _describe_source(context: SessionContext, source: str) -> str:
     """Return the text of a source, and its number of rows if it is a table whose metadata counts them."""
     source = source.strip()
-    source = source[len("table ") :].strip() if source.lower().startswith("table ") else source
-    tables = references(f"select * from {source}")
-    if len(tables) == 1 and source.replace("`", "").lower() == ".".join(tables[0].name.parts).lower():
-        count = _count_rows_by_metadata(context, tables[0].name)
-        if count is not None:
-            return f"{source}, {count:,} row(s) by its log, not read by EXPLAIN"
+    if source.lower().startswith("table "):
+        source = source[len("table ") :].strip()
+    table_name = _table_name_of(source)
+    count = None if table_name is None else _count_rows_by_metadata(context, table_name)
+    if count is not None:
+        return f"{source}, {count:,} row(s) by its log, not read by EXPLAIN"
     text = " ".join(source.split())
     excerpt = text if len(text) <= 200 else f"{text[:200]}…"
     return f"{excerpt}, not evaluated by EXPLAIN, so its rows are not known"
+
+
+def _table_name_of(source: str) -> TableName | None:
+    """Return the name of the table if a source is nothing but this name, or None."""
+    match references(f"select * from {source}"):
+        case [table] if source.replace("`", "").lower() == ".".join(table.name.parts).lower():
+            return table.name
+    return None
 
 
 def _count_rows_by_metadata(context: SessionContext, name: TableName) -> int | None:

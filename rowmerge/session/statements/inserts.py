@@ -126,9 +126,7 @@ def _replace_defaults(command: Insert, snapshot: Snapshot) -> InsertQuery:
         return InsertQuery(text, command.columns)
     if command.by_name:
         raise PlanError("INSERT … BY NAME takes no DEFAULT. Leave the column out of the query, and it gets its default.")
-    # The query has no values for columns that have one in PARTITION (p = value).
-    static_columns = {name.lower() for name, value in command.partition if value is not None}
-    columns = command.columns or tuple(name for name in snapshot.schema.names if name.lower() not in static_columns)
+    columns = command.columns or _columns_of_query(command, snapshot)
     fields = {position: snapshot.schema.find(name) for position, name in enumerate(columns)}
     generated_positions = _generated_positions(defaults, fields, snapshot)
     query = defaults.filled(text, lambda position: _default_value(fields.get(position), snapshot))
@@ -138,18 +136,25 @@ def _replace_defaults(command: Insert, snapshot: Snapshot) -> InsertQuery:
     return InsertQuery(query, other_columns, generated_positions)
 
 
+def _columns_of_query(command: Insert, snapshot: Snapshot) -> tuple[str, ...]:
+    """Return the columns that a query without a column list has values for: all but those with a value in PARTITION (p = value)."""
+    static_columns = {name.lower() for name, value in command.partition if value is not None}
+    return tuple(name for name in snapshot.schema.names if name.lower() not in static_columns)
+
+
 def _generated_positions(defaults: Defaults, fields: Mapping[int, Field | None], snapshot: Snapshot) -> frozenset[int]:
     """Return the positions of DEFAULT that belong to generated columns. Raise PlanError if only some rows have it."""
-    generated = set()
-    for position, _, _ in defaults.places:
-        field = fields.get(position)
-        if field is None or field.name not in snapshot.shape.rules.generated:
+    generated_columns = snapshot.shape.rules.generated
+    positions = set()
+    for place in defaults.places:
+        field = fields.get(place.column)
+        if field is None or field.name not in generated_columns:
             continue
-        if not defaults.everywhere(position):
+        if not defaults.everywhere(place.column):
             problem = f"The column `{field.name}` of {snapshot.name} is GENERATED, and only some of the rows say DEFAULT for it."
             raise PlanError(f"{problem} Say it in all of them, or leave the column out.")
-        generated.add(position)
-    return frozenset(generated)
+        positions.add(place.column)
+    return frozenset(positions)
 
 
 def _default_value(field: Field | None, snapshot: Snapshot) -> str:

@@ -17,7 +17,7 @@ from rowmerge.session.statements.procedures import call_procedure
 from rowmerge.session.statements.settings import is_retention_checked, is_vacuum_logged
 from rowmerge.spark.spark_session import milliseconds
 from rowmerge.table.maintenance import VacuumOptions
-from rowmerge.table.table import SnapshotReference
+from rowmerge.table.table import Branches, SnapshotReference
 
 
 def run_maintenance(context: SessionContext, command: MaintenanceCommand, options: CommitOptions) -> StatementResult:
@@ -72,13 +72,18 @@ def _change_reference(context: SessionContext, command: SetReference | DropRefer
     table = context.names.table(command.target)
     if table.branches is None:
         raise PlanError(f"{command.target} is no Iceberg table, and has no branches and tags. Read older versions with VERSION AS OF.")
-    kind = "TAG" if command.tag else "BRANCH"
     if isinstance(command, DropReference):
-        operation = f"DROP {kind}"
+        action = "DROP"
         table.branches.drop(command.name, tag=command.tag, if_exists=command.if_exists)
     else:
-        operation = f"CREATE {kind}"
-        retention = (command.max_age, command.min_snapshots, command.max_snapshot_age)
-        reference = SnapshotReference(command.name, command.tag, command.version, *retention)
-        table.branches.set(reference, create=command.create, replace=command.replace, if_not_exists=command.if_not_exists)
+        action = "CREATE"
+        _set_reference(table.branches, command)
+    operation = f"{action} {'TAG' if command.tag else 'BRANCH'}"
     return StatementResult(frames.empty_frame(context.spark), operation, None, table.snapshot().version)
+
+
+def _set_reference(branches: Branches, command: SetReference) -> None:
+    """Create or replace a branch or a tag."""
+    retention = (command.max_age, command.min_snapshots, command.max_snapshot_age)
+    reference = SnapshotReference(command.name, command.tag, command.version, *retention)
+    branches.set(reference, create=command.create, replace=command.replace, if_not_exists=command.if_not_exists)

@@ -79,14 +79,18 @@ class IcebergCall:
 
     def remove_orphan_files(self) -> StatementResult:
         """Delete files that no snapshot references. Raise PlanError for a time less than a day ago, as Iceberg does."""
-        spark, older_than = self.spark, self.arguments.get("older_than")
-        if older_than is not None and is_retention_checked(spark) and older_than > milliseconds(spark, "current_timestamp()") - _DAY:
+        older_than = self.arguments.get("older_than")
+        if older_than is not None and is_retention_checked(self.spark):
+            self._check_a_day_old(older_than)
+        paths = self.maintenance.remove_orphan_files(older_than, dry_run=self.arguments.get("dry_run", False))
+        frame = frames.text_column(self.spark, "orphan_file_location", paths)
+        return StatementResult(frame, "REMOVE ORPHAN FILES", None, self.table.snapshot().version)
+
+    def _check_a_day_old(self, older_than: int) -> None:
+        if older_than > milliseconds(self.spark, "current_timestamp()") - _DAY:
             problem = "remove_orphan_files takes files that are a day old or older: statements that are running could lose theirs."
             advice = f"Give an older_than of 24 hours ago or more, or, when nobody else uses the table, SET {RETENTION_CHECK} = false."
             raise PlanError(f"{problem} {advice}")
-        paths = self.maintenance.remove_orphan_files(older_than, dry_run=self.arguments.get("dry_run", False))
-        frame = frames.text_column(spark, "orphan_file_location", paths)
-        return StatementResult(frame, "REMOVE ORPHAN FILES", None, self.table.snapshot().version)
 
     def rewrite_data_files(self) -> StatementResult:
         """Compact data files. Return Iceberg's counts. Raise PlanError for an unknown strategy or option."""

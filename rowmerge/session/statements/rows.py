@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from rowmerge.commands.names import TableName
 from rowmerge.commands.rows import Assignment, Delete, DeleteAction, Insert, Merge, RowCommand, Truncate, Update, When
 from rowmerge.execution.commit import CommitOptions
 from rowmerge.execution.row_change import change_rows
@@ -86,8 +87,7 @@ class MergePlanner:
     def plan(self, snapshot: Snapshot) -> PlannedStatement:
         """Return the plan on this version, with the source."""
         scope = StatementScope.begin(self.context, snapshot, self.command.with_clause)
-        clauses = tuple(_bind_clause(clause, scope) for clause in self.command.clauses)
-        command = replace(self.command, on=scope.bind(self.command.on), clauses=clauses)
+        command = _bind_merge(self.command, scope)
         frame = scope.query(source_query(command))
         reads_target = scope.reads(snapshot)
         if self._source is None or reads_target:
@@ -100,6 +100,11 @@ class MergePlanner:
         evolves = command.schema_evolution or may_evolve(frame.sparkSession, snapshot)
         source_schema = schema_of(frame) if evolves else None
         return plan_merge(command, snapshot, source, case_sensitive=is_case_sensitive(self.context.spark), source_schema=source_schema)
+
+
+def _bind_merge(command: Merge, scope: StatementScope) -> Merge:
+    clauses = tuple(_bind_clause(clause, scope) for clause in command.clauses)
+    return replace(command, on=scope.bind(command.on), clauses=clauses)
 
 
 def _bind_assignments(assignments: tuple[Assignment, ...], scope: StatementScope) -> tuple[Assignment, ...]:
@@ -130,9 +135,8 @@ def _resolve_source(command: Merge, frame: DataFrame, names: NameResolver) -> Si
         return Side(command.source_alias, (), columns)
     # `planner_of` has qualified the target's name with its schema.
     target = side_of(command.target.parts, command.target_alias, ())
-    tables = references(f"{_SELECT}{command.source}")
-    source_name = next((table.name for table in tables if table.start == len(_SELECT)), None)
-    if source_name is None:  # the source is a query
+    source_name = _source_table_name(command)
+    if source_name is None:
         return replace(apart_from(Side(SOURCE, (), columns), target, SOURCE), names=())
     has_no_schema = names.is_temporary_view(source_name) or len(source_name.parts) > 2
     parts = source_name.parts if has_no_schema else names.locate(source_name)
@@ -141,3 +145,9 @@ def _resolve_source(command: Merge, frame: DataFrame, names: NameResolver) -> Si
     if parts == command.target.parts or command.target_alias is not None:
         return source
     return apart_from(source, target, SOURCE)
+
+
+def _source_table_name(command: Merge) -> TableName | None:
+    """Return the name of the table or view that is the source of a MERGE, or None for a query."""
+    tables = references(f"{_SELECT}{command.source}")
+    return next((table.name for table in tables if table.start == len(_SELECT)), None)

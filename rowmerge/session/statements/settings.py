@@ -71,7 +71,8 @@ def transaction_of(spark: SparkSession, key: IdempotencyKey | None) -> tuple[str
     application, version = (key, 0) if isinstance(key, str) else key
     if not isinstance(application, str) or not application.strip():
         raise ConfigurationError(f"The idempotency key {key!r} has no text. Give a text, or a text and a whole number.")
-    if isinstance(version, bool) or not isinstance(version, int) or not 0 <= version <= _MAX_VERSION:
+    is_whole_number = isinstance(version, int) and not isinstance(version, bool)
+    if not is_whole_number or not 0 <= version <= _MAX_VERSION:
         raise ConfigurationError(f"The version of the idempotency key {key!r} is no whole number from 0 to 2^63 - 1. Give one.")
     return application, version
 
