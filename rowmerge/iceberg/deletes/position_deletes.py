@@ -68,7 +68,9 @@ def write_position_deletes(storage: Storage, path: str, data_file: ContentFile, 
 
 
 def _encode_parquet(data_file: str, rows: np.ndarray[Any, Any]) -> bytes:
-    table = pa.Table.from_arrays([pa.repeat(data_file, len(rows)), pa.array(rows)], schema=_SCHEMA)
+    batch_paths = pa.repeat(data_file, min(len(rows), _BATCH_ROWS))  # Arrow's text arrays hold up to 2 GiB, which it does not check
+    paths = pa.chunked_array([batch_paths.slice(0, len(rows) - start) for start in range(0, len(rows), _BATCH_ROWS)])
+    table = pa.Table.from_arrays([paths, pa.array(rows)], schema=_SCHEMA)
     stream = io.BytesIO()
     options: dict[str, Any] = {"compression": "zstd", "version": "2.6", "store_schema": False, "row_group_size": _BATCH_ROWS}
     pq.write_table(table, stream, use_dictionary=["file_path"], **options)

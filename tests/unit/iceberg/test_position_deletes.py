@@ -14,6 +14,7 @@ from pyarrow import orc
 
 from rowmerge.errors import CorruptLog, UnsupportedTableFeature
 from rowmerge.iceberg.avro.files import write_avro
+from rowmerge.iceberg.deletes import position_deletes
 from rowmerge.iceberg.deletes.position_deletes import (
     FILE_PATH,
     POS,
@@ -93,6 +94,13 @@ def test_what_is_written_comes_back(storage: Storage) -> None:
     assert file.split_offsets[0] == 4 and file.split_offsets[1] == 4 + sum(
         groups.row_group(0).column(at).total_compressed_size for at in (0, 1)
     )
+
+
+def test_the_paths_of_many_deleted_rows_may_exceed_two_gibibytes(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(position_deletes, "_BATCH_ROWS", 10_000)
+    rows = ContentFile(Content.DATA, f"file:///t/{'x' * 4_400}", 500_000, 1)
+    file = write_position_deletes(storage, f"{storage.location}/d.parquet", rows, Positions(range(500_000)))
+    assert read_position_deletes(storage, [file]) == {rows.path: Positions(range(500_000))}
 
 
 def test_deletes_of_several_files_are_united_by_normalised_path(storage: Storage) -> None:
