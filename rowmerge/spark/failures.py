@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import Enum
 
@@ -43,14 +44,15 @@ def translated(text: str, table: str = "the table") -> Iterator[None]:
 
 def rowmerge_error(error: PySparkException, text: str, table: str) -> errors.RowmergeError:
     """Return the error of rowmerge for an exception of PySpark, by its error condition."""
-    condition = error.getCondition() or ""
-    message = str(error)
+    condition, message = error.getCondition() or "", str(error)
+    parameters = defaultdict(str, {name: value or "" for name, value in (error.getMessageParameters() or {}).items()})
     if isinstance(error, ParseException) and condition != "FAILED_TO_PARSE_TOO_COMPLEX":
         return _unparsable(error, text)
     return (
         _nesting_error(f"{condition} {message}")
         or _stop_error(message)
-        or _condition_error(condition, error.getMessageParameters() or {}, _first_line(message), text, table)
+        or _name_error(condition, parameters)
+        or _condition_error(condition, parameters["path"], _first_line(message), text, table)
         or _data_file_error(message, table)
         or _python_error(message)
         or _other_error(error)
@@ -92,39 +94,45 @@ def _data_file_error(message: str, table: str) -> errors.RowmergeError | None:
     failed_read = re.search(r"\[(FAILED_READ_FILE[.\w]*)\] Encountered error while reading file (.*?\.parquet)", message)
     if failed_read is None:
         return None
-    if failed_read[1].endswith("FILE_NOT_EXIST"):
-        return unreadable_data_file(table, failed_read[2], None)
+    condition, path = failed_read.groups()
+    if condition.endswith("FILE_NOT_EXIST"):
+        return unreadable_data_file(table, path, None)
     causes = re.findall(r"^Caused by: [\w.$]+: (?!\[FAILED_READ_FILE)([^\n]*)", message, re.MULTILINE)
-    return unreadable_data_file(table, failed_read[2], causes[-1] if causes else "its content is damaged")
+    return unreadable_data_file(table, path, causes[-1] if causes else "its content is damaged")
 
 
-def _condition_error(condition: str, parameters: Mapping[str, str], summary: str, text: str, table: str) -> errors.RowmergeError | None:
-    """Return the error of a name, a type, a subquery or a missing file, by the beginning of the error condition."""
+def _name_error(condition: str, parameters: defaultdict[str, str]) -> errors.RowmergeError | None:
+    """Return the error of a name that Spark does not resolve, None for another condition. `parameters`: those of Spark's message."""
     if condition.startswith(("UNRESOLVED_COLUMN", "UNRESOLVED_FIELD")):
-        name = parameters.get("objectName") or parameters.get("fieldName") or ""
-        proposals = [proposal for proposal in _names(parameters.get("proposal")) if "__rowmerge_" not in proposal]
+        name = parameters["objectName"] or parameters["fieldName"]
+        proposals = [proposal for proposal in _names(parameters["proposal"]) if "__rowmerge_" not in proposal]
         return errors.UnknownColumn(_unquoted(name), proposals)
     if condition == "FIELD_NOT_FOUND":
-        return errors.UnknownColumn(_unquoted(parameters.get("fieldName") or ""), _names(parameters.get("fields")))
+        return errors.UnknownColumn(_unquoted(parameters["fieldName"]), _names(parameters["fields"]))
     if condition.startswith("AMBIGUOUS"):
-        return errors.AmbiguousColumn(_unquoted(parameters.get("name") or ""), _names(parameters.get("referenceNames")))
+        return errors.AmbiguousColumn(_unquoted(parameters["name"]), _names(parameters["referenceNames"]))
     if condition.startswith("TABLE_OR_VIEW_NOT_FOUND"):
-        return errors.TableNotFound(_unquoted(parameters.get("relationName") or ""))
+        return errors.TableNotFound(_unquoted(parameters["relationName"]))
     if condition.startswith("UNRESOLVED_ROUTINE"):
-        return errors.FunctionNotFound(_unquoted(parameters.get("routineName") or ""))
+        return errors.FunctionNotFound(_unquoted(parameters["routineName"]))
+    return None
+
+
+def _condition_error(condition: str, path: str, summary: str, text: str, table: str) -> errors.RowmergeError | None:
+    """Return the error of a type, a subquery or a missing file, by the beginning of the error condition. `path`: of the missing file."""
     if condition.startswith(("DATATYPE_MISMATCH", "CAST_INVALID_INPUT", "INCOMPATIBLE_COLUMN_TYPE", "CANNOT_PARSE")):
         return errors.TypeMismatch(f"{summary} Cast the value to the type that is wanted.")
     if condition.startswith("UNSUPPORTED_SUBQUERY_EXPRESSION_CATEGORY"):
         advice = "Use a MERGE, and join what the subquery reads in its source"
         return errors.UnsupportedStatement(f"Spark does not take this subquery here: {summary} {advice}", text=text)
     if condition.startswith(("FAILED_READ_FILE.FILE_NOT_EXIST", "PATH_NOT_FOUND")):
-        return errors.MissingDataFile(table, parameters.get("path") or "")
+        return errors.MissingDataFile(table, path)
     return None
 
 
-def _names(name_list: str | None) -> list[str]:
+def _names(name_list: str) -> list[str]:
     """Return the names in a list of Spark's error parameters, without backquotes."""
-    return [_unquoted(name) for name in (name_list or "").strip("[]").split(", ") if name]
+    return [_unquoted(name) for name in name_list.strip("[]").split(", ") if name]
 
 
 def _python_error(message: str) -> errors.SparkFailed | None:
@@ -142,8 +150,9 @@ def _stop_error(message: str) -> errors.RowmergeError | None:
     stopped = re.search(rf"{STOP} ([0-9a-f]+) ([0-9A-F]*)\.", message)
     if stopped is None:
         return None
-    reason, table, subject = json.loads(bytes.fromhex(stopped[1]))
-    value = bytes.fromhex(stopped[2]).decode("utf-8", "replace")
+    encoded_details, encoded_value = stopped.groups()
+    reason, table, subject = json.loads(bytes.fromhex(encoded_details))
+    value = bytes.fromhex(encoded_value).decode("utf-8", "replace")
     match Stop(reason):
         case Stop.CONSTRAINT:
             return errors.ConstraintViolated(table, subject, value)

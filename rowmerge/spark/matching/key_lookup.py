@@ -17,9 +17,10 @@ many files on a driver that is not the whole cluster.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -107,15 +108,18 @@ def find_key_matches(
     `with_sources`: whether the result names the source rows. Raises MissingDataFile, UnreadableDataFile.
     """
     keys = _lookup_keys_for_files(spark, snapshot, files, source)
-    if keys is None or not keys.is_exact or len(keys.columns) < len(source.keys) or (one_to_one and not keys.is_distinct):
+    if keys is None or not keys.is_exact or len(keys.columns) < len(source.keys):
+        return None
+    if one_to_one and not keys.is_distinct:
         return None
     columns = snapshot.schema.select(name for name in snapshot.schema.names if name in keys.names)
     looked_up_files = _looked_up_files(spark, snapshot, files, columns, lineage=None)
     if looked_up_files is None or (with_sources and source.key_ordinals is None):
         return None
-    with_numbers = one_to_one or with_sources
-    rows = _find_rows_by_key(snapshot.name, looked_up_files, columns, keys, source.rows, with_numbers=with_numbers, one_to_one=one_to_one)
-    if rows is None:
+    find = partial(find_positions, columns=arrow_schema(bare(columns)), keys=keys, with_numbers=one_to_one or with_sources)
+    with closing(map_files(snapshot.name, looked_up_files, find)) as matches:
+        rows = _collect_rows(zip(looked_up_files, matches, strict=True), max_rows=source.rows if one_to_one else None)
+    if rows is None or (one_to_one and _has_repeated_key(rows)):
         return None
     return _with_source_rows(rows, source, keys, one_to_one=one_to_one) if with_sources else KeyMatches(rows.positions)
 
@@ -127,27 +131,27 @@ class _RowsWithKeys(NamedTuple):
     key_numbers: dict[str, Numbers]
 
 
-def _find_rows_by_key(
-    table: str, files: Sequence[LookedUpFile], columns: Struct, keys: SourceKeys, max_rows: int, *, one_to_one: bool, with_numbers: bool
-) -> _RowsWithKeys | None:
-    """Return the rows of these files that have a key. With `one_to_one`, return None for more than `max_rows` or a key of several rows."""
-    rows_with_keys, row_count = _RowsWithKeys({}, {}), 0
-    schema = arrow_schema(bare(columns))
-    with closing(map_files(table, files, lambda file: find_positions(file, schema, keys, with_numbers=with_numbers))) as matches:
-        for file, (positions, numbers) in zip(files, matches, strict=True):
-            if not positions:
-                continue
-            path = spark_path(file.path)
-            rows_with_keys.positions[path] = positions
-            rows_with_keys.key_numbers[path] = numbers if one_to_one else np.unique(numbers)
-            row_count += len(numbers)
-            if one_to_one and row_count > max_rows:
-                return None
-    if one_to_one:
-        all_numbers = np.concatenate([np.zeros(0, dtype=np.int64), *rows_with_keys.key_numbers.values()])
-        if np.bincount(all_numbers, minlength=1).max() > 1:
+def _collect_rows(matches: Iterable[tuple[LookedUpFile, tuple[Positions, Numbers]]], *, max_rows: int | None) -> _RowsWithKeys | None:
+    """Collect the matching rows of each file, or return None for more than `max_rows`.
+
+    Without `max_rows`, each key number comes once in a file. Otherwise, there is one for each row.
+    """
+    rows, row_count = _RowsWithKeys({}, {}), 0
+    for file, (positions, numbers) in matches:
+        row_count += len(numbers)
+        if max_rows is not None and row_count > max_rows:
             return None
-    return rows_with_keys
+        if positions:
+            path = spark_path(file.path)
+            rows.positions[path] = positions
+            rows.key_numbers[path] = np.unique(numbers) if max_rows is None else numbers
+    return rows
+
+
+def _has_repeated_key(rows: _RowsWithKeys) -> bool:
+    """Return whether several rows have the same key, in one file or in several."""
+    all_numbers = np.concatenate([np.zeros(0, dtype=np.int64), *rows.key_numbers.values()])
+    return bool(np.bincount(all_numbers, minlength=1).max() > 1)
 
 
 def _with_source_rows(rows_with_keys: _RowsWithKeys, source: Source, keys: SourceKeys, *, one_to_one: bool) -> KeyMatches:
@@ -187,7 +191,8 @@ def _looked_up_files(
 ) -> list[LookedUpFile] | None:
     """Return the files with the layout of these columns, None if a file holds a column in another way than the table."""
     paths, options = files.paths, snapshot.shape.filesystem_options
-    deleted = deleted_rows(spark, snapshot, [path for path, count in zip(paths, files.deleted.to_pylist(), strict=True) if count])
+    paths_with_deletes = [path for path, count in zip(paths, files.deleted.to_pylist(), strict=True) if count]
+    deleted = deleted_rows(spark, snapshot, paths_with_deletes)
     partitions = dict(zip(paths, files.partitions.to_pylist(), strict=True))
     looked_up_files = []
     for layout in snapshot.layouts(paths):

@@ -6,6 +6,7 @@ Fields of structs go by name at any depth; Spark's own casts go by position.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from rowmerge.parquet.fitting import UUID_TEXT
 from rowmerge.table.metadata.schema import Array, DataType, Fixed, Map, Struct, backquote, sql_name, string_literal
@@ -13,24 +14,29 @@ from rowmerge.table.metadata.schema import Array, DataType, Fixed, Map, Struct, 
 Cast = Callable[[str, DataType, DataType], str]
 """From SQL text, its type and the target type, one of which is no struct, array or map: SQL for the cast value."""
 
-SqlValue = tuple[str, DataType]
-"""The SQL text and the type of a value."""
+ChangePart = Callable[[str, str, DataType], str]
+"""From a part's name (a field, `element`, `key` or `value`), its SQL text and type: SQL for what replaces it."""
+
+
+class SqlValue(NamedTuple):
+    """The SQL text and the type of a value."""
+
+    text: str
+    type: DataType
+
 
 _UUID_GROUPS = "(.{8})(.{4})(.{4})(.{4})(.{12})"
 
 
-def with_parts(text: str, type_: DataType, change: Callable[[str, str, DataType], str], depth: int) -> str:
+def with_parts(text: str, type_: DataType, change: ChangePart, depth: int) -> str:
     """Return SQL for a struct, array or map whose parts `change` replaces, or `text` if it replaces none.
 
-    `change` receives a part's name (a field, `element`, `key` or `value`), SQL and type. `depth` makes lambda variables unique.
+    `depth` makes the names of lambda variables unique.
     """
     item, map_key, map_value = f"__rowmerge_item_{depth}", f"__rowmerge_key_{depth}", f"__rowmerge_value_{depth}"
     match type_:
-        case Struct(fields):
-            old_values = [f"({text}).{backquote(field.name)}" for field in fields]
-            new_values = [change(field.name, value, field.type) for field, value in zip(fields, old_values, strict=True)]
-            named_values = [f"{string_literal(field.name)}, {value}" for field, value in zip(fields, new_values, strict=True)]
-            return text if new_values == old_values else f"if({text} is null, null, named_struct({', '.join(named_values)}))"
+        case Struct():
+            return _with_fields(text, type_, change)
         case Array(element, _):
             new_item = change("element", item, element)
             return text if new_item == item else f"transform({text}, {item} -> {new_item})"
@@ -41,6 +47,16 @@ def with_parts(text: str, type_: DataType, change: Callable[[str, str, DataType]
             if new_key != map_key:
                 text = f"transform_keys({text}, ({map_key}, {map_value}) -> {new_key})"
     return text
+
+
+def _with_fields(text: str, struct: Struct, change: ChangePart) -> str:
+    """Return SQL for a struct whose fields `change` replaces, or `text` if it replaces none."""
+    old_values = [f"({text}).{backquote(field.name)}" for field in struct]
+    new_values = [change(field.name, value, field.type) for field, value in zip(struct, old_values, strict=True)]
+    if new_values == old_values:
+        return text
+    named_values = [f"{string_literal(field.name)}, {value}" for field, value in zip(struct, new_values, strict=True)]
+    return f"if({text} is null, null, named_struct({', '.join(named_values)}))"
 
 
 def reshaped(text: str, source: DataType, target: DataType, cast: Cast, *, old_value: SqlValue | None = None, depth: int = 0) -> str:
@@ -64,13 +80,13 @@ def reshaped(text: str, source: DataType, target: DataType, cast: Cast, *, old_v
 
 def _reshaped_struct(text: str, source: Struct, target: Struct, cast: Cast, old_value: SqlValue | None, depth: int) -> str:
     """Return SQL for a struct with the fields of `target`: of the value, else of the old value, else NULL."""
-    if old_value is None or not isinstance(old_value[1], Struct) or not _lacks_field(source, target):
-        old_value = None
-        if _is_castable_by_position(source, target):
-            return text
+    needs_old_value = old_value is not None and isinstance(old_value.type, Struct) and _lacks_field(source, target)
+    if not needs_old_value and _is_castable_by_position(source, target):
+        return text
+    old_struct = old_value if needs_old_value else None
     named_values = []
     for field in target:
-        source_field, old_field_value = source.find(field.name), _field_value(old_value, field.name)
+        source_field, old_field_value = source.find(field.name), _field_value(old_struct, field.name)
         if source_field is not None:
             source_value = f"({text}).{backquote(source_field.name)}"
             value = reshaped(source_value, source_field.type, field.type, cast, old_value=old_field_value, depth=depth)
@@ -79,15 +95,15 @@ def _reshaped_struct(text: str, source: Struct, target: Struct, cast: Cast, old_
         else:
             value = f"cast(null as {sql_name(field.type)})"
         named_values.append(f"{string_literal(field.name)}, {value}")
-    is_absent = f"{text} is null" if old_value is None else f"{text} is null and {old_value[0]} is null"
+    is_absent = f"{text} is null" if old_struct is None else f"{text} is null and {old_struct.text} is null"
     return f"if({is_absent}, null, named_struct({', '.join(named_values)}))"
 
 
 def _field_value(value: SqlValue | None, name: str) -> SqlValue | None:
-    if value is None or not isinstance(value[1], Struct):
+    if value is None or not isinstance(value.type, Struct):
         return None
-    field = value[1].find(name)
-    return None if field is None else (f"({value[0]}).{backquote(field.name)}", field.type)
+    field = value.type.find(name)
+    return None if field is None else SqlValue(f"({value.text}).{backquote(field.name)}", field.type)
 
 
 def _lacks_field(source: DataType, target: DataType) -> bool:

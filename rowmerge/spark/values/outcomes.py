@@ -16,6 +16,7 @@ from rowmerge.plan.expressions.conditions import nondeterministic
 from rowmerge.plan.row_plan import Clause, Effect, RowPlan
 from rowmerge.spark.types import schema_of
 from rowmerge.spark.values.assignment import stored, unchanged
+from rowmerge.spark.values.nested import SqlValue
 from rowmerge.spark.values.rules import NumberedClause, apply_rules
 from rowmerge.table.metadata.engine_columns import ACTION, CLAUSE, FILE, IF_MET, IF_NEW, MET, ORDINAL, POSITION
 from rowmerge.table.metadata.schema import DataType, Field, backquote, sql_name
@@ -54,9 +55,7 @@ def outcome_rows(rows: DataFrame, plan: RowPlan, cases: Sequence[GuardedClause],
     `rows` have the aliases of the plan's sides. Rows for which no clause fires are left out unless `shape` has ordinals.
     Raises TypeMismatch; Spark's analysis errors pass through.
     """
-    # CLAUSE is the number of the first clause that fires for a row, NULL for none.
-    fires = [(f"{guard} and {condition_of(clause)}", number) for number, (guard, clause) in enumerate(cases)]
-    rows = rows.withColumn(CLAUSE, F.expr(f"cast({_case(fires, 'null')} as int)"))
+    rows = _with_firing_clause(rows, cases)
     if not shape.ordinals:
         rows = rows.where(F.col(CLAUSE).isNotNull())
     # Each part of a Column object would be a call to the JVM, and tables may have a thousand columns. So columns are SQL texts.
@@ -71,6 +70,12 @@ def outcome_rows(rows: DataFrame, plan: RowPlan, cases: Sequence[GuardedClause],
     fires_always = len(cases) == 1 and not shape.ordinals
     outcomes = rows.selectExpr(*columns, *_new_values(rows, plan, writing, fires_always=fires_always), CLAUSE)
     return _with_rules_applied(outcomes, plan, writing).drop(CLAUSE)
+
+
+def _with_firing_clause(rows: DataFrame, cases: Sequence[GuardedClause]) -> DataFrame:
+    """Add CLAUSE, the number of the first clause that fires for a row, NULL for none."""
+    conditions = [(f"{guard} and {condition_of(clause)}", number) for number, (guard, clause) in enumerate(cases)]
+    return rows.withColumn(CLAUSE, F.expr(f"cast({_case(conditions, 'null')} as int)"))
 
 
 def _with_rules_applied(outcomes: DataFrame, plan: RowPlan, writing: Sequence[NumberedClause]) -> DataFrame:
@@ -194,7 +199,7 @@ def _stored_value(plan: RowPlan, clause: Clause, field: Field, text: str | None,
     old_field = (plan.evolved_from or plan.schema).find(field.name, case_sensitive=True)
     if clause.effect is Effect.UPDATE and field.name not in clause.values:
         return text if old_field is None else unchanged(text, old_field.type, field, plan.table)
-    old_value = (_target_column(plan, old_field), old_field.type) if clause.keeps_fields and old_field is not None else None
+    old_value = SqlValue(_target_column(plan, old_field), old_field.type) if clause.keeps_fields and old_field is not None else None
     return stored(text, types[text], field, plan.table, evolves=plan.evolved_from is not None, old_value=old_value, texts=True)
 
 

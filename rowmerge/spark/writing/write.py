@@ -58,7 +58,7 @@ _MAX_ROW_BYTES = 2_000
 def write_spec(table: TableShape) -> WriteSpec:
     """Return how this table's data files are written. Bounds are kept of the first 32 columns, as Delta does by default."""
     omitted_columns = () if table.partition_values_in_files else tuple(field.column[0] for field in table.partitioning)
-    pairs = [pair for pair in zip(table.schema, table.stored_schema, strict=True) if pair[0].name not in omitted_columns]
+    pairs = [(field, stored) for field, stored in zip(table.schema, table.stored_schema, strict=True) if field.name not in omitted_columns]
     columns = _optional(Struct(tuple(field for field, _ in pairs)))
     parquet = table.settings.parquet
     target_size = table.settings.target_file_size or WriteSpec.target_file_size
@@ -244,13 +244,19 @@ def rewrite_files(
 
 def rewrite_bins(spark: SparkSession, table: str, spec: WriteSpec, bins: Sequence[Bin], deleted: Mapping[str, Positions]) -> Written:
     """Write files of the table named `table` again as `spec` says. The driver rewrites few bytes, without the latency of a job."""
-    if sum(bin_.size for bin_ in bins) > MAX_REWRITE_BYTES:
-        paths = [list(bin_.paths) for bin_ in bins]
-        positions = [[deleted.get(path, Positions()).serialize() for path in bin_.paths] for bin_ in bins]
-        partitions = [pickle.dumps(dict(bin_.partition)) for bin_ in bins]
-        schema = pa.schema({"paths": pa.list_(pa.string()), "positions": pa.list_(pa.binary()), "partition": pa.binary()})
-        tasks = frame_of(spark, pa.table([paths, positions, partitions], schema=schema)).repartition(len(bins))
-        return _sum_of_messages(tasks.mapInArrow(ship(sink.rewrite_sink, spec), "message binary").toArrow())
+    if sum(bin_.size for bin_ in bins) <= MAX_REWRITE_BYTES:
+        return _rewrite_on_driver(table, spec, bins, deleted)
+    schema = pa.schema({"paths": pa.list_(pa.string()), "positions": pa.list_(pa.binary()), "partition": pa.binary()})
+    rows = []
+    for bin_ in bins:
+        positions = [deleted.get(path, Positions()).serialize() for path in bin_.paths]
+        rows.append({"paths": list(bin_.paths), "positions": positions, "partition": pickle.dumps(dict(bin_.partition))})
+    tasks = frame_of(spark, pa.Table.from_pylist(rows, schema)).repartition(len(bins))
+    return _sum_of_messages(tasks.mapInArrow(ship(sink.rewrite_sink, spec), "message binary").toArrow())
+
+
+def _rewrite_on_driver(table: str, spec: WriteSpec, bins: Sequence[Bin], deleted: Mapping[str, Positions]) -> Written:
+    """Write the files of each bin again in this process. After an error, the new files are deleted."""
     written = Written()
     with discard_on_error(written, spec.filesystem_options):
         for bin_ in bins:

@@ -150,11 +150,14 @@ def discard_attempt(*specs: WriteSpec | None) -> None:
         time.sleep(pause)
         for spec in filter(None, specs):
             with suppress(OSError):
-                filesystem, root = filesystem_of(spec.root, spec.filesystem_options)
-                files = _data_files(filesystem, root, with_subfolders=bool(spec.partition))
-                # Only this job wrote files with the attempt's UUID in their names.
-                paths = [f"{spec.root}{file.path.removeprefix(root)}" for file in files if spec.attempt in file.base_name]
-                discard_paths(paths, spec.filesystem_options)
+                discard_paths(_attempt_paths(spec), spec.filesystem_options)
+
+
+def _attempt_paths(spec: WriteSpec) -> list[str]:
+    """Return the paths of the files with the attempt's UUID in their names, which only its job wrote."""
+    filesystem, root = filesystem_of(spec.root, spec.filesystem_options)
+    files = _data_files(filesystem, root, with_subfolders=bool(spec.partition))
+    return [f"{spec.root}{file.path.removeprefix(root)}" for file in files if spec.attempt in file.base_name]
 
 
 def _data_files(filesystem: pyarrow.fs.FileSystem, folder: str, *, with_subfolders: bool) -> Iterator[pyarrow.fs.FileInfo]:

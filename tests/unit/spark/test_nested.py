@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rowmerge.spark.values.nested import reshaped
+from rowmerge.spark.values.nested import SqlValue, reshaped
 from rowmerge.table.metadata.schema import Array, DataType, Field, Map, Primitive, Struct, sql_name
 
 INT, LONG = Primitive("integer"), Primitive("long")
@@ -48,7 +48,7 @@ def test_variables_of_inner_arrays_have_other_names() -> None:
 
 def test_fields_that_the_new_value_lacks_are_kept_from_the_old_one() -> None:
     wanted = struct(a=INT, b=struct(c=INT, d=INT), n=INT)
-    old = ("t", struct(a=INT, b=struct(c=INT, d=INT)))
+    old = SqlValue("t", struct(a=INT, b=struct(c=INT, d=INT)))
     assert reshaped("s", struct(b=struct(d=INT), n=INT), wanted, cast, old_value=old) == (
         "if(s is null and t is null, null, named_struct('a', (t).`a`, 'b', "
         "if((s).`b` is null and (t).`b` is null, null, named_struct('c', ((t).`b`).`c`, 'd', ((s).`b`).`d`)), 'n', (s).`n`))"
@@ -57,7 +57,8 @@ def test_fields_that_the_new_value_lacks_are_kept_from_the_old_one() -> None:
 
 def test_a_value_that_lacks_nothing_keeps_nothing() -> None:
     both = struct(a=INT, n=INT)
-    assert reshaped("s", both, both, cast, old_value=("t", struct(a=INT))) == "s"
-    assert reshaped("s", struct(n=INT, a=INT), both, cast, old_value=("t", struct(a=INT))) == (
+    old = SqlValue("t", struct(a=INT))
+    assert reshaped("s", both, both, cast, old_value=old) == "s"
+    assert reshaped("s", struct(n=INT, a=INT), both, cast, old_value=old) == (
         "if(s is null, null, named_struct('a', (s).`a`, 'n', (s).`n`))"
     )
