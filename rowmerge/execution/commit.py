@@ -58,13 +58,14 @@ def commit_with_retry(
         policy = current_attempt.base.settings.retry_policy
         max_retries = policy.retries if options.retries is None else options.retries
         if len(conflicts) >= max_retries:
-            # The concurrent commit may be another run of the same transaction.
-            if (earlier_result := find_earlier_result(table, options, timings)) is None:
-                raise outcome.after(conflicts)
-            return earlier_result
+            break
         conflicts.append(outcome)
         with timings.measure("wait"):
             time.sleep(policy.wait(len(conflicts)))
+    # The concurrent commit may be another run of the same transaction.
+    if (earlier_result := find_earlier_result(table, options, timings)) is not None:
+        return earlier_result
+    raise outcome.after(conflicts)
 
 
 def find_earlier_result(table: Table, options: CommitOptions, timings: Timings) -> ChangeResult | None:
@@ -97,7 +98,11 @@ def _commit(table: Table, attempt: Attempt, options: CommitOptions, timings: Tim
             discard(attempt.written, base.shape.filesystem_options)
             return conflict
         case Unknown(reason):
-            advice = f"Look at DESCRIBE HISTORY {base.name} before you run it again."
-            if options.transaction is not None:
-                advice = "Run it again: with its idempotency key it is not done twice."
-            raise CommitStateUnknown(f"It is not known whether the {change.operation} on {base.name} was committed: {reason}. {advice}")
+            raise _unknown_state_error(base.name, change.operation, reason, is_transaction=options.transaction is not None)
+
+
+def _unknown_state_error(table: str, operation: str, reason: str, *, is_transaction: bool) -> CommitStateUnknown:
+    advice = f"Look at DESCRIBE HISTORY {table} before you run it again."
+    if is_transaction:
+        advice = "Run it again: with its idempotency key it is not done twice."
+    return CommitStateUnknown(f"It is not known whether the {operation} on {table} was committed: {reason}. {advice}")

@@ -30,7 +30,7 @@ from rowmerge.table.snapshots.files import FileListing, FileMask
 from rowmerge.table.snapshots.snapshot import Snapshot
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 Lines = list[str]
 
@@ -57,11 +57,7 @@ def _file_lines(snapshot: Snapshot, plan: RowPlan, files: TargetFiles) -> Lines:
     lines = [f"  files: {len(files.candidates)} of {len(files.listing)} may hold rows to change ({_size(files.candidates)})"]
     for condition in plan.conjuncts:
         lines.append(f"    {condition}: {_effect_of_condition(snapshot, plan.target, condition, files.listing)}")
-    if plan.on is not None and plan.of(Match.NOT_MATCHED_BY_SOURCE):
-        lines.append("    WHEN NOT MATCHED BY SOURCE is about rows that match nothing: every file is read")
-    elif plan.on is not None and plan.on.keys:
-        keys = ", ".join(f"`{key.column}`" for key in plan.on.keys)
-        lines.append(f"    when it runs, the source's values of {keys} leave out more files")
+    lines += _effect_of_keys(plan)
     if len(files.whole):
         lines.append(f"  by metadata alone: {len(files.whole)} file(s) leave as a whole, unread ({_size(files.whole)})")
     if len(files.to_read) and any(clause.effect is not Effect.INSERT for clause in plan.clauses):
@@ -69,6 +65,16 @@ def _file_lines(snapshot: Snapshot, plan: RowPlan, files: TargetFiles) -> Lines:
         lines.append(f"  write mode: {mode.value}, deletion vectors {'on' if can_mark else 'off'}")
         lines.append(f"    {_write_rule(mode, files.to_read, can_mark=can_mark)}; one that loses all its rows is dropped")
     return lines
+
+
+def _effect_of_keys(plan: RowPlan) -> Lines:
+    """Explain whether the source's keys leave out files when the statement runs."""
+    if plan.on is None:
+        return []
+    if plan.of(Match.NOT_MATCHED_BY_SOURCE):
+        return ["    WHEN NOT MATCHED BY SOURCE is about rows that match nothing: every file is read"]
+    columns = ", ".join(f"`{key.column}`" for key in plan.on.keys)
+    return [f"    when it runs, the source's values of {columns} leave out more files"] if columns else []
 
 
 def explain_insert(snapshot: Snapshot, rows: NewRows, source: str, overwrite: Overwrite | None) -> Lines:
@@ -152,10 +158,7 @@ def _analyse(spark: SparkSession, snapshot: Snapshot, planned: PlannedStatement)
     plan = planned.plan
     target = read_snapshot(spark, snapshot, snapshot.files().without_files(), addresses=True)
     if planned.source is None or plan.on is None:
-        rows = target.alias(plan.target.alias)
-        for clause in plan.of(Match.NOT_MATCHED_BY_SOURCE):
-            changed_rows = rows if clause.condition is None else rows.where(clause.condition)
-            outcome_rows(changed_rows, plan, [("true", replace(clause, condition=None))], OutcomeShape(addresses=True))
+        _analyse_target_clauses(plan, target.alias(plan.target.alias))
     if planned.source is None:
         return
     source = unevaluated(planned.source.frame)
@@ -163,6 +166,13 @@ def _analyse(spark: SparkSession, snapshot: Snapshot, planned: PlannedStatement)
         merge_outcomes(plan, choose_join(plan, source), target, source)
     if plan.of(Match.NOT_MATCHED):
         unmatched_rows(plan, source, BitMap64())
+
+
+def _analyse_target_clauses(plan: RowPlan, target: DataFrame) -> None:
+    """Let Spark analyse the clauses that read only the target, whose rows have the alias of the plan's target."""
+    for clause in plan.of(Match.NOT_MATCHED_BY_SOURCE):
+        changed_rows = target if clause.condition is None else target.where(clause.condition)
+        outcome_rows(changed_rows, plan, [("true", replace(clause, condition=None))], OutcomeShape(addresses=True))
 
 
 def _effect_of_condition(snapshot: Snapshot, target: Side, condition: str, listing: FileListing) -> str:

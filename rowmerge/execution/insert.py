@@ -185,6 +185,7 @@ def insert(table: Table, rows_for: RowsFor, overwrite: Overwrite | None, options
 
 def _attempt(table: Table, rows_for: RowsFor, overwrite: Overwrite | None, timings: Timings) -> Attempt:
     """Write the new rows, and return the commit that adds them and removes the overwritten files."""
+    mode = "Append" if overwrite is None else "Overwrite"
     with timings.measure("plan"):
         snapshot = table.snapshot()
         snapshot.check_writable()
@@ -197,14 +198,15 @@ def _attempt(table: Table, rows_for: RowsFor, overwrite: Overwrite | None, timin
         table_after = snapshot.shape if plan.new_schema is None else snapshot.evolved(plan.new_schema)
     with timings.measure("spark"):
         written = rows.write_plan(plan, table_after)
-    mask = None if overwrite is None else overwrite.removed_files(snapshot, rows, written)
-    removed, reads = _removed_files(snapshot, mask)
+    removed, reads = _removed_files(snapshot, None if overwrite is None else overwrite.removed_files(snapshot, rows, written))
+    if rows.reads_table:
+        reads = Reads(frozenset(snapshot.files().paths), everything)
     change = CommitRequest(
         "WRITE",
-        parameters={"mode": "Append" if overwrite is None else "Overwrite", "partitionBy": partition_by(snapshot.shape.partitioning)},
+        parameters={"mode": mode, "partitionBy": partition_by(snapshot.shape.partitioning)},
         metrics=insert_metrics(written),
         files=FileChanges(tuple(written.files), () if removed is None else tuple(removed.paths)),
-        reads=Reads(frozenset(snapshot.files().paths), everything) if rows.reads_table else reads,
+        reads=reads,
         definition=None if plan.new_schema is None else TableDefinition(schema=table_after.schema),
     )
     return Attempt(snapshot, change, row_counts(written, change.files, removed), change.files.added)

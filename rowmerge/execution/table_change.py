@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from rowmerge.errors import AlreadyExists, AppendOnly, CommitStateUnknown
+from rowmerge.errors import AlreadyExists, AppendOnly, CommitConflict, CommitStateUnknown
 from rowmerge.execution.commit import AS_THE_TABLE_SAYS, Attempt, CommitOptions, commit_with_retry, find_earlier_result
 from rowmerge.execution.insert import NewRows, partition_mask
 from rowmerge.execution.result import ChangeResult, RowCounts, Timings, insert_metrics, row_counts
@@ -78,14 +78,19 @@ def _create(
             return ChangeResult(version, row_counts(written, change.files), timings)
         case Conflicted(conflict):
             discard(written.files, shape.filesystem_options)
-            if not table.exists():
-                raise conflict
-            # The concurrent commit may be another run of the same transaction.
-            if (earlier_result := find_earlier_result(table, options, timings)) is not None:
-                return earlier_result
-            raise AlreadyExists(f"The table {name} was made by somebody else just now. Add IF NOT EXISTS or OR REPLACE.")
+            return _find_earlier_creation(table, name, conflict, options, timings)
         case Unknown(reason):
             raise CommitStateUnknown(f"It is not known whether {name} was created: {reason}. Look at SHOW TABLES before you run it again.")
+
+
+def _find_earlier_creation(table: Table, name: str, conflict: CommitConflict, options: CommitOptions, timings: Timings) -> ChangeResult:
+    """Return the result of another run of the same transaction that created the table first. Raises AlreadyExists otherwise."""
+    if not table.exists():
+        raise conflict
+    earlier_result = find_earlier_result(table, options, timings)
+    if earlier_result is None:
+        raise AlreadyExists(f"The table {name} was made by somebody else just now. Add IF NOT EXISTS or OR REPLACE.")
+    return earlier_result
 
 
 def truncate(

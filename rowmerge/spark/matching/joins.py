@@ -93,7 +93,8 @@ def _check_clauses_of_side(plan: RowPlan, match: Match, frame: DataFrame, side: 
     if not clauses:
         return
     texts = {text for clause in clauses for text in clause.values.values()}
-    texts |= {f"case when {boolean(clause.condition)} then 1 end" for clause in clauses if clause.condition is not None}
+    conditions = {clause.condition for clause in clauses if clause.condition is not None}
+    texts |= {f"case when {boolean(condition)} then 1 end" for condition in conditions}
     try:
         analysed = frame.alias(side.alias).selectExpr(*sorted(texts))
         assert len(analysed.schema) == len(texts)  # Spark Connect analyses a frame only when its schema is read
@@ -143,20 +144,25 @@ def relevant_files(spark: SparkSession, snapshot: Snapshot, plan: RowPlan, sourc
 
     The files need not belong to the snapshot, but have its schema. None of their rows is deleted.
     """
-    unmatched = plan.of(Match.NOT_MATCHED_BY_SOURCE)
     try:
-        target = read_snapshot(spark, snapshot, files, addresses=True)
-        if source is None or plan.on is None:
-            rows = target.alias(plan.target.alias)
-            conditions = [condition_of(clause) for clause in unmatched]
-        else:
-            rows = joined_rows(plan, Join("left" if unmatched else "inner"), target, source)
-            conditions = [f"{TARGET_ALONE} and {condition_of(clause)}" for clause in unmatched]
-            conditions += [f"{BOTH} and {condition_of(clause)}" for clause in plan.of(Match.MATCHED)]
-            conditions += [BOTH] if plan.source_rows is SourceRows.UNMATCHED else []
-        relevant = rows.where(" or ".join(f"({condition})" for condition in conditions))
-        paths = relevant.select(F.col(FILE).alias("file")).distinct().toArrow()["file"].to_pylist()
+        rows = _relevant_rows(plan, read_snapshot(spark, snapshot, files, addresses=True), source)
+        paths = rows.select(F.col(FILE).alias("file")).distinct().toArrow()["file"].to_pylist()
     except (PySparkException, MissingDataFile):
         # The command is planned again, meets the same error, and reports it.
         return pa.repeat(pa.scalar(True), len(files))
     return pa.array([spark_path(path) in paths for path in files.paths], pa.bool_())
+
+
+def _relevant_rows(plan: RowPlan, target: DataFrame, source: Source | None) -> DataFrame:
+    """Return the rows that the plan would change, or that keep a source row from being inserted."""
+    unmatched = plan.of(Match.NOT_MATCHED_BY_SOURCE)
+    if source is None or plan.on is None:
+        rows = target.alias(plan.target.alias)
+        conditions = [condition_of(clause) for clause in unmatched]
+    else:
+        rows = joined_rows(plan, Join("left" if unmatched else "inner"), target, source)
+        conditions = [f"{TARGET_ALONE} and {condition_of(clause)}" for clause in unmatched]
+        conditions += [f"{BOTH} and {condition_of(clause)}" for clause in plan.of(Match.MATCHED)]
+        if plan.source_rows is SourceRows.UNMATCHED:
+            conditions.append(BOTH)
+    return rows.where(" or ".join(f"({condition})" for condition in conditions))

@@ -151,15 +151,14 @@ def materialize(frame: DataFrame, alias: str, pairs: Sequence[KeyPair], *, most_
     counts = Observation()
     observed = checkpoint.observe(counts, F.count(F.lit(1)).alias("rows"), F.min(ORDINAL).alias("first"), F.max(ORDINAL).alias("last"))
     prepared, local_rows = None, None
-    if prepare is not None and can_be_held(schema):
-        few_rows = _in_share(MAX_PREPARED_ROWS) + _and_short_texts(schema, MAX_PREPARED_TEXT_BYTES)
-        try:
-            key_rows = prepared = prepare(observed.where(few_rows).alias(alias), names).toArrow()
-        except PySparkException:
-            # The error may come from a row that no clause would write.
-            return materialize(frame, alias, pairs, most_keys=most_keys)
-    else:
+    if prepare is None or not can_be_held(schema):
         key_rows, local_rows = _collect_few_rows(observed, names, schema)
+    else:
+        few_rows = observed.where(_in_share(MAX_PREPARED_ROWS) + _and_short_texts(schema, MAX_PREPARED_TEXT_BYTES))
+        prepared = _collect_prepared_rows(few_rows.alias(alias), names, prepare)
+        if prepared is None:
+            return materialize(frame, alias, pairs, most_keys=most_keys)
+        key_rows = prepared
     rows, first, last = (int(counts.get[name] or 0) for name in ("rows", "first", "last"))
     keys, key_ordinals = _keys_of(checkpoint, pairs, rows, most_keys, key_rows)
     source = Source(checkpoint.drop(*names), schema, rows, keys, (first, last), key_ordinals=key_ordinals)
@@ -206,6 +205,14 @@ class SourceRowsOnce:
             kept_source = materialize(kept_source.frame.drop(ORDINAL), self.alias, pairs, most_keys=most_keys)
             self._kept = (pairs, kept_source)
         return kept_source
+
+
+def _collect_prepared_rows(few_rows: DataFrame, names: Sequence[str], prepare: Prepare) -> pa.Table | None:
+    """Return table rows made of source rows, or None after an error, which may come from a row that no clause would write."""
+    try:
+        return prepare(few_rows, names).toArrow()
+    except PySparkException:
+        return None
 
 
 def _collect_few_rows(observed: DataFrame, names: Sequence[str], schema: Struct) -> tuple[pa.Table, pa.Table | None]:

@@ -78,10 +78,10 @@ def _complete_files(
 ) -> Written | None:
     """Write the rows that tasks returned, and merge small files. If a task gave up, delete all files and return None."""
     written = Written()
-    for message in messages:
-        if message.written is not None:
-            written.add(written_of(message.written))
-    if any(message.written is None for message in messages):
+    task_results = [message.written for message in messages if message.written is not None]
+    for task_result in task_results:
+        written.add(written_of(task_result))
+    if len(task_results) < len(messages):
         written.discard(spec.filesystem_options)
         return None
     buffered_rows = _concatenate(message.rows for message in messages)
@@ -108,13 +108,16 @@ def _merge_small_files(spark: SparkSession, table: str, spec: WriteSpec, files: 
     small_files = [file for file in files if file.records < MIN_ROWS_PER_FILE]
     if len(small_files) <= MAX_UNGATHERED_TASKS:
         return list(files)
-    total_size = sum(file.size for file in small_files)
-    count = max(1, min(MAX_UNGATHERED_TASKS, total_size // MAX_REWRITE_BYTES))
-    groups = [small_files[index::count] for index in range(count)]
-    bins = [Bin(tuple(file.path for file in group), {}, sum(file.size for file in group)) for group in groups]
-    rewritten = rewrite_bins(spark, table, spec, bins, deleted={})
+    rewritten = rewrite_bins(spark, table, spec, _few_bins(small_files), deleted={})
     discard(small_files, spec.filesystem_options)
     return [file for file in files if file.records >= MIN_ROWS_PER_FILE] + rewritten.files
+
+
+def _few_bins(files: Sequence[AddedFile]) -> list[Bin]:
+    """Divide files without partitions among so many bins as may run in tasks of MAX_REWRITE_BYTES or more."""
+    count = max(1, min(MAX_UNGATHERED_TASKS, sum(file.size for file in files) // MAX_REWRITE_BYTES))
+    groups = [files[index::count] for index in range(count)]
+    return [Bin(tuple(file.path for file in group), {}, sum(file.size for file in group)) for group in groups]
 
 
 def is_made_of_few_bytes(frame: DataFrame) -> bool:

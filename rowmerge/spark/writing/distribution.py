@@ -72,8 +72,7 @@ def _bring_together(
     """Bring the rows of a partition or of a range into one task, as far as `gather` and the table's distribution require it."""
     keys, order = clustering.keys, clustering.order
     if isinstance(gather, Parts) and (keys or order):
-        one_file_each = keys and gather.files == gather.partitions
-        return rows.repartition(gather.files, *keys) if one_file_each else rows.repartitionByRange(gather.files, *keys, *order)
+        return _repartition(rows, clustering, gather)
     if gather in (Gather.ONE_TASK, Gather.DRIVER):
         return rows.coalesce(1)
     mode = distribution or table.settings.distribution(is_ordered=bool(order))
@@ -83,6 +82,13 @@ def _bring_together(
     if mode is Distribution.NONE or not (keys or gather is Gather.BY_SIZE):
         return rows
     return rows.hint("rebalance", *keys)  # it accepts `F.col(…)`, not `df[…]`
+
+
+def _repartition(rows: DataFrame, clustering: _Clustering, parts: Parts) -> DataFrame:
+    """Divide the rows among as many tasks as there are files to make: by partition if each has one file, else by ranges."""
+    if clustering.keys and parts.files == parts.partitions:
+        return rows.repartition(parts.files, *clustering.keys)
+    return rows.repartitionByRange(parts.files, *clustering.keys, *clustering.order)
 
 
 def _clustering(table: TableShape, columns: Sequence[str]) -> _Clustering:
