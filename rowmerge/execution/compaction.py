@@ -154,11 +154,14 @@ class Compaction:
                 raise
             if self.by_bounds:
                 return self._candidates_by_bounds(snapshot, self.condition)
-            partition_columns = ", ".join(f"`{name}`" for name in snapshot.partition_columns) or "none"
-            raise PlanError(
-                f"{self.operation} {snapshot.name} WHERE takes whole partitions, and `{error.name}` is no partition column "
-                f"(there are: {partition_columns}). Leave WHERE out, or name partition columns only."
-            ) from error
+            raise self._partition_column_error(snapshot, error.name) from error
+
+    def _partition_column_error(self, snapshot: Snapshot, column: str) -> PlanError:
+        partition_columns = ", ".join(f"`{name}`" for name in snapshot.partition_columns) or "none"
+        return PlanError(
+            f"{self.operation} {snapshot.name} WHERE takes whole partitions, and `{column}` is no partition column "
+            f"(there are: {partition_columns}). Leave WHERE out, or name partition columns only."
+        )
 
     def _candidates_by_bounds(self, snapshot: Snapshot, condition: str) -> FileListing:
         """Return the files that may hold a row for which the condition is true, by their bounds."""

@@ -60,12 +60,17 @@ def handler_of(shown: str, definition: FunctionDefinition) -> Any:
     if not callable(handler):
         raise PlanError(f"The body of the function {shown} defines no {definition.handler}, its handler. Define it, or name another one.")
     if definition.aggregate:
-        missing = [name for name in ("accumulate", "finish") if not callable(getattr(handler, name, None))]
-        if missing or not isinstance(handler, type):
-            problem = f"is no class with the method {missing[0]}" if missing else "is no class"
-            raise PlanError(f"The handler {definition.handler} of {shown} {problem}. Give it accumulate(self, …) and finish(self).")
+        _check_aggregate_class(shown, definition, handler)
     _check_arguments(shown, definition, handler)
     return handler
+
+
+def _check_aggregate_class(shown: str, definition: FunctionDefinition, handler: Any) -> None:
+    """Raise PlanError unless the handler of an aggregate is a class with its two methods."""
+    missing_methods = [name for name in ("accumulate", "finish") if not callable(getattr(handler, name, None))]
+    if missing_methods or not isinstance(handler, type):
+        problem = f"is no class with the method {missing_methods[0]}" if missing_methods else "is no class"
+        raise PlanError(f"The handler {definition.handler} of {shown} {problem}. Give it accumulate(self, …) and finish(self).")
 
 
 def _run_body(shown: str, definition: FunctionDefinition) -> dict[str, Any]:

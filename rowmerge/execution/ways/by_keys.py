@@ -86,6 +86,12 @@ def _change_matches(request: RowChangeRequest, matches: KeyMatches, source: Sour
         rows = met_or_new_rows(source.marked(matches.sources).alias(request.plan.source.alias), request.plan)
         # Spark analysed `rows` even if the source is empty: a wrong name is an error whatever rows there are.
         written = write_source_rows(rows, source, request.table_after, distribution=request.distribution) if source.rows else Written()
+    _divide_matches(matches, written)
+    return written
+
+
+def _divide_matches(matches: KeyMatches, written: Written) -> None:
+    """Add each matching target row to `written`: as changed if its source row changes it, else as read."""
     changing_sources = ordinal_array(written.sources).to_numpy()
     for path, bitmap in matches.positions.items():
         positions = np.array(bitmap.to_array(), dtype=np.uint64)
@@ -94,7 +100,6 @@ def _change_matches(request: RowChangeRequest, matches: KeyMatches, source: Sour
             written.positions[path] = Positions(positions[is_changed])
         if not is_changed.all():
             written.reads[path] = Positions(positions[~is_changed])
-    return written
 
 
 WAY = Way("by_keys", why_needs_rows, run, unless=UNLESS_INEXACT)

@@ -68,10 +68,15 @@ def write_join(request: RowChangeRequest, files: TargetFiles, source: Source, ta
             add_new_rows(request, written, source)
         source = source.counted()
         if written.repeated and not plan.duplicates_allowed:
-            frame = read_snapshot(request.spark, request.snapshot, files.to_read, addresses=True)
-            raise MultipleSourceRowsMatch(plan.table, repeated_keys(plan, frame, source), written.repeated)
+            raise _multiple_matches_error(request, files, source, written.repeated)
     deciding = _deciding_joined_rows(request, written, files, target.join)
     return ExecutionResult(written, files, source, deciding, matching_files(request, source))
+
+
+def _multiple_matches_error(request: RowChangeRequest, files: TargetFiles, source: Source, repeated: int) -> MultipleSourceRowsMatch:
+    """Return the error with the keys of some target rows that several source rows change, which another join finds."""
+    target = read_snapshot(request.spark, request.snapshot, files.to_read, addresses=True)
+    return MultipleSourceRowsMatch(request.plan.table, repeated_keys(request.plan, target, source), repeated)
 
 
 def _deciding_joined_rows(request: RowChangeRequest, written: Written, files: TargetFiles, join: Join) -> dict[str, Positions] | None:

@@ -26,6 +26,7 @@ _FILE_CHANGE = (
     Field("__rowmerge_listed", Primitive("boolean")),
 )
 """Columns of a row for each file and version: the bit set holds the rows that changed or, if not listed, those that did not."""
+_CHANGE_COLUMNS = (Field(CHANGE_TYPE, _STRING), Field(COMMIT_VERSION, _LONG), Field(COMMIT_TIMESTAMP, Primitive("timestamp")))
 _RECORDED = Field("__rowmerge_recorded", _STRING)
 _KEY, _CHANGE, _VERSION, _TIMESTAMP, _FIRST, _WORDS, _LISTED = (field.name for field in _FILE_CHANGE)
 
@@ -34,14 +35,14 @@ def read_changes(spark: SparkSession, changes: TableChanges) -> DataFrame:
     """Return the table's columns, then CHANGE_TYPE, COMMIT_VERSION (long) and COMMIT_TIMESTAMP. Raises MissingDataFile."""
     snapshot = changes.snapshot
     if not changes.files:
-        change_columns = (Field(CHANGE_TYPE, _STRING), Field(COMMIT_VERSION, _LONG), Field(COMMIT_TIMESTAMP, Primitive("timestamp")))
-        return empty_frame(spark, bare(Struct((*snapshot.schema, *change_columns))))
+        return empty_frame(spark, bare(Struct((*snapshot.schema, *_CHANGE_COLUMNS))))
     (layout,) = snapshot.layouts(list(dict.fromkeys(file.path for file in changes.files)))
     # Files lack the partition columns. The rows of `file_changes` hold their values, under names that no column of a file has.
     partition_names = {name: f"__rowmerge_partition_{index}" for index, name in enumerate(layout.missing_columns)}
-    pairs = [pair for pair in zip(snapshot.schema, layout.stored, strict=True) if pair[0].name not in partition_names]
-    pairs.append((_RECORDED, Field(CHANGE_TYPE, _STRING)))
-    rows = read_files(spark, snapshot, layout, pairs, addresses=True)
+    pairs = zip(snapshot.schema, layout.stored, strict=True)
+    columns_in_files = [(column, stored) for column, stored in pairs if column.name not in partition_names]
+    columns_in_files.append((_RECORDED, Field(CHANGE_TYPE, _STRING)))
+    rows = read_files(spark, snapshot, layout, columns_in_files, addresses=True)
     file_changes = F.broadcast(frame_of(spark, *_file_changes(changes, partition_names)))
     is_changed = F.expr(f"{bit_of(_WORDS, _FIRST)} = if({_LISTED}, 1, 0)")
     changed = rows.join(file_changes, F.col(FILE) == F.col(_KEY), "inner").where(is_changed)

@@ -110,7 +110,8 @@ class _Scan:
         schema, missing_columns = self.snapshot.schema, layout.missing_columns
         # Spark reads partition values from the names of Hive-style folders. Otherwise, a join adds the values.
         has_hive_folders = _has_hive_folders(self.snapshot, layout, files)
-        pairs = [pair for pair in zip(schema, layout.stored, strict=True) if has_hive_folders or pair[0].name not in missing_columns]
+        omitted_names = () if has_hive_folders else missing_columns
+        pairs = [(column, stored) for column, stored in zip(schema, layout.stored, strict=True) if column.name not in omitted_names]
         frame = read_files(
             self.spark,
             self.snapshot,
@@ -124,10 +125,9 @@ class _Scan:
             frame = self._without_deleted_rows(frame, files, file_key)
         if not has_hive_folders:
             frame = self._with_partition_values(frame, layout, files)
-        columns = [backquote(name) for name in schema.names]
-        columns += [FILE, POSITION] if self.addresses else []
-        columns += [ROW_ID, CHANGED_IN] if self.lineage is not None else []
-        return frame.selectExpr(*columns)
+        addresses = (FILE, POSITION) if self.addresses else ()
+        hidden = () if self.lineage is None else (ROW_ID, CHANGED_IN)
+        return frame.selectExpr(*map(backquote, schema.names), *addresses, *hidden)
 
     def _without_deleted_rows(self, frame: DataFrame, files: FileListing, file_key: str) -> DataFrame:
         """Join a bit set for each file (words of 64 bits, from its first deleted row on), and drop the rows whose bits are set.
@@ -223,7 +223,11 @@ def _equality_deleted_positions(spark: SparkSession, snapshot: Snapshot, deletes
         frames.append(read_files(spark, snapshot, layout, pairs, addresses=True))
     rows = reduce(DataFrame.unionAll, frames).alias("rows")
     is_equal = F.expr(" and ".join(f"rows.{key.name} <=> deleted.{key.name}" for key in keys))
-    addresses = rows.join(deleted.alias("deleted"), is_equal, "left_semi").select(FILE, POSITION).toArrow()
+    return _positions_by_path(rows.join(deleted.alias("deleted"), is_equal, "left_semi").select(FILE, POSITION).toArrow())
+
+
+def _positions_by_path(addresses: pa.Table) -> dict[str, Positions]:
+    """Return the positions of rows, given by FILE and POSITION, for each file."""
     paths = addresses[FILE].combine_chunks().dictionary_encode()
     codes, positions = paths.indices.to_numpy(zero_copy_only=False), addresses[POSITION].to_numpy().astype(np.uint64)
     return {path: Positions(positions[codes == code]) for code, path in enumerate(paths.dictionary.to_pylist())}
@@ -274,16 +278,19 @@ def _read_parquet(spark: SparkSession, table: str, paths: Sequence[str], schema:
     if partition_folder is not None:
         # Without this option, names of folders have no meaning, and files may be elsewhere, as those of a shallow clone are.
         options["basePath"] = partition_folder
-    # Hadoop takes no escaped character as a pattern. With Spark's own switch, `__globPaths__` = false, each path that looks like a pattern
-    # brings all other paths along: rows come twice.
-    escaped_paths = [re.sub(r"[{}\[\]*?\\]", r"\\\g<0>", path) for path in paths]
     try:
-        return spark.read.schema(schema).options(**options).parquet(*escaped_paths)
+        return spark.read.schema(schema).options(**options).parquet(*map(_escape_patterns, paths))
     except AnalysisException as error:
         if not (error.getCondition() or "").startswith("PATH_NOT_FOUND"):
             raise
         missing_path = re.sub(r"\\(.)", r"\1", (error.getMessageParameters() or {}).get("path", ""))
         raise MissingDataFile(table, missing_path) from error
+
+
+def _escape_patterns(path: str) -> str:
+    """Return the path with escaped characters, so that Hadoop takes none of them as a pattern."""
+    # With Spark's own switch, `__globPaths__` = false, each path that looks like a pattern brings all other paths along: rows come twice.
+    return re.sub(r"[{}\[\]*?\\]", r"\\\g<0>", path)
 
 
 def _column_sql(field: Field, file_column: Field) -> str:
@@ -323,10 +330,14 @@ def _has_hive_folders(snapshot: Snapshot, layout: FileLayout, files: FileListing
         texts = pc.if_else(values, "true", "false") if pa.types.is_boolean(values.type) else values.cast(pa.string())
         if pc.any(pc.equal(texts, HIVE_NULL)).as_py():
             return False
-        # Each distinct folder is made once.
-        encoded, stored_name = pc.dictionary_encode(texts), stored_names[column.name]
-        names = pa.array([partition_folder(stored_name, text) for text in encoded.dictionary.to_pylist()], pa.string())
-        folders.append(pc.fill_null(names.take(encoded.indices), partition_folder(stored_name, None)))
+        folders.append(_hive_folders(stored_names[column.name], texts))
     expected_folders = pc.binary_join_element_wise(snapshot.shape.location, *folders, "/")
     file_folders = pc.replace_substring_regex(files.rows["path"].combine_chunks(), r"/[^/]*$", "")
     return bool(pc.all(pc.equal(expected_folders, file_folders)).as_py())
+
+
+def _hive_folders(column: str, values: pa.Array) -> pa.Array:
+    """Return the folder of each partition value as Hive names it. The name of each distinct folder is made once."""
+    encoded = pc.dictionary_encode(values)
+    folders = pa.array([partition_folder(column, value) for value in encoded.dictionary.to_pylist()], pa.string())
+    return pc.fill_null(folders.take(encoded.indices), partition_folder(column, None))

@@ -167,10 +167,7 @@ def _rule_type(rows: DataFrame, expression: str, rule: str) -> DataType:
     """Return the type of an expression over one row. Raises for an expression that a rule must not contain."""
     if function := nondeterministic(expression):
         raise UnsupportedStatement(f"{rule} uses {function}(), which gives another value each time. Leave it out", text=expression)
-    tree = parse(expression)
-    # An expression that sqlglot cannot parse is searched for the keywords of a subquery.
-    has_subquery = has_query(tree) if tree is not None else _SUBQUERY.search(expression)
-    if has_subquery:
+    if _has_subquery(expression):
         raise UnsupportedStatement(f"{rule} has a subquery. A rule reads one row; test more in the statement that writes", text=expression)
     try:
         # A filter takes neither aggregates nor windows nor generators.
@@ -179,6 +176,12 @@ def _rule_type(rows: DataFrame, expression: str, rule: str) -> DataType:
     except AnalysisException as error:
         raise _analysis_error(error, expression, rule, rows.columns) from None
     return field.type
+
+
+def _has_subquery(expression: str) -> bool:
+    """Return whether an expression has a subquery. One that sqlglot cannot parse is searched for its keywords."""
+    tree = parse(expression)
+    return has_query(tree) if tree is not None else _SUBQUERY.search(expression) is not None
 
 
 def _analysis_error(error: AnalysisException, expression: str, rule: str, columns: list[str]) -> RowmergeError:
