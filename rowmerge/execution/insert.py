@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -251,14 +252,12 @@ def _partitions_mask(snapshot: Snapshot, columns: Sequence[str], partitions: Ite
     """Return the mask of the files that have the values of one of the partitions in these columns."""
     # Hive-style folders of Delta cannot tell an empty string from NULL.
     null_values = (None,) if snapshot.shape.partition_values_in_files else (None, "", b"")
-
-    def comparable(value: object) -> object:
-        if value in null_values:
-            return None
-        return "NaN" if value != value else value  # NaN equals NaN in Spark
-
-    def key(partition: Mapping[str, object]) -> tuple[object, ...]:
-        return tuple(comparable(partition[column]) for column in columns)
-
+    key = partial(_comparable_values, columns=columns, null_values=null_values)
     keys = {key(partition) for partition in partitions}
     return lambda listing: pa.array([key(partition) in keys for partition in listing.partitions.to_pylist()], pa.bool_())
+
+
+def _comparable_values(partition: Mapping[str, object], columns: Sequence[str], null_values: Sequence[object]) -> tuple[object, ...]:
+    """Return the values of a partition in these columns, with None for `null_values`, and with NaN equal to NaN, as in Spark."""
+    values = (None if partition[column] in null_values else partition[column] for column in columns)
+    return tuple("NaN" if value != value else value for value in values)

@@ -108,9 +108,7 @@ def find_key_matches(
     `with_sources`: whether the result names the source rows. Raises MissingDataFile, UnreadableDataFile.
     """
     keys = _lookup_keys_for_files(spark, snapshot, files, source)
-    if keys is None or not keys.is_exact or len(keys.columns) < len(source.keys):
-        return None
-    if one_to_one and not keys.is_distinct:
+    if keys is None or not _decide_matches(keys, source, one_to_one=one_to_one):
         return None
     columns = snapshot.schema.select(name for name in snapshot.schema.names if name in keys.names)
     looked_up_files = _looked_up_files(spark, snapshot, files, columns, lineage=None)
@@ -122,6 +120,11 @@ def find_key_matches(
     if rows is None or (one_to_one and _has_repeated_key(rows)):
         return None
     return _with_source_rows(rows, source, keys, one_to_one=one_to_one) if with_sources else KeyMatches(rows.positions)
+
+
+def _decide_matches(keys: SourceKeys, source: Source, *, one_to_one: bool) -> bool:
+    """Return whether a lookup of these keys tells exactly which rows have all keys of a source row."""
+    return keys.is_exact and len(keys.columns) >= len(source.keys) and (keys.is_distinct or not one_to_one)
 
 
 class _RowsWithKeys(NamedTuple):

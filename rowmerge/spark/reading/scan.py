@@ -80,7 +80,7 @@ def files_where(spark: SparkSession, snapshot: Snapshot, files: FileListing, con
     file_indexes = pa.array(range(len(files)), pa.int64())
     frame = frame_of(spark, pa.table({**columns, _KEY: file_indexes}), Struct((*fields, Field(_KEY, Primitive("long")))))
     selected_rows = frame.alias(snapshot.name.rsplit(".", 1)[-1]).where(condition).select(_KEY).collect()
-    return FileListing(files.rows.take(pa.array(sorted(row[0] for row in selected_rows), pa.int64())))
+    return FileListing(files.rows.take(pa.array(sorted(index for (index,) in selected_rows), pa.int64())))
 
 
 @dataclass(frozen=True)
@@ -257,10 +257,11 @@ def read_files(
     `addresses` adds FILE and POSITION, and `sizes` the size of the row's file. `partition_folder`: the folder below which the names of
     folders hold the values of partition columns. Raises MissingDataFile.
     """
+    metadata_keys = [INITIAL] if snapshot.shape.supports_initial_defaults else []
     if layout.by_field_id:
+        metadata_keys.append(FIELD_ID)
         # A setting of the session, because Spark reads it when the query runs. It has no effect on tables whose fields have no ids.
         spark.conf.set("spark.sql.parquet.fieldId.read.enabled", "true")
-    metadata_keys = [FIELD_ID] * layout.by_field_id + [INITIAL] * snapshot.shape.supports_initial_defaults
     schema = to_spark(Struct(tuple(file_column for _, file_column in pairs)), metadata_keys)
     frame = _read_parquet(spark, snapshot.name, layout.paths, schema, partition_folder)
     # Each part of a Column object would be a call to the JVM, and tables may have a thousand columns. So columns are SQL texts.

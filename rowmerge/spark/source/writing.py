@@ -65,12 +65,13 @@ def write_source(once: SourceRowsOnce, plan: RowPlan, table: TableShape) -> tupl
         if written is None:
             return None
         key_rows = _concatenate(message.keys for message in messages)
-        keys = () if key_rows is None else known_keys(pairs, key_schema.fields, key_rows)
+        if key_rows is None:
+            return Source(once.frame, source_schema, 0, ()), written
+        keys = known_keys(pairs, key_schema.fields, key_rows)
     except BaseException:
         discard_attempt(spec)
         raise
-    row_count = 0 if key_rows is None else key_rows.num_rows
-    return Source(once.frame, source_schema, row_count, keys), written
+    return Source(once.frame, source_schema, key_rows.num_rows, keys), written
 
 
 def _complete_files(

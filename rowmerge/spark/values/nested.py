@@ -118,10 +118,9 @@ def _is_castable_by_position(source: DataType, target: DataType) -> bool:
     """Return whether a cast by position changes neither a value nor the place of a field."""
     match source, target:
         case Struct(), Struct():
-            pairs = zip(source, target, strict=False)
-            return len(source) == len(target) and all(
-                old.name.lower() == new.name.lower() and _is_castable_by_position(old.type, new.type) for old, new in pairs
-            )
+            if [field.name.lower() for field in source] != [field.name.lower() for field in target]:
+                return False
+            return all(_is_castable_by_position(old.type, new.type) for old, new in zip(source, target, strict=True))
         case Array(), Array():
             return _is_castable_by_position(source.element, target.element)
         case Map(), Map():

@@ -100,9 +100,9 @@ def _clustering(table: TableShape, columns: Sequence[str]) -> _Clustering:
     for field in fields:
         name = columns[table.schema.names.index(field.column[0])]
         if field.transform.name != IDENTITY or len(field.column) > 1:
-            computed_value = _transformed(table, name, field)
-            name = f"__rowmerge_key_{len(computed)}"
-            computed[name] = computed_value
+            computed_name = f"__rowmerge_key_{len(computed)}"
+            computed[computed_name] = _transformed(table, name, field)
+            name = computed_name
         values.append(F.col(name))
     keys, sort_values = values[: len(key_fields)], values[len(key_fields) :]
     return _Clustering(computed, keys, [_ordered(value, field) for value, field in zip(sort_values, table.ordering, strict=True)])
