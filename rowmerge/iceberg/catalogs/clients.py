@@ -195,21 +195,22 @@ class CatalogClient:
         return (text if len(text) <= 500 else f"{text[:500]}…").rstrip(". ")
 
 
-def _replacement_request(namespace: str, view: str, old: Mapping[str, Any], metadata: Mapping[str, Any]) -> dict[str, Any]:
+def _replacement_request(namespace: str, view: str, old_metadata: Mapping[str, Any], metadata: Mapping[str, Any]) -> dict[str, Any]:
     """Build the CommitViewRequest of the REST specification that replaces a view. There, the version -1 is the last one added."""
     version, schema = _current_version(metadata)
-    schema_id, schema_updates = _add_schema(old["schemas"], assign_fresh_schema_ids(Schema.model_validate(schema)))
-    version_id = max(old_version["version-id"] for old_version in old["versions"]) + 1
+    schema_id, schema_updates = _add_schema(old_metadata["schemas"], assign_fresh_schema_ids(Schema.model_validate(schema)))
+    version_id = max(old_version["version-id"] for old_version in old_metadata["versions"]) + 1
+    new_version = {**version, "version-id": version_id, "schema-id": schema_id}
     updates = [
         *schema_updates,
-        {"action": "add-view-version", "view-version": {**version, "version-id": version_id, "schema-id": schema_id}},
+        {"action": "add-view-version", "view-version": new_version},
         {"action": "set-current-view-version", "view-version-id": -1},
         {"action": "set-properties", "updates": metadata["properties"]},
     ]
-    removed_properties = sorted(set(old.get("properties", {})) - set(metadata["properties"]))
+    removed_properties = sorted(set(old_metadata.get("properties", {})) - set(metadata["properties"]))
     if removed_properties:
         updates.append({"action": "remove-properties", "removals": removed_properties})
-    requirements = [{"type": "assert-view-uuid", "uuid": old["view-uuid"]}]
+    requirements = [{"type": "assert-view-uuid", "uuid": old_metadata["view-uuid"]}]
     return {"identifier": {"namespace": [namespace], "name": view}, "requirements": requirements, "updates": updates}
 
 

@@ -94,10 +94,12 @@ def concurrent_commits(
     Return None if the remaining snapshots do not lead back to `base_id`. Raises CorruptLog, StorageError.
     """
     snapshots = list(takewhile(lambda snapshot: snapshot.snapshot_id != base_id, ancestors(metadata, newest_id)))
-    oldest_parent_id = snapshots[-1].parent_snapshot_id if snapshots else newest_id
-    if oldest_parent_id != base_id:
+    if not snapshots:
+        return [] if newest_id == base_id else None
+    oldest = snapshots[-1]
+    if oldest.parent_snapshot_id != base_id:
         return None
-    if base_id is None and snapshots and not _is_first(storage, snapshots[-1]):
+    if base_id is None and not _is_first(storage, oldest):
         return None
     return [_read_commit(storage, snapshot) for snapshot in reversed(snapshots)]
 
@@ -224,10 +226,10 @@ def double_removal_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit
     for path in sorted(planned.touched & concurrent.newly_deleted.keys()):
         if path in planned.removed:
             return _conflict(ConcurrentDeleteDelete, concurrent, planned, path)
-        rows = concurrent.newly_deleted[path] & planned.deleted[path]
-        if rows:
+        rows_of_both = concurrent.newly_deleted[path] & planned.deleted[path]
+        if rows_of_both:
             rule = "deleted or updated rows that this statement changes"
-            return _conflict(ConcurrentDeleteDelete, concurrent, planned, named_rows(rows, path), rule)
+            return _conflict(ConcurrentDeleteDelete, concurrent, planned, named_rows(rows_of_both, path), rule)
     return None
 
 

@@ -58,9 +58,10 @@ def _summary(change: CommitRequest, entries: Sequence[Entry], parent: IcebergVer
     counts: Counter[str] = Counter()
     for entry in entries:
         counts.update(_counts_of(entry))
+    nonzero_counts = {name: str(count) for name, count in counts.items() if count}
     changed_partitions = {(entry.file.spec_id, entry.file.partition) for entry in entries}
     properties = {
-        **{name: str(count) for name, count in counts.items() if count},
+        **nonzero_counts,
         "changed-partition-count": str(len(changed_partitions)),
         **_totals(counts, parent),
         **_statement_properties(change),

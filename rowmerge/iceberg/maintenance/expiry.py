@@ -90,18 +90,14 @@ def _is_young(ref: SnapshotRef, by_id: Mapping[int, IcebergVersion], retention: 
 
 def _retained_ids(metadata: TableMetadata, refs: Mapping[str, SnapshotRef], retention: Retention) -> set[int]:
     """Return the snapshots that branches and tags retain, and the young ones that are no ancestors of a branch."""
-    retained_ids: set[int] = set()
-    referenced_ids: set[int] = set()
-    for ref in refs.values():
-        referenced_ids.add(ref.snapshot_id)
-        if ref.snapshot_ref_type is SnapshotRefType.TAG:
-            retained_ids.add(ref.snapshot_id)
-            continue
-        history = list(ancestors(metadata, ref.snapshot_id))
-        retained_ids.update(_retained_by_branch(ref, history, retention))
+    retained_ids = {ref.snapshot_id for ref in refs.values() if ref.snapshot_ref_type is SnapshotRefType.TAG}
+    referenced_ids = {ref.snapshot_id for ref in refs.values()}
+    for branch in [ref for ref in refs.values() if ref.snapshot_ref_type is not SnapshotRefType.TAG]:
+        history = list(ancestors(metadata, branch.snapshot_id))
+        retained_ids.update(_retained_by_branch(branch, history, retention))
         referenced_ids.update(snapshot.snapshot_id for snapshot in history)
-    unreferenced = (snapshot for snapshot in metadata.snapshots if snapshot.snapshot_id not in referenced_ids)
-    return retained_ids | {snapshot.snapshot_id for snapshot in unreferenced if snapshot.timestamp_ms >= retention.older_than}
+    young_ids = {snapshot.snapshot_id for snapshot in metadata.snapshots if snapshot.timestamp_ms >= retention.older_than}
+    return retained_ids | (young_ids - referenced_ids)
 
 
 def _retained_by_branch(ref: SnapshotRef, history: Sequence[IcebergVersion], retention: Retention) -> list[int]:

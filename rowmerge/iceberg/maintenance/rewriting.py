@@ -43,16 +43,16 @@ class Rewriting(ABC, Generic[T]):
     operation: ClassVar[str]
     metrics: ClassVar[tuple[str, str]]
     """The names of two metrics: how many files were rewritten, and how many were added."""
-    done: T = field(init=False)
+    result: T = field(init=False)
     """What was rewritten."""
     _files: SnapshotFiles | None = field(default=None, init=False)
 
     @abstractmethod
     def write(self, files: SnapshotFiles, parent: IcebergVersion) -> WrittenSnapshot | None:
-        """Write the snapshot that follows `parent`, and set `done`. Return None if there is nothing to rewrite."""
+        """Write the snapshot that follows `parent`, and set `result`. Return None if there is nothing to rewrite."""
 
     def commit(self) -> T:
-        """Commit the rewriting, and return `done`. Raises what `commit_updates` does, and CorruptLog."""
+        """Commit the rewriting, and return `result`. Raises what `commit_updates` does, and CorruptLog."""
         try:
             commit_updates(self.operations, self.table, self.operation, self._updates)
         except CommitStateUnknown:
@@ -60,7 +60,7 @@ class Rewriting(ABC, Generic[T]):
         except RowmergeError:
             self._discard()
             raise
-        return self.done
+        return self.result
 
     def _updates(self, current: CurrentMetadata) -> tuple[TableUpdate, ...]:
         """Write the snapshot that follows the newest metadata, and return the updates that add it. Delete files of the attempt before."""
@@ -73,7 +73,7 @@ class Rewriting(ABC, Generic[T]):
         written = self.write(self._files, parent)
         if written is None:
             return ()
-        metrics = dict(zip(self.metrics, (self.done.rewritten, self.done.added), strict=True))
+        metrics = dict(zip(self.metrics, (self.result.rewritten, self.result.added), strict=True))
         change = CommitRequest(self.operation, metrics=metrics, data_change=False)
         return snapshot_updates(metadata, MAIN, parent, written, change)
 
@@ -88,10 +88,10 @@ class ManifestRewriting(Rewriting[RewrittenManifests]):
 
     operation = "REWRITE MANIFESTS"
     metrics = ("numManifestsReplaced", "numManifestsCreated")
-    done: RewrittenManifests = field(default_factory=RewrittenManifests, init=False)
+    result: RewrittenManifests = field(default_factory=RewrittenManifests, init=False)
 
     def write(self, files: SnapshotFiles, parent: IcebergVersion) -> WrittenSnapshot | None:
-        """Rewrite the manifests of each partition spec, except a single manifest of at most the target size. Set `done`."""
+        """Rewrite the manifests of each partition spec, except a single manifest of at most the target size. Set `result`."""
         target_size = max(1, files.target_manifest_size)
         unchanged: list[Manifest] = []
         added: list[Manifest] = []
@@ -103,7 +103,7 @@ class ManifestRewriting(Rewriting[RewrittenManifests]):
             else:
                 added += _rewrite_group(files, group, new_count)
         rewritten_count = len(manifests) - len(unchanged)
-        self.done = RewrittenManifests(rewritten_count, len(added))
+        self.result = RewrittenManifests(rewritten_count, len(added))
         if not rewritten_count:
             return None
         return files.put_snapshot(files.metadata, parent, [*added, *unchanged], ())
@@ -115,17 +115,17 @@ class DeleteRewriting(Rewriting[RewrittenDeletes]):
 
     operation = "REWRITE POSITION DELETES"
     metrics = ("numDeleteFilesRemoved", "numDeleteFilesAdded")
-    done: RewrittenDeletes = field(default_factory=RewrittenDeletes, init=False)
+    result: RewrittenDeletes = field(default_factory=RewrittenDeletes, init=False)
 
     def write(self, files: SnapshotFiles, parent: IcebergVersion) -> WrittenSnapshot | None:
-        """Replace the position deletes that are not yet the only ones of one data file. Set `done`."""
+        """Replace the position deletes that are not yet the only ones of one data file. Set `result`."""
         live = live_files(files.storage, parent, unpartitioned_spec_ids(files.metadata))
-        self.done = RewrittenDeletes()
+        self.result = RewrittenDeletes()
         replaced, deletions = _plan_rewriting(live)
         if not replaced:
             return None
         added = [file for file in files.delete_files.write(deletions) if file is not None]
-        self.done = RewrittenDeletes(len(replaced), len(added), _total_size(replaced.values()), _total_size(added))
+        self.result = RewrittenDeletes(len(replaced), len(added), _total_size(replaced.values()), _total_size(added))
         removal = Removal(data_paths=frozenset(), delete_keys=frozenset(replaced))
         remaining_manifests, removed_entries = files.rewrite_manifests(live, removal)
         new_manifests = files.write_delete_manifests(added)

@@ -69,12 +69,7 @@ class Vacuum:
         orphans_before = self.now - ORPHANS_AFTER if retained_since is None else retained_since
         # The listing comes first: what is committed after it is either not in the listing, or in the metadata that is read then.
         objects = self.storage.list()
-        if options.dry_run:
-            expiry = self._plan_expiry(newest(self.operations, self.table), ExpiryOptions(retained_since))
-            current, expired = expiry.after, expiry.files
-        else:
-            expired = self._expire(ExpiryOptions(retained_since))
-            current = newest(self.operations, self.table)
+        expired, current = self._expire_or_plan(ExpiryOptions(retained_since), options.dry_run)
         deletable = self._deletable(expired, current)
         orphans = [path for path in self._orphans(current, objects, orphans_before) if self._absolute(path) not in expired]
         if not options.dry_run:
@@ -110,6 +105,14 @@ class Vacuum:
                 f"snapshots could lose their files. Retain 24 hours or more, or, when nobody else uses the table, "
                 f"SET spark.databricks.delta.retentionDurationCheck.enabled = false."
             )
+
+    def _expire_or_plan(self, options: ExpiryOptions, is_dry_run: bool) -> tuple[Mapping[str, FileKind], CurrentMetadata]:
+        """Expire snapshots unless it is a dry run. Return the files that only they need, and the table's metadata without them."""
+        if is_dry_run:
+            expiry = self._plan_expiry(newest(self.operations, self.table), options)
+            return expiry.files, expiry.after
+        expired = self._expire(options)
+        return expired, newest(self.operations, self.table)
 
     def _plan_expiry(self, current: CurrentMetadata, options: ExpiryOptions) -> _Expiry:
         check_writable(self.table, current)

@@ -148,16 +148,17 @@ class LiveFiles:
         shared_deletes = [delete for delete in self.deletes if scope_of(delete) is None]
         if not shared_deletes or not removed_paths:
             return set()
-        added = _NEWEST if added_sequence_number == UNASSIGNED else added_sequence_number
-        by_partition = self._oldest_by_partition(removed_paths)
-        in_table = min([added, *by_partition.values()])
+        added_number = _NEWEST if added_sequence_number == UNASSIGNED else added_sequence_number
+        oldest_by_partition = self._oldest_by_partition(removed_paths)
+        oldest_in_table = min([added_number, *oldest_by_partition.values()])
 
         def applies_to_any_file(delete: Entry) -> bool:
-            in_partition = by_partition.get(delete.file.partition_key, _NEWEST)
+            oldest_in_partition = oldest_by_partition.get(delete.file.partition_key, _NEWEST)
             if delete.file.content is not Content.EQUALITY_DELETES:
-                return in_partition <= delete.sequence_number  # Position deletes never apply to added files.
-            oldest = in_table if delete.file.spec_id in self.unpartitioned else min(added, in_partition)
-            return oldest < delete.sequence_number
+                return oldest_in_partition <= delete.sequence_number  # Position deletes never apply to added files.
+            if delete.file.spec_id in self.unpartitioned:
+                return oldest_in_table < delete.sequence_number
+            return min(added_number, oldest_in_partition) < delete.sequence_number
 
         return {key_of_delete(delete) for delete in shared_deletes if not applies_to_any_file(delete)}
 
