@@ -178,15 +178,12 @@ def _indexed_values(
     json_values: dict[str, Any] = {}
     for name, value in values.items():
         leaf, opposite_value = (*above, name), opposite.get(name)
-        json_form: Any = None
         if isinstance(value, Mapping):
-            json_form = _indexed_values(value, indexed, to_json, opposite=opposite_value or {}, above=leaf) or None
+            json_values[name] = _indexed_values(value, indexed, to_json, opposite=opposite_value or {}, above=leaf) or None
         # NaN is above everything: one bound alone would hide it.
         elif leaf in indexed and not _is_nan(value) and not _is_nan(opposite_value):
-            json_form = to_json(value)
-        if json_form is not None:
-            json_values[name] = json_form
-    return json_values
+            json_values[name] = to_json(value)
+    return {name: json_value for name, json_value in json_values.items() if json_value is not None}
 
 
 def _is_nan(value: Any) -> bool:

@@ -50,12 +50,7 @@ def read_statistics(batch: pa.RecordBatch, fields: Sequence[Field], *, as_writte
     With `as_written`, they are unchanged. Otherwise, timestamp maxima are a millisecond higher, because writers truncate them, and
     null counts that say nothing about the live rows are null.
     """
-    bounds, counts = bounds_type(fields), nulls_type(fields)
-    type_, unreadable = statistics_type(bounds, counts), None
-    statistics = _typed(_parsed(batch), type_, batch.num_rows, _cast)
-    if "stats" in batch.schema.names:
-        from_json, unreadable = _parse_json(batch["stats"], statistics_type(_json_type(bounds), counts))
-        statistics = _map_leaves(pc.coalesce, _typed(from_json, type_, batch.num_rows, _from_json), statistics)
+    statistics, unreadable = _typed_statistics(batch, bounds_type(fields), nulls_type(fields))
     records, tight, lower, upper, nulls = statistics.flatten()
     records, nulls = _without_negative(records), _map_leaves(_without_negative, nulls)
     lower, upper = _map_leaves(_without_nan, lower), _map_leaves(_without_nan, upper)
@@ -63,6 +58,17 @@ def read_statistics(batch: pa.RecordBatch, fields: Sequence[Field], *, as_writte
         lower, upper = _map_leaves(_safe_minima, lower, upper), _map_leaves(_safe_maxima, upper, lower)
         nulls = _map_leaves(partial(_counts_of_live_rows, records=records, tight=pc.fill_null(tight, True)), nulls)
     return FileStatistics(records, lower, upper, nulls, tight, unreadable)
+
+
+def _typed_statistics(batch: pa.RecordBatch, bounds: pa.StructType, nulls: pa.StructType) -> tuple[pa.StructArray, pa.Array | None]:
+    """Return the JSON in `stats`, or else `parsed`, as structs, and a mask of the invalid texts, None if all are valid."""
+    type_ = statistics_type(bounds, nulls)
+    parsed = _typed(_parsed(batch), type_, batch.num_rows, _cast)
+    if "stats" not in batch.schema.names:
+        return parsed, None
+    json_structs, unreadable = _parse_json(batch["stats"], statistics_type(_json_type(bounds), nulls))
+    from_json = _typed(json_structs, type_, batch.num_rows, _from_json)
+    return _map_leaves(pc.coalesce, from_json, parsed), unreadable
 
 
 def read_records(batch: pa.RecordBatch) -> pa.Array:
@@ -174,14 +180,19 @@ def _coerce(value: Any, type_: pa.DataType) -> Any:
     try:
         if pa.types.is_boolean(type_) or pa.types.is_string(type_):
             return pa.scalar(value, type_).as_py()
-        if isinstance(value, bool | str | dict | list | None):
-            return None
-        number = Number(value)
-        if pa.types.is_integer(type_):
-            return int(number) if -(2**63) <= number < 2**63 and number == int(number) else None
-        return pa.scalar(float(number) if pa.types.is_floating(type_) else number, type_).as_py()
+        return _coerce_number(value, type_)
     except (pa.ArrowException, InvalidOperation, OverflowError, UnicodeError, ValueError, TypeError):
         return None
+
+
+def _coerce_number(value: Any, type_: pa.DataType) -> Any:
+    """Return a number as one of the type, None if it is none. Raises an error for some numbers that the type cannot hold."""
+    if isinstance(value, bool | str | dict | list | None):
+        return None
+    number = Number(value)
+    if pa.types.is_integer(type_):
+        return int(number) if -(2**63) <= number < 2**63 and number == int(number) else None
+    return pa.scalar(float(number) if pa.types.is_floating(type_) else number, type_).as_py()
 
 
 def _is_coercible(value: Any, coerced: Any) -> bool:

@@ -15,7 +15,7 @@ from rowmerge.delta.files.live_files import Block, LiveFiles
 from rowmerge.delta.log.history import read_commit_info
 from rowmerge.delta.log.log_files import checksum_path
 from rowmerge.delta.log.replay import State, apply_table_actions
-from rowmerge.delta.metadata.actions import Action, Metadata, Protocol, domain_fields, transaction_fields
+from rowmerge.delta.metadata.actions import Action, Metadata, Protocol, Transaction, domain_fields, transaction_fields
 from rowmerge.delta.metadata.properties import transaction_retention
 from rowmerge.errors import ChecksumMismatch, RowmergeError, StorageError
 from rowmerge.storage.store import Storage
@@ -129,6 +129,15 @@ def check_state(storage: Storage, state: State, checksum: Mapping[str, Any], is_
 
 def _differences(state: State, checksum: Mapping[str, Any]) -> Iterable[str]:
     """Yield the differences between the state and the checksum. Fields that the checksum lacks are not compared."""
+    yield from _number_differences(state, checksum)
+    try:
+        yield from _action_differences(state, checksum)
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        yield f"a field has a wrong type ({type(error).__name__}: {error})"
+
+
+def _number_differences(state: State, checksum: Mapping[str, Any]) -> Iterable[str]:
+    """Yield the differences in totals, in numbers of actions and in the in-commit timestamp."""
     totals = totals_of(state.files)
     numbers = {
         "tableSizeBytes": totals.size,
@@ -143,10 +152,6 @@ def _differences(state: State, checksum: Mapping[str, Any]) -> Iterable[str]:
         checksum_number = checksum.get(name)
         if log_number is not None and checksum_number is not None and checksum_number != log_number:
             yield f"{name} is {checksum_number}, the log has {log_number}"
-    try:
-        yield from _action_differences(state, checksum)
-    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
-        yield f"a field has a wrong type ({type(error).__name__}: {error})"
 
 
 def _action_differences(state: State, checksum: Mapping[str, Any]) -> Iterable[str]:
@@ -157,12 +162,22 @@ def _action_differences(state: State, checksum: Mapping[str, Any]) -> Iterable[s
     if metadata is not None:
         yield from _metadata_differences(Metadata.of(metadata), state.metadata)
     if domains is not None:
-        configurations = {fields["domain"]: fields["configuration"] for fields in domains if not fields.get("removed")}
-        if configurations != state.domains:
-            yield f"domainMetadata has the domains {sorted(configurations)}, the log has {sorted(state.domains)} or other values"
-    for fields in checksum.get("setTransactions") or ():
+        yield from _domain_differences(domains, state.domains)
+    yield from _transaction_differences(checksum.get("setTransactions") or (), state.transactions)
+
+
+def _domain_differences(checksum_domains: Iterable[Mapping[str, Any]], log_domains: Mapping[str, str]) -> Iterable[str]:
+    configurations = {fields["domain"]: fields["configuration"] for fields in checksum_domains if not fields.get("removed")}
+    if configurations != log_domains:
+        yield f"domainMetadata has the domains {sorted(configurations)}, the log has {sorted(log_domains)} or other values"
+
+
+def _transaction_differences(
+    checksum_transactions: Iterable[Mapping[str, Any]], log_transactions: Mapping[str, Transaction]
+) -> Iterable[str]:
+    for fields in checksum_transactions:
         # A transaction may have expired in the checkpoint that the state was read from.
-        transaction = state.transactions.get(fields["appId"])
+        transaction = log_transactions.get(fields["appId"])
         if transaction is not None and transaction.version != fields["version"]:
             yield f"the transaction {fields['appId']} has version {fields['version']}, the log has {transaction.version}"
 

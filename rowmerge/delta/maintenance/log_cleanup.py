@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+from collections.abc import Iterable
 from itertools import takewhile
 
 from rowmerge.delta.log.checkpoint_reading import sidecar_paths
@@ -20,7 +21,8 @@ logger = logging.getLogger(__name__)
 _DAY = 86_400_000
 _MOST_ENTRIES = 10_000
 """The most entries that one cleanup deletes, so that no statement waits long for it. The next cleanup goes on."""
-_ENTRY = re.compile(rf"{LOG}/\.?(\d{{20}})\.(json|crc|checkpoint\.[^/]+|\d{{20}}\.compacted\.json)(?:\.crc|#\d+)?")
+_KIND = r"json|crc|checkpoint\.[^/]+|\d{20}\.compacted\.json"
+_ENTRY = re.compile(rf"{LOG}/\.?(?P<version>\d{{20}})\.(?P<kind>{_KIND})(?:\.crc|#\d+)?")
 """Commits, checksums, checkpoints and compacted commits; what Hadoop's local file system writes beside each, and what a killed put left."""
 
 
@@ -86,19 +88,23 @@ def _expired_checkpoints(listing: LogListing, state: State, cut_off: int) -> lis
 
 def _entries_before(checkpoint: Checkpoint, listing: LogListing, cut_off: int) -> list[StoredObject]:
     """Return the entries before a checkpoint that are no younger than the cut-off, in the order of their deletion."""
-    files_by_rank: dict[tuple[int, bool, str], StoredObject] = {}
-    for file in listing.files:
-        match = _ENTRY.fullmatch(file.path)
-        # A younger entry may be the commit of a slow writer, who is about to verify and withdraw it.
-        if match is None or file.modified > cut_off:
-            continue
-        version, suffix = int(match[1]), match[2]
-        # No reader needs a compacted commit that begins at the checkpoint.
-        end = checkpoint.version + 1 if suffix.endswith("compacted.json") else checkpoint.version
-        if version < end:
-            # Of each version the checkpoint goes last: it may protect older readers from the commit (Checkpoint Protection, requirement d).
-            files_by_rank[version, suffix.startswith("checkpoint"), file.path] = file
-    return [files_by_rank[rank] for rank in sorted(files_by_rank)]
+    # A younger entry may be the commit of a slow writer, who is about to verify and withdraw it.
+    old_files = {file.path: file for file in listing.files if file.modified <= cut_off}
+    entries = filter(None, map(_ENTRY.fullmatch, old_files))
+    older_entries = [entry for entry in entries if _is_before(entry, checkpoint.version)]
+    return [old_files[entry.string] for entry in sorted(older_entries, key=_deletion_rank)]
+
+
+def _is_before(entry: re.Match[str], checkpoint_version: int) -> bool:
+    """Return whether no reader needs an entry of the log beside the checkpoint of this version."""
+    version = int(entry["version"])
+    # A compacted commit that begins at the checkpoint is not needed either.
+    return version <= checkpoint_version if entry["kind"].endswith("compacted.json") else version < checkpoint_version
+
+
+def _deletion_rank(entry: re.Match[str]) -> tuple[int, bool, str]:
+    # Of each version the checkpoint goes last: it may protect older readers from the commit (Checkpoint Protection, requirement d).
+    return int(entry["version"]), entry["kind"].startswith("checkpoint"), entry.string
 
 
 def _is_readable(storage: Storage, listing: LogListing, checkpoint: Checkpoint) -> bool:
@@ -127,16 +133,23 @@ def _unused_sidecars(storage: Storage, listing: LogListing, expired_entries: lis
     old_sidecars = [file for file in listing.files if file.path.startswith(f"{SIDECARS}/") and file.modified < last_midnight - _DAY]
     if not old_sidecars or all(expired_paths.isdisjoint(checkpoint.paths) for checkpoint in listing.checkpoints):
         return []
-    files = {file.path: file for file in listing.files}
     remaining_checkpoints = [checkpoint for checkpoint in listing.checkpoints if not expired_paths.issuperset(checkpoint.paths)]
-    checkpoint_files = [[files[path] for path in checkpoint.paths] for checkpoint in remaining_checkpoints]
     try:
-        # Names are unique, but paths may be spelled in several ways.
-        used_names = {_sidecar_name(path) for parts in checkpoint_files for path in sidecar_paths(storage, parts)}
+        used_names = _sidecar_names(storage, listing, remaining_checkpoints)
     except CorruptLog as error:
         logger.warning("Sidecars stay at %s, because a checkpoint that may name them is unreadable: %s", storage.location, error)
         return []
     return [file for file in old_sidecars if _sidecar_name(file.path) not in used_names]
+
+
+def _sidecar_names(storage: Storage, listing: LogListing, checkpoints: Iterable[Checkpoint]) -> set[str]:
+    """Return the names of the checkpoints' sidecars: names are unique, but paths may be spelled in several ways. Raises CorruptLog."""
+    files = {file.path: file for file in listing.files}
+    names: set[str] = set()
+    for checkpoint in checkpoints:
+        checkpoint_files = [files[path] for path in checkpoint.paths]
+        names.update(map(_sidecar_name, sidecar_paths(storage, checkpoint_files)))
+    return names
 
 
 def _sidecar_name(path: str) -> str:

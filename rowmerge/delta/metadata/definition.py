@@ -87,15 +87,12 @@ def cloned_table(
     are the commit timestamps of the log and the row ids. Raises as `changed_table`.
     """
     protocol, metadata = source
-    old = _empty_metadata(now) if base is None else base[1]
-    properties = definition.properties or {}
-    check_properties(properties, metadata.configuration)
-    _refuse_new_constraints(table, metadata.configuration, properties)
-    if PROTECTED_BEFORE in properties:
-        _refuse_protection(table, old.configuration, properties)
+    old = _empty_metadata(now)
     if base is not None:
-        _refuse_late_timestamps(table, old.configuration, properties)
-        protocol = base[0].with_features(protocol.features)
+        base_protocol, old = base
+        protocol = base_protocol.with_features(protocol.features)
+    properties = definition.properties or {}
+    _check_clone_properties(table, metadata, old, properties, is_new_log=base is None)
     configuration = _inherited_properties(metadata, is_new_log=base is None) | _select(old.configuration, LOG_PROPERTIES)
     configuration |= _stored_properties(properties)
     clone = replace(
@@ -110,6 +107,16 @@ def cloned_table(
     _check_mapping_change(table, metadata, clone)
     clone = _with_column_ids(clone, keep_names=metadata.mapping_mode == "none", last_id=highest_column_id(old.configuration))
     return required_protocol(table, protocol, clone, properties, action="create"), clone
+
+
+def _check_clone_properties(table: str, source: Metadata, old: Metadata, properties: Mapping[str, str], *, is_new_log: bool) -> None:
+    """Raise ConfigurationError or UnsupportedTableFeature for a property that a clone cannot set. `old`: the metadata that it replaces."""
+    check_properties(properties, source.configuration)
+    _refuse_new_constraints(table, source.configuration, properties)
+    if PROTECTED_BEFORE in properties:
+        _refuse_protection(table, old.configuration, properties)
+    if not is_new_log:
+        _refuse_late_timestamps(table, old.configuration, properties)
 
 
 def _inherited_properties(source: Metadata, *, is_new_log: bool) -> dict[str, str]:
@@ -134,8 +141,7 @@ def changed_table(
     `clustering`: columns by their physical names. Raises PlanError, ConfigurationError, UnsupportedTableFeature.
     """
     _refuse_order(table, definition)
-    if definition.partitioning is not None and _partition_columns(table, definition.partitioning) != metadata.partition_columns:
-        raise PlanError(f"The partitioning of {table} cannot be changed in place. Use CREATE OR REPLACE TABLE … PARTITIONED BY.")
+    _refuse_repartitioning(table, metadata, definition)
     new_metadata = metadata
     if definition.schema is not None:
         new_metadata = _with_schema(table, metadata, definition.schema, clustering)
@@ -144,8 +150,7 @@ def changed_table(
     if definition.properties is not None:
         new_metadata = _with_properties(table, metadata, new_metadata, definition.properties)
     if definition.checks is not None:
-        others = {name: value for name, value in new_metadata.configuration.items() if not name.lower().startswith(CONSTRAINT_PREFIX)}
-        new_metadata = replace(new_metadata, configuration=others | _constraints(definition.checks))
+        new_metadata = _with_constraints(new_metadata, definition.checks)
     new_metadata = _with_column_ids(new_metadata, keep_names=metadata.mapping_mode == "none")
     return required_protocol(table, protocol, new_metadata, definition.properties or {}, action="change"), new_metadata
 
@@ -181,6 +186,11 @@ def _partition_columns(table: str, partitioning: tuple[PartitionField, ...]) -> 
     return tuple(field.column[0] for field in partitioning)
 
 
+def _refuse_repartitioning(table: str, metadata: Metadata, definition: TableDefinition) -> None:
+    if definition.partitioning is not None and _partition_columns(table, definition.partitioning) != metadata.partition_columns:
+        raise PlanError(f"The partitioning of {table} cannot be changed in place. Use CREATE OR REPLACE TABLE … PARTITIONED BY.")
+
+
 def _refuse_order(table: str, definition: TableDefinition) -> None:
     if definition.ordering is not None or definition.distribution is not None:
         clause = f" ORDERED BY {', '.join(field.text for field in definition.ordering)}" if definition.ordering else ""
@@ -190,13 +200,19 @@ def _refuse_order(table: str, definition: TableDefinition) -> None:
 def _with_schema(table: str, metadata: Metadata, schema: Struct, clustering: tuple[Leaf, ...]) -> Metadata:
     """Return the metadata with another schema. Partition columns and indexed columns follow renames."""
     change = SchemaChange(table, metadata, clustering)
-    schema = change.apply(schema)
-    partition, configuration = change.partition_columns(schema), dict(metadata.configuration)
-    check_schema(table, schema, partition, mapped=change.mapped, old=metadata.schema)
+    new_schema = change.apply(schema)
+    partition_columns = change.partition_columns(new_schema)
+    check_schema(table, new_schema, partition_columns, mapped=change.mapped, old=metadata.schema)
+    configuration = dict(metadata.configuration)
     if change.mapped and INDEXED_COLUMNS in configuration:
-        leaves = [renamed_leaf(leaf, metadata.schema, schema) for leaf in named_leaves(configuration[INDEXED_COLUMNS])]
-        configuration[INDEXED_COLUMNS] = ",".join(".".join(map(backquote, leaf)) for leaf in leaves if leaf is not None)
-    return replace(metadata, schema_string=schema_text(schema), partition_columns=partition, configuration=configuration)
+        configuration[INDEXED_COLUMNS] = _rename_indexed_columns(configuration[INDEXED_COLUMNS], metadata.schema, new_schema)
+    return replace(metadata, schema_string=schema_text(new_schema), partition_columns=partition_columns, configuration=configuration)
+
+
+def _rename_indexed_columns(text: str, old: Struct, new: Struct) -> str:
+    """Return `delta.dataSkippingStatsColumns` with the columns' names in the new schema, without dropped columns."""
+    leaves = [renamed_leaf(leaf, old, new) for leaf in named_leaves(text)]
+    return ",".join(".".join(map(backquote, leaf)) for leaf in leaves if leaf is not None)
 
 
 def _check_mapping_change(table: str, old: Metadata, new: Metadata) -> None:
@@ -278,6 +294,13 @@ def _stored_field(field: Field) -> Field:
     if GENERATED in metadata:
         metadata[GENERATION_EXPRESSION] = metadata.pop(GENERATED)
     return replace(field, metadata=metadata)
+
+
+def _with_constraints(metadata: Metadata, checks: Mapping[str, str]) -> Metadata:
+    """Return the metadata with these CHECK constraints instead of its own."""
+    properties = metadata.configuration.items()
+    other_properties = {name: value for name, value in properties if not name.lower().startswith(CONSTRAINT_PREFIX)}
+    return replace(metadata, configuration=other_properties | _constraints(checks))
 
 
 def _constraints(checks: Mapping[str, str]) -> dict[str, str]:

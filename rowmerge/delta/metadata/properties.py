@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from difflib import get_close_matches
 from functools import cached_property
 
@@ -87,25 +87,33 @@ class DeltaSettings(TableSettings):
         return ParquetSettings(parse_codec(self.properties, COMPRESSION))
 
 
-def check_properties(properties: Mapping[str, str], existing: Iterable[str] = ()) -> None:
+def check_properties(properties: Mapping[str, str], existing: Collection[str] = ()) -> None:
     """Raise ConfigurationError for an unknown `delta.*` property whose name is not in `existing`, and for an invalid value."""
-    # Other engines have properties of their own.
-    known_names = _NAMES.union(existing)
     for name, value in properties.items():
-        is_known = name in known_names or name.startswith((FEATURE_PREFIX, CONSTRAINT_PREFIX))
-        if name.startswith("delta.") and not is_known:
-            raise ConfigurationError(f"There is no table property {name}. {_suggestion(name)}")
-        if name in _BOOLEANS and value.strip().lower() not in ("true", "false"):
-            raise ConfigurationError(f"The table property {name} is {value!r}. Set it to true or false.")
-        if name == MODE and value.strip().lower() not in ("none", "name", "id"):
-            raise ConfigurationError(f"The table property {name} is {value!r}. Set it to name, id or none.")
-        if name in _INTERVALS:
-            parse_interval(name, value)
+        # Other engines have properties of their own.
+        if name.startswith("delta.") and name not in existing:
+            _check_name(name)
+        _check_value(name, value)
     if is_true(properties, ROW_TRACKING) and is_true(properties, ROW_TRACKING_SUSPENDED):
         raise ConfigurationError(f"{ROW_TRACKING} and {ROW_TRACKING_SUSPENDED} cannot both be true. Set one of them to false.")
     checkpoint_interval(properties)
     protected_before(properties)
     DeltaSettings(properties).check()
+
+
+def _check_name(name: str) -> None:
+    if name not in _NAMES and not name.startswith((FEATURE_PREFIX, CONSTRAINT_PREFIX)):
+        raise ConfigurationError(f"There is no table property {name}. {_suggestion(name)}")
+
+
+def _check_value(name: str, value: str) -> None:
+    """Raise ConfigurationError for a value that a truth value, a mapping mode or an interval cannot have."""
+    if name in _BOOLEANS and value.strip().lower() not in ("true", "false"):
+        raise ConfigurationError(f"The table property {name} is {value!r}. Set it to true or false.")
+    if name == MODE and value.strip().lower() not in ("none", "name", "id"):
+        raise ConfigurationError(f"The table property {name} is {value!r}. Set it to name, id or none.")
+    if name in _INTERVALS:
+        parse_interval(name, value)
 
 
 def is_true(properties: Mapping[str, str], name: str) -> bool:

@@ -27,7 +27,17 @@ def assigns_row_ids(protocol: Protocol, metadata: Metadata) -> bool:
 
 def assign_row_ids(actions: Sequence[Action], domains: Mapping[str, str], version: int, log: str) -> list[Action]:
     """Return the file actions with row ids for each added file, and the new high water mark. Raises CorruptLog."""
-    old_mark = mark = high_water_mark(domains, log)
+    old_mark = high_water_mark(domains, log)
+    new_actions, mark = _assign_row_ids(actions, old_mark, version, log)
+    is_first_add = DOMAIN not in domains and any("add" in action for action in actions)
+    if mark > old_mark or is_first_add:
+        configuration = compact({"rowIdHighWaterMark": mark})
+        new_actions.append({"domainMetadata": {"domain": DOMAIN, "configuration": configuration, "removed": False}})
+    return new_actions
+
+
+def _assign_row_ids(actions: Sequence[Action], mark: int, version: int, log: str) -> tuple[list[Action], int]:
+    """Return the file actions with row ids above a high water mark for each added file, and the new mark. Raises CorruptLog."""
     new_actions: list[Action] = []
     for action in actions:
         if "add" not in action:
@@ -41,11 +51,7 @@ def assign_row_ids(actions: Sequence[Action], domains: Mapping[str, str], versio
         if file.get("defaultRowCommitVersion") is None:
             file["defaultRowCommitVersion"] = version
         new_actions.append({"add": file})
-    is_first_add = DOMAIN not in domains and any("add" in action for action in actions)
-    if mark > old_mark or is_first_add:
-        configuration = compact({"rowIdHighWaterMark": mark})
-        new_actions.append({"domainMetadata": {"domain": DOMAIN, "configuration": configuration, "removed": False}})
-    return new_actions
+    return new_actions, mark
 
 
 def _record_count(file: Mapping[str, Any], log: str) -> int:

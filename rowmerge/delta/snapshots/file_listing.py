@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from functools import partial
-from itertools import compress
+from itertools import chain, compress
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -29,26 +29,34 @@ def files_of(files: LiveFiles, location: str, paths: Collection[str]) -> LiveFil
 def list_files(files: LiveFiles, location: str, metadata: Metadata, columns: Collection[str] = ()) -> FileListing:
     """List files, with bounds of `columns` except partition columns. Raises CorruptLog for a partition value that is not of its type."""
     has_bounds = [field.name in columns and field.name not in metadata.partition_columns for field in metadata.schema]
-    fields, stored_fields = (list(compress(schema, has_bounds)) for schema in (metadata.schema, metadata.stored_schema))
+    fields = list(compress(metadata.schema, has_bounds))
     partition_fields = [field for field in map(metadata.schema.find, metadata.partition_columns) if field is not None]
     partition_type = pa.struct([(field.name, arrow_type(field.type)) for field in partition_fields])
     schema = file_listing(partition_type, bounds_type(fields), nulls_type(fields))
     if not files.count:
         return FileListing(schema.empty_table())
-    statistics = [block.source.read(stored_fields, block.numbers) for block in files.blocks]
+    statistics = _statistics_columns(files, list(compress(metadata.stored_schema, has_bounds)), schema)
     stored_names = metadata.stored_partition_columns
     partition_values = [_partition_values(block, partition_fields, stored_names, location) for block in files.blocks]
     columns_by_name = {
-        "path": pa.chunked_array([chunk for block in files.blocks for chunk in _paths(block, location).chunks]),
+        "path": pa.chunked_array(chain.from_iterable(_paths(block, location).chunks for block in files.blocks)),
         "size": files.column("size"),
-        "records": pa.chunked_array([block_statistics.records for block_statistics in statistics], pa.int64()),
         "deleted": pc.fill_null(pc.struct_field(files.column("deletionVector"), ["cardinality"]), 0),
         "partition": pa.chunked_array(partition_values),
-        "lower": _rename_fields([block_statistics.lower for block_statistics in statistics], schema.field("lower").type),
-        "upper": _rename_fields([block_statistics.upper for block_statistics in statistics], schema.field("upper").type),
-        "nulls": _rename_fields([block_statistics.nulls for block_statistics in statistics], schema.field("nulls").type),
+        **statistics,
     }
     return FileListing(pa.Table.from_pydict(columns_by_name, schema=schema))
+
+
+def _statistics_columns(files: LiveFiles, stored_fields: Sequence[Field], schema: pa.Schema) -> dict[str, pa.ChunkedArray]:
+    """Return the columns of a listing that come from statistics. `stored_fields`: the columns with bounds, under their physical names."""
+    statistics_by_block = [block.source.read(stored_fields, block.numbers) for block in files.blocks]
+    return {
+        "records": pa.chunked_array([statistics.records for statistics in statistics_by_block], pa.int64()),
+        "lower": _rename_fields([statistics.lower for statistics in statistics_by_block], schema.field("lower").type),
+        "upper": _rename_fields([statistics.upper for statistics in statistics_by_block], schema.field("upper").type),
+        "nulls": _rename_fields([statistics.nulls for statistics in statistics_by_block], schema.field("nulls").type),
+    }
 
 
 def _paths(block: Block, location: str) -> pa.ChunkedArray:

@@ -87,11 +87,15 @@ class SnapshotReader:
                 raise TableNotFound(self._name)
             raise VersionNotFound(f"{self._name} has no version {version}: an older table was dropped at it. Choose a later version.")
         check_readable(self._name, state.protocol, state.metadata)
-        timestamp = listing.modified(version)
-        if has_in_commit_timestamps(state.protocol, state.metadata, version):
-            info = state.commit_info or read_commit_info(self._storage, version)
-            timestamp = in_commit_timestamp(self._storage, version, info) or timestamp
-        return DeltaSnapshot(self._storage, self._name, state, timestamp, listing.commits.get(version))
+        return DeltaSnapshot(self._storage, self._name, state, self._read_timestamp(listing, state), listing.commits.get(version))
+
+    def _read_timestamp(self, listing: LogListing, state: State) -> int:
+        """Return the time of a version: its in-commit timestamp, or else the modification time of its file."""
+        modified = listing.modified(state.version)
+        if not has_in_commit_timestamps(state.protocol, state.metadata, state.version):
+            return modified
+        info = state.commit_info or read_commit_info(self._storage, state.version)
+        return in_commit_timestamp(self._storage, state.version, info) or modified
 
     def _read_state(self, listing: LogListing, version: int, older_state: State | None) -> State:
         """Return the state of a version. Check it against the version's checksum if it does not continue `older_state`."""
