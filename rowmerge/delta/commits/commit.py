@@ -189,15 +189,14 @@ class Commit:
 
     def _commit_info(self) -> dict[str, Any]:
         """Return the fields of `commitInfo` for the next version (PROTOCOL.md, Commit Provenance Information)."""
-        change, timestamp, settings = self.change, self._in_commit_timestamp(), DeltaSettings(self.metadata.configuration)
-        reads_table = change.reads.may_match is not None or bool(change.reads.paths)
+        change, timestamp = self.change, self._in_commit_timestamp()
         info: dict[str, Any] = {} if timestamp is None else {"inCommitTimestamp": timestamp}
         info |= {
             "timestamp": self.now if timestamp is None else timestamp,
             "operation": change.operation,
             "operationParameters": {name: parameter_text(value) for name, value in change.parameters.items() if value is not None},
-            "isolationLevel": settings.isolation_level(change.operation) if change.data_change else "SnapshotIsolation",
-            "isBlindAppend": not reads_table and not _removes_rows(change),
+            "isolationLevel": self._isolation_level(),
+            "isBlindAppend": not _reads_table(change) and not _removes_rows(change),
             "operationMetrics": {name: parameter_text(value) for name, value in change.metrics.items()},
             "engineInfo": f"rowmerge/{__version__}",
             "txnId": self.transaction_id,
@@ -208,6 +207,11 @@ class Commit:
         if self.version:
             info["readVersion"] = self.version - 1 if self.base is None else self.base.version
         return info
+
+    def _isolation_level(self) -> str:
+        if not self.change.data_change:
+            return "SnapshotIsolation"
+        return DeltaSettings(self.metadata.configuration).isolation_level(self.change.operation)
 
     def _in_commit_timestamp(self) -> int | None:
         """Return a time after that of the previous version, None for a table without in-commit timestamps."""
@@ -250,23 +254,33 @@ def _change_definition(table: str, base: DeltaSnapshot, change: CommitRequest, n
     """Return the protocol and metadata of the table after a change. Raises UnsupportedTableFeature if the table must not be written."""
     protocol, metadata = base.protocol, base.metadata
     definition = change.definition or TableDefinition()
-    # A replacement ignores the table as it is. ALTER TABLE alone may unset the property that prevents writes.
-    changes_only_definition = change.definition is not None and change.files.empty
-    if change.cloned is not None or change.restored is not None or not (change.replace or changes_only_definition):
-        check_writable(table, protocol, metadata)
     if change.cloned is not None:
+        check_writable(table, protocol, metadata)
         source = own_snapshot(change.cloned)
         return cloned_table(table, (source.protocol, source.metadata), (protocol, metadata), definition, now)
     if change.restored is not None:
-        source = own_snapshot(change.restored)
-        protocol, metadata = restored_table(protocol, metadata, source.protocol, source.metadata)
         check_writable(table, protocol, metadata)
-        return protocol, metadata
+        return _restored_definition(table, base, own_snapshot(change.restored))
     if change.replace:
+        # A replacement ignores the table as it is.
         return replaced_table(table, protocol, metadata, definition)
+    # ALTER TABLE alone may unset the property that prevents writes.
+    if change.definition is None or not change.files.empty:
+        check_writable(table, protocol, metadata)
     if change.definition is None:
         return protocol, metadata
     return changed_table(table, protocol, metadata, definition, tuple(clustering_columns(base.state.domains)))
+
+
+def _restored_definition(table: str, base: DeltaSnapshot, restored: DeltaSnapshot) -> tuple[Protocol, Metadata]:
+    """Return the protocol and metadata after RESTORE. Raises UnsupportedTableFeature if a table with them must not be written."""
+    protocol, metadata = restored_table(base.protocol, base.metadata, restored.protocol, restored.metadata)
+    check_writable(table, protocol, metadata)
+    return protocol, metadata
+
+
+def _reads_table(change: CommitRequest) -> bool:
+    return change.reads.may_match is not None or bool(change.reads.paths)
 
 
 def _removes_rows(change: CommitRequest) -> bool:

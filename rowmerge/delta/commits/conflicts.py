@@ -28,8 +28,8 @@ from rowmerge.errors import (
     MetadataChanged,
     ProtocolChanged,
 )
-from rowmerge.table.commits.request import CommitRequest, named_files, named_rows
-from rowmerge.table.snapshots.files import Positions
+from rowmerge.table.commits.request import CommitRequest, Reads, named_files, named_rows
+from rowmerge.table.snapshots.files import FileListing, Positions
 
 _DELETED_ROWS = "deleted or updated rows that this statement"
 
@@ -112,12 +112,18 @@ def added_rows_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) ->
         return None
     listing = list_files(LiveFiles.of(new_files), planned.base.storage.location, planned.base.metadata, reads.columns)
     # Null means that the statistics decide nothing, so the file may match.
-    matching_files = listing.filter(pc.fill_null(reads.may_match(listing), True))
-    # `matching` reads the rows of files, and must be given none with deleted rows (`Reads`).
-    has_deleted_rows = pc.any(pc.greater(matching_files.deleted, 0)).as_py()
-    if len(matching_files) and reads.matching is not None and not has_deleted_rows:
-        matching_files = matching_files.filter(reads.matching(matching_files))
+    candidates = listing.filter(pc.fill_null(reads.may_match(listing), True))
+    matching_files = _files_with_matching_rows(candidates, reads)
     return _conflict(ConcurrentAppend, concurrent, planned, named_files(matching_files.paths)) if len(matching_files) else None
+
+
+def _files_with_matching_rows(files: FileListing, reads: Reads) -> FileListing:
+    """Return the files with a row that was read, or all files if their rows cannot be compared."""
+    # `matching` reads the rows of files, and must be given none with deleted rows (`Reads`).
+    has_deleted_rows = pc.any(pc.greater(files.deleted, 0)).as_py()
+    if not len(files) or reads.matching is None or has_deleted_rows:
+        return files
+    return files.filter(reads.matching(files))
 
 
 def _new_files(concurrent: ConcurrentCommit, read_paths: frozenset[str]) -> pa.Table:

@@ -7,7 +7,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import compress
+from itertools import chain, compress
 from typing import Any
 
 import numpy as np
@@ -84,18 +84,19 @@ def file_actions(documents: Sequence[Document], partition_columns: Sequence[str]
 def _file_actions(documents: Sequence[Document], partition_columns: Sequence[str]) -> FileActions:
     """Parse the file actions of documents with Arrow. Raises one of _UNREADABLE."""
     data = b"\n".join(document.data for document in documents)
-    lines_by_document = [_lines(document) for document in documents]
-    lines = [line for numbered_lines in lines_by_document for _, line in numbered_lines]
+    numbered_lines = [_lines(document) for document in documents]
+    lines = [line for _, line in chain.from_iterable(numbered_lines)]
     tag_names = set(_tag_names(data))
     actions = read_json_lines(data, _schema(partition_columns, tag_names), longest_line=max(map(len, lines), default=0))
     if actions.num_rows != len(lines):
         raise ValueError("a line holds more than one action, or a part of one")
     actions.validate(full=True)  # Arrow does not look at the encoding of texts
-    document_indices = pa.array(np.repeat(np.arange(len(documents)), list(map(len, lines_by_document))), pa.int64())
+    line_counts = [len(document_lines) for document_lines in numbered_lines]
+    document_indices = pa.array(np.repeat(np.arange(len(documents)), line_counts), pa.int64())
     adds = _with_document(actions["add"], document_indices, file_schema(partition_columns))
     if len(tag_names) > _MOST_TAGS:
-        tags = [_parse_tags(line) for line in compress(lines, actions["add"].is_valid().to_pylist())]
-        adds = adds.set_column(adds.schema.get_field_index("tags"), "tags", pa.array(tags, TEXT_MAP))
+        add_lines = compress(lines, actions["add"].is_valid().to_pylist())
+        adds = adds.set_column(adds.schema.get_field_index("tags"), "tags", pa.array(map(_parse_tags, add_lines), TEXT_MAP))
     return FileActions(adds, _with_document(actions["remove"], document_indices, tombstone_schema(partition_columns)))
 
 

@@ -132,18 +132,21 @@ class Vacuum:
         """Commit a version without file actions for the history, if the options ask for it. Return the newest version."""
         if not self.options.record:
             return self.newest().version
-        change = CommitRequest(operation, parameters, metrics, data_change=False)
-        for _ in range(_ATTEMPTS):
-            outcome = self.commit(self.newest(), change)
-            if not isinstance(outcome, Conflicted):
-                break
-        match outcome:
+        match self._commit_record(CommitRequest(operation, parameters, metrics, data_change=False)):
             case Committed(version):
                 return version
             case Conflicted(conflict):
                 raise conflict
             case Unknown(reason):
                 raise CommitStateUnknown(f"It is not known whether {operation} of {self.table} was recorded: {reason}. Run it again.")
+
+    def _commit_record(self, change: CommitRequest) -> Outcome:
+        """Commit a change of the newest version, after a conflict again. Return the outcome of the last attempt."""
+        for _ in range(_ATTEMPTS):
+            outcome = self.commit(self.newest(), change)
+            if not isinstance(outcome, Conflicted):
+                break
+        return outcome
 
 
 def referenced_paths(snapshot: DeltaSnapshot) -> set[str]:
@@ -178,9 +181,7 @@ def _select_deletable(listed_files: list[StoredObject], old_files: list[StoredOb
     visible_prefixes = (*_DATA_FOLDERS, *_partition_prefixes(snapshot))
     checksums = {file.path: file for file in listed_files if file.path.endswith(".crc")}
     for file in old_files:
-        # A killed process may have left temporary files in the log.
-        is_left_by_put = file.path.startswith(f"{LOG}/") and is_temporary(file.path)
-        is_protected = _is_hidden(file.path, visible_prefixes) and not is_left_by_put
+        is_protected = _is_hidden(file.path, visible_prefixes) and not _is_left_by_put(file.path)
         if is_protected or file.path.startswith(excluded_folders):
             continue
         yield file
@@ -188,6 +189,11 @@ def _select_deletable(listed_files: list[StoredObject], old_files: list[StoredOb
         checksum_path = posixpath.join(folder, f".{name}.crc")
         if checksum_path in checksums:
             yield checksums[checksum_path]
+
+
+def _is_left_by_put(path: str) -> bool:
+    """Return whether a file in the log is temporary: a killed process may have left it."""
+    return path.startswith(f"{LOG}/") and is_temporary(path)
 
 
 def foreign_folders(listed_files: list[StoredObject]) -> tuple[str, ...]:

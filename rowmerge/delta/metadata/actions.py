@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any
@@ -246,17 +245,20 @@ def _check_fields(name: str, fields: object) -> None:
 
 
 def _check_metadata(fields: Mapping[str, Any]) -> None:
+    """Raise ValueError for a format of other types, a schema that is none, or a partition column that is none of the columns."""
     format_ = fields.get("format") or {}
     provider, options = format_.get("provider"), format_.get("options")
     has_valid_options = options is None or _KINDS["map of texts"](options)
     if not isinstance(provider, str | None) or not has_valid_options:
         raise ValueError(f"the format of the action metaData is {fields['format']!r:.80}")
     metadata = Metadata.of(fields)
-    with suppress(UnknownType):  # an unknown type is no fault of the file
+    try:
         column_names = metadata.schema.names
-        for name in metadata.partition_columns:
-            if name not in column_names:
-                raise ValueError(f"the partition column {name!r} of the action metaData is none of its columns")
+    except UnknownType:
+        return  # an unknown type is no fault of the file
+    for name in metadata.partition_columns:
+        if name not in column_names:
+            raise ValueError(f"the partition column {name!r} of the action metaData is none of its columns")
 
 
 def schema_text(schema: Struct) -> str:

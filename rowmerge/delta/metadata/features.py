@@ -85,10 +85,9 @@ def check_writable(table: str, protocol: Protocol, metadata: Metadata, *, action
         advice = _ADVICE_IF_USED[feature](metadata) if feature in _ADVICE_IF_USED else _UPGRADE
         if advice:
             raise UnsupportedTableFeature(table, feature, action=action, advice=advice)
-    for field in all_fields(metadata.schema):
-        if field.type == Primitive("void"):
-            advice = f"Give the column {field.name} a type, or leave it out."
-            raise UnsupportedTableFeature(table, "void", action=action, advice=advice)
+    void_name = next((field.name for field in all_fields(metadata.schema) if field.type == Primitive("void")), None)
+    if void_name is not None:
+        raise UnsupportedTableFeature(table, "void", action=action, advice=f"Give the column {void_name} a type, or leave it out.")
 
 
 def _check_mapping(table: str, metadata: Metadata) -> None:

@@ -61,8 +61,11 @@ def _check_type(table: str, column: str, type_: DataType, *, in_collection: bool
                 f"would hold the rows to it. Leave NOT NULL out there, or write a CHECK with forall()."
             )
         _check_type(table, column, field.type, in_collection=in_collection or isinstance(type_, Array | Map))
-    if isinstance(type_, Struct | Array | Map):
-        return
+    if not isinstance(type_, Struct | Array | Map):
+        _check_leaf_type(table, column, type_)
+
+
+def _check_leaf_type(table: str, column: str, type_: DataType) -> None:
     try:
         arrow_type(type_)
     except ValueError:
@@ -77,12 +80,17 @@ def _check_names(table: str, type_: DataType, mapped: bool, old_names: frozenset
         if field.name.lower() in lowercase_names:
             raise PlanError(f"{table} would have two columns named {field.name}. Rename one of them.")
         lowercase_names.add(field.name.lower())
-        if not mapped and field.name not in old_names and not _FORBIDDEN.isdisjoint(field.name):
-            raise PlanError(
-                f"A Delta table without column mapping cannot have the column name {field.name!r} in {table}: "
-                f"spaces and , ; {{ }} ( ) = are not allowed. Rename the column, or set the table property '{MODE}' = 'name'."
-            )
+        if not mapped and field.name not in old_names:
+            _check_characters(table, field.name)
         _check_names(table, field.type, mapped, old_names)
+
+
+def _check_characters(table: str, name: str) -> None:
+    if not _FORBIDDEN.isdisjoint(name):
+        raise PlanError(
+            f"A Delta table without column mapping cannot have the column name {name!r} in {table}: "
+            f"spaces and , ; {{ }} ( ) = are not allowed. Rename the column, or set the table property '{MODE}' = 'name'."
+        )
 
 
 @dataclass(frozen=True)
@@ -113,17 +121,17 @@ class SchemaChange:
 
     def _check_dropped(self, old: Struct, new: Struct) -> None:
         """Raise PlanError if the new schema drops a partition column or a clustering column."""
-        new_names = {column.metadata.get(PHYSICAL_NAME) for column in new}
+        remaining_names = {column.metadata.get(PHYSICAL_NAME) for column in new}
         for column in old:
             physical_name = column.metadata[PHYSICAL_NAME]
-            if physical_name in new_names:
+            if physical_name in remaining_names:
                 continue
             if column.name in self.metadata.partition_columns:
                 raise PlanError(
                     f"{self.table} is partitioned by the column {column.name}, so it cannot be dropped. "
                     f"Write the table anew with CREATE OR REPLACE TABLE … AS SELECT."
                 )
-            if any(leaf[0] == physical_name for leaf in self.clustering):
+            if any(name == physical_name for name, *_ in self.clustering):
                 raise PlanError(
                     f"{self.table} is clustered by the column {column.name}, so it cannot be dropped. Cluster by others first, "
                     f"in the engine that clustered it."
@@ -178,15 +186,16 @@ class SchemaChange:
 
 def renamed_leaf(leaf: Leaf, old: Struct, new: Struct) -> Leaf | None:
     """Return the path of a leaf in a later schema of a table with column mapping, None if the leaf was dropped."""
-    old_field = old.find(leaf[0])
+    name, *nested_names = leaf
+    old_field = old.find(name)
     if old_field is None:
         return leaf
     new_field = next((field for field in new if field.metadata.get(ID) == old_field.metadata.get(ID)), None)
     if new_field is None:
         return None
-    nested_leaf: Leaf | None = leaf[1:]
-    if nested_leaf and isinstance(old_field.type, Struct) and isinstance(new_field.type, Struct):
-        nested_leaf = renamed_leaf(nested_leaf, old_field.type, new_field.type)
+    if not nested_names or not isinstance(old_field.type, Struct) or not isinstance(new_field.type, Struct):
+        return (new_field.name, *nested_names)
+    nested_leaf = renamed_leaf(tuple(nested_names), old_field.type, new_field.type)
     return None if nested_leaf is None else (new_field.name, *nested_leaf)
 
 

@@ -15,7 +15,7 @@ from rowmerge.delta.files.live_files import LiveFiles
 from rowmerge.delta.log.history import in_commit_timestamp, version_at
 from rowmerge.delta.log.log_files import LogListing, read_commits, read_listed
 from rowmerge.delta.log.ndjson import Document, cdc_actions, commit_info, file_actions, non_file_actions
-from rowmerge.delta.log.replay import apply_table_actions
+from rowmerge.delta.log.replay import State, apply_table_actions
 from rowmerge.delta.metadata.actions import Action, Metadata, Protocol
 from rowmerge.delta.metadata.features import is_enabled
 from rowmerge.delta.metadata.properties import CHANGE_DATA_FEED
@@ -78,6 +78,15 @@ class _FeedReader:
         if end == start - 1 and _are_ordered_times(first, last):
             # Both times lie between two versions. Nothing happened there.
             return TableChanges(self.newest, start, end)
+        self._check_range(start, end)
+        start_snapshot = self.snapshot_at(start)
+        # A table with column mapping is read in the columns of the last version of the range.
+        read_as = self.newest if self.newest.metadata.mapping_mode == "none" else self.snapshot_at(end)
+        files = self._read_changes(self._read_versions(start_snapshot, end), read_as)
+        return TableChanges(read_as, start, end, tuple(files))
+
+    def _check_range(self, start: int, end: int) -> None:
+        """Raise PlanError for a range that ends before its start, VersionNotFound if the log was cleaned beyond its start."""
         if end < start:
             advice = "Give an end that is not before the start."
             raise PlanError(f"table_changes on {self.newest.name} would begin at version {start} and end at version {end}. {advice}")
@@ -85,25 +94,14 @@ class _FeedReader:
         if start < oldest:
             reason = f"in version {start} are gone: the log has been cleaned up to version {oldest - 1}."
             raise VersionNotFound(f"The changes of {self.newest.name} {reason} Begin at version {oldest} or later.")
-        start_snapshot = self.snapshot_at(start)
-        # A table with column mapping is read in the columns of the last version of the range.
-        read_as = self.newest if self.newest.metadata.mapping_mode == "none" else self.snapshot_at(end)
-        files = self._read_changes(self._read_versions(start_snapshot, end), read_as)
-        return TableChanges(read_as, start, end, tuple(files))
 
     def _read_changes(self, versions: Iterator[_FeedVersion], read_as: DeltaSnapshot) -> Iterator[ChangedFile]:
-        """Yield the changed files of versions. Check each definition once, before the changes of its first version.
-
-        Raises ChangesNotRecorded for a version without change rows, IncompatibleSchemaChange if `read_as` does not fit its columns.
-        """
+        """Yield the changed files of versions. Check each definition once, before the changes of its first version."""
         checked_definition: tuple[Protocol, Metadata] | None = None
         for version in versions:
             definition = (version.protocol, version.metadata)
             if definition != checked_definition:
-                if not is_enabled(version.protocol, version.metadata, CHANGE_DATA_FEED):
-                    advice = f"Read versions in which {CHANGE_DATA_FEED} was true: DESCRIBE HISTORY {read_as.name} shows when it was set."
-                    raise ChangesNotRecorded(read_as.name, version.number, advice)
-                _check_columns(version.number, version.metadata, read_as)
+                _check_definition(version, read_as)
                 checked_definition = definition
             yield from self._changed_files(version, read_as)
 
@@ -151,16 +149,16 @@ class _FeedReader:
             # The times of versions never go back, but the times of their files may.
             modified = max(modified, self.listing.modified(number))
             timestamp = in_commit_timestamp(self.storage, number, commit_info(actions)) or modified
-            replaced_metadata: Metadata | None = None
-            if any(action.get("metaData") for action in actions):
-                replaced_metadata = self._read_metadata_before(number) if number == start.version else state.metadata
+            replaced_metadata = self._read_replaced_metadata(start, number, state) if _has_metadata(actions) else None
             state = apply_table_actions(state, actions, document.path)
             yield _FeedVersion(number, timestamp, document, actions, state.protocol, state.metadata, replaced_metadata)
 
-    def _read_metadata_before(self, start: int) -> Metadata | None:
-        """Return the metadata that the first version of the range replaced, None if it was cleaned up or there was none."""
+    def _read_replaced_metadata(self, start: DeltaSnapshot, version: int, state: State) -> Metadata | None:
+        """Return the metadata before a version, None if it was cleaned up or there was none. `state`: that before a later version."""
+        if version > start.version:
+            return state.metadata
         try:
-            return self.snapshot_at(start - 1).metadata if start > self.listing.oldest_readable else None
+            return self.snapshot_at(version - 1).metadata if version > self.listing.oldest_readable else None
         except VersionNotFound:
             # The version before the first one of a table that continues the log of a dropped table.
             return None
@@ -170,8 +168,10 @@ class _FeedReader:
         recorded_actions = cdc_actions(version.document)
         if recorded_actions:
             return self._recorded_files(version, recorded_actions)
-        if _changes_no_row(version.non_file_actions):
-            return []
+        return [] if _changes_no_row(version.non_file_actions) else self._derived_files(version, read_as)
+
+    def _derived_files(self, version: _FeedVersion, read_as: DeltaSnapshot) -> list[ChangedFile]:
+        """Return the rows that the file actions of a version insert and delete. Raises CorruptLog, IncompatibleSchemaChange."""
         actions = file_actions([version.document], version.metadata.stored_partition_columns)
         # Actions that change no data only move rows.
         adds, removes = (table.filter(pc.fill_null(table["dataChange"], True)) for table in (actions.adds, actions.removes))
@@ -221,6 +221,14 @@ def _derive_changes(added: Mapping[str, ChangedFile], removed: Mapping[str, Chan
     return changed_files + [replace(file, change=INSERT) for path, file in added.items() if path not in removed]
 
 
+def _check_definition(version: _FeedVersion, read_as: DeltaSnapshot) -> None:
+    """Raise ChangesNotRecorded for a version without change rows, IncompatibleSchemaChange if `read_as` does not fit its columns."""
+    if not is_enabled(version.protocol, version.metadata, CHANGE_DATA_FEED):
+        advice = f"Read versions in which {CHANGE_DATA_FEED} was true: DESCRIBE HISTORY {read_as.name} shows when it was set."
+        raise ChangesNotRecorded(read_as.name, version.number, advice)
+    _check_columns(version.number, version.metadata, read_as)
+
+
 def _check_columns(version: int, metadata: Metadata, read_as: DeltaSnapshot) -> None:
     """Raise IncompatibleSchemaChange if the rows of a version cannot be read in the columns of another."""
     reason = why_not_readable(metadata.schema, read_as.schema)
@@ -228,6 +236,10 @@ def _check_columns(version: int, metadata: Metadata, read_as: DeltaSnapshot) -> 
         reason = "the table was partitioned otherwise"
     if reason:
         raise IncompatibleSchemaChange(read_as.name, version, reason, "Give table_changes a range that does not reach so far back.")
+
+
+def _has_metadata(actions: Sequence[Action]) -> bool:
+    return any(action.get("metaData") for action in actions)
 
 
 def _time_text(timestamp: int) -> str:
