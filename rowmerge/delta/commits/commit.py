@@ -190,13 +190,15 @@ class Commit:
     def _commit_info(self) -> dict[str, Any]:
         """Return the fields of `commitInfo` for the next version (PROTOCOL.md, Commit Provenance Information)."""
         change, timestamp = self.change, self._in_commit_timestamp()
+        settings = DeltaSettings(self.metadata.configuration)
+        reads_table = change.reads.may_match is not None or bool(change.reads.paths)
         info: dict[str, Any] = {} if timestamp is None else {"inCommitTimestamp": timestamp}
         info |= {
             "timestamp": self.now if timestamp is None else timestamp,
             "operation": change.operation,
             "operationParameters": {name: parameter_text(value) for name, value in change.parameters.items() if value is not None},
-            "isolationLevel": self._isolation_level(),
-            "isBlindAppend": not _reads_table(change) and not _removes_rows(change),
+            "isolationLevel": settings.isolation_level(change.operation) if change.data_change else "SnapshotIsolation",
+            "isBlindAppend": not reads_table and not _removes_rows(change),
             "operationMetrics": {name: parameter_text(value) for name, value in change.metrics.items()},
             "engineInfo": f"rowmerge/{__version__}",
             "txnId": self.transaction_id,
@@ -207,11 +209,6 @@ class Commit:
         if self.version:
             info["readVersion"] = self.version - 1 if self.base is None else self.base.version
         return info
-
-    def _isolation_level(self) -> str:
-        if not self.change.data_change:
-            return "SnapshotIsolation"
-        return DeltaSettings(self.metadata.configuration).isolation_level(self.change.operation)
 
     def _in_commit_timestamp(self) -> int | None:
         """Return a time after that of the previous version, None for a table without in-commit timestamps."""
@@ -277,10 +274,6 @@ def _restored_definition(table: str, base: DeltaSnapshot, restored: DeltaSnapsho
     protocol, metadata = restored_table(base.protocol, base.metadata, restored.protocol, restored.metadata)
     check_writable(table, protocol, metadata)
     return protocol, metadata
-
-
-def _reads_table(change: CommitRequest) -> bool:
-    return change.reads.may_match is not None or bool(change.reads.paths)
 
 
 def _removes_rows(change: CommitRequest) -> bool:

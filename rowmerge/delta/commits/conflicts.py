@@ -95,9 +95,10 @@ def clustering_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) ->
 
 def transaction_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:
     """Return ConcurrentTransaction if both commits are transactions of one application."""
-    if planned.change.transaction is None or planned.change.transaction[0] not in concurrent.applications:
+    application, _ = planned.change.transaction or (None, None)
+    if application not in concurrent.applications:
         return None
-    return _conflict(ConcurrentTransaction, concurrent, planned, f"application {planned.change.transaction[0]}")
+    return _conflict(ConcurrentTransaction, concurrent, planned, f"application {application}")
 
 
 def added_rows_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:

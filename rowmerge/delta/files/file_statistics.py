@@ -63,18 +63,24 @@ class StatisticsSource(ABC):
     def read(self, fields: Sequence[Field], rows: Rows) -> ColumnStatistics:
         """Return the statistics of these rows for these columns (`read_statistics`)."""
         with self._lock:
-            if self._records is None:
-                self._records = _concat([read_records(batch) for batch in self._batches(())], pa.int64())
-            uncached_fields = [field for field in fields if (field.name, field.type) not in self._columns]
-            if uncached_fields:
-                self._read_columns(uncached_fields)
-            columns = [self._columns[field.name, field.type] for field in fields]
+            records, columns = self._cached_records(), self._cached_columns(fields)
         return ColumnStatistics(
-            records=_take(self._records, rows),
+            records=_take(records, rows),
             lower=_take_struct([column.lower for column in columns], bounds_type(fields), rows),
             upper=_take_struct([column.upper for column in columns], bounds_type(fields), rows),
             nulls=_take_struct([column.nulls for column in columns], nulls_type(fields), rows),
         )
+
+    def _cached_records(self) -> pa.Array:
+        if self._records is None:
+            self._records = _concat([read_records(batch) for batch in self._batches(())], pa.int64())
+        return self._records
+
+    def _cached_columns(self, fields: Sequence[Field]) -> list[_Column]:
+        uncached_fields = [field for field in fields if (field.name, field.type) not in self._columns]
+        if uncached_fields:
+            self._read_columns(uncached_fields)
+        return [self._columns[field.name, field.type] for field in fields]
 
     def _read_columns(self, fields: Sequence[Field]) -> None:
         """Read the statistics of these columns for all rows, and cache them."""
@@ -109,8 +115,8 @@ class CheckpointStatistics(StatisticsSource):
 
     def __init__(self, path: str, file: pq.ParquetFile, is_add: pa.Array, *, has_deletion_vectors: bool) -> None:
         """`is_add`: which rows of the file are `add` actions; `has_deletion_vectors`: whether any of these has a deletion vector."""
-        groups = range(file.metadata.num_row_groups)
-        group_starts = np.cumsum([0, *(file.metadata.row_group(group).num_rows for group in groups)])
+        group_lengths = [file.metadata.row_group(group).num_rows for group in range(file.metadata.num_row_groups)]
+        group_starts = np.cumsum([0, *group_lengths])
         adds_before = np.concatenate([[0], np.cumsum(is_add.to_numpy(zero_copy_only=False))])
         super().__init__(int(adds_before[-1]))
         self._path, self._file, self._is_add = path, file, is_add

@@ -97,10 +97,8 @@ def _non_file_actions(document: Document) -> list[Action]:
     file = _open_parquet(document)
     names = [name for name in _NON_FILE_ACTIONS if name in file.schema_arrow.names]
     table = _read_columns(document, file, names)
-    actions: list[Action] = []
     with _corrupt_if_unreadable(document):
-        for name in names:
-            actions += [{name: _maps_as_dicts(fields)} for fields in table[name].drop_null().to_pylist()]
+        actions: list[Action] = [{name: _maps_as_dicts(fields)} for name in names for fields in table[name].drop_null().to_pylist()]
         for action in actions:
             check_action(action)
     return actions
@@ -137,7 +135,8 @@ def _read_live_files(document: Document, file: pq.ParquetFile, partition_columns
 
 def _read_actions(document: Document, file: pq.ParquetFile, action: str, requested_fields: Sequence[str]) -> pa.ChunkedArray:
     """Return the column of an action with the requested fields that the checkpoint has. Raises CorruptLog, pa.ArrowInvalid."""
-    available_fields = _action_fields(file.schema_arrow, action)
+    index = file.schema_arrow.get_field_index(action)
+    available_fields = {field.name for field in file.schema_arrow.field(index).type} if index >= 0 else set()
     fields = [name for name in requested_fields if name in available_fields]
     # A checkpoint may have the typed form of the partition values alone.
     if "partitionValues" not in available_fields and "partitionValues_parsed" in available_fields:
@@ -147,12 +146,6 @@ def _read_actions(document: Document, file: pq.ParquetFile, action: str, request
     structs = _read_columns(document, file, [f"{action}.{name}" for name in fields])[action]
     structs.validate(full=True)  # Arrow does not look at the encoding of texts
     return structs
-
-
-def _action_fields(schema: pa.Schema, action: str) -> set[str]:
-    """Return the fields of an action's column in a checkpoint, none without the column."""
-    index = schema.get_field_index(action)
-    return {field.name for field in schema.field(index).type} if index >= 0 else set()
 
 
 def _read_columns(document: Document, file: pq.ParquetFile, columns: Sequence[str]) -> pa.Table:

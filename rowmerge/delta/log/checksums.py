@@ -166,18 +166,16 @@ def _action_differences(state: State, checksum: Mapping[str, Any]) -> Iterable[s
     yield from _transaction_differences(checksum.get("setTransactions") or (), state.transactions)
 
 
-def _domain_differences(checksum_domains: Iterable[Mapping[str, Any]], log_domains: Mapping[str, str]) -> Iterable[str]:
-    configurations = {fields["domain"]: fields["configuration"] for fields in checksum_domains if not fields.get("removed")}
+def _domain_differences(domains: Iterable[Mapping[str, Any]], log_domains: Mapping[str, str]) -> Iterable[str]:
+    configurations = {fields["domain"]: fields["configuration"] for fields in domains if not fields.get("removed")}
     if configurations != log_domains:
         yield f"domainMetadata has the domains {sorted(configurations)}, the log has {sorted(log_domains)} or other values"
 
 
-def _transaction_differences(
-    checksum_transactions: Iterable[Mapping[str, Any]], log_transactions: Mapping[str, Transaction]
-) -> Iterable[str]:
-    for fields in checksum_transactions:
+def _transaction_differences(transactions: Iterable[Mapping[str, Any]], log: Mapping[str, Transaction]) -> Iterable[str]:
+    for fields in transactions:
         # A transaction may have expired in the checkpoint that the state was read from.
-        transaction = log_transactions.get(fields["appId"])
+        transaction = log.get(fields["appId"])
         if transaction is not None and transaction.version != fields["version"]:
             yield f"the transaction {fields['appId']} has version {fields['version']}, the log has {transaction.version}"
 

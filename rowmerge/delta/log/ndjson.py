@@ -87,10 +87,7 @@ def _file_actions(documents: Sequence[Document], partition_columns: Sequence[str
     numbered_lines = [_lines(document) for document in documents]
     lines = [line for _, line in chain.from_iterable(numbered_lines)]
     tag_names = set(_tag_names(data))
-    actions = read_json_lines(data, _schema(partition_columns, tag_names), longest_line=max(map(len, lines), default=0))
-    if actions.num_rows != len(lines):
-        raise ValueError("a line holds more than one action, or a part of one")
-    actions.validate(full=True)  # Arrow does not look at the encoding of texts
+    actions = _parse_actions(data, lines, _schema(partition_columns, tag_names))
     line_counts = [len(document_lines) for document_lines in numbered_lines]
     document_indices = pa.array(np.repeat(np.arange(len(documents)), line_counts), pa.int64())
     adds = _with_document(actions["add"], document_indices, file_schema(partition_columns))
@@ -98,6 +95,15 @@ def _file_actions(documents: Sequence[Document], partition_columns: Sequence[str
         add_lines = compress(lines, actions["add"].is_valid().to_pylist())
         adds = adds.set_column(adds.schema.get_field_index("tags"), "tags", pa.array(map(_parse_tags, add_lines), TEXT_MAP))
     return FileActions(adds, _with_document(actions["remove"], document_indices, tombstone_schema(partition_columns)))
+
+
+def _parse_actions(data: bytes, lines: Sequence[bytes], schema: pa.Schema) -> pa.Table:
+    """Return the actions in `data`, which consists of these lines, one per row. Raises one of _UNREADABLE."""
+    actions = read_json_lines(data, schema, longest_line=max(map(len, lines), default=0))
+    if actions.num_rows != len(lines):
+        raise ValueError("a line holds more than one action, or a part of one")
+    actions.validate(full=True)  # Arrow does not look at the encoding of texts
+    return actions
 
 
 def _lines(document: Document) -> list[tuple[int, bytes]]:

@@ -109,8 +109,9 @@ def apply_table_actions(state: State, actions: Sequence[Action], path: str) -> S
                 domains.pop(fields["domain"], None)
             case {"domainMetadata": Mapping() as fields}:
                 domains[fields["domain"]] = fields["configuration"]
-    if protocol is _NO_PROTOCOL or metadata is _NO_METADATA:
-        missing_action = "protocol" if protocol is _NO_PROTOCOL else "metaData"
-        raise CorruptLog(path, f"no {missing_action} action up to this version")
+    if protocol is _NO_PROTOCOL:
+        raise CorruptLog(path, "no protocol action up to this version")
+    if metadata is _NO_METADATA:
+        raise CorruptLog(path, "no metaData action up to this version")
     metadata = replace(metadata, mapping_supported=protocol.supports("columnMapping"))
     return replace(state, protocol=protocol, metadata=metadata, transactions=transactions, domains=domains)

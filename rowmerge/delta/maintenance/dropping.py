@@ -67,17 +67,13 @@ def _paths_before_drop(storage: Storage, document: Document, version: int, dropp
     removes = file_actions([document], ()).removes
     removed_paths = paths_below(storage.location, removes["path"], removes["deletionVector"])
     objects = storage.list()
+    excluded_folders = (f"{LOG}/", f"{MARKERS}/", *foreign_folders(objects))
+    table_files = [file for file in objects if not file.path.startswith(excluded_folders)]
     # The files of a table of another format may be older than the drop. Then only the removed files are the dropped table's.
     cut_off = 0 if has_other_table(storage, objects, FORMAT) else dropped_at
-    old_files = [file for file in _table_files(objects) if file.modified < cut_off or file.path in removed_paths]
+    old_files = [file for file in table_files if file.modified < cut_off or file.path in removed_paths]
     old_log = [file for file in objects if file.path.startswith(f"{LOG}/") and _is_log_before_drop(file, version, dropped_at)]
     return [[f"{storage.location}/{file.path}" for file in files] for files in (old_files, old_log)]
-
-
-def _table_files(objects: list[StoredObject]) -> list[StoredObject]:
-    """Return the files of a folder that are not in its log, among its markers, or in a table inside it."""
-    excluded_folders = (f"{LOG}/", f"{MARKERS}/", *foreign_folders(objects))
-    return [file for file in objects if not file.path.startswith(excluded_folders)]
 
 
 def _is_log_before_drop(file: StoredObject, version: int, dropped_at: int) -> bool:

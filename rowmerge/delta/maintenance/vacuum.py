@@ -114,10 +114,10 @@ class Vacuum:
     def _delete(self, unneeded_files: Sequence[StoredObject], listed_files: Sequence[StoredObject]) -> int:
         """Delete the files that are still unneeded, and record the end of the VACUUM. Return the newest version."""
         # A RESTORE may have brought files back since they were listed.
-        current = self.newest()
-        current_paths = referenced_paths(current)
-        paths = [f"{self.storage.location}/{file.path}" for file in unneeded_files if file.path not in current_paths]
-        files = current.state.files
+        newest_snapshot = self.newest()
+        referenced = referenced_paths(newest_snapshot)
+        paths = [f"{self.storage.location}/{file.path}" for file in unneeded_files if file.path not in referenced]
+        files = newest_snapshot.state.files
         live_paths = file_and_vector_paths(self.storage.location, files.column("path"), files.column("deletionVector"))
         try:
             delete_files(self.storage, [paths], Origin.LISTED, live=live_paths)
@@ -181,7 +181,9 @@ def _select_deletable(listed_files: list[StoredObject], old_files: list[StoredOb
     visible_prefixes = (*_DATA_FOLDERS, *_partition_prefixes(snapshot))
     checksums = {file.path: file for file in listed_files if file.path.endswith(".crc")}
     for file in old_files:
-        is_protected = _is_hidden(file.path, visible_prefixes) and not _is_left_by_put(file.path)
+        # A killed process may have left temporary files in the log.
+        is_left_by_put = file.path.startswith(f"{LOG}/") and is_temporary(file.path)
+        is_protected = _is_hidden(file.path, visible_prefixes) and not is_left_by_put
         if is_protected or file.path.startswith(excluded_folders):
             continue
         yield file
@@ -189,11 +191,6 @@ def _select_deletable(listed_files: list[StoredObject], old_files: list[StoredOb
         checksum_path = posixpath.join(folder, f".{name}.crc")
         if checksum_path in checksums:
             yield checksums[checksum_path]
-
-
-def _is_left_by_put(path: str) -> bool:
-    """Return whether a file in the log is temporary: a killed process may have left it."""
-    return path.startswith(f"{LOG}/") and is_temporary(path)
 
 
 def foreign_folders(listed_files: list[StoredObject]) -> tuple[str, ...]:

@@ -243,18 +243,18 @@ def _define(table: str, protocol: Protocol, old: Metadata, definition: TableDefi
     if definition.schema is None:
         raise PlanError(f"{table} needs columns. List them, or create it AS SELECT.")
     _refuse_order(table, definition)
-    partition = _partition_columns(table, definition.partitioning or ())
+    partition_columns = _partition_columns(table, definition.partitioning or ())
     properties = definition.properties or {}
     metadata = replace(
         old,
         schema_string=schema_text(Struct(tuple(map(_stored_field, definition.schema)))),
-        partition_columns=partition,
+        partition_columns=partition_columns,
         configuration=_new_properties(table, old.configuration, properties) | _constraints(definition.checks or {}),
         description=definition.description or None,
         mapping_supported=True,
     )
     is_mapped = metadata.mapping_mode != "none"
-    check_schema(table, definition.schema, partition, mapped=is_mapped)
+    check_schema(table, definition.schema, partition_columns, mapped=is_mapped)
     if is_mapped:
         # The replaced table's ids are not given again.
         metadata = _with_column_ids(metadata, keep_names=False, last_id=highest_column_id(old.configuration))

@@ -91,19 +91,15 @@ def check_properties(properties: Mapping[str, str], existing: Collection[str] = 
     """Raise ConfigurationError for an unknown `delta.*` property whose name is not in `existing`, and for an invalid value."""
     for name, value in properties.items():
         # Other engines have properties of their own.
-        if name.startswith("delta.") and name not in existing:
-            _check_name(name)
+        is_known = name in _NAMES or name in existing or name.startswith((FEATURE_PREFIX, CONSTRAINT_PREFIX))
+        if name.startswith("delta.") and not is_known:
+            raise ConfigurationError(f"There is no table property {name}. {_suggestion(name)}")
         _check_value(name, value)
     if is_true(properties, ROW_TRACKING) and is_true(properties, ROW_TRACKING_SUSPENDED):
         raise ConfigurationError(f"{ROW_TRACKING} and {ROW_TRACKING_SUSPENDED} cannot both be true. Set one of them to false.")
     checkpoint_interval(properties)
     protected_before(properties)
     DeltaSettings(properties).check()
-
-
-def _check_name(name: str) -> None:
-    if name not in _NAMES and not name.startswith((FEATURE_PREFIX, CONSTRAINT_PREFIX)):
-        raise ConfigurationError(f"There is no table property {name}. {_suggestion(name)}")
 
 
 def _check_value(name: str, value: str) -> None:

@@ -80,17 +80,12 @@ def _check_names(table: str, type_: DataType, mapped: bool, old_names: frozenset
         if field.name.lower() in lowercase_names:
             raise PlanError(f"{table} would have two columns named {field.name}. Rename one of them.")
         lowercase_names.add(field.name.lower())
-        if not mapped and field.name not in old_names:
-            _check_characters(table, field.name)
+        if not mapped and field.name not in old_names and not _FORBIDDEN.isdisjoint(field.name):
+            raise PlanError(
+                f"A Delta table without column mapping cannot have the column name {field.name!r} in {table}: "
+                f"spaces and , ; {{ }} ( ) = are not allowed. Rename the column, or set the table property '{MODE}' = 'name'."
+            )
         _check_names(table, field.type, mapped, old_names)
-
-
-def _check_characters(table: str, name: str) -> None:
-    if not _FORBIDDEN.isdisjoint(name):
-        raise PlanError(
-            f"A Delta table without column mapping cannot have the column name {name!r} in {table}: "
-            f"spaces and , ; {{ }} ( ) = are not allowed. Rename the column, or set the table property '{MODE}' = 'name'."
-        )
 
 
 @dataclass(frozen=True)
@@ -204,12 +199,12 @@ def is_wider(new: DataType, old: DataType) -> bool:
     match old, new:
         case Decimal(), Decimal():
             return old != new and new.scale >= old.scale and new.precision - new.scale >= old.precision - old.scale
-        case Primitive(name), Decimal(precision, scale):
-            return name in _DIGITS and precision - scale >= _DIGITS[name]
-        case Primitive(name), Primitive(wide) if name in _INTEGERS and wide in _INTEGERS:
-            return _INTEGERS.index(name) < _INTEGERS.index(wide)
-        case Primitive(name), Primitive("double"):
-            return name in ("float", "byte", "short", "integer")
+        case Primitive(old_name), Decimal(precision, scale):
+            return old_name in _DIGITS and precision - scale >= _DIGITS[old_name]
+        case Primitive(old_name), Primitive(new_name) if old_name in _INTEGERS and new_name in _INTEGERS:
+            return _INTEGERS.index(old_name) < _INTEGERS.index(new_name)
+        case Primitive(old_name), Primitive("double"):
+            return old_name in ("float", "byte", "short", "integer")
         case Primitive("date"), Primitive("timestamp_ntz"):
             return True
     return False

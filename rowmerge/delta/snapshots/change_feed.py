@@ -149,7 +149,8 @@ class _FeedReader:
             # The times of versions never go back, but the times of their files may.
             modified = max(modified, self.listing.modified(number))
             timestamp = in_commit_timestamp(self.storage, number, commit_info(actions)) or modified
-            replaced_metadata = self._read_replaced_metadata(start, number, state) if _has_metadata(actions) else None
+            has_metadata = any(action.get("metaData") for action in actions)
+            replaced_metadata = self._read_replaced_metadata(start, number, state) if has_metadata else None
             state = apply_table_actions(state, actions, document.path)
             yield _FeedVersion(number, timestamp, document, actions, state.protocol, state.metadata, replaced_metadata)
 
@@ -236,10 +237,6 @@ def _check_columns(version: int, metadata: Metadata, read_as: DeltaSnapshot) -> 
         reason = "the table was partitioned otherwise"
     if reason:
         raise IncompatibleSchemaChange(read_as.name, version, reason, "Give table_changes a range that does not reach so far back.")
-
-
-def _has_metadata(actions: Sequence[Action]) -> bool:
-    return any(action.get("metaData") for action in actions)
 
 
 def _time_text(timestamp: int) -> str:
