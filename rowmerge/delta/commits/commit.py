@@ -189,8 +189,7 @@ class Commit:
 
     def _commit_info(self) -> dict[str, Any]:
         """Return the fields of `commitInfo` for the next version (PROTOCOL.md, Commit Provenance Information)."""
-        change, timestamp = self.change, self._in_commit_timestamp()
-        settings = DeltaSettings(self.metadata.configuration)
+        change, timestamp, settings = self.change, self._in_commit_timestamp(), DeltaSettings(self.metadata.configuration)
         reads_table = change.reads.may_match is not None or bool(change.reads.paths)
         info: dict[str, Any] = {} if timestamp is None else {"inCommitTimestamp": timestamp}
         info |= {

@@ -125,6 +125,7 @@ class Drop:
         actions: list[Action] = [{"commitInfo": info}, Protocol(1, 2).action(), metadata.action()]
         if self._state is None:
             return actions
-        domains = [{"domain": name, "configuration": configuration, "removed": True} for name, configuration in self._state.domains.items()]
+        for domain, configuration in self._state.domains.items():
+            actions.append({"domainMetadata": {"domain": domain, "configuration": configuration, "removed": True}})
         builder = FileActionBuilder(self.storage, None, metadata, {}, CommitRequest(DROP, replace=True), now)
-        return [*actions, *({"domainMetadata": domain} for domain in domains), *builder.replace_files(self._state)]
+        return actions + builder.replace_files(self._state)

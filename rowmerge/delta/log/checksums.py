@@ -139,7 +139,7 @@ def _differences(state: State, checksum: Mapping[str, Any]) -> Iterable[str]:
 def _number_differences(state: State, checksum: Mapping[str, Any]) -> Iterable[str]:
     """Yield the differences in totals, in numbers of actions and in the in-commit timestamp."""
     totals = totals_of(state.files)
-    numbers = {
+    log_numbers = {
         "tableSizeBytes": totals.size,
         "numFiles": totals.files,
         "numMetadata": 1,
@@ -148,7 +148,7 @@ def _number_differences(state: State, checksum: Mapping[str, Any]) -> Iterable[s
         "numDeletedRecordsOpt": totals.deleted,
         "inCommitTimestampOpt": state.commit_info.get("inCommitTimestamp"),
     }
-    for name, log_number in numbers.items():
+    for name, log_number in log_numbers.items():
         checksum_number = checksum.get(name)
         if log_number is not None and checksum_number is not None and checksum_number != log_number:
             yield f"{name} is {checksum_number}, the log has {log_number}"

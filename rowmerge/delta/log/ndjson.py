@@ -88,8 +88,7 @@ def _file_actions(documents: Sequence[Document], partition_columns: Sequence[str
     lines = [line for _, line in chain.from_iterable(numbered_lines)]
     tag_names = set(_tag_names(data))
     actions = _parse_actions(data, lines, _schema(partition_columns, tag_names))
-    line_counts = [len(document_lines) for document_lines in numbered_lines]
-    document_indices = pa.array(np.repeat(np.arange(len(documents)), line_counts), pa.int64())
+    document_indices = pa.array(np.repeat(np.arange(len(documents)), list(map(len, numbered_lines))), pa.int64())
     adds = _with_document(actions["add"], document_indices, file_schema(partition_columns))
     if len(tag_names) > _MOST_TAGS:
         add_lines = compress(lines, actions["add"].is_valid().to_pylist())

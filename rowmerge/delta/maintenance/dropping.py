@@ -36,10 +36,9 @@ def drop_table(storage: Storage, table: str) -> None:
 
 
 def finish_drop(storage: Storage, delete: Deletion) -> None:
-    """Write the checkpoint of a drop, and delete what the dropped table left in the folder, if the newest version is that of a drop.
+    """If the newest version is that of a drop, write its checkpoint and delete what the dropped table left in the folder.
 
-    Others may create a table meanwhile. None of its files is deleted, because they are younger than the commit of the drop, as
-    `Table.create` verifies. Raises CorruptLog, StorageError.
+    Raises CorruptLog, StorageError.
     """
     if not marked_versions(storage, FORMAT):
         return
@@ -50,6 +49,7 @@ def finish_drop(storage: Storage, delete: Deletion) -> None:
     document = read_documents(storage, [commit_path(version)])[0]
     if not is_drop(document) or not _ensure_checkpoint(storage, listing, document, version):
         return
+    # Others may create a table meanwhile. Its files stay: they are younger than the commit of the drop, as `Table.create` verifies.
     delete(storage, _paths_before_drop(storage, document, version, listing.commits[version].modified), Origin.LISTED)
 
 

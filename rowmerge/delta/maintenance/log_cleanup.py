@@ -27,11 +27,9 @@ _ENTRY = re.compile(rf"{LOG}/\.?(?P<version>\d{{20}})\.(?P<kind>{_KIND})(?:\.crc
 
 
 def clean_log(storage: Storage, listing: LogListing, state: State, now: int) -> None:
-    """Delete the log's entries that are older than the table's retention, oldest first, after a checkpoint of `state` was written.
+    """Delete the log's entries that are older than the retention, after a checkpoint of `state` was written. Log a failed deletion.
 
-    `listing`: the whole log, with the version of `state`. `now`: milliseconds since the epoch. The cut-off checkpoint and all entries after
-    it stay, so a killed cleanup leaves a log whose versions can be read from some checkpoint on. A deletion that fails is logged.
-    Raises CorruptLog, StorageError, ConfigurationError for a property that another engine wrote.
+    `listing`: the whole log. `now`: milliseconds since the epoch. Raises CorruptLog, StorageError, ConfigurationError.
     """
     retention = log_retention(state.metadata.configuration)
     if retention is None:
@@ -48,6 +46,7 @@ def clean_log(storage: Storage, listing: LogListing, state: State, now: int) -> 
 
 def _delete_expired(storage: Storage, listing: LogListing, state: State, cut_off: int, now: int) -> None:
     """Delete the expired entries, and then the sidecars that no other checkpoint names."""
+    # A checkpoint and all entries after it stay, so a killed cleanup leaves a log whose versions can be read from some checkpoint on.
     entries = _expired_entries(storage, listing, state, cut_off)
     # Protected checkpoints must be deleted together with all versions that they protect.
     if not state.protocol.supports("checkpointProtection"):

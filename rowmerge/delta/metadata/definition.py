@@ -65,16 +65,13 @@ def replaced_table(table: str, protocol: Protocol, metadata: Metadata, definitio
 def restored_table(
     protocol: Protocol, metadata: Metadata, restored_protocol: Protocol, restored_metadata: Metadata
 ) -> tuple[Protocol, Metadata]:
-    """Return the actions of RESTORE to an older version, from those of the table now and those of the older version.
-
-    The protocol keeps its features, so that a reader of the newest version can still read the versions before it. Properties of the log
-    stay, too: in-commit timestamps, protected checkpoints, and the highest column id.
-    """
+    """Return the actions of RESTORE, from those of the table now and those of an older version. The log keeps its own properties."""
     restored = restored_metadata.configuration
     configuration = {name: value for name, value in restored.items() if name not in LOG_PROPERTIES}
     configuration |= _select(metadata.configuration, LOG_PROPERTIES)
     if MAX_ID in configuration:
         configuration[MAX_ID] = str(max(highest_column_id(restored), highest_column_id(metadata.configuration)))
+    # With the features of both, a reader of the newest version can still read the versions before it.
     return protocol.with_features(restored_protocol.features), replace(restored_metadata, configuration=configuration)
 
 
@@ -83,8 +80,7 @@ def cloned_table(
 ) -> tuple[Protocol, Metadata]:
     """Return the protocol and metadata of a shallow clone: those of `source`, overridden by the definition's properties.
 
-    `base`: those of the table that the clone replaces. As in Delta's CloneTableBase, the name and the description are not cloned. Neither
-    are the commit timestamps of the log and the row ids. Raises as `changed_table`.
+    `base`: those of the table that the clone replaces, None for a new one. Raises as `changed_table`.
     """
     protocol, metadata = source
     old = _empty_metadata(now)
@@ -95,6 +91,7 @@ def cloned_table(
     _check_clone_properties(table, metadata, old, properties, is_new_log=base is None)
     configuration = _inherited_properties(metadata, is_new_log=base is None) | _select(old.configuration, LOG_PROPERTIES)
     configuration |= _stored_properties(properties)
+    # As in Delta's CloneTableBase, the name and the description are not cloned.
     clone = replace(
         metadata,
         id=old.id,
@@ -120,7 +117,7 @@ def _check_clone_properties(table: str, source: Metadata, old: Metadata, propert
 
 
 def _inherited_properties(source: Metadata, *, is_new_log: bool) -> dict[str, str]:
-    """Return the source's properties that apply to the clone."""
+    """Return the source's properties that apply to the clone, without those of the log and of row ids."""
     excluded = {*LOG_PROPERTIES, *COLUMN_NAMES}
     if is_new_log:
         excluded.remove(IN_COMMIT_TIMESTAMPS)  # a new log can have them from its first version on

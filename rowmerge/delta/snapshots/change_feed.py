@@ -155,7 +155,7 @@ class _FeedReader:
             yield _FeedVersion(number, timestamp, document, actions, state.protocol, state.metadata, replaced_metadata)
 
     def _read_replaced_metadata(self, start: DeltaSnapshot, version: int, state: State) -> Metadata | None:
-        """Return the metadata before a version, None if it was cleaned up or there was none. `state`: that before a later version."""
+        """Return the metadata that a version replaced, None if unknown. `state`: that before a version after `start`."""
         if version > start.version:
             return state.metadata
         try:
