@@ -106,7 +106,7 @@ class Compaction:
         if not bins:
             self.statistics = CompactionStatistics(considered=len(files))
             return Attempt(snapshot, None, RowCounts())
-        paths = tuple(path for chosen in bins for path in chosen.paths)
+        paths = tuple(path for bin_ in bins for path in bin_.paths)
         with self.timings.measure("spark"):
             added = self._rewrite(snapshot, files, bins, paths, target_size)
         change = CommitRequest(
@@ -124,7 +124,7 @@ class Compaction:
         self, snapshot: Snapshot, files: FileListing, bins: Sequence[Bin], paths: Sequence[str], target_size: int
     ) -> tuple[AddedFile, ...]:
         """Write the files of each bin together, without deleted rows: in the table's order if it has one. Set `statistics`."""
-        partitions = len({tuple(chosen.partition.values()) for chosen in bins})
+        partitions = len({tuple(bin_.partition.values()) for bin_ in bins})
         removed, deleted = files.with_paths(paths), deleted_rows(self.spark, snapshot, paths)
         if snapshot.shape.ordering:
             written = rewrite_in_order(self.spark, snapshot, removed, Parts(len(bins), partitions), target_size=target_size)

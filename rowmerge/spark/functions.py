@@ -97,6 +97,7 @@ def _check_arguments(shown: str, definition: FunctionDefinition, handler: Any) -
 
 
 def _aggregate(handler: Any, returns: DataType) -> Any:
+    """Return the Arrow function of an aggregate, which makes one object of the class `handler` for each group of rows."""
 
     def aggregate(*columns: pa.Array) -> Any:  # by these types Spark sees that it is an aggregate
         state = handler()

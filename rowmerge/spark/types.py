@@ -66,7 +66,7 @@ def check_collations(schema: Struct, path_prefix: str = "") -> None:
     for field in schema:
         path = f"{path_prefix}{field.name}"
         if collations := field.metadata.get(_COLLATIONS):
-            name = str(next(iter(collations.values()))).rpartition(".")[2]
+            _, _, name = str(next(iter(collations.values()))).rpartition(".")
             raise TypeMismatch(
                 f"The column `{path}` is a string with the collation {name}, which no table can hold. Leave COLLATE out of its type, "
                 f"and write it where values are compared."

@@ -131,8 +131,8 @@ def repeated_keys(plan: RowPlan, target: DataFrame, source: Source) -> list[str]
     rows = joined_rows(plan, choose_join(plan, source), target, source)
     columns = list(dict.fromkeys(key.column for key in plan.on.keys)) or list(plan.target.columns[:3])
     alias = backquote(plan.target.alias)
-    texts = [f"{string_literal(column + ' = ')}, coalesce(cast({alias}.{backquote(column)} as string), 'NULL')" for column in columns]
-    key_text = F.expr("concat(" + ", ', ', ".join(texts) + ")")
+    key_values = [f"{string_literal(column + ' = ')}, coalesce(cast({alias}.{backquote(column)} as string), 'NULL')" for column in columns]
+    key_text = F.expr("concat(" + ", ', ', ".join(key_values) + ")")
     is_changed = " or ".join(condition_of(clause) for clause in plan.of(Match.MATCHED)) or "false"
     changed = rows.withColumn("__rowmerge_shown", key_text).where(F.expr(is_changed))
     counts = changed.groupBy(FILE, POSITION).agg(F.count(F.lit(1)).alias("hits"), F.first("__rowmerge_shown").alias("keys"))

@@ -61,8 +61,8 @@ def rows_by_keys(
 ) -> tuple[DataFrame, Mapping[str, str]] | None:
     """Return the rows of these files that have a key of the source, with these columns, or None if Spark must read the files.
 
-    The rows have addresses, as `read_snapshot` returns them. But FILE holds a short name for a file, because it is part of every row. The
-    paths by these names, as Spark spells them, are returned, too.
+    The rows have addresses, as `read_snapshot` returns them. But FILE, which is part of every row, holds a short name. The second result
+    is the path of each file, as Spark spells it, by this name.
     Spark must read them if no key can be looked up, if Arrow does not bring a column to Spark unchanged, or if too many rows have a key.
     Raises MissingDataFile, UnreadableDataFile.
     """

@@ -273,7 +273,7 @@ def _keys_of(
 
 
 def _key_ranges(checkpoint: DataFrame, pairs: Sequence[KeyPair], fields: Sequence[Field], rows: int) -> tuple[SourceKey, ...]:
-    """Return keys of which the range is known, and whether they have a NULL, by one job."""
+    """Return keys of which the range is known, and whether they have a NULL, by one job. Nothing is known of keys with a collation."""
     aggregates = []
     for name in key_names(pairs):
         aggregates += [F.min(name).alias(f"{name}_low"), F.max(name).alias(f"{name}_high"), F.count(name).alias(f"{name}_count")]
@@ -281,8 +281,8 @@ def _key_ranges(checkpoint: DataFrame, pairs: Sequence[KeyPair], fields: Sequenc
     keys = []
     for pair, field in zip(pairs, fields, strict=True):
         low, high, count = (statistics[f"{field.name}_{suffix}"][0] for suffix in ("low", "high", "count"))
-        key = SourceKey(pair, field.type, low=low, high=high, has_null=count.as_py() < rows)
-        keys.append(SourceKey(pair, field.type) if has_collation(Struct((field,))) else key)
+        range_key = SourceKey(pair, field.type, low=low, high=high, has_null=count.as_py() < rows)
+        keys.append(SourceKey(pair, field.type) if has_collation(Struct((field,))) else range_key)
     return tuple(keys)
 
 
