@@ -44,19 +44,24 @@ def parse_expression(cursor: Cursor, description: str, ends: Callable[[Cursor], 
     """
     start, open_cases = cursor.index, 0
     while not cursor.at_end and cursor.key() not in CLOSING.values():
-        if open_cases == 0 and ends(cursor):
+        if not open_cases and ends(cursor):
             break
         if _begins_case(cursor):
             open_cases += 1
         elif open_cases and cursor.next_is_keyword("END"):
             open_cases -= 1
-        if cursor.accept("::"):
-            parse_data_type(cursor)
-        else:
-            cursor.skip_token_or_group()
+        _skip_token_group_or_cast(cursor)
     if cursor.index == start:
         raise cursor.expected(description)
     return cursor.text_from(start)
+
+
+def _skip_token_group_or_cast(cursor: Cursor) -> None:
+    """Step over one token, over a bracket with everything inside, or over a cast `::type`."""
+    if cursor.accept("::"):
+        parse_data_type(cursor)
+    else:
+        cursor.skip_token_or_group()
 
 
 def at_comma(cursor: Cursor) -> bool:
@@ -97,27 +102,37 @@ def skip_value_expression(cursor: Cursor, description: str) -> None:
 
 def _skip_operand(cursor: Cursor, description: str) -> None:
     """Step over a group, a CASE, an interval, a literal, a parameter or a name."""
-    token = cursor.token()
-    if token.key == "(":
+    kind = cursor.token().kind
+    if cursor.next_is("("):
         cursor.skip_group()
     elif _begins_case(cursor):
-        cursor.index += 1
-        parse_expression(cursor, description, lambda c: c.next_is_keyword("END"))
-        cursor.expect("END")
-    elif token.key == "INTERVAL" and _is_quantity(cursor, 1):
+        _skip_case(cursor, description)
+    elif cursor.next_is("INTERVAL") and _is_quantity(cursor, 1):
         _skip_interval(cursor)
-    elif token.kind is Kind.STRING:
+    elif kind is Kind.STRING:
         while cursor.token().kind is Kind.STRING:  # Spark joins adjacent strings
             cursor.index += 1
-    elif token.key == "?" or token.kind is Kind.NUMBER:
+    elif kind is Kind.NUMBER or cursor.next_is("?"):
         cursor.index += 1
-    elif token.is_name or (token.key == ":" and cursor.token(1).is_name):
-        cursor.accept(":")
-        cursor.index += 1
-        if cursor.token().kind is Kind.STRING:
-            cursor.index += 1  # a typed literal such as DATE '2026-01-31'
     else:
+        _skip_name_or_typed_literal(cursor, description)
+
+
+def _skip_case(cursor: Cursor, description: str) -> None:
+    """Step over `CASE … END`."""
+    cursor.expect("CASE")
+    parse_expression(cursor, description, lambda c: c.next_is_keyword("END"))
+    cursor.expect("END")
+
+
+def _skip_name_or_typed_literal(cursor: Cursor, description: str) -> None:
+    """Step over a name, a parameter such as `:name`, or a typed literal such as `DATE '2026-01-31'`."""
+    name_offset = 1 if cursor.next_is(":") else 0
+    if not cursor.token(name_offset).is_name:
         raise cursor.expected(description)
+    cursor.index += name_offset + 1
+    if cursor.token().kind is Kind.STRING:
+        cursor.index += 1
 
 
 def _skip_interval(cursor: Cursor) -> None:
@@ -164,18 +179,30 @@ def parse_data_type(cursor: Cursor) -> SqlText:
     start = cursor.index
     is_interval = cursor.next_is("INTERVAL")
     cursor.identifier("a type")
-    if is_interval and cursor.accept_any(*_UNITS):
-        if cursor.accept("TO"):
-            cursor.index += 1
-    elif cursor.next_is("<"):
+    if not (is_interval and _accept_interval_fields(cursor)):
+        _skip_type_parameters(cursor)
+    if cursor.accept("COLLATE"):
+        cursor.path("the name of a collation")
+    return cursor.text_from(start)
+
+
+def _accept_interval_fields(cursor: Cursor) -> bool:
+    """Step over `DAY` or `DAY TO SECOND` of an interval type if it comes next."""
+    if not cursor.accept_any(*_UNITS):
+        return False
+    if cursor.accept("TO"):
+        cursor.index += 1
+    return True
+
+
+def _skip_type_parameters(cursor: Cursor) -> None:
+    """Step over the brackets of a type if they come next: `(10, 2)`, `<int>`, or the `<>` of a struct without fields."""
+    if cursor.next_is("<"):
         _skip_angle_brackets(cursor)
     elif cursor.next_is("("):
         cursor.skip_group()
     else:
-        cursor.accept("<>")  # a struct without fields
-    if cursor.accept("COLLATE"):
-        cursor.path("the name of a collation")
-    return cursor.text_from(start)
+        cursor.accept("<>")
 
 
 def _skip_angle_brackets(cursor: Cursor) -> None:
@@ -270,13 +297,18 @@ def parse_time_travel(cursor: Cursor) -> TimeTravel | None:
         cursor.index = start
         return None
     if kind in ("VERSION", "SYSTEM_VERSION"):
-        if cursor.token().kind is not Kind.STRING:
-            return TimeTravel(version=cursor.integer(f"a version after {kind} AS OF"))
-        version = cursor.string("a version")
-        return TimeTravel(version=int(version)) if version.isdecimal() else TimeTravel(reference=version)
+        return _parse_version(cursor, kind)
     time_start = cursor.index
     skip_value_expression(cursor, f"a time after {kind} AS OF")
     return TimeTravel(timestamp=cursor.text_from(time_start))
+
+
+def _parse_version(cursor: Cursor, kind: str) -> TimeTravel:
+    """Read a version after AS OF: a number, with quotes or not, or the name of a branch or tag in quotes."""
+    if cursor.token().kind is not Kind.STRING:
+        return TimeTravel(version=cursor.integer(f"a version after {kind} AS OF"))
+    version = cursor.string("a version")
+    return TimeTravel(version=int(version)) if version.isdecimal() else TimeTravel(reference=version)
 
 
 def _parse_at_sign(cursor: Cursor) -> TimeTravel | None:
@@ -302,13 +334,18 @@ def parse_relation(cursor: Cursor, description: str) -> SqlText:
     elif cursor.next_is("VALUES") and begins_query(cursor):
         skip_values_list(cursor)
     else:
-        cursor.path(description)
-        if cursor.next_is("("):
-            cursor.skip_group()
-        else:
-            parse_time_travel(cursor)
+        _skip_table_or_function(cursor, description)
     skip_sample(cursor)
     return cursor.text_from(start)
+
+
+def _skip_table_or_function(cursor: Cursor, description: str) -> None:
+    """Step over a table's name and its time travel, or over a table function and its arguments."""
+    cursor.path(description)
+    if cursor.next_is("("):
+        cursor.skip_group()
+    else:
+        parse_time_travel(cursor)
 
 
 def skip_values_list(cursor: Cursor) -> None:

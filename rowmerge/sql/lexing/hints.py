@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from rowmerge.sql.lexing.lexer import HINT, Kind, skip_space, string_value, tokenize, unparsable
+from rowmerge.sql.lexing.lexer import HINT, Kind, Token, skip_space, string_value, tokenize, unparsable
 
 _NAME = "IDEMPOTENCY_KEY"
 _NAME_IN_HINT = re.compile(rf"/\*\+[^*]*\b{_NAME}\b", re.IGNORECASE)
@@ -30,11 +30,11 @@ def _parse_hint(text: str, start: int, end: int) -> str | tuple[str, int] | None
         return None
     index = tokens.keys.index(_NAME)
     arguments = tokens[index + 1 : index + 6]
-    match [(token.key or token.kind) for token in arguments]:
-        case ["(", Kind.STRING, ")", *_]:
-            return string_value(arguments[1].text)
-        case ["(", Kind.STRING, ",", Kind.NUMBER, ")"] if arguments[3].text.isdigit():
-            return string_value(arguments[1].text), int(arguments[3].text)
+    match arguments:
+        case [Token(key="("), Token(Kind.STRING, key), Token(key=")"), *_]:
+            return string_value(key)
+        case [Token(key="("), Token(Kind.STRING, app), Token(key=","), Token(Kind.NUMBER, version), Token(key=")")] if version.isdigit():
+            return string_value(app), int(version)
     reason = f"{_NAME} takes a text in quotes, and after it a whole number if you like. Write {_NAME}('my key')"
     raise unparsable(text, start + tokens.starts[index], reason)
 

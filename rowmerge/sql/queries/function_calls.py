@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from typing import NamedTuple
 
 from rowmerge.commands.functions import FunctionDefinition
@@ -181,20 +182,30 @@ def _outside_brackets(keys: Sequence[str]) -> Iterator[str]:
 
 def _find_calls(tokens: Tokens) -> Iterator[_Call]:
     """Yield everything that can be a call, in the order of the text: a name and a parenthesis where an expression can stand."""
-    keys = tokens.keys
-    for opening in range(1, len(keys)):
-        first = last = opening - 1
-        is_keyword = keys[last] in _NO_NAMES and keys[last - 1] != "."
-        if keys[opening] != "(" or is_keyword or not tokens.is_name(last):
+    for opening in range(1, len(tokens)):
+        if tokens.keys[opening] != "(" or not _ends_function_name(tokens, opening - 1):
             continue
-        while first > 1 and keys[first - 1] == "." and tokens.is_name(first - 2):
-            first -= 2
+        first = _first_of_dotted_name(tokens, opening - 1)
         closing = tokens.closings[opening]
         previous = tokens[first - 1] if first else None
         is_closed = closing < len(tokens) - 1
         if is_closed and _begins_expression(previous):
             name = TableName(tuple(token.name for token in tokens[first:opening:2]))
             yield _Call(name, first, opening, closing)
+
+
+def _ends_function_name(tokens: Tokens, index: int) -> bool:
+    """Return whether a token before a parenthesis is an identifier, rather than a keyword such as IN. A keyword after a dot is a name."""
+    is_keyword = tokens.keys[index] in _NO_NAMES and tokens.keys[index - 1] != "."
+    return tokens.is_name(index) and not is_keyword
+
+
+def _first_of_dotted_name(tokens: Tokens, last: int) -> int:
+    """Return the index of the first token of the dotted name that ends with token `last`."""
+    first = last
+    while first > 1 and tokens.keys[first - 1] == "." and tokens.is_name(first - 2):
+        first -= 2
+    return first
 
 
 def _begins_expression(previous: Token | None) -> bool:
@@ -206,24 +217,35 @@ def _begins_expression(previous: Token | None) -> bool:
 
 def _bind_arguments(cursor: Cursor, call: _Call, function: CalledFunction, edits: list[Edit]) -> dict[str, str]:
     """Return the text of each parameter's argument or default, by the parameter in lower case, with the edits applied."""
-    tokens = cursor.tokens
-    parameters = {parameter.name.lower(): parameter for parameter in function.definition.parameters}
+    offsets_by_name = _find_given_arguments(cursor.tokens, call, function)
     arguments: dict[str, str] = {}
+    for parameter in function.definition.parameters:
+        name = parameter.name.lower()
+        if name in offsets_by_name:
+            start, end = offsets_by_name[name]
+            argument_edits = [edit for edit in edits if start <= edit.start and edit.end <= end]
+            arguments[name] = apply_edits(cursor.text, argument_edits, start, end)
+        elif parameter.default is not None:
+            arguments[name] = parameter.default
+        else:
+            raise _argument_error(function, f"is given no {parameter.name}, which has no default")
+    return arguments
+
+
+def _find_given_arguments(tokens: Tokens, call: _Call, function: CalledFunction) -> dict[str, tuple[int, int]]:
+    """Return the offsets of each argument in the text, by its parameter in lower case. Raise PlanError for one that fits no parameter."""
+    parameter_names = {parameter.name.lower() for parameter in function.definition.parameters}
+    offsets_by_name: dict[str, tuple[int, int]] = {}
     for position, (first, last) in enumerate(_argument_spans(tokens, call)):
         is_named = tokens.is_name(first) and tokens.keys[first + 1] == "=>"
         name = tokens[first].name.lower() if is_named else _parameter_at(position, function)
-        if name in arguments:
+        if name in offsets_by_name:
             raise _argument_error(function, f"is given {name} twice")
-        if name not in parameters:
+        if name not in parameter_names:
             raise _argument_error(function, f"has no parameter {name}")
-        start, end = tokens.starts[first + 2 if is_named else first], tokens.ends[last]
-        argument_edits = [edit for edit in edits if start <= edit.start and edit.end <= end]
-        arguments[name] = apply_edits(cursor.text, argument_edits, start, end)
-    for name, parameter in parameters.items():
-        if name not in arguments and parameter.default is None:
-            raise _argument_error(function, f"is given no {parameter.name}, which has no default")
-        arguments.setdefault(name, parameter.default or "")
-    return arguments
+        value_first = first + 2 if is_named else first
+        offsets_by_name[name] = tokens.starts[value_first], tokens.ends[last]
+    return offsets_by_name
 
 
 def _parameter_at(position: int, function: CalledFunction) -> str:
@@ -236,17 +258,15 @@ def _parameter_at(position: int, function: CalledFunction) -> str:
 
 
 def _argument_spans(tokens: Tokens, call: _Call) -> list[tuple[int, int]]:
-    """Return the first and the last token of each argument."""
-    spans = []
-    first, depth = call.opening + 1, 0
+    """Return the first and the last token of each argument. An empty argument is left out."""
+    separators = [call.opening]
+    depth = 0
     for index in range(call.opening + 1, call.closing + 1):
         key = tokens.keys[index]
         if not depth and (key == "," or index == call.closing):
-            if index > first:
-                spans.append((first, index - 1))
-            first = index + 1
+            separators.append(index)
         depth += (key in CLOSING) - (key in CLOSING.values())
-    return spans
+    return [(left + 1, right - 1) for left, right in pairwise(separators) if right - left > 1]
 
 
 def _argument_error(function: CalledFunction, problem: str) -> PlanError:

@@ -21,10 +21,8 @@ def parse_file_source(cursor: Cursor) -> FileSource:
     path = cursor.string("the path of files")
     options = _parse_options(cursor)
     cursor.expect(")")
-    own_options = {name.lower(): options.pop(name) for name in list(options) if name.lower() in ("format", "schema", "name")}
-    stated_format, schema, name = map(own_options.get, ("format", "schema", "name"))
-    ending = _ENDING.search(path)
-    file_format = ending[1] if stated_format is None and ending is not None else stated_format
+    stated_format, schema, name = (_pop_option(options, option) for option in ("format", "schema", "name"))
+    file_format = _infer_format(path) if stated_format is None else stated_format
     if file_format is None:
         raise cursor.error(f"read_files does not know what {path} is. Add format => '…', one of {', '.join(_FORMATS)}", start_token)
     if file_format.lower() not in _FORMATS:
@@ -32,6 +30,18 @@ def parse_file_source(cursor: Cursor) -> FileSource:
     table_name = None if name is None else TableName(tuple(token.name for token in tokenize(name) if token.is_name))
     source = FileSource(path, file_format.lower(), schema, table_name, options)
     return _with_table_options(cursor, source) if source.format in TABLE_FORMATS else source
+
+
+def _pop_option(options: dict[str, str], option: str) -> str | None:
+    """Take an option, whose name can be in any case, out of `options`. Return its value, or None if it is not there."""
+    names = [name for name in options if name.lower() == option]
+    return options.pop(names[0]) if names else None
+
+
+def _infer_format(path: str) -> str | None:
+    """Return the format in the ending of a path, such as `.csv` or `.json.gz`, or None."""
+    ending = _ENDING.search(path)
+    return None if ending is None else ending[1]
 
 
 def _parse_options(cursor: Cursor) -> dict[str, str]:

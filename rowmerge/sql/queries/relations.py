@@ -41,6 +41,11 @@ class Read:
     arguments: tuple[SqlText, ...] | None = None
     files: FileSource | None = None
 
+    def has_in_block(self, index: int) -> bool:
+        """Return whether a token is in the query in which the table's columns can be named."""
+        start, end = self.block
+        return start <= index < end
+
 
 def find_reads(cursor: Cursor) -> list[Read]:
     """Return the tables that a statement reads, in the order of the text, without names of WITH lists and the target of a write."""
@@ -85,20 +90,21 @@ class _ReadFinder:
         self.closing = cursor.tokens.closings
 
     def find_in_statement(self) -> None:
+        """Search a whole statement: a query, an INSERT, another row-level statement, or a DESCRIBE of a table."""
         cursor = self.cursor
         if cursor.accept("EXPLAIN"):
             cursor.accept_any("EXTENDED", "FORMATTED", "COST", "CODEGEN", "LOGICAL")
         names = self.find_in_with_list(frozenset()) if cursor.next_is("WITH") else None
         scope = _Scope(names or frozenset(), (0, self.size))
         verb = cursor.key()
-        if verb == "INSERT":
-            self._skip_insert_header(scope)
-        elif verb in ("DESCRIBE", "DESC") and not _accept_describe_query(cursor):
-            self._find_described_table(scope)
-            return
-        elif verb in ("MERGE", "UPDATE", "DELETE") and cursor.key(1) != "(":
+        if verb in ("MERGE", "UPDATE", "DELETE") and cursor.key(1) != "(":
             self._find_in_row_statement(scope)
             return
+        if verb in ("DESCRIBE", "DESC") and not _accept_describe_query(cursor):
+            self._find_described_table(scope)
+            return
+        if verb == "INSERT":
+            self._skip_insert_header(scope)
         self.find_in_query(self.size, scope)
 
     def _skip_insert_header(self, scope: _Scope) -> None:
@@ -126,27 +132,33 @@ class _ReadFinder:
     def _find_in_row_statement(self, scope: _Scope) -> None:
         """Search the source of a MERGE, and the subqueries of MERGE, UPDATE or DELETE."""
         cursor = self.cursor
-        is_merge = cursor.key() == "MERGE"
+        verb = cursor.key()
         cursor.index += 1
         while cursor.accept_any("WITH", "SCHEMA", "EVOLUTION", "INTO", "FROM"):
             pass
         _skip_name(cursor)
-        if is_merge:
-            while not cursor.at_end and not cursor.next_is("USING"):
-                cursor.index += 1
-            if cursor.accept("USING"):
-                self._find_in_relation(scope)
+        if verb == "MERGE":
+            self._find_in_merge_source(scope)
         self.find_in_expression(self.size, scope.names)
+
+    def _find_in_merge_source(self, scope: _Scope) -> None:
+        """Step over the target's alias, and search the relation after USING."""
+        cursor = self.cursor
+        while not cursor.at_end and not cursor.next_is("USING"):
+            cursor.index += 1
+        if cursor.accept("USING"):
+            self._find_in_relation(scope)
 
     def find_in_query(self, end: int, scope: _Scope, in_from: bool = False) -> None:
         """Search a query. With `in_from`, the query begins inside its FROM clause."""
         self._enter_level()
-        cursor, start = self.cursor, self.cursor.index
+        cursor, query_start = self.cursor, self.cursor.index
         while cursor.index < end:
             key = "" if cursor.key(-1) == "." else cursor.key()  # a field name is no keyword
-            if key == "WITH" and (names := self.find_in_with_list(scope.names)) is not None:
-                scope, start = replace(scope, names=names), cursor.index
-            elif key == "TABLE" and (cursor.index == start or cursor.key(-1) in _BEFORE_QUERY) and cursor.token(1).is_name:
+            names = self.find_in_with_list(scope.names) if key == "WITH" else None
+            if names is not None:
+                scope, query_start = replace(scope, names=names), cursor.index
+            elif key == "TABLE" and _begins_table_query(cursor, query_start):
                 cursor.index += 1
                 self._find_table(scope, aliasable=False)
             elif _begins_relation(cursor, key, in_from):
@@ -190,12 +202,16 @@ class _ReadFinder:
         if cursor.next_is("("):
             self._find_in_parentheses(scope)
         elif cursor.next_is("VALUES") and expressions.begins_query(cursor):
-            start = cursor.index
-            expressions.skip_values_list(cursor)
-            end, cursor.index = cursor.index, start
-            self.find_in_expression(end, scope.names)
+            self._find_in_values_list(scope)
         elif cursor.token().is_name:
             self._find_table(scope, aliasable=True)
+
+    def _find_in_values_list(self, scope: _Scope) -> None:
+        """Search the subqueries in `VALUES row, row, …`."""
+        cursor, start = self.cursor, self.cursor.index
+        expressions.skip_values_list(cursor)  # to know where the list ends
+        end, cursor.index = cursor.index, start
+        self.find_in_expression(end, scope.names)
 
     def _find_in_parentheses(self, scope: _Scope) -> None:
         """Search `(query)` or `(relation JOIN relation …)`."""
@@ -230,15 +246,15 @@ class _ReadFinder:
 
     def _find_in_table_function(self, first: int, last: int, scope: _Scope, aliasable: bool) -> None:
         """Add TABLE_CHANGES(…) or READ_FILES(…) to the reads, or search the arguments of another table function."""
-        cursor, arguments, files = self.cursor, None, None
-        name = cursor.tokens[first].name.upper() if last - first == 1 else ""
-        if aliasable and name == "TABLE_CHANGES":
-            arguments = _parse_changes_arguments(cursor)
-        elif aliasable and name == "READ_FILES":
-            files = parse_file_source(cursor)
-        else:
-            if aliasable or last - first > 1:
-                self._find_in_arguments(scope)
+        cursor = self.cursor
+        is_qualified = last - first > 1
+        if not aliasable and not is_qualified:
+            return
+        name = "" if is_qualified else cursor.tokens[first].name.upper()
+        arguments = _parse_changes_arguments(cursor) if name == "TABLE_CHANGES" else None
+        files = parse_file_source(cursor) if name == "READ_FILES" else None
+        if arguments is None and files is None:
+            self._find_in_arguments(scope)
             return
         end = cursor.index
         expressions.skip_sample(cursor)
@@ -306,6 +322,12 @@ def _accept_describe_query(cursor: Cursor) -> bool:
     """Step over DESCRIBE [QUERY], and return whether a query follows."""
     cursor.index += 1
     return (not cursor.next_is("TABLE") and expressions.begins_query(cursor)) or cursor.accept("QUERY")
+
+
+def _begins_table_query(cursor: Cursor, query_start: int) -> bool:
+    """Return whether the keyword TABLE begins the query `TABLE name`, rather than being part of another clause."""
+    can_begin_query = cursor.index == query_start or cursor.key(-1) in _BEFORE_QUERY
+    return can_begin_query and cursor.token(1).is_name
 
 
 def _begins_relation(cursor: Cursor, key: str, in_from: bool) -> bool:

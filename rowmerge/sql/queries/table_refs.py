@@ -112,10 +112,12 @@ def _cut_qualifiers(tokens: Tokens, reads: list[Read], renamed_reads: list[tuple
     for first, parts in _dotted_names(tokens):
         if first in table_indexes:
             continue
-        sizes = (qualifier_size(parts, name.parts) for read, name in qualified_reads if read.block[0] <= first < read.block[1])
-        size = next((size for size in sizes if size > 1), None)
-        if size is not None:
-            yield Edit(tokens.starts[first], tokens.starts[first + 2 * (size - 1)], "")
+        names_in_scope = (name for read, name in qualified_reads if read.has_in_block(first))
+        qualifier_sizes = (qualifier_size(parts, name.parts) for name in names_in_scope)
+        size = next((size for size in qualifier_sizes if size > 1), 1)
+        if size > 1:
+            last_qualifier = first + 2 * (size - 1)  # a dot is between two parts
+            yield Edit(tokens.starts[first], tokens.starts[last_qualifier], "")
 
 
 def _dotted_names(tokens: Tokens) -> Iterator[tuple[int, list[str]]]:

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from rowmerge.commands.definitions import CloneTable, ColumnDefinition, CreateSchema, CreateTable, CreateView, Drop, DropSchema
+from rowmerge.commands.definitions import (
+    CheckConstraint,
+    CloneTable,
+    ColumnDefinition,
+    CreateSchema,
+    CreateTable,
+    CreateView,
+    Drop,
+    DropSchema,
+)
 from rowmerge.commands.functions import CreateFunction, DropFunction
 from rowmerge.commands.names import CATALOGS, TABLE_FORMATS, SqlText, TableName
 from rowmerge.sql.lexing.cursor import Cursor
@@ -87,19 +96,26 @@ def _parse_clone(cursor: Cursor, name: TableName, or_replace: bool, if_not_exist
 def _parse_table_definition(cursor: Cursor, table: CreateTable) -> CreateTable:
     """Parse the columns, the clauses and the query that follow a table's name, and return `table` with them."""
     list_token = cursor.token()
-    if cursor.next_is("(") and not begins_query(cursor):
-        elements = cursor.parenthesized(lambda: parse_constraint(cursor) if begins_constraint(cursor) else parse_column_definition(cursor))
-        columns = tuple(element for element in elements if isinstance(element, ColumnDefinition))
-        table = replace(table, columns=columns, checks=tuple(element for element in elements if not isinstance(element, ColumnDefinition)))
+    table = _parse_optional_columns(cursor, table)
     has_column_list = bool(table.columns)
     table = _parse_table_clauses(cursor, table)
     if cursor.accept("AS") or begins_query(cursor):
         table = replace(table, query=_parse_query(cursor))
-        if table.columns and not has_column_list:
+        if table.columns and not has_column_list:  # PARTITIONED BY (column type) defines the columns
             raise cursor.error("CREATE TABLE … AS takes its columns from the query. Name them alone in PARTITIONED BY", list_token)
     cursor.expect_end("the table's clauses")
     column_checks = (check for column in table.columns for check in column.checks)
     return replace(table, checks=(*table.checks, *column_checks))
+
+
+def _parse_optional_columns(cursor: Cursor, table: CreateTable) -> CreateTable:
+    """Parse `[(column | constraint, …)]`, and return `table` with the columns and constraints."""
+    if not cursor.next_is("(") or begins_query(cursor):
+        return table
+    elements = cursor.parenthesized(lambda: parse_constraint(cursor) if begins_constraint(cursor) else parse_column_definition(cursor))
+    columns = tuple(element for element in elements if isinstance(element, ColumnDefinition))
+    checks = tuple(element for element in elements if isinstance(element, CheckConstraint))
+    return replace(table, columns=columns, checks=checks)
 
 
 def _parse_table_clauses(cursor: Cursor, table: CreateTable) -> CreateTable:
@@ -189,12 +205,15 @@ def _parse_view(cursor: Cursor, or_replace: bool, temporary: bool) -> CreateView
     name = cursor.table_name("the name of a view")
     if temporary and _find_before_query(cursor, ("USING",)) is not None:
         return None
-    columns: tuple[tuple[str, str | None], ...] = ()
-    if cursor.next_is("("):
-        columns = cursor.parenthesized(lambda: (cursor.identifier("a column's name"), cursor.optional_string("COMMENT", "a comment")))
+    columns = cursor.parenthesized(lambda: _parse_view_column(cursor)) if cursor.next_is("(") else ()
     comment, properties = _parse_view_clauses(cursor)
     cursor.expect("AS")
     return CreateView(name, _parse_query(cursor), columns, comment, properties, or_replace, if_not_exists, temporary)
+
+
+def _parse_view_column(cursor: Cursor) -> tuple[str, str | None]:
+    """Parse `name [COMMENT '…']`, and return the name and the comment."""
+    return cursor.identifier("a column's name"), cursor.optional_string("COMMENT", "a comment")
 
 
 def _parse_view_clauses(cursor: Cursor) -> tuple[str | None, dict[str, str]]:
@@ -220,14 +239,18 @@ def _parse_schema(cursor: Cursor) -> CreateSchema:
     if_not_exists = _accept_if_not_exists(cursor)
     schema = CreateSchema(parse_schema_name(cursor), if_not_exists)
     while not cursor.at_end:
-        if cursor.accept("COMMENT"):
-            schema = replace(schema, comment=cursor.string("a comment"))
-        elif cursor.accept("WITH"):
-            if not cursor.accept_any("DBPROPERTIES", "PROPERTIES"):
-                raise cursor.expected("DBPROPERTIES")
-            schema = replace(schema, properties=parse_properties(cursor))
-        elif cursor.next_is("LOCATION"):
-            raise cursor.unsupported("CREATE SCHEMA … LOCATION is not supported: schemas are folders of the warehouse. Leave it out")
-        else:
-            raise cursor.expected("COMMENT, WITH DBPROPERTIES or the end of the statement")
+        schema = _parse_schema_clause(cursor, schema)
     return schema
+
+
+def _parse_schema_clause(cursor: Cursor, schema: CreateSchema) -> CreateSchema:
+    """Parse `COMMENT '…'` or `WITH DBPROPERTIES (…)`, and return `schema` with it. Refuse LOCATION."""
+    if cursor.accept("COMMENT"):
+        return replace(schema, comment=cursor.string("a comment"))
+    if cursor.accept("WITH"):
+        if not cursor.accept_any("DBPROPERTIES", "PROPERTIES"):
+            raise cursor.expected("DBPROPERTIES")
+        return replace(schema, properties=parse_properties(cursor))
+    if cursor.next_is("LOCATION"):
+        raise cursor.unsupported("CREATE SCHEMA … LOCATION is not supported: schemas are folders of the warehouse. Leave it out")
+    raise cursor.expected("COMMENT, WITH DBPROPERTIES or the end of the statement")

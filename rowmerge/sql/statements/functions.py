@@ -33,21 +33,27 @@ def parse_create_function(cursor: Cursor, or_replace: bool, aggregate: bool) -> 
 def _parse_definition(cursor: Cursor, aggregate: bool) -> functions.FunctionDefinition:
     """Parse `(parameters) RETURNS type` and the clauses after it."""
     parameters = _parse_parameters(cursor)
-    cursor.expect("RETURNS")
-    if cursor.next_is("TABLE"):
-        raise cursor.unsupported("A function that returns a TABLE is not supported. Make a view, or write the query where it is read")
-    definition = functions.FunctionDefinition(parameters, parse_data_type(cursor).text, body="", aggregate=aggregate)
+    return_type = _parse_return_type(cursor)
+    definition = functions.FunctionDefinition(parameters, return_type, body="", aggregate=aggregate)
     body: str | None = None
     while clause := _accept_clause(cursor):
-        if clause in ("RETURN", "AS"):
-            if body is not None:
-                raise cursor.error("The function has two bodies. Keep one", cursor.token(-1))
-            body = parse_expression(cursor, "an expression", at_end).text if clause == "RETURN" else cursor.string("the body")
-        else:
+        if clause not in ("RETURN", "AS"):
             definition = _parse_clause(cursor, clause, definition)
+            continue
+        if body is not None:
+            raise cursor.error("The function has two bodies. Keep one", cursor.token(-1))
+        body = parse_expression(cursor, "an expression", at_end).text if clause == "RETURN" else cursor.string("the body")
     if body is None:
         raise cursor.expected("RETURN and an expression, or AS and the body as a string")
     return replace(definition, body=body)
+
+
+def _parse_return_type(cursor: Cursor) -> str:
+    """Parse `RETURNS type`, and return the text of the type. Refuse TABLE."""
+    cursor.expect("RETURNS")
+    if cursor.next_is("TABLE"):
+        raise cursor.unsupported("A function that returns a TABLE is not supported. Make a view, or write the query where it is read")
+    return parse_data_type(cursor).text
 
 
 def parse_drop_function(cursor: Cursor) -> functions.DropFunction | None:

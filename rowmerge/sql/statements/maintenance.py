@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rowmerge.commands.maintenance import Optimize, Reorg, Restore, Vacuum
 from rowmerge.commands.names import SqlText, TableName
+from rowmerge.errors import StatementError
 from rowmerge.sql.lexing.cursor import Cursor
 from rowmerge.sql.lexing.expressions import parse_expression, parse_time_travel
 from rowmerge.sql.lexing.lexer import Kind
@@ -15,10 +16,6 @@ def parse_vacuum(cursor: Cursor) -> Vacuum:
     retain_hours: float | None = None
     dry_run = full = False
     while not cursor.at_end:
-        if cursor.next_is("LITE"):
-            raise cursor.unsupported("VACUUM … LITE is not supported. Leave LITE out: VACUUM looks at every file of the table")
-        if cursor.next_is("USING", "INVENTORY"):
-            raise cursor.unsupported("VACUUM … USING INVENTORY is not supported. Leave it out: VACUUM lists the table's files by itself")
         if retain_hours is None and cursor.accept("RETAIN"):
             retain_hours = _parse_hours(cursor)
         elif not dry_run and cursor.accept("DRY", "RUN"):
@@ -26,8 +23,17 @@ def parse_vacuum(cursor: Cursor) -> Vacuum:
         elif not full and cursor.accept("FULL"):
             full = True  # the mode of VACUUM without LITE
         else:
-            raise cursor.expected("RETAIN n HOURS, DRY RUN or the end of the statement")
+            raise _vacuum_refusal(cursor)
     return Vacuum(target, retain_hours, dry_run)
+
+
+def _vacuum_refusal(cursor: Cursor) -> StatementError:
+    """Return the error for words that are no clause of VACUUM, or a clause that is not supported."""
+    if cursor.next_is("LITE"):
+        return cursor.unsupported("VACUUM … LITE is not supported. Leave LITE out: VACUUM looks at every file of the table")
+    if cursor.next_is("USING", "INVENTORY"):
+        return cursor.unsupported("VACUUM … USING INVENTORY is not supported. Leave it out: VACUUM lists the table's files by itself")
+    return cursor.expected("RETAIN n HOURS, DRY RUN or the end of the statement")
 
 
 def parse_optimize(cursor: Cursor) -> Optimize:

@@ -38,14 +38,16 @@ def _parse_arguments(cursor: Cursor, name: str, procedure: Procedure) -> dict[st
     while not cursor.next_is(")"):
         token = cursor.token()
         by_name = by_name or _begins_named_argument(cursor)  # no argument by position follows one by name
-        parameter = _parse_parameter_name(cursor, name, procedure) if by_name else _parameter_at(cursor, name, procedure, len(arguments))
+        position = len(arguments)
+        parameter = _parse_parameter_name(cursor, name, procedure) if by_name else _parameter_at(cursor, name, procedure, position)
         if parameter in arguments:
             raise cursor.error(f"The argument {parameter} is given twice. Give it once", token)
-        arguments[parameter] = parse_expression(cursor, f"{procedure.parameters[parameter].value} for {parameter}", at_comma)
+        value_description = f"{procedure.parameters[parameter].value} for {parameter}"
+        arguments[parameter] = parse_expression(cursor, value_description, at_comma)
         if not cursor.accept(","):
             break
     cursor.expect(")")
-    return {parameter: text for parameter, text in arguments.items() if text.text.upper() != "NULL"}
+    return {parameter: value for parameter, value in arguments.items() if value.text.upper() != "NULL"}
 
 
 def _begins_named_argument(cursor: Cursor) -> bool:
