@@ -179,20 +179,13 @@ def parse_data_type(cursor: Cursor) -> SqlText:
     start = cursor.index
     is_interval = cursor.next_is("INTERVAL")
     cursor.identifier("a type")
-    if not (is_interval and _accept_interval_fields(cursor)):
+    if is_interval and cursor.accept_any(*_UNITS):
+        cursor.index += 2 if cursor.next_is("TO") else 0
+    else:
         _skip_type_parameters(cursor)
     if cursor.accept("COLLATE"):
         cursor.path("the name of a collation")
     return cursor.text_from(start)
-
-
-def _accept_interval_fields(cursor: Cursor) -> bool:
-    """Step over `DAY` or `DAY TO SECOND` of an interval type if it comes next."""
-    if not cursor.accept_any(*_UNITS):
-        return False
-    if cursor.accept("TO"):
-        cursor.index += 1
-    return True
 
 
 def _skip_type_parameters(cursor: Cursor) -> None:

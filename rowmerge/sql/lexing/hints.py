@@ -33,8 +33,9 @@ def _parse_hint(text: str, start: int, end: int) -> str | tuple[str, int] | None
     match arguments:
         case [Token(key="("), Token(Kind.STRING, key), Token(key=")"), *_]:
             return string_value(key)
-        case [Token(key="("), Token(Kind.STRING, app), Token(key=","), Token(Kind.NUMBER, version), Token(key=")")] if version.isdigit():
-            return string_value(app), int(version)
+        case [Token(key="("), Token(Kind.STRING, app), Token(key=","), Token(Kind.NUMBER, version), Token(key=")")]:
+            if version.isdigit():
+                return string_value(app), int(version)
     reason = f"{_NAME} takes a text in quotes, and after it a whole number if you like. Write {_NAME}('my key')"
     raise unparsable(text, start + tokens.starts[index], reason)
 

@@ -119,16 +119,17 @@ def _parse_alter_column(cursor: Cursor, name: TableName) -> definitions.Definiti
 def _parse_default_or_nullability(cursor: Cursor, name: TableName, column: tuple[str, ...]) -> definitions.DefinitionCommand:
     """Parse `SET DEFAULT value`, `DROP DEFAULT` or `SET|DROP NOT NULL`. Refuse every other change of a column."""
     verb = cursor.accept_any("SET", "DROP")
-    if verb and cursor.accept("DEFAULT"):
-        if len(column) > 1:
-            raise cursor.unsupported(f"A field inside the column `{column[0]}` has no default of its own. Give the whole column one")
-        value = parse_last_expression(cursor, "a default value") if verb == "SET" else None
-        cursor.expect_end("DEFAULT")
-        return definitions.SetDefault(name, column[0], value)
     if verb and cursor.accept("NOT", "NULL"):
         cursor.expect_end("NOT NULL")
         return definitions.SetNullable(name, column, nullable=verb == "DROP")
-    raise cursor.unsupported(f"Of a column only type, comment, place, default and NOT NULL can be altered. {_REWRITE}")
+    if not verb or not cursor.accept("DEFAULT"):
+        raise cursor.unsupported(f"Of a column only type, comment, place, default and NOT NULL can be altered. {_REWRITE}")
+    column_name, *fields = column
+    if fields:
+        raise cursor.unsupported(f"A field inside the column `{column_name}` has no default of its own. Give the whole column one")
+    value = parse_last_expression(cursor, "a default value") if verb == "SET" else None
+    cursor.expect_end("DEFAULT")
+    return definitions.SetDefault(name, column_name, value)
 
 
 def _refusal(cursor: Cursor, kind: str) -> Exception:

@@ -4,16 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from rowmerge.commands.definitions import (
-    CheckConstraint,
-    CloneTable,
-    ColumnDefinition,
-    CreateSchema,
-    CreateTable,
-    CreateView,
-    Drop,
-    DropSchema,
-)
+from rowmerge.commands.definitions import CloneTable, ColumnDefinition, CreateSchema, CreateTable, CreateView, Drop, DropSchema
 from rowmerge.commands.functions import CreateFunction, DropFunction
 from rowmerge.commands.names import CATALOGS, TABLE_FORMATS, SqlText, TableName
 from rowmerge.sql.lexing.cursor import Cursor
@@ -114,7 +105,7 @@ def _parse_optional_columns(cursor: Cursor, table: CreateTable) -> CreateTable:
         return table
     elements = cursor.parenthesized(lambda: parse_constraint(cursor) if begins_constraint(cursor) else parse_column_definition(cursor))
     columns = tuple(element for element in elements if isinstance(element, ColumnDefinition))
-    checks = tuple(element for element in elements if isinstance(element, CheckConstraint))
+    checks = tuple(element for element in elements if not isinstance(element, ColumnDefinition))
     return replace(table, columns=columns, checks=checks)
 
 

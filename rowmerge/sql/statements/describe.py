@@ -25,7 +25,8 @@ def parse_describe(cursor: Cursor) -> Describe | DescribeFunction | None:
         return None
     cursor.accept_before_name("TABLE")
     name_follows = cursor.token(1).is_name or cursor.token(1).kind is Kind.STRING
-    detail = _DETAILS.get(cursor.accept_any(*_DETAILS) if name_follows else "", Detail.COLUMNS)
+    detail_word = cursor.accept_any(*_DETAILS) if name_follows else ""
+    detail = _DETAILS.get(detail_word, Detail.COLUMNS)
     name = cursor.table_name()
     if detail in (Detail.COLUMNS, Detail.EXTENDED) and not cursor.at_end:
         return None  # the name of a column, or a partition
@@ -104,11 +105,10 @@ def _parse_show_columns(cursor: Cursor) -> ShowColumns:
     if not cursor.accept_any("FROM", "IN"):
         raise cursor.expected("IN and the name of a table")
     name = cursor.table_name()
+    *qualifier, table = name.parts
     schema_token = cursor.token(1)
     schema = _parse_optional_schema(cursor)
-    if schema is not None:
-        if len(name.parts) > 1 and name.parts[-2].lower() != schema.lower():
-            raise cursor.error(f"The schema stands twice: {name.parts[-2]} and {schema}. Keep one", schema_token)
-        name = TableName((schema, name.parts[-1]))
+    if schema is not None and qualifier and qualifier[-1].lower() != schema.lower():
+        raise cursor.error(f"The schema stands twice: {qualifier[-1]} and {schema}. Keep one", schema_token)
     cursor.expect_end("the table")
-    return ShowColumns(name)
+    return ShowColumns(name if schema is None else TableName((schema, table)))

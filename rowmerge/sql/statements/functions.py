@@ -106,9 +106,10 @@ def _parse_parameters(cursor: Cursor) -> tuple[functions.Parameter, ...]:
     for name in names:
         if names.count(name) > 1:
             raise cursor.error(f"The parameter {name} stands twice. Give one another name", list_token)
-    for left, right in itertools.pairwise(parameters):
-        if left.default is not None and right.default is None:
-            raise cursor.error(f"{right.name} has no default, and stands after {left.name}, which has one. Put it before", list_token)
+    for previous, parameter in itertools.pairwise(parameters):
+        if previous.default is not None and parameter.default is None:
+            reason = f"{parameter.name} has no default, and stands after {previous.name}, which has one. Put it before"
+            raise cursor.error(reason, list_token)
     return parameters
 
 

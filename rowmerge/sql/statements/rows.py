@@ -207,15 +207,17 @@ def _parse_target_alias(cursor: Cursor) -> str | None:
 def _parse_query(cursor: Cursor, takes_alias: bool) -> tuple[SqlText, str | None]:
     """Parse the query that ends the statement, or with `takes_alias` also `(query) [AS] alias`. Return the query and its alias."""
     start = cursor.index
-    if takes_alias and cursor.next_is("("):
-        cursor.skip_group()
-        query = cursor.text_from(start)
-        if cursor.accept("AS") or (cursor.token().is_name and cursor.token(1).kind is Kind.END):
-            alias = cursor.identifier("an alias")
-            cursor.expect_end("the query's alias")
-            return query, alias
-        cursor.index = start
-    return cursor.take_rest(), None
+    if not takes_alias or not cursor.next_is("("):
+        return cursor.take_rest(), None
+    cursor.skip_group()
+    query = cursor.text_from(start)
+    is_last_name = cursor.token().is_name and cursor.token(1).kind is Kind.END
+    if not cursor.accept("AS") and not is_last_name:
+        cursor.index = start  # the parentheses are only the beginning of the query
+        return cursor.take_rest(), None
+    alias = cursor.identifier("an alias")
+    cursor.expect_end("the query's alias")
+    return query, alias
 
 
 def _accept_if_not_exists(cursor: Cursor, mode: str, partition: _Partition) -> bool:
@@ -232,13 +234,12 @@ def _accept_if_not_exists(cursor: Cursor, mode: str, partition: _Partition) -> b
 
 def _prepend_with_list(cursor: Cursor, query: SqlText, insert_index: int, query_index: int) -> SqlText:
     """Return the query with the WITH list that precedes INSERT before it. Spaces between them keep each character in its place."""
-    starts = cursor.tokens.starts
+    starts, keys = cursor.tokens.starts, cursor.tokens.keys
+    if keys[query_index : query_index + 2] == ["WITH", "RECURSIVE"]:
+        reason = "WITH RECURSIVE after another WITH list is not supported. Put both into one list"
+        raise cursor.unsupported(reason, cursor.tokens[query_index])
     with_list = cursor.text[starts[0] : starts[insert_index]]
     spaces = re.sub(r"[^\n\t]", " ", cursor.text[starts[insert_index] : starts[query_index]])
-    query_text, keys = query.text, cursor.tokens.keys
-    if keys[query_index] == "WITH":
-        if keys[query_index + 1] == "RECURSIVE":
-            reason = "WITH RECURSIVE after another WITH list is not supported. Put both into one list"
-            raise cursor.unsupported(reason, cursor.tokens[query_index])
-        query_text = ",   " + query_text[len("WITH") :]  # its list continues the one before
+    has_own_list = keys[query_index] == "WITH"  # which continues the one before INSERT
+    query_text = ",   " + query.text[len("WITH") :] if has_own_list else query.text
     return SqlText(with_list + spaces + query_text, *cursor.tokens.place(starts[0]))
