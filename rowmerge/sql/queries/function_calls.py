@@ -87,9 +87,9 @@ def call_edits(cursor: Cursor, resolve: ResolveFunction, edits: list[Edit]) -> l
     Raises PlanError for arguments that do not fit the function, UnsupportedStatement for an aggregate in the wrong place.
     """
     calls = [(call, resolve(call.name)) for call in _find_calls(cursor.tokens)]
-    edits_before = sorted(edits, key=lambda edit: edit[:2])
-    edits_from_call: list[Edit] = []  # in reverse order, so that the next one is the last of the list
-    for call, function in reversed(calls):  # a call in an argument comes after the call that it is an argument of
+    edits_before = sorted(edits, key=lambda edit: edit[:2])  # those before the call that the loop has reached
+    edits_from_call: list[Edit] = []  # those behind its beginning, in reverse order: the next one is the last of the list
+    for call, function in reversed(calls):  # a call in an argument is replaced before the call around it
         if function is None:
             continue
         _refuse_aggregate(cursor, call, function)

@@ -116,7 +116,7 @@ class _ReadFinder:
         _skip_name(cursor)
         at_query = expressions.begins_query
         while not cursor.at_end and not at_query(cursor):
-            if cursor.accept("REPLACE", "WHERE"):
+            if cursor.accept("REPLACE", "WHERE"):  # from here on, parentheses with a query can be part of the condition
                 at_query = expressions.begins_separate_query
             self._skip(scope.names)
 

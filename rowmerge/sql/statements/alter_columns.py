@@ -32,7 +32,7 @@ def parse_drop_columns(cursor: Cursor, name: TableName) -> DropColumns:
 
 
 def parse_column_change(cursor: Cursor, name: TableName, column: tuple[str, ...]) -> ColumnChange | None:
-    """Parse what follows `ALTER COLUMN a.b`, or return None: TYPE, COMMENT, FIRST or AFTER, or Hive's form with all of them."""
+    """Parse COMMENT, TYPE, FIRST, AFTER, or Hive's form with all of them, after `ALTER COLUMN a.b`. Return None for every other change."""
     if cursor.accept("COMMENT"):
         return _parse_comments(cursor, name, column)
     if cursor.accept("TYPE"):

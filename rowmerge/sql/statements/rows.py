@@ -100,8 +100,9 @@ def _parse_target_clauses(cursor: Cursor, mode: str) -> Insert:
     partition = _parse_optional_partition(cursor)
     if_not_exists = _accept_if_not_exists(cursor, mode, partition)
     columns, by_name = _parse_columns(cursor)
-    insert = Insert(target, columns, by_name, SqlText(""), overwrite=mode == "OVERWRITE", partition=partition, alias=alias)
-    insert = _parse_replaced_rows(cursor, replace(insert, if_not_exists=if_not_exists, overwrite_mode=overwrite_mode))
+    insert = Insert(target, columns, by_name, SqlText(""), overwrite=mode == "OVERWRITE", alias=alias)
+    insert = replace(insert, partition=partition, if_not_exists=if_not_exists, overwrite_mode=overwrite_mode)
+    insert = _parse_replaced_rows(cursor, insert)
     if alias is not None and insert.replace_on is None:
         raise cursor.error(f"The alias `{alias}` is for REPLACE ON. Leave it out, or write REPLACE ON and a condition")
     return insert
