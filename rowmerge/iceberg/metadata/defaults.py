@@ -47,10 +47,13 @@ def default_text(value: Any, type_: t.IcebergType) -> str | None:
     sql_type = _SQL_TYPES.get(type(type_))
     if sql_type is None:
         return None
+    return f"CAST('{_text_of(value, type_)}' AS {sql_type})"
+
+
+def _text_of(value: Any, type_: t.IcebergType) -> str:
     assert isinstance(type_, t.PrimitiveType), "only primitive types have a SQL type here"
     json_value: Any = to_json(type_, value)
-    text = str(json_value).lower() if isinstance(json_value, bool) else str(json_value)
-    return f"CAST('{text}' AS {sql_type})"
+    return str(json_value).lower() if isinstance(json_value, bool) else str(json_value)
 
 
 def default_value(text: str, type_: t.IcebergType) -> Any:

@@ -7,6 +7,7 @@ import uuid
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from itertools import chain
 
 from pyiceberg.schema import Schema
 from pyiceberg.table import update
@@ -109,10 +110,7 @@ def evolve_schema(table: str, metadata: TableMetadata, columns: Struct) -> Schem
     """
     _check_columns(table, columns, metadata.format_version)
     columns = Struct(tuple(_with_initial_default(column) for column in columns))
-    old_columns = columns_of(metadata.schema(), table)
-    old_fields = {int(field.metadata[FIELD_ID]): field for struct in _structs(old_columns) for field in struct}
-    for column in columns:
-        _check_field(table, column, old_fields)
+    _check_evolution(table, columns_of(metadata.schema(), table), columns)
     _check_dropped_columns(table, metadata, columns)
     identifier_ids = frozenset(metadata.schema().identifier_field_ids)
     new_schema = SchemaBuilder(table, metadata.last_column_id).schema(columns, _next_schema_id(metadata), identifier_ids)
@@ -188,8 +186,15 @@ def _check_value_rules(table: str, field: Field, *, supports_defaults: bool) -> 
         raise UnsupportedTableFeature(table, f"column default {field.name}", action="create", advice=advice)
 
 
-def _check_field(table: str, field: Field, old_fields: Mapping[int, Field], *, in_new_field: bool = False) -> None:
+def _check_evolution(table: str, old_columns: Struct, columns: Struct) -> None:
     """Raise PlanError for a new field that is NOT NULL, and TypeMismatch for an old one whose type cannot change so; at any depth."""
+    old_fields = {int(field.metadata[FIELD_ID]): field for field in chain.from_iterable(_structs(old_columns))}
+    for column in columns:
+        _check_field(table, column, old_fields, in_new_field=False)
+
+
+def _check_field(table: str, field: Field, old_fields: Mapping[int, Field], *, in_new_field: bool) -> None:
+    """Check a field and those inside it. Fields inside a new one may be NOT NULL: no old row has a value that lacks them."""
     field_id = field.metadata.get(FIELD_ID)
     old_field = None if field_id is None else old_fields.get(int(field_id))
     if old_field is not None:
@@ -198,25 +203,24 @@ def _check_field(table: str, field: Field, old_fields: Mapping[int, Field], *, i
         raise PlanError(
             f"The column {field.name} cannot be added to {table} as NOT NULL: old rows have no value of it. Leave NOT NULL out."
         )
-    for struct in outermost_structs(field.type):
-        for nested in struct:
-            _check_field(table, nested, old_fields, in_new_field=in_new_field or old_field is None)
+    for nested_field in chain.from_iterable(outermost_structs(field.type)):
+        _check_field(table, nested_field, old_fields, in_new_field=in_new_field or old_field is None)
 
 
-def _check_type(table: str, column: str, old: DataType, new: DataType) -> None:
-    """Raise TypeMismatch if files with the old type cannot be read as the new one. `_check_field` checks the fields of structs."""
-    match old, new:
-        case Struct(), Struct():
+def _check_type(table: str, column: str, old_type: DataType, new_type: DataType) -> None:
+    """Raise TypeMismatch if files with the old type cannot be read as the new one."""
+    match old_type, new_type:
+        case Struct(), Struct():  # whose fields `_check_field` checks
             return
         case Array(old_element, _), Array(new_element, _):
             _check_type(table, column, old_element, new_element)
         case Map(old_key, old_value, _), Map(new_key, new_value, _):
             _check_type(table, column, old_key, new_key)
             _check_type(table, column, old_value, new_value)
-        case _ if old != new and not can_widen(old, new):
+        case _ if old_type != new_type and not can_widen(old_type, new_type):
             raise TypeMismatch(
-                f"The column {column} of {table} cannot become {sql_name(new)}: it is {sql_name(old)}, and its files stay as they are. "
-                f"Iceberg widens int to bigint, float to double, and decimals of the same scale."
+                f"The column {column} of {table} cannot become {sql_name(new_type)}: it is {sql_name(old_type)}, "
+                f"and its files stay as they are. Iceberg widens int to bigint, float to double, and decimals of the same scale."
             )
 
 

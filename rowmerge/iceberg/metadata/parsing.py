@@ -12,6 +12,7 @@ from typing import Any
 
 import zstandard
 from pyiceberg.exceptions import ValidationError
+from pyiceberg.schema import Schema
 from pyiceberg.table.metadata import TableMetadata, TableMetadataUtil
 from pyiceberg.types import IcebergType, StructType
 
@@ -58,11 +59,16 @@ def parse_metadata(data: bytes, path: str, table: str) -> TableMetadata:
         metadata = TableMetadataUtil.parse_raw(text.decode())
         _check_metadata(metadata)
     except _INVALID_METADATA_ERRORS as error:
-        unread_feature = next(_unread_features(content), None)
-        if unread_feature is not None:
-            raise UnsupportedTableFeature(table, unread_feature, action="read", advice=_ADVICE) from error
-        raise CorruptLog(path, f"it is no table metadata ({_shorten(error)})") from error
+        raise _explain(error, content, path, table) from error
     return metadata
+
+
+def _explain(error: Exception, content: Mapping[str, Any], path: str, table: str) -> UnsupportedTableFeature | CorruptLog:
+    """Return the error of metadata that is not valid: it has a feature that cannot be read, or it is corrupt."""
+    unread_feature = next(_unread_features(content), None)
+    if unread_feature is not None:
+        return UnsupportedTableFeature(table, unread_feature, action="read", advice=_ADVICE)
+    return CorruptLog(path, f"it is no table metadata ({_shorten(error)})")
 
 
 def _check_table_features(content: Mapping[str, Any], table: str) -> None:
@@ -105,10 +111,7 @@ def _check_metadata(metadata: TableMetadata) -> None:
     _check_current_ids(metadata)
     for schema in metadata.schemas:
         _check_field_ids(schema.as_struct(), set())
-        for field in schema.fields:
-            for default in (field.initial_default, field.write_default):
-                if default is not None:
-                    default_text(default, field.field_type)
+        _check_defaults(schema)
 
 
 def _numbers(metadata: TableMetadata) -> Iterator[tuple[str, int | None]]:
@@ -154,6 +157,15 @@ def _check_field_ids(type_: IcebergType, seen_ids: set[int]) -> None:
             raise ValueError(f"a schema has the field id {field.field_id} twice, or out of range")
         seen_ids.add(field.field_id)
         _check_field_ids(field.field_type, seen_ids)
+
+
+def _check_defaults(schema: Schema) -> None:
+    """Raise the error of `default_text` for a default that is no value of its column's type."""
+    for field in schema.fields:
+        if field.initial_default is not None:
+            default_text(field.initial_default, field.field_type)
+        if field.write_default is not None:
+            default_text(field.write_default, field.field_type)
 
 
 def _shorten(error: Exception) -> str:

@@ -7,7 +7,7 @@ no table with files of a partition spec whose column was dropped.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import count
+from itertools import chain, count
 from typing import Any
 
 import pyarrow as pa
@@ -95,14 +95,14 @@ def _build_fields(
     requested_fields: Sequence[PartitionField], schema: Schema, known_specs: Sequence[PartitionSpec], last_id: int
 ) -> list[IcebergPartitionField]:
     """Return the fields with the ids of equal fields of known specs, or new ids. Raises UnknownColumn, PlanError."""
-    known_ids = {(field.source_id, str(field.transform), field.name): field.field_id for spec in known_specs for field in spec.fields}
+    known_fields = chain.from_iterable(spec.fields for spec in known_specs)
+    known_ids = {(field.source_id, str(field.transform), field.name): field.field_id for field in known_fields}
     new_ids = count(last_id + 1)
     fields: list[IcebergPartitionField] = []
     for requested in requested_fields:
         source_id, transform = _partition_source(schema, requested)
         name = requested.own_name or _default_field_name(requested)
-        if any(field.name == name for field in fields):
-            raise PlanError(f"Two partition fields are named {name}. Give one of them another name: ADD PARTITION FIELD … AS name.")
+        _check_unused_name(name, fields)
         field_id = known_ids.get((source_id, str(transform), name))
         if field_id is None:
             _check_new_name(requested, name, schema)
@@ -125,6 +125,11 @@ def _partition_source(schema: Schema, requested: PartitionField) -> tuple[int, I
         reason = f"{requested.transform.name} takes no {source.field_type}"
         raise PlanError(f"PARTITIONED BY {requested.text}: {reason}. Choose another transform.")
     return source.field_id, transform
+
+
+def _check_unused_name(name: str, fields: Sequence[IcebergPartitionField]) -> None:
+    if any(field.name == name for field in fields):
+        raise PlanError(f"Two partition fields are named {name}. Give one of them another name: ADD PARTITION FIELD … AS name.")
 
 
 def _check_new_name(requested: PartitionField, name: str, schema: Schema) -> None:

@@ -104,16 +104,21 @@ class IcebergSettings(TableSettings):
 def check_properties(properties: Mapping[str, str]) -> None:
     """Raise ConfigurationError for an unknown property of rowmerge, a property of Delta, and a value that would fail later."""
     for name in properties:
-        if name.startswith("rowmerge.") and name not in OWN_PROPERTIES:
-            similar_names = get_close_matches(name, sorted(OWN_PROPERTIES), n=1)
-            advice = f"Did you mean {similar_names[0]}?" if similar_names else f"There are: {', '.join(sorted(OWN_PROPERTIES))}."
-            raise ConfigurationError(f"There is no table property {name}. {advice}")
-        if name.startswith("delta."):
-            raise ConfigurationError(f"The table property {name} is Delta's, and this is an Iceberg table. Leave it out.")
+        _check_property_name(name)
     if properties.get(FORMAT_VERSION, "2") not in ("1", "2", "3"):
         raise ConfigurationError(f"The table property {FORMAT_VERSION} is {properties[FORMAT_VERSION]!r}. Set it to 2.")
     IcebergSettings(properties).check()
     whole_number(properties, PREVIOUS_VERSIONS, 100)
+
+
+def _check_property_name(name: str) -> None:
+    if name.startswith("delta."):
+        raise ConfigurationError(f"The table property {name} is Delta's, and this is an Iceberg table. Leave it out.")
+    if not name.startswith("rowmerge.") or name in OWN_PROPERTIES:
+        return
+    similar_names = get_close_matches(name, sorted(OWN_PROPERTIES), n=1)
+    advice = f"Did you mean {similar_names[0]}?" if similar_names else f"There are: {', '.join(sorted(OWN_PROPERTIES))}."
+    raise ConfigurationError(f"There is no table property {name}. {advice}")
 
 
 def file_locations(properties: Mapping[str, str]) -> list[str]:

@@ -100,16 +100,21 @@ def _container_fields(type_: t.IcebergType, path: str = "") -> Iterator[tuple[st
 def _defaults_metadata(field: t.NestedField, table: str, *, is_column: bool) -> dict[str, str]:
     """Return the metadata entries of a field's defaults, as SQL text. Raises UnsupportedTableFeature for a default without such a text."""
     metadata = {}
-    for key, kind, value in ((INITIAL, "initial", field.initial_default), (DEFAULT, "write", field.write_default)):
-        if value is None:
-            continue
-        text = default_text(value, field.field_type) if is_column else None
-        if text is None:
-            owner = f"column {field.name} of type {field.field_type}" if is_column else f"field {field.name} of a struct"
-            advice = "Read it in an engine that knows such defaults."
-            raise UnsupportedTableFeature(table, f"the {kind} default of the {owner}", action="read", advice=advice)
-        metadata[key] = text
+    if field.initial_default is not None:
+        metadata[INITIAL] = _default_sql(field.initial_default, "initial", field, table, is_column=is_column)
+    if field.write_default is not None:
+        metadata[DEFAULT] = _default_sql(field.write_default, "write", field, table, is_column=is_column)
     return metadata
+
+
+def _default_sql(value: Any, kind: str, field: t.NestedField, table: str, *, is_column: bool) -> str:
+    """Return the SQL text of an initial or write default. Raises UnsupportedTableFeature for one without such a text."""
+    text = default_text(value, field.field_type) if is_column else None
+    if text is not None:
+        return text
+    owner = f"column {field.name} of type {field.field_type}" if is_column else f"field {field.name} of a struct"
+    advice = "Read it in an engine that knows such defaults."
+    raise UnsupportedTableFeature(table, f"the {kind} default of the {owner}", action="read", advice=advice)
 
 
 def _spark_type(type_: t.IcebergType, column: str, table: str) -> DataType:
@@ -187,22 +192,28 @@ class SchemaBuilder:
                 return t.UUIDType() if uuid else t.FixedType(length)
             case Struct():
                 return t.StructType(*self._fields(type_))
-            case Array(element, contains_null):
-                element_path = below(path, "element")
-                element_id = self._assign_id(ids.get(element_path))
-                return t.ListType(element_id, self._iceberg_type(element, column, ids, element_path), not contains_null)
-            case Map(key, value, value_contains_null):
-                key_path, value_path = below(path, "key"), below(path, "value")
-                key_id, value_id = self._assign_id(ids.get(key_path)), self._assign_id(ids.get(value_path))
-                key_type = self._iceberg_type(key, column, ids, key_path)
-                value_type = self._iceberg_type(value, column, ids, value_path)
-                return t.MapType(key_id, key_type, value_id, value_type, not value_contains_null)
+            case Array():
+                return self._list_type(type_, column, ids, path)
+            case Map():
+                return self._map_type(type_, column, ids, path)
             case Primitive(name) if name in TO_ICEBERG:
                 return TO_ICEBERG[name]
         raise TypeMismatch(
             f"The column `{column.name}` of {self._table} is {sql_name(type_)}, which Iceberg tables of format version 2 do not have. "
             f"Choose another type."
         )
+
+    def _list_type(self, array: Array, column: Field, ids: Mapping[str, int], path: str) -> t.ListType:
+        element_path = below(path, "element")
+        element_id = self._assign_id(ids.get(element_path))
+        return t.ListType(element_id, self._iceberg_type(array.element, column, ids, element_path), not array.contains_null)
+
+    def _map_type(self, map_: Map, column: Field, ids: Mapping[str, int], path: str) -> t.MapType:
+        key_path, value_path = below(path, "key"), below(path, "value")
+        key_id, value_id = self._assign_id(ids.get(key_path)), self._assign_id(ids.get(value_path))
+        key_type = self._iceberg_type(map_.key, column, ids, key_path)
+        value_type = self._iceberg_type(map_.value, column, ids, value_path)
+        return t.MapType(key_id, key_type, value_id, value_type, not map_.value_contains_null)
 
 
 def as_new_columns(columns: Struct) -> Struct:

@@ -46,18 +46,28 @@ def apply_updates(base: TableMetadata, updates: Sequence[TableUpdate], *, locati
 
     Raises ValueError for an update that does not fit, ConfigurationError for an invalid length of the metadata log in the properties.
     """
-    upgrades = [update for update in updates if isinstance(update, UpgradeFormatVersionUpdate) and update.format_version == ROW_LINEAGE]
-    pyiceberg_updates = tuple(update for update in updates if update not in upgrades)
-    if upgrades and base.format_version < ROW_LINEAGE:  # no row has an id: the next snapshot assigns them
-        base = TableMetadataV3(**{**base.model_dump(), "format-version": ROW_LINEAGE, "next-row-id": 0})
-    if upgrades and not pyiceberg_updates:
-        return base
+    pyiceberg_updates = tuple(update for update in updates if not _adds_row_lineage(update))
+    if len(pyiceberg_updates) < len(updates):
+        base = _with_row_lineage(base)
+        if not pyiceberg_updates:
+            return base
     uncopied_base = base.model_copy(update={name: _SharedEntries(getattr(base, name)) for name in _HISTORIES})
     try:
         return update_table_metadata(uncopied_base, pyiceberg_updates, metadata_location=location)
     except ValueError:
         whole_number(base.properties, PREVIOUS_VERSIONS, 100)  # raises ConfigurationError if another engine wrote an invalid value
         raise
+
+
+def _adds_row_lineage(update: TableUpdate) -> bool:
+    return isinstance(update, UpgradeFormatVersionUpdate) and update.format_version == ROW_LINEAGE
+
+
+def _with_row_lineage(metadata: TableMetadata) -> TableMetadata:
+    """Return the metadata in format version 3. No row has an id: the next snapshot assigns them."""
+    if metadata.format_version >= ROW_LINEAGE:
+        return metadata
+    return TableMetadataV3(**{**metadata.model_dump(), "format-version": ROW_LINEAGE, "next-row-id": 0})
 
 
 def next_row_id(metadata: TableMetadata) -> int | None:
