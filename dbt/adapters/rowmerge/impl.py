@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Iterable
 from contextlib import suppress
 from datetime import datetime, timezone
+from functools import partial
 from typing import TYPE_CHECKING, Any, Dict, FrozenSet, List, Optional, Set, Tuple, Union
 from zoneinfo import ZoneInfo
 
@@ -130,11 +131,9 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
             except SchemaNotFound:
                 return []
             function_names = set(self.session.functions(schema)) - {relation.name for relation in relations}
-        functions = [
-            self.Relation.create(database=database, schema=schema.lower(), identifier=name, type=self.Relation.Function)
-            for name in sorted(function_names)
-        ]
         # The database is rendered nowhere, but dbt's cache finds a relation by it.
+        create_function = partial(self.Relation.create, database=database, schema=schema.lower(), type=self.Relation.Function)
+        functions = [create_function(identifier=name) for name in sorted(function_names)]
         return [*functions, *(self.Relation.from_engine(relation, database) for relation in relations)]
 
     @available.parse_list
@@ -304,14 +303,15 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
     ) -> Tuple[List[Optional[AdapterResponse]], Dict[BaseRelation, FreshnessResponse]]:
         """Return the age of each source's newest commit. Raises DbtRuntimeError for a source that is not a table."""
         now = datetime.now(timezone.utc)
-        freshness = {}
-        for source in sources:
-            descriptions = self._describe_existing([source])
-            if not descriptions or descriptions[0].modified is None:
-                raise DbtRuntimeError(f"The source {source} is no table with a history. Give it a `loaded_at_field`, or check its name.")
-            last_modified = datetime.fromtimestamp(descriptions[0].modified / 1000, timezone.utc)
-            freshness[source] = self._create_freshness_response(last_modified, now)
+        freshness = {source: self._create_freshness_response(self._last_modified(source), now) for source in sources}
         return [RowmergeResponse(_message="OK", code="METADATA")], freshness
+
+    def _last_modified(self, source: BaseRelation) -> datetime:
+        """Return the time of the newest commit to a source. Raises DbtRuntimeError for a source that is not a table."""
+        for description in self._describe_existing([source]):
+            if description.modified is not None:
+                return datetime.fromtimestamp(description.modified / 1000, timezone.utc)
+        raise DbtRuntimeError(f"The source {source} is no table with a history. Give it a `loaded_at_field`, or check its name.")
 
     def _describe_existing(self, relations: Iterable[BaseRelation]) -> List[Any]:
         """Return the engine's descriptions of the relations that exist. The description of a source of files reads the files."""
@@ -319,9 +319,9 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
         for relation in relations:
             not_found = suppress(TableNotFound, SchemaNotFound, FilesNotFound)
             with self.connections.exception_handler(f"describe {relation}"), not_found:
-                files = getattr(relation, "files", None)
-                if files is not None:
-                    descriptions.append(self.session.describe_files(files))
-                else:
-                    descriptions.append(self.session.describe(relation.schema, relation.identifier))
+                descriptions.append(self._describe(relation))
         return descriptions
+
+    def _describe(self, relation: BaseRelation) -> Any:
+        files = getattr(relation, "files", None)
+        return self.session.describe(relation.schema, relation.identifier) if files is None else self.session.describe_files(files)

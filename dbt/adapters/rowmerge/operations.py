@@ -39,7 +39,7 @@ class Operations(metaclass=AdapterMeta):
         sql = operation_sql(name, table, arguments)
         _, cursor = self.connections.add_query(sql, auto_begin=False)
         with self.connections.exception_handler(sql):
-            columns = [column[0] for column in cursor.description or ()]
+            columns = [column_name for column_name, *_ in cursor.description or ()]
             rows = [dict(zip(columns, row, strict=True)) for row in cursor.fetchall()]
         return format_report(name, table, arguments, rows, cursor.result)
 
@@ -66,9 +66,7 @@ def target_argument(operation: str, arguments: Mapping[str, Any]) -> Any:
 
 def schema_and_alias(name: str, nodes: Iterable[Mapping[str, Any]]) -> tuple[str, str] | None:
     """Return schema and alias of a node, or None. Raises CompilationError for nodes of several packages, and an ephemeral model."""
-    versions = [node for node in nodes if node["resource_type"] in _NODES and node["name"] == name]
-    # Of several versions of a model, `ref` takes the latest.
-    candidates = [node for node in versions if _is_latest_version(node)] or versions
+    candidates = _latest_nodes([node for node in nodes if node["resource_type"] in _NODES and node["name"] == name])
     if not candidates:
         return None
     if len(candidates) > 1:
@@ -80,8 +78,9 @@ def schema_and_alias(name: str, nodes: Iterable[Mapping[str, Any]]) -> tuple[str
     return node["schema"], node["alias"]
 
 
-def _is_latest_version(node: Mapping[str, Any]) -> bool:
-    return not node.get("version") or node["version"] == node.get("latest_version")
+def _latest_nodes(nodes: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return the nodes without older versions of models, as `ref` takes the latest; all nodes if none is the latest."""
+    return [node for node in nodes if not node.get("version") or node["version"] == node.get("latest_version")] or nodes
 
 
 def operation_sql(operation: str, table: str, arguments: Mapping[str, Any]) -> str:
@@ -92,9 +91,10 @@ def operation_sql(operation: str, table: str, arguments: Mapping[str, Any]) -> s
             return f"optimize {table} where {values['where']}" if values.get("where") else f"optimize {table}"
         case "vacuum":
             return _vacuum_sql(table, values)
+        case "history" if "limit" in values:
+            return f"describe history {table} limit {_whole_number(operation, 'limit', values['limit'])}"
         case "history":
-            limit = f" limit {_whole_number(operation, 'limit', values['limit'])}" if "limit" in values else ""
-            return f"describe history {table}{limit}"
+            return f"describe history {table}"
         case _:
             return f"restore table {table} to {_restored_version(operation, values)}"
 

@@ -144,11 +144,10 @@ def _columns_of_query(command: Insert, snapshot: Snapshot) -> tuple[str, ...]:
 
 def _generated_positions(defaults: Defaults, fields: Mapping[int, Field | None], snapshot: Snapshot) -> frozenset[int]:
     """Return the positions of DEFAULT that belong to generated columns. Raise PlanError if only some rows have it."""
-    generated_columns = snapshot.shape.rules.generated
     positions = set()
     for place in defaults.places:
         field = fields.get(place.column)
-        if field is None or field.name not in generated_columns:
+        if field is None or field.name not in snapshot.shape.rules.generated:
             continue
         if not defaults.everywhere(place.column):
             problem = f"The column `{field.name}` of {snapshot.name} is GENERATED, and only some of the rows say DEFAULT for it."

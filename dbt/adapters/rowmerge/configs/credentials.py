@@ -182,24 +182,27 @@ def _check_method(profile: Any) -> None:
     address_keys = [key for key in _ADDRESS_KEYS if profile.get(key)]
     if method == "connect":
         _check_address(profile, address_keys)
-    elif address_keys:
+        return
+    if address_keys:
         raise DbtRuntimeError(f"The profile has `{address_keys[0]}`, which belongs to `method: connect`. Set the method, or remove it.")
-    elif method == "existing" and profile.get("spark_config"):
+    if method == "existing" and profile.get("spark_config"):
         raise DbtRuntimeError("`spark_config` is nothing for `method: existing`. Configure Spark where its session is made.")
 
 
 def _check_address(profile: Any, address_keys: list[str]) -> None:
     """Raise DbtRuntimeError unless the keys give the address of a Spark Connect server, either by `host` or by `remote`."""
-    if ("host" in address_keys) == ("remote" in address_keys):
+    has_host, has_remote = "host" in address_keys, "remote" in address_keys
+    if has_host == has_remote:
         raise DbtRuntimeError(
             "`method: connect` needs the address of a Spark Connect server: either `host` (with `port` and `token`), or all of it as "
             "`remote: sc://host:port/;token=…`."
         )
-    if "host" in address_keys:
+    if has_host:
         _check_host(str(profile["host"]))
-    elif address_keys != ["remote"]:
+        return
+    if address_keys != ["remote"]:
         raise DbtRuntimeError(f"`{address_keys[0]}` in the profile goes with `host`. Write it into `remote`, or give `host` instead.")
-    elif not str(profile["remote"]).startswith(("sc://", "local")):
+    if not str(profile["remote"]).startswith(("sc://", "local")):
         raise DbtRuntimeError("`remote` in the profile is no address of a Spark Connect server. Write `sc://host:port`.")
 
 

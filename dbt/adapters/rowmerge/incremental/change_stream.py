@@ -97,12 +97,17 @@ def _operation_problems(config: Any) -> list[str]:
         return [f"cdc_operations is {configured!r}. It must be a mapping of {', '.join(OPERATIONS)} to lists of values."]
     unknown_kinds = [kind for kind in configured if kind not in OPERATIONS]
     problems = [f"cdc_operations: there is no {kind}. {suggest_names(str(kind), OPERATIONS)}" for kind in unknown_kinds]
+    ambiguous_values = {value: kinds for value, kinds in _kinds_by_value(config).items() if len(set(kinds)) > 1}
+    return problems + [f"cdc_operations: {value!r} cannot be {' and '.join(kinds)}." for value, kinds in ambiguous_values.items()]
+
+
+def _kinds_by_value(config: Any) -> dict[str, list[str]]:
+    """Return the kinds of operations that each value stands for."""
     kinds_by_value: dict[str, list[str]] = {}
     for kind, values in _operations(config).items():
         for value in values:
             kinds_by_value.setdefault(value, []).append(kind)
-    ambiguous = {value: kinds for value, kinds in kinds_by_value.items() if len(set(kinds)) > 1}
-    return problems + [f"cdc_operations: {value!r} cannot be {' and '.join(kinds)}." for value, kinds in ambiguous.items()]
+    return kinds_by_value
 
 
 def _operations(config: Any) -> dict[str, tuple[str, ...]]:

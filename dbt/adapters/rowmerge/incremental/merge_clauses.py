@@ -112,20 +112,20 @@ def lower_name(name: str) -> str:
 
 def parse_clauses(config: Any, columns: Columns, defaults: Iterable[Clause]) -> tuple[list[Clause], list[str]]:
     """Return the clauses of the config `merge_clauses`, with `defaults` for kinds without entries, and a sentence for each error."""
+    kind_names = ", ".join(KINDS)
     if not isinstance(config, Mapping):
-        return [], [f"merge_clauses is {config!r}. It must be a mapping with {', '.join(KINDS)}."]
+        return [], [f"merge_clauses is {config!r}. It must be a mapping with {kind_names}."]
     problems = [f"merge_clauses: there is no {name}. {suggest_names(str(name), KINDS)}" for name in config if name not in KINDS]
     configured_kinds = {name: kind for name, kind in KINDS.items() if name in config}
     if not configured_kinds:
-        problems.append(f"merge_clauses says none of {', '.join(KINDS)}. Give at least one of them a list of clauses.")
+        problems.append(f"merge_clauses says none of {kind_names}. Give at least one of them a list of clauses.")
     clauses = [clause for clause in defaults if clause.kind not in configured_kinds.values()]
     for name, kind in configured_kinds.items():
         kind_clauses, kind_problems = _parse_entries(config[name], kind, columns)
         clauses += kind_clauses
         problems += [f"merge_clauses.{name}{problem}" for problem in kind_problems]
     kind_order = list(KINDS.values())
-    clauses.sort(key=lambda clause: kind_order.index(clause.kind))
-    return clauses, problems
+    return sorted(clauses, key=lambda clause: kind_order.index(clause.kind)), problems
 
 
 def remove_do_nothing(clauses: Iterable[Clause]) -> tuple[list[Clause], list[str]]:
@@ -188,8 +188,7 @@ def _parse_entry(entry: Any, kind: str, columns: Columns) -> tuple[Clause | None
         return None, [*problems, f"action is {action!r}. For when {kind} there are: {', '.join(_ACTIONS[kind])}."]
     conditions = tuple(as_list(entry.get("condition")))
     if action == "error":
-        action = "insert" if kind == "not matched" else "update"
-        return Clause(kind, action, conditions, _raise_error(entry, kind, columns)), problems
+        return _error_clause(entry, kind, conditions, columns), problems
     parser = _AssignmentParser(entry, columns)
     clause = Clause(kind, action, conditions, parser.parse(kind, action))
     return clause, problems + parser.problems
@@ -293,7 +292,9 @@ def _as_texts(value: Any) -> dict[str, str]:
     return {str(name): str(text) for name, text in value.items()} if isinstance(value, Mapping) else {}
 
 
-def _raise_error(entry: Mapping[str, Any], kind: str, columns: Columns) -> Assignments:
-    """Return an assignment that stops the statement: the first column is set to an expression that raises an error."""
+def _error_clause(entry: Mapping[str, Any], kind: str, conditions: tuple[str, ...], columns: Columns) -> Clause:
+    """Return a clause that stops the statement: it sets the first column to an expression that raises an error."""
     message = str(entry.get("error_message") or f"merge_clauses: a row for `when {kind}` is an error.")
-    return ((quote(columns.target[0]) if columns.target else "", f"raise_error({literal(message)})"),)
+    first_column = quote(columns.target[0]) if columns.target else ""
+    action = "insert" if kind == "not matched" else "update"
+    return Clause(kind, action, conditions, ((first_column, f"raise_error({literal(message)})"),))

@@ -162,13 +162,19 @@ def _general_problems(config: Any) -> list[str]:
         problems.append("merge_update_columns and merge_exclude_columns cannot both be set. Keep one of them.")
     if has_value(config, "merge_returning_columns"):
         problems.append("merge_returning_columns is not supported: nothing in dbt reads what a merge returns. Read the table after it.")
+    return [*problems, *_clause_config_problems(config), *_skipped_step_problems(config), *_by_source_problems(config)]
+
+
+def _clause_config_problems(config: Any) -> list[str]:
+    """Return an error for configs that `merge_clauses` replaces, and for each config that is not a mapping but must be one."""
+    problems = []
     unused = [name for name in _CLAUSE_CONFIGS if has_value(config, name) and config.get(name) is not False]
     if has_value(config, "merge_clauses") and unused:
         problems.append(f"merge_clauses says all that a merge does: {', '.join(unused)} would mean nothing. Move them into its clauses.")
     for name in ("merge_update_set_expressions", "merge_update_columns_rules"):
         if has_value(config, name) and not isinstance(config.get(name), dict):
             problems.append(f"{name} is {config.get(name)!r}. It must be a mapping of columns to expressions.")
-    return [*problems, *_skipped_step_problems(config), *_by_source_problems(config)]
+    return problems
 
 
 def _skipped_step_problems(config: Any) -> list[str]:
@@ -198,7 +204,8 @@ def key_problems(config: Any, columns: Sequence[str]) -> list[str]:
     """Return a sentence for each error in a model's key; `columns` as in `configured_clauses`."""
     key, using_columns = as_list(config.get("unique_key")), as_list(config.get("merge_on_using_columns"))
     problems = []
-    if key and using_columns and sorted(map(lower_name, key)) != sorted(map(lower_name, using_columns)):
+    have_same_columns = sorted(map(lower_name, key)) == sorted(map(lower_name, using_columns))
+    if key and using_columns and not have_same_columns:
         problems.append("unique_key and merge_on_using_columns say the same thing. Keep one of them.")
     config_name = "unique_key" if key else "merge_on_using_columns"
     for key_column in key or using_columns:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -72,6 +72,12 @@ def needed_properties(changes: SchemaChanges, properties: Mapping[str, str], tbl
         needed[COLUMN_MAPPING] = "name"
     if changes.retyped and properties.get(TYPE_WIDENING, "false").lower() != "true":
         needed[TYPE_WIDENING] = "true"
+    _check_not_disabled(needed, tblproperties, changes)
+    return needed
+
+
+def _check_not_disabled(needed: Iterable[str], tblproperties: Mapping[str, Any], changes: SchemaChanges) -> None:
+    """Raise CompilationError if a model's `tblproperties` disable a property that the changes need."""
     configured = {name: str(tblproperties[name]).lower() for name in needed if tblproperties.get(name) is not None}
     conflicts = [name for name, value in configured.items() if value in ("none", "false")]
     if conflicts:
@@ -80,7 +86,6 @@ def needed_properties(changes: SchemaChanges, properties: Mapping[str, str], tbl
             f"{' and '.join(conflicts)}, and the tblproperties of the model say otherwise. Leave them out, run the model with "
             f"--full-refresh, or set on_schema_change to append_new_columns."
         )
-    return needed
 
 
 def sql_type(type_: DataType) -> str:
@@ -100,14 +105,13 @@ def _struct_changes(model: StructType, table: StructType, path: tuple[str, ...])
     model_names = {field.name.lower() for field in model.fields}
     for model_field in model.fields:
         table_field = table_fields.get(model_field.name.lower())
-        if table_field is not None:
+        if table_field is None:
+            new_field = (_join_path(path, quote(model_field.name)), sql_type(model_field.dataType))
+            yield SchemaChanges(added=(new_field,))
+        else:
             yield from _type_changes(model_field.dataType, table_field.dataType, (*path, quote(table_field.name)))
-            continue
-        new_path = _join_path(path, quote(model_field.name))
-        yield SchemaChanges(added=((new_path, sql_type(model_field.dataType)),))
-    for table_field in table.fields:
-        if table_field.name.lower() not in model_names:
-            yield SchemaChanges(dropped=(_join_path(path, quote(table_field.name)),))
+    dropped_names = [field.name for field in table.fields if field.name.lower() not in model_names]
+    yield SchemaChanges(dropped=tuple(_join_path(path, quote(name)) for name in dropped_names))
 
 
 def _type_changes(model: DataType, table: DataType, path: tuple[str, ...]) -> Iterator[SchemaChanges]:

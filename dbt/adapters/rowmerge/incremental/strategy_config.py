@@ -71,16 +71,19 @@ def _on_schema_change_problems(config: Any) -> list[str]:
 def _strategy_problems(config: Any, strategy: str, names: Sequence[str], columns: Sequence[str]) -> list[str]:
     """Return the errors in the configs of a strategy other than `merge`."""
     problems = synonym_problems(config, REPLACED_ROWS if strategy == "replace_where" else PREDICATES)
-    if strategy in ("delete", "cdc"):
-        problems += _key_strategy_problems(config, strategy, names, columns)
-    elif has_value(config, "merge_deduplicate_by"):
+    if strategy not in ("delete", "cdc") and has_value(config, "merge_deduplicate_by"):
         problems.append(f"merge_deduplicate_by would mean nothing to the strategy {strategy}. Leave it out, or choose merge.")
-    if strategy == "delete+insert":
-        problems += key_problems(config, columns)
-    if strategy == "replace_where" and not value_of(config, REPLACED_ROWS):
-        problems.append("the strategy replace_where needs to know which rows to replace. Set replace_where to a condition on the table.")
-    if strategy == "cdc":
-        problems += change_stream_problems(config, columns)
+    match strategy:
+        case "delete":
+            problems += _key_strategy_problems(config, strategy, names, columns)
+        case "cdc":
+            problems += _key_strategy_problems(config, strategy, names, columns) + change_stream_problems(config, columns)
+        case "delete+insert":
+            problems += key_problems(config, columns)
+        case "replace_where" if not value_of(config, REPLACED_ROWS):
+            problems.append(
+                "the strategy replace_where needs to know which rows to replace. Set replace_where to a condition on the table."
+            )
     return problems
 
 
