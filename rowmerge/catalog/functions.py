@@ -12,7 +12,7 @@ from uuid import uuid4
 from rowmerge.catalog.names import check_segment, fold, folder_of, has_folder, name_of, quoted_name
 from rowmerge.commands.functions import FunctionDefinition, Parameter
 from rowmerge.errors import AlreadyExists, FunctionNotFound, TableError
-from rowmerge.storage.store import Storage
+from rowmerge.storage.store import Storage, get_if_exists
 from rowmerge.table.commits.commit import put_once
 from rowmerge.table.metadata.json_objects import decode_json
 
@@ -56,7 +56,7 @@ class FunctionFiles:
     def get(self, schema: str, name: str) -> Function | None:
         """Return the function of this name, or None. Raises TableError for a definition that cannot be read."""
         has_path = has_folder(schema) and has_folder(name)
-        data = self._storage.get_if_exists(_path(schema, name)) if has_path else None
+        data = get_if_exists(self._storage, _path(schema, name)) if has_path else None
         return None if data is None else _parse_function(schema, name, data)
 
     def put(self, schema: str, name: str, definition: FunctionDefinition, default_schema: str, *, or_replace: bool) -> None:

@@ -32,7 +32,7 @@ from rowmerge.iceberg.commits.drop import Drop as IcebergDrop
 from rowmerge.iceberg.maintenance import dropping as iceberg
 from rowmerge.storage.cache import Cache
 from rowmerge.storage.deletion import Deletion, Origin, delete_files
-from rowmerge.storage.store import Put, Storage, StoredObject
+from rowmerge.storage.store import Put, Storage, StoredObject, get_if_exists
 from rowmerge.table.commits.commit import CommitSteps, put_once
 from rowmerge.table.commits.creation import is_iceberg_drop
 from rowmerge.table.commits.drop_markers import MARKERS
@@ -127,7 +127,7 @@ def _inspect_metadata(folder: Storage, listed_files: Sequence[StoredObject], tab
 
 def _read_metadata(folder: Storage, version: int) -> FolderContent | None:
     """Return the view or the Iceberg table of a metadata file, None for a dropped one."""
-    data = folder.get_if_exists(file_of(version))
+    data = get_if_exists(folder, file_of(version))
     if data is None:
         return None  # the view or table was dropped between the listing and the read
     content = parse_object(data, f"{folder.location}/{file_of(version)}")
@@ -138,7 +138,7 @@ def _read_metadata(folder: Storage, version: int) -> FolderContent | None:
 
 def read_pointer(folder: Storage) -> ExternalTable | None:
     """Return the external table of a folder, None without a pointer file. Raises CorruptLog."""
-    data = folder.get_if_exists(POINTER)
+    data = get_if_exists(folder, POINTER)
     if data is None:
         return None
     path = f"{folder.location}/{POINTER}"
@@ -174,15 +174,15 @@ def finish_drops(folder: Storage, table: str, delete: Deletion = delete_files) -
 
 def _replace_old_marker(folder: Storage, table: str, marker: str, read_drop: Callable[[], CommitSteps]) -> None:
     """Put the version of a drop, and delete the marker of 0.1.0, until there is no marker. `read_drop` reads the table that it drops."""
-    while (content := folder.get_if_exists(marker)) is not None:
+    while (content := get_if_exists(folder, marker)) is not None:
         drop = read_drop()
         # Others create a table only after the marker is gone. So if it is still there, the table that was read is the dropped one.
-        if folder.get_if_exists(marker) != content:
+        if get_if_exists(folder, marker) != content:
             continue
         put = drop.put()
         if isinstance(put, Unknown):
             raise CommitStateUnknown(f"It is not known whether {table} was dropped: {put.reason}. Run the statement again.")
-        if put is not Put.EXISTED and folder.get_if_exists(marker) == content:
+        if put is not Put.EXISTED and get_if_exists(folder, marker) == content:
             delete_files(folder, [[f"{folder.location}/{marker}"]], Origin.LISTED)
 
 

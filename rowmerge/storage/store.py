@@ -99,13 +99,6 @@ class Storage:
         """Return the storage of another location, with the same options."""
         return Storage(location, self.configuration, self._durability)
 
-    def located(self, path: str) -> tuple[Storage, str]:
-        """Return the storage that contains an absolute path, and the relative path in it. It is this storage if this contains the path."""
-        if path.startswith(f"{self.location}/"):
-            return self, path[len(self.location) + 1 :]
-        folder, _, name = path.rpartition("/")
-        return self.at(folder), name
-
     def without_sync(self) -> Storage:
         """Return this storage with Durability.PROCESS, for files that nothing depends on."""
         storage = copy(self)
@@ -153,13 +146,6 @@ class Storage:
     def get(self, path: str) -> bytes:
         """Return the content of an object."""
         return self._read(path, lambda store: obstore.get(store, path).bytes())
-
-    def get_if_exists(self, path: str) -> bytes | None:
-        """Return the content of an object, None if there is none."""
-        try:
-            return self.get(path)
-        except FileNotFoundError:
-            return None
 
     def get_range(self, path: str, start: int, length: int) -> bytes:
         """Return `length` bytes of an object, from the offset `start`."""
@@ -281,6 +267,22 @@ class Storage:
             raise self._error(prefix, error) from error
         objects = [StoredObject(item["path"], item["size"], int(item["last_modified"].timestamp() * 1000)) for item in listing]
         return sorted(objects, key=lambda stored: stored.path)
+
+
+def locate(storage: Storage, path: str) -> tuple[Storage, str]:
+    """Return the storage that contains an absolute path, and the relative path in it. It is `storage` if that contains the path."""
+    if path.startswith(f"{storage.location}/"):
+        return storage, path[len(storage.location) + 1 :]
+    folder, _, name = path.rpartition("/")
+    return storage.at(folder), name
+
+
+def get_if_exists(storage: Storage, path: str) -> bytes | None:
+    """Return the content of an object, None if the object does not exist. Raises StorageError."""
+    try:
+        return storage.get(path)
+    except FileNotFoundError:
+        return None
 
 
 def _create_client(location: str, configuration: StorageConfiguration) -> Any:

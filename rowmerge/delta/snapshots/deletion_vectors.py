@@ -15,7 +15,7 @@ from rowmerge.concurrency import run_concurrently
 from rowmerge.delta.files.paths import absolute_path, absolute_paths
 from rowmerge.errors import CorruptLog
 from rowmerge.storage.cache import Cache
-from rowmerge.storage.store import Storage
+from rowmerge.storage.store import Storage, locate
 from rowmerge.table.snapshots.deleted_rows import FRAME, deserialize, framed, serialize, unframed
 from rowmerge.table.snapshots.files import Positions
 
@@ -59,7 +59,7 @@ def _decode_inline(log: str, descriptor: Mapping[str, Any]) -> Positions:
 
 def _read_serialized(storage: Storage, path: str, offset: int, size: int) -> bytes:
     """Read a vector of `size` bytes at an offset of a file, without its frame. Raises CorruptLog, StorageError."""
-    file_storage, name = storage.located(path)
+    file_storage, name = locate(storage, path)
     try:
         return unframed(file_storage.get_range(name, offset, size + FRAME), size, path, offset)
     except FileNotFoundError as error:

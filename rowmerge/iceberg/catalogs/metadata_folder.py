@@ -16,7 +16,7 @@ from rowmerge.errors import RowmergeError
 from rowmerge.iceberg.metadata.parsing import NEWEST_FORMAT, parse_metadata
 from rowmerge.iceberg.metadata.updates import serialize_metadata
 from rowmerge.storage.deletion import Origin, clean_up
-from rowmerge.storage.store import Put, Storage
+from rowmerge.storage.store import Put, Storage, get_if_exists
 from rowmerge.table.commits.commit import Existing, put_settled
 from rowmerge.table.commits.request import Unknown
 
@@ -66,7 +66,7 @@ class MetadataFolder:
     def read(self, version: int, cached: CurrentMetadata | None = None) -> CurrentMetadata | None:
         """Read a version's metadata, None if it has no file. Raises CorruptLog, UnsupportedTableFeature, StorageError."""
         paths = self.paths_of(version)
-        data = self._storage.get_if_exists(paths[0]) if paths else None
+        data = get_if_exists(self._storage, paths[0]) if paths else None
         if data is None:
             return None
         path, digest = self.absolute(paths[0]), _digest(data)
@@ -82,11 +82,11 @@ class MetadataFolder:
 
     def is_unchanged(self, current: CurrentMetadata) -> bool:
         """Return whether the file of `current` still exists with the bytes that were read."""
-        return _digest(self._storage.get_if_exists(self.relative(current.path))) == current.digest
+        return _digest(get_if_exists(self._storage, self.relative(current.path))) == current.digest
 
     def contains(self, version: int, metadata: TableMetadata) -> bool:
         """Return whether the file of a version holds exactly this metadata."""
-        return self._storage.get_if_exists(metadata_path(version)) == serialize_metadata(metadata)
+        return get_if_exists(self._storage, metadata_path(version)) == serialize_metadata(metadata)
 
     def has_older_successor(self, version: int, newest: int) -> bool:
         """Return whether a version above `version`, up to `newest`, is older than it. Then `version` is a ghost of another history."""
@@ -127,7 +127,7 @@ class VersionHint:
 
     def read(self) -> int | None:
         """Return the version that the hint names, None if there is no hint or it is not a number. Raises StorageError."""
-        text = (self._storage.get_if_exists(HINT) or b"").decode("ascii", "replace").strip()
+        text = (get_if_exists(self._storage, HINT) or b"").decode("ascii", "replace").strip()
         return int(text) if text.isdigit() else None
 
     def advance(self, version: int) -> None:

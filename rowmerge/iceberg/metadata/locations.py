@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rowmerge.storage.store import Storage, absolute_location
+from rowmerge.storage.store import Storage, absolute_location, locate
 
 
 def is_absolute(path: str) -> bool:
@@ -20,4 +20,4 @@ def plain_path(path: str) -> str:
 
 def located(storage: Storage, path: str) -> tuple[Storage, str]:
     """Return the storage that contains an absolute path, and the relative path in it. It is `storage` itself if that contains the path."""
-    return storage.located(plain_path(path))
+    return locate(storage, plain_path(path))

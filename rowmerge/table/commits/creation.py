@@ -26,7 +26,7 @@ from typing import Any
 from rowmerge.concurrency import run_both
 from rowmerge.errors import AlreadyExists, CommitConflict, MetadataChanged, StorageError
 from rowmerge.storage.disk import is_temporary
-from rowmerge.storage.store import Storage, StoredObject
+from rowmerge.storage.store import Storage, StoredObject, get_if_exists
 from rowmerge.table.commits.request import Unknown
 from rowmerge.table.metadata.json_objects import parse_object
 
@@ -128,7 +128,7 @@ def _newest(objects: Iterable[StoredObject], format_: _Format) -> int | None:
 
 def _is_dropped(storage: Storage, format_: _Format, version: int) -> bool:
     path = format_.path.format(version)
-    data = storage.get_if_exists(path)
+    data = get_if_exists(storage, path)
     if data is None or f'"{DROPPED_TABLE}"'.encode() not in data:
         return False
     return is_iceberg_drop(parse_object(data, path)) if format_ is _ICEBERG else _is_delta_drop(data, path)
