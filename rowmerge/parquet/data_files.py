@@ -183,7 +183,7 @@ class RollingFile:
 
     def __init__(self, spec: WriteSpec, partition: dict[str, Any]) -> None:
         self._spec, self._partition = spec, partition
-        self._leaves = list(_leaves(pa.struct(list(spec.schema)), pa.struct(list(spec.stored))))
+        self._leaves = list(_leaves(_Node(pa.struct(list(spec.schema)), pa.struct(list(spec.stored)))))
         self._pending: list[pa.Table] = []
         self.buffered = 0
         self._writer: pq.ParquetWriter | None = None
@@ -294,25 +294,45 @@ class Leaf:
     has_bounds: bool
 
 
-def _leaves(
-    type_: pa.DataType, stored: pa.DataType, path: tuple[str, ...] = (), file_path: tuple[str, ...] = (), *, is_repeated: bool = False
-) -> Iterator[Leaf]:
-    """Yield the leaves of a struct or another type. `stored`: the type in the file; `is_repeated`: it is inside a list or map."""
-    if pa.types.is_struct(type_):
-        for child, stored_child in zip(type_, stored, strict=True):
-            child_file_path = (*file_path, stored_child.name)
-            yield from _leaves(child.type, stored_child.type, (*path, child.name), child_file_path, is_repeated=is_repeated)
-    elif pa.types.is_list(type_):
-        yield from _leaves(type_.value_type, stored.value_type, (*path, "element"), (*file_path, "list", "element"), is_repeated=True)
-    elif pa.types.is_map(type_):
-        yield from _leaves(type_.key_type, stored.key_type, (*path, "key"), (*file_path, "key_value", "key"), is_repeated=True)
-        yield from _leaves(type_.item_type, stored.item_type, (*path, "value"), (*file_path, "key_value", "value"), is_repeated=True)
-    else:
-        is_float = pa.types.is_floating(type_)
-        # Parquet's statistics leave out NaN, which Spark sorts last. OddFloats finds a NaN in a column, but not inside a struct.
-        may_hide_nan = is_float and len(path) > 1
-        is_any_length_binary = pa.types.is_binary(type_) and not pa.types.is_fixed_size_binary(stored)
-        yield Leaf(path, ".".join(file_path), is_float, has_bounds=not (is_repeated or may_hide_nan or is_any_length_binary))
+@dataclass(frozen=True)
+class _Node:
+    """A column or a part of one: its type and path in the table and in the file. `is_repeated`: it is inside a list or map."""
+
+    type: pa.DataType
+    stored: pa.DataType
+    path: tuple[str, ...] = ()
+    file_path: tuple[str, ...] = ()
+    is_repeated: bool = False
+
+    def children(self) -> Iterator[_Node]:
+        """Yield the fields of a struct, the element of a list, or the key and the value of a map. Other types have no children."""
+        if pa.types.is_struct(self.type):
+            for field_, stored in zip(self.type, self.stored, strict=True):
+                path, file_path = (*self.path, field_.name), (*self.file_path, stored.name)
+                yield _Node(field_.type, stored.type, path, file_path, self.is_repeated)
+        elif pa.types.is_list(self.type):
+            yield self._repeated_child("list", "element", self.type.value_type, self.stored.value_type)
+        elif pa.types.is_map(self.type):
+            yield self._repeated_child("key_value", "key", self.type.key_type, self.stored.key_type)
+            yield self._repeated_child("key_value", "value", self.type.item_type, self.stored.item_type)
+
+    def _repeated_child(self, group: str, name: str, type_: pa.DataType, stored: pa.DataType) -> _Node:
+        """Return a child of a list or map. `group`: the repeated group that Parquet puts around it."""
+        return _Node(type_, stored, (*self.path, name), (*self.file_path, group, name), is_repeated=True)
+
+
+def _leaves(node: _Node) -> Iterator[Leaf]:
+    """Yield the leaves below a node, in the order of the file's columns."""
+    if pa.types.is_nested(node.type):
+        for child in node.children():
+            yield from _leaves(child)
+        return
+    is_float = pa.types.is_floating(node.type)
+    # Parquet's statistics leave out NaN, which Spark sorts last. OddFloats finds a NaN in a column, but not inside a struct.
+    may_hide_nan = is_float and len(node.path) > 1
+    is_any_length_binary = pa.types.is_binary(node.type) and not pa.types.is_fixed_size_binary(node.stored)
+    has_bounds = not (node.is_repeated or may_hide_nan or is_any_length_binary)
+    yield Leaf(node.path, ".".join(node.file_path), is_float, has_bounds)
 
 
 def _file_paths(leaves: Sequence[Leaf], without: frozenset[str]) -> list[str]:
@@ -334,10 +354,10 @@ def bounds_of(groups: Sequence[pq.RowGroupMetaData], leaves: Sequence[Leaf], col
             continue
         if all(group_statistics.has_null_count for group_statistics in statistics):
             put(nulls, leaf.path, sum(group_statistics.null_count for group_statistics in statistics))
-        min_max = _min_max(groups, statistics)
-        if min_max is not None:
-            put(lower, leaf.path, min_max[0])
-            put(upper, leaf.path, min_max[1])
+        if min_max := _min_max(groups, statistics):
+            minimum, maximum = min_max
+            put(lower, leaf.path, minimum)
+            put(upper, leaf.path, maximum)
     return lower, upper, nulls
 
 

@@ -51,16 +51,24 @@ def from_file(
 
     `initial`: the values of columns that the file lacks, as arrays of one value by the table's names. Other lacking columns are NULL.
     """
+    file_indexes = file_columns(rows.schema, stored, by_field_id=by_field_id)
     columns = []
-    for index, field, stored_field in zip(file_columns(rows.schema, stored, by_field_id=by_field_id), schema, stored, strict=True):
-        if index is not None:
-            chunks = [fitted(chunk, field.type, stored_field.type, by_field_id=by_field_id) for chunk in rows.column(index).chunks]
-        elif initial is not None and field.name in initial:
-            chunks = [pa.repeat(initial[field.name][0], rows.num_rows)]
+    for index, field, stored_field in zip(file_indexes, schema, stored, strict=True):
+        if index is None:
+            chunks = [_missing_values(field, rows.num_rows, initial or {})]
         else:
-            chunks = [pa.nulls(rows.num_rows, field.type)]
+            file_chunks = rows.column(index).chunks
+            chunks = [fitted(chunk, field.type, stored_field.type, by_field_id=by_field_id) for chunk in file_chunks]
         columns.append(pa.chunked_array(chunks, field.type))
     return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _missing_values(field: pa.Field, row_count: int, initial: Mapping[str, pa.Array]) -> pa.Array:
+    """Return the values of a column that a file lacks: the initial value if there is one, else NULL."""
+    if field.name not in initial:
+        return pa.nulls(row_count, field.type)
+    (value,) = initial[field.name]
+    return pa.repeat(value, row_count)
 
 
 def fitted(values: pa.Array, target: pa.DataType, stored: pa.DataType, *, by_field_id: bool = False) -> pa.Array:
@@ -73,14 +81,19 @@ def fitted(values: pa.Array, target: pa.DataType, stored: pa.DataType, *, by_fie
     if pa.types.is_struct(target) and pa.types.is_struct(values.type):
         return _fitted_struct(values, target, stored, by_field_id)
     if pa.types.is_map(target) and pa.types.is_map(values.type):
-        keys = fitted(values.keys, target.key_type, stored.key_type, by_field_id=by_field_id)
-        items = fitted(values.items, target.item_type, stored.item_type, by_field_id=by_field_id)
-        return _with_child(values, target, pa.StructArray.from_arrays([keys, items], fields=[target.key_field, target.item_field]))
+        return _fitted_map(values, target, stored, by_field_id)
     if pa.types.is_list(target):
-        if not pa.types.is_list(values.type):
-            values = values.cast(pa.list_(values.type.value_type))
-        return _with_child(values, target, fitted(values.values, target.value_type, stored.value_type, by_field_id=by_field_id))
+        lists = values if pa.types.is_list(values.type) else values.cast(pa.list_(values.type.value_type))
+        elements = fitted(lists.values, target.value_type, stored.value_type, by_field_id=by_field_id)
+        return _with_child(lists, target, elements)
     return _fitted_leaf(values, target)
+
+
+def _fitted_map(values: pa.MapArray, target: pa.MapType, stored: pa.MapType, by_field_id: bool) -> pa.MapArray:
+    keys = fitted(values.keys, target.key_type, stored.key_type, by_field_id=by_field_id)
+    items = fitted(values.items, target.item_type, stored.item_type, by_field_id=by_field_id)
+    entries = pa.StructArray.from_arrays([keys, items], fields=[target.key_field, target.item_field])
+    return _with_child(values, target, entries)
 
 
 def _fitted_leaf(values: pa.Array, target: pa.DataType) -> pa.Array:

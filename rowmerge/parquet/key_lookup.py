@@ -75,11 +75,16 @@ def read_rows_with_keys(table: str, files: Sequence[LookedUpFile], columns: pa.S
     with closing(map_files(table, files, lambda file: _find_rows(file, columns, keys))) as rows_by_file:
         for index, row_groups in enumerate(rows_by_file):
             tables += [_with_addresses(rows, str(index), positions) for rows, positions in row_groups]
-            if sum(rows.num_rows for rows in tables) > MAX_FOUND_ROWS or sum(rows.nbytes for rows in tables) > MAX_FOUND_BYTES:
-                raise TooManyRows
+            _check_size(tables)
     if not tables:
         return _with_addresses(columns.empty_table(), "", np.zeros(0, dtype=np.int64))
     return pa.concat_tables(tables)
+
+
+def _check_size(tables: Sequence[pa.Table]) -> None:
+    row_count, byte_count = sum(rows.num_rows for rows in tables), sum(rows.nbytes for rows in tables)
+    if row_count > MAX_FOUND_ROWS or byte_count > MAX_FOUND_BYTES:
+        raise TooManyRows
 
 
 def map_files(table: str, files: Sequence[LookedUpFile], read: Callable[[LookedUpFile], Result]) -> Generator[Result, None, None]:
@@ -100,13 +105,20 @@ def _find_rows(file: LookedUpFile, columns: pa.Schema, keys: SourceKeys) -> list
     rows_by_group = []
     with open_data_file(file.path, file.filesystem_options, by_field_id=file.held.by_field_id) as source:
         for matches in _matching_rows(source, file, key_columns, keys):
-            indexes, tables = pa.array(matches.indexes), [matches.keys]
+            tables = [matches.keys]
             if len(other_columns.schema):
                 tables.append(_read_row_group(source, matches.group, other_columns, file))
-            matching_values = {name: table[name].take(indexes) for table in tables for name in table.column_names}
-            rows = pa.Table.from_arrays([matching_values[name] for name in columns.names], schema=columns)
+            rows = _take_rows(tables, pa.array(matches.indexes), columns)
             rows_by_group.append((rows, matches.indexes + matches.start))
     return rows_by_group
+
+
+def _take_rows(tables: Sequence[pa.Table], indexes: pa.Array, columns: pa.Schema) -> pa.Table:
+    """Return the rows at the indexes. Each of the `columns` is in one of the tables, which hold the same rows."""
+    arrays = {}
+    for table in tables:
+        arrays |= {name: table[name].take(indexes) for name in table.column_names}
+    return pa.Table.from_arrays([arrays[name] for name in columns.names], schema=columns)
 
 
 def find_positions(file: LookedUpFile, columns: pa.Schema, keys: SourceKeys, *, with_numbers: bool) -> tuple[Positions, Numbers]:
@@ -126,20 +138,21 @@ def find_positions(file: LookedUpFile, columns: pa.Schema, keys: SourceKeys, *, 
 
 def _matching_rows(source: pq.ParquetFile, file: LookedUpFile, key_columns: _Columns, keys: SourceKeys) -> Iterator[_RowGroupMatches]:
     """Yield the live rows with a key, for each row group that has some. Several row groups are looked up together."""
-    deleted = np.array(file.deleted.to_array(), dtype=np.int64)
+    deleted_positions = np.array(file.deleted.to_array(), dtype=np.int64)
     row_counts = [source.metadata.row_group(group).num_rows for group in range(source.num_row_groups)]
     starts = np.cumsum([0, *row_counts]).tolist()
     for groups in _batches(row_counts, keys.min_rows_at_once):
         key_tables = [_read_row_group(source, group, key_columns, file) for group in groups]
         indexes, numbers = keys.find_rows(pa.concat_tables(key_tables))
         positions = indexes + starts[groups[0]]
-        if len(deleted):
-            is_live = ~np.isin(positions, deleted)
+        if len(deleted_positions):
+            is_live = ~np.isin(positions, deleted_positions)
             positions, numbers = positions[is_live], numbers[is_live]
         for group, key_table in zip(groups, key_tables, strict=True):
-            first, end = np.searchsorted(positions, (starts[group], starts[group + 1]))
-            if first < end:
-                yield _RowGroupMatches(group, starts[group], key_table, positions[first:end] - starts[group], numbers[first:end])
+            start, end = starts[group], starts[group + 1]
+            in_group = slice(*np.searchsorted(positions, (start, end)))
+            if in_group.start < in_group.stop:
+                yield _RowGroupMatches(group, start, key_table, positions[in_group] - start, numbers[in_group])
 
 
 def _batches(row_counts: Sequence[int], min_rows: int) -> Iterator[list[int]]:
@@ -156,19 +169,19 @@ def _batches(row_counts: Sequence[int], min_rows: int) -> Iterator[list[int]]:
 
 
 def _select(columns: pa.Schema, held: StoredColumns, names: Collection[str]) -> _Columns:
-    pairs = [pair for pair in zip(columns, held.stored, strict=True) if pair[0].name in names]
-    return _Columns(pa.schema([column for column, _ in pairs]), pa.schema([stored for _, stored in pairs]))
+    selected = [(column, stored) for column, stored in zip(columns, held.stored, strict=True) if column.name in names]
+    return _Columns(pa.schema([column for column, _ in selected]), pa.schema([stored for _, stored in selected]))
 
 
 def _read_row_group(source: pq.ParquetFile, group: int, columns: _Columns, file: LookedUpFile) -> pa.Table:
     """Read columns of a row group. A column that the file lacks is NULL or the partition value."""
     file_schema, by_field_id = source.schema_arrow, file.held.by_field_id
     file_indexes = file_columns(file_schema, columns.stored, by_field_id=by_field_id)
-    names = [file_schema.field(index).name for index in file_indexes if index is not None]
+    file_names = [file_schema.field(index).name for index in file_indexes if index is not None]
     row_count = source.metadata.row_group(group).num_rows
-    if names:
-        rows = source.read_row_group(group, names, use_threads=len(names) > 1)
-        rows = from_file(rows, columns.schema, columns.stored, by_field_id=by_field_id)
+    if file_names:
+        file_rows = source.read_row_group(group, file_names, use_threads=len(file_names) > 1)
+        rows = from_file(file_rows, columns.schema, columns.stored, by_field_id=by_field_id)
     else:
         rows = pa.table([pa.nulls(row_count, column.type) for column in columns.schema], schema=columns.schema)
     for index, column in enumerate(columns.schema):
