@@ -115,7 +115,7 @@ def _find_rows(file: LookedUpFile, columns: pa.Schema, keys: SourceKeys) -> list
 
 def _take_rows(tables: Sequence[pa.Table], indexes: pa.Array, columns: pa.Schema) -> pa.Table:
     """Return the rows at the indexes. Each of the `columns` is in one of the tables, which hold the same rows."""
-    arrays = {}
+    arrays: dict[str, pa.ChunkedArray] = {}
     for table in tables:
         arrays |= {name: table[name].take(indexes) for name in table.column_names}
     return pa.Table.from_arrays([arrays[name] for name in columns.names], schema=columns)

@@ -81,17 +81,24 @@ def clause_of(when: When, statement: ClauseScope) -> Clause:
 
 def _star_values(scope: ClauseScope, clause: str) -> dict[str, str]:
     """Return the source's columns by the table's names. If the schema may evolve, columns that the source lacks are left out."""
-    assert scope.source is not None
+    source = scope.source
+    assert source is not None
     values = {}
     for field in scope.after:
-        matches = [name for name in scope.source.columns if is_same_name((name,), (field.name,), scope.case_sensitive)]
-        if len(matches) > 1:
-            raise PlanError(f"The source has the column `{field.name}` {len(matches)} times. Select it once, or under another name.")
-        if matches:
-            values[field.name] = f"{backquote(scope.source.alias)}.{backquote(matches[0])}"
+        source_column = _source_column(source, field, scope.case_sensitive)
+        if source_column is not None:
+            values[field.name] = f"{backquote(source.alias)}.{backquote(source_column)}"
         elif field.name not in scope.rules.generated:
-            _check_may_lack(scope.source, field, clause, evolves=scope.evolves)
+            _check_may_lack(source, field, clause, evolves=scope.evolves)
     return values
+
+
+def _source_column(source: Side, field: Field, case_sensitive: bool) -> str | None:
+    """Return the source's column of a field's name, or None. Raises PlanError if there are several."""
+    matches = [name for name in source.columns if is_same_name((name,), (field.name,), case_sensitive)]
+    if len(matches) > 1:
+        raise PlanError(f"The source has the column `{field.name}` {len(matches)} times. Select it once, or under another name.")
+    return matches[0] if matches else None
 
 
 def _check_may_lack(source: Side, field: Field, clause: str, *, evolves: bool) -> None:

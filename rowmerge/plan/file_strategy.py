@@ -118,14 +118,19 @@ def _groups_by_partition(files: Sequence[ListedFile], target: int) -> Iterator[l
     for file in files:
         partitions.setdefault(tuple((file.partition or {}).values()), []).append(file)
     for partition_files in partitions.values():
-        group, group_size = list[ListedFile](), 0.0
-        for file in sorted(partition_files, key=lambda file: (file.live_size, file.path)):
-            if group and group_size + file.live_size > target:
-                yield group
-                group, group_size = [], 0.0
-            group.append(file)
-            group_size += file.live_size
-        yield group
+        yield from _groups_by_size(sorted(partition_files, key=lambda file: (file.live_size, file.path)), target)
+
+
+def _groups_by_size(files: Sequence[ListedFile], target: int) -> Iterator[list[ListedFile]]:
+    """Yield the files in their order, in groups of up to `target` bytes of live rows. A larger file is a group of its own."""
+    group, group_size = list[ListedFile](), 0.0
+    for file in files:
+        if group and group_size + file.live_size > target:
+            yield group
+            group, group_size = [], 0.0
+        group.append(file)
+        group_size += file.live_size
+    yield group
 
 
 def _bin(files: Sequence[ListedFile]) -> Bin:

@@ -173,7 +173,7 @@ def insert_columns(
     table: str,
     case_sensitive: bool = False,
 ) -> list[str]:
-    """Return the column of the table into which each column of an INSERT's query goes.
+    """Return the table's column into which each column of an INSERT's query goes.
 
     `query_columns` are the names of the query's columns; `columns` is the column list; `partition` has the columns of PARTITION (p = …).
     Raises UnknownColumn, PlanError.
@@ -190,11 +190,15 @@ def insert_columns(
             raise PlanError(f"The column `{name}` is given twice. Name it once.")
     if len(names) != len(query_columns):
         advice = f" {_EVOLVE_INSERT}" if columns is None and len(query_columns) > len(names) else ""
-        raise PlanError(
-            f"INSERT INTO {table}: the query has {len(query_columns)} column(s) ({', '.join(query_columns)}), but {len(names)} are wanted "
-            f"({', '.join(names)}). Select exactly these, name the columns after the table, or use INSERT INTO … BY NAME.{advice}"
-        )
+        raise _wrong_column_count(table, query_columns, names, advice)
     return names
+
+
+def _wrong_column_count(table: str, query_columns: Sequence[str], names: Sequence[str], advice: str) -> PlanError:
+    return PlanError(
+        f"INSERT INTO {table}: the query has {len(query_columns)} column(s) ({', '.join(query_columns)}), but {len(names)} are wanted "
+        f"({', '.join(names)}). Select exactly these, name the columns after the table, or use INSERT INTO … BY NAME.{advice}"
+    )
 
 
 def static_partition(table: TableShape, partition: Sequence[tuple[str, str | None]], *, case_sensitive: bool = False) -> dict[str, str]:
@@ -202,18 +206,18 @@ def static_partition(table: TableShape, partition: Sequence[tuple[str, str | Non
 
     Raises UnknownColumn, and PlanError for a column that is no partition column or occurs twice.
     """
-    names, values, partition_columns = set[str](), dict[str, str](), identity_columns(table.partitioning)
+    partition_columns = identity_columns(table.partitioning)
+    casts: dict[str, str | None] = {}
     for name, text in partition:
         field = column_of(table.schema, name, case_sensitive, "PARTITION")
         if field.name not in partition_columns:
-            by = f"It is by {', '.join(f'`{column}`' for column in partition_columns)}." if partition_columns else "Leave PARTITION out."
-            raise PlanError(f"PARTITION ({name}): {table.name} is not partitioned by `{field.name}`. {by}")
-        if field.name in names:
+            quoted_columns = ", ".join(f"`{column}`" for column in partition_columns)
+            advice = f"It is by {quoted_columns}." if partition_columns else "Leave PARTITION out."
+            raise PlanError(f"PARTITION ({name}): {table.name} is not partitioned by `{field.name}`. {advice}")
+        if field.name in casts:
             raise PlanError(f"PARTITION names `{field.name}` twice. Name it once.")
-        names.add(field.name)
-        if text is not None:
-            values[field.name] = f"cast({text} as {sql_name(field.type)})"
-    return values
+        casts[field.name] = None if text is None else f"cast({text} as {sql_name(field.type)})"
+    return {name: cast for name, cast in casts.items() if cast is not None}
 
 
 def _target_plan(snapshot: Snapshot, target: Side, effect: Effect, condition: SqlText | None, *, case_sensitive: bool) -> RowPlan:

@@ -125,15 +125,21 @@ def needed_columns(plan: RowPlan) -> frozenset[str] | None:
     """
     assert plan.on is not None and plan.source is not None
     matched_clauses = plan.of(Match.MATCHED)
-    texts = [plan.on.text, *(text for clause in matched_clauses for text in _texts_of(clause))]
-    text_columns = [_target_columns(plan, text) for text in texts]
-    if None in text_columns:
-        return None
-    updates = [clause for clause in matched_clauses if clause.effect is Effect.UPDATE]
+    texts = [plan.on.text]
+    for clause in matched_clauses:
+        texts += _texts_of(clause)
+    needed = set[str]()
+    for text in texts:
+        text_columns = _target_columns(plan, text)
+        if text_columns is None:
+            return None
+        needed |= text_columns
     old_names = (plan.evolved_from or plan.schema).names
-    # These columns keep their value, in whole or in part, if an update applies.
-    unchanged_columns = {name for name in old_names for update in updates if update.keeps_fields or name not in update.values}
-    return frozenset(unchanged_columns).union(*(columns for columns in text_columns if columns is not None))
+    for clause in matched_clauses:
+        if clause.effect is Effect.UPDATE:
+            # These columns keep their value, in whole or in part, if the update applies.
+            needed.update(name for name in old_names if clause.keeps_fields or name not in clause.values)
+    return frozenset(needed)
 
 
 def is_upsert(plan: RowPlan) -> bool:

@@ -54,21 +54,28 @@ def after_insert(
     """
     if by_name:
         return merge_schemas(table, query, can_widen)
-    static_names = {name.lower() for name in static}
-    target_names = list(columns) if columns is not None else [name for name in table.names if name.lower() not in static_names]
+    if columns is not None:
+        target_names = list(columns)
+    else:
+        static_names = {name.lower() for name in static}
+        target_names = [name for name in table.names if name.lower() not in static_names]
     if len(query) < len(target_names) or (columns is not None and len(query) > len(target_names)):
         return table
     new_fields = query.fields[len(target_names) :]
+    _check_names_are_new(new_fields, table)
+    renamed_fields = [replace(field, name=name) for field, name in zip(query.fields, target_names, strict=False)]
+    old_fields = [field for field in renamed_fields if table.find(field.name) is not None]
+    return merge_schemas(table, Struct((*old_fields, *new_fields)), can_widen)
+
+
+def _check_names_are_new(new_fields: Sequence[Field], table: Struct) -> None:
+    """Raise PlanError for a new column by position that has the name of a column of the table."""
     for field in new_fields:
         if table.find(field.name) is not None:
             raise PlanError(
                 f"The query's column {backquote(field.name)} lies beyond the table's last column, so it would be a new one, and the "
                 f"table has a column of that name. Give it another name with AS, or insert BY NAME."
             )
-    old_fields = [
-        replace(field, name=name) for field, name in zip(query.fields, target_names, strict=False) if table.find(name) is not None
-    ]
-    return merge_schemas(table, Struct((*old_fields, *new_fields)), can_widen)
 
 
 def merge_schemas(table: Struct, new: Struct, can_widen: CanWiden = never, parent_path: Path = ()) -> Struct:
@@ -77,13 +84,14 @@ def merge_schemas(table: Struct, new: Struct, can_widen: CanWiden = never, paren
     Raises PlanError when `new` has a name twice, TypeMismatch for a new column of a type that no table holds.
     """
     _check_names_differ(new, parent_path)
-    fields = []
+    old_fields = []
     for field in table:
         new_field = new.find(field.name)
         if new_field is not None:
             field = replace(field, type=evolved_type(field.type, new_field.type, can_widen, (*parent_path, field.name)))
-        fields.append(field)
-    return Struct((*fields, *(_new_field(field, parent_path) for field in new if table.find(field.name) is None)))
+        old_fields.append(field)
+    new_fields = [_new_field(field, parent_path) for field in new if table.find(field.name) is None]
+    return Struct((*old_fields, *new_fields))
 
 
 def _check_names_differ(struct: Struct, parent_path: Path) -> None:
@@ -99,16 +107,24 @@ def with_missing_fields(type_: DataType, target: DataType) -> DataType:
     """Return a type with the struct fields that it lacks and `target` has, at any depth. These fields are nullable."""
     match type_, target:
         case Struct(), Struct():
-            fields = []
-            for field in type_:
-                target_field = target.find(field.name)
-                fields.append(field if target_field is None else replace(field, type=with_missing_fields(field.type, target_field.type)))
-            return Struct((*fields, *(replace(field, nullable=True) for field in target if type_.find(field.name) is None)))
+            return _struct_with_missing_fields(type_, target)
         case Array(), Array():
             return replace(type_, element=with_missing_fields(type_.element, target.element))
         case Map(), Map():
-            return replace(type_, key=with_missing_fields(type_.key, target.key), value=with_missing_fields(type_.value, target.value))
+            key, value = with_missing_fields(type_.key, target.key), with_missing_fields(type_.value, target.value)
+            return replace(type_, key=key, value=value)
     return type_
+
+
+def _struct_with_missing_fields(struct: Struct, target: Struct) -> Struct:
+    own_fields = []
+    for field in struct:
+        target_field = target.find(field.name)
+        if target_field is not None:
+            field = replace(field, type=with_missing_fields(field.type, target_field.type))
+        own_fields.append(field)
+    missing_fields = [replace(field, nullable=True) for field in target if struct.find(field.name) is None]
+    return Struct((*own_fields, *missing_fields))
 
 
 def new_columns(before: Struct, after: Struct, parent_path: Path = ()) -> list[str]:

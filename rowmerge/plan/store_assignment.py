@@ -51,24 +51,30 @@ def is_lossless(source: DataType, target: DataType) -> bool:
     if source == target or source == Primitive("void"):
         return True
     match source, target:
+        case Array(), Array():
+            allows_nulls = target.contains_null or not source.contains_null
+            return allows_nulls and is_lossless(source.element, target.element)
+        case Map(), Map():
+            allows_nulls = target.value_contains_null or not source.value_contains_null
+            return allows_nulls and is_lossless(source.key, target.key) and is_lossless(source.value, target.value)
+        case Struct(), Struct():
+            source_types = _types_by_name(source)
+            is_assignable = _why_not_struct(source, target, texts=False) is None
+            return is_assignable and all(is_lossless(source_types[field.name.lower()], field.type) for field in target)
+        case ((Primitive() | Decimal()), (Primitive() | Decimal())):
+            return _is_lossless_leaf(source, target)
+    return False
+
+
+def _is_lossless_leaf(source: Primitive | Decimal, target: Primitive | Decimal) -> bool:
+    match source, target:
         case Primitive(source_name), Primitive(target_name):
             return _is_lossless_primitive(source_name, target_name)
         case Primitive(source_name), Decimal(precision, scale):
             return source_name in _INTEGERS and precision - scale >= _DIGITS[source_name]
         case Decimal(), Decimal():
             return source.scale <= target.scale and source.precision - source.scale <= target.precision - target.scale
-        case Decimal(), Primitive("string"):
-            return True
-        case Array(), Array():
-            return (target.contains_null or not source.contains_null) and is_lossless(source.element, target.element)
-        case Map(), Map():
-            allows_nulls = target.value_contains_null or not source.value_contains_null
-            return allows_nulls and is_lossless(source.key, target.key) and is_lossless(source.value, target.value)
-        case Struct(), Struct():
-            source_types = {field.name.lower(): field.type for field in source}
-            has_same_names = _why_not_struct(source, target, texts=False) is None
-            return has_same_names and all(is_lossless(source_types[field.name.lower()], field.type) for field in target)
-    return False
+    return target == Primitive("string")
 
 
 def _is_lossless_primitive(source: str, target: str) -> bool:
@@ -97,16 +103,17 @@ def match_names_by_position(source: DataType, target: DataType) -> DataType:
 
 def _match_struct_names(source: Struct, target: Struct) -> Struct:
     """Rename the fields of a struct, unless it has the target's names already or another number of fields."""
-    target_types = {field.name.lower(): field.type for field in target}
-    if {field.name.lower() for field in source} == set(target_types):
-        fields = [replace(field, type=match_names_by_position(field.type, target_types[field.name.lower()])) for field in source]
+    target_types = _types_by_name(target)
+    if set(_types_by_name(source)) == set(target_types):
+        names = source.names
+        types = [target_types[name.lower()] for name in names]
     elif len(source) == len(target):
-        fields = [
-            replace(source_field, name=target_field.name, type=match_names_by_position(source_field.type, target_field.type))
-            for source_field, target_field in zip(source, target, strict=True)
-        ]
+        names, types = target.names, [field.type for field in target]
     else:
         return source
+    fields = []
+    for field, name, type_ in zip(source, names, types, strict=True):
+        fields.append(replace(field, name=name, type=match_names_by_position(field.type, type_)))
     return Struct(tuple(fields))
 
 
@@ -119,19 +126,32 @@ def _is_assignable(source: Primitive | Decimal, target: Primitive | Decimal, tex
 
 
 def _why_not_struct(source: Struct, target: Struct, texts: bool) -> str | None:
-    source_types = {field.name.lower(): field.type for field in source}
-    target_names = {field.name.lower() for field in target}
-    if missing := [field.name for field in target if field.name.lower() not in source_types]:
-        field_counts = f"it has {len(source)} field(s) instead of {len(target)}: " if len(source) != len(target) else ""
-        return f"{field_counts}it lacks the field {_quoted_names(missing)}"
-    if extra := [field.name for field in source if field.name.lower() not in target_names]:
-        return f"it has the field {_quoted_names(extra)} too much"
-    if len(source_types) < len(source) or len(target_names) < len(target):
-        return "it has two fields of one name"
+    """Return why a struct cannot be stored in another one, or None. Fields are matched by name."""
+    if reason := _why_names_differ(source, target):
+        return reason
+    source_types = _types_by_name(source)
     for field in target:
         if reason := _why_not_inside(f"its field `{field.name}`", source_types[field.name.lower()], field.type, texts):
             return reason
     return None
+
+
+def _why_names_differ(source: Struct, target: Struct) -> str | None:
+    """Return why two structs have different field names, or None if they have the same, in any order."""
+    source_types, target_types = _types_by_name(source), _types_by_name(target)
+    missing_names = [name for name in target.names if name.lower() not in source_types]
+    if missing_names:
+        field_counts = f"it has {len(source)} field(s) instead of {len(target)}: " if len(source) != len(target) else ""
+        return f"{field_counts}it lacks the field {_quoted_names(missing_names)}"
+    extra_names = [name for name in source.names if name.lower() not in target_types]
+    if extra_names:
+        return f"it has the field {_quoted_names(extra_names)} too much"
+    has_duplicates = len(source_types) < len(source) or len(target_types) < len(target)
+    return "it has two fields of one name" if has_duplicates else None
+
+
+def _types_by_name(struct: Struct) -> dict[str, DataType]:
+    return {field.name.lower(): field.type for field in struct}
 
 
 def _quoted_names(names: Sequence[str]) -> str:

@@ -92,15 +92,20 @@ def resolve(parts: Sequence[str], sides: Sequence[Side], *, case_sensitive: bool
     for length in range(len(parts) - 1, -1, -1):
         qualifier, name = parts[:length], parts[length]
         qualified_sides = [side for side in sides if not qualifier or _is_qualifier(qualifier, side, case_sensitive)]
-        matches = [
-            (side, column) for side in qualified_sides for column in side.columns if is_same_name((column,), (name,), case_sensitive)
-        ]
+        matches = _columns_named(name, qualified_sides, case_sensitive)
         if len(matches) == 1:
-            side, column = matches[0]
+            ((side, column),) = matches
             return Resolved(side, column, qualifiers=length, fields=len(parts) - length - 1)
         if matches:
-            return None
+            return None  # ambiguous
     return None
+
+
+def _columns_named(name: str, sides: Iterable[Side], case_sensitive: bool) -> list[tuple[Side, str]]:
+    columns: list[tuple[Side, str]] = []
+    for side in sides:
+        columns += [(side, column) for column in side.columns if is_same_name((column,), (name,), case_sensitive)]
+    return columns
 
 
 def _is_qualifier(parts: Sequence[str], side: Side, case_sensitive: bool) -> bool:
@@ -123,15 +128,16 @@ def analyse(text: str, target: Side, source: Side | None, *, case_sensitive: boo
     scope = _Scope(text, target, source, case_sensitive)
     keys, target_only, source_only, other = list[KeyPair](), list[str](), list[str](), list[str]()
     for conjunct in conjuncts:
-        sides = scope.sides_of(conjunct)
-        if sides is not None and sides <= {target}:
-            target_only.append(scope.conjunct_text(conjunct))
-        elif sides == {source}:
-            source_only.append(scope.conjunct_text(conjunct))
-        elif sides == {target, source} and (key := scope.key_of(conjunct)) is not None:
+        sides, conjunct_text = scope.sides_of(conjunct), scope.conjunct_text(conjunct)
+        key = scope.key_of(conjunct) if sides == {target, source} else None
+        if key is not None:
             keys.append(key)
+        elif sides is not None and sides <= {target}:
+            target_only.append(conjunct_text)
+        elif sides == {source}:
+            source_only.append(conjunct_text)
         else:
-            other.append(scope.conjunct_text(conjunct))
+            other.append(conjunct_text)
     return Condition(text, tuple(target_only), tuple(source_only), tuple(keys), tuple(other))
 
 
@@ -256,6 +262,7 @@ def _conjuncts(condition: _Operand) -> list[_Operand] | None:
         return inner if inner is None or len(inner) > 1 else [condition]
     if not isinstance(tree, exp.And):
         return [condition]
+    # The tree has no positions, so the same ANDs are looked for among the tokens.
     operand_trees, operand_tokens = list(tree.flatten(unnest=False)), _split_at_and(tokens)
     if operand_tokens is None or len(operand_tokens) != len(operand_trees):
         return None
@@ -289,23 +296,29 @@ def _is_enclosed(tokens: list[Token]) -> bool:
 
 
 def _split_at_and(tokens: list[Token]) -> list[list[Token]] | None:
-    """Return the tokens between the top-level ANDs, or None if brackets do not balance. The AND of BETWEEN divides nothing."""
+    """Return the tokens between the top-level ANDs, or None if brackets do not balance or an operand is empty."""
     depths = _depths(tokens)
     if depths is None:
         return None
-    operands: list[list[Token]] = [[]]
-    open_betweens = 0
-    for index, (token, depth) in enumerate(zip(tokens, depths, strict=True)):
-        keyword = token.token_type if depth == 0 and not _is_member(tokens, index) else None
-        if keyword is TokenType.AND and not open_betweens:
-            operands.append([])
-            continue
+    top_level_indexes = [index for index, depth in enumerate(depths) if depth == 0 and not _is_member(tokens, index)]
+    and_indexes = _and_indexes(tokens, top_level_indexes)
+    starts, ends = [0, *(index + 1 for index in and_indexes)], [*and_indexes, len(tokens)]
+    operands = [tokens[start:end] for start, end in zip(starts, ends, strict=True)]
+    return operands if all(operands) else None
+
+
+def _and_indexes(tokens: list[Token], candidates: Iterable[int]) -> list[int]:
+    """Return those of the indexes at which an AND stands, without the AND of each BETWEEN."""
+    and_indexes, open_betweens = [], 0
+    for index in candidates:
+        keyword = tokens[index].token_type
         if keyword is TokenType.BETWEEN:
             open_betweens += 1
-        elif keyword is TokenType.AND:
+        elif keyword is TokenType.AND and open_betweens:
             open_betweens -= 1
-        operands[-1].append(token)
-    return operands if all(operands) else None
+        elif keyword is TokenType.AND:
+            and_indexes.append(index)
+    return and_indexes
 
 
 def _comparison(operand: _Operand) -> tuple[str, _Operand, _Operand] | None:
@@ -313,13 +326,15 @@ def _comparison(operand: _Operand) -> tuple[str, _Operand, _Operand] | None:
     tree, tokens, depths = operand.tree, operand.tokens, _depths(operand.tokens)
     if depths is None:
         return None
-    operators = [operator for index, depth in enumerate(depths) if depth == 0 and (operator := _comparison_operator(tokens, index))]
+    top_level_operators = [_comparison_operator(tokens, index) for index, depth in enumerate(depths) if depth == 0]
+    operators = [operator for operator in top_level_operators if operator is not None]
     if len(operators) != 1:
         return None
     ((op, start, end),) = operators
-    left, right = tokens[:start], tokens[end:]
-    is_comparison = op == COMPARISON_TREES.get(type(tree)) and left and right
-    return (op, _Operand(tree.this, left), _Operand(tree.expression, right)) if is_comparison else None
+    left_tokens, right_tokens = tokens[:start], tokens[end:]
+    if op != COMPARISON_TREES.get(type(tree)) or not left_tokens or not right_tokens:
+        return None
+    return op, _Operand(tree.this, left_tokens), _Operand(tree.expression, right_tokens)
 
 
 def _comparison_operator(tokens: list[Token], index: int) -> tuple[str, int, int] | None:

@@ -35,9 +35,10 @@ def at_moment(text: str, microseconds: int, columns: Collection[str] = ()) -> st
     tokens = tokens_of(text) or []
     edits = []
     for index, token in enumerate(tokens):
-        end = _call_end(tokens, index, column_names) if _is_function_name(token, text) else None
-        if end is not None:
-            edits.append((token.start, end + 1, _FUNCTIONS[token.text.lower()].format(microseconds)))
+        last = _call_end(tokens, index, column_names) if _is_function_name(token, text) else None
+        if last is not None:
+            value = _FUNCTIONS[token.text.lower()].format(microseconds)
+            edits.append((token.start, last + 1, value))
     return rewrite(text, edits)
 
 
@@ -45,11 +46,12 @@ def _call_end(tokens: list[Token], index: int, column_names: Collection[str]) ->
     """Return the offset of the last character of a call without arguments, or None if the name is no such call."""
     if index > 0 and tokens[index - 1].token_type is TokenType.DOT:
         return None
-    name = tokens[index].text.lower()
     next_types = [token.token_type for token in tokens[index + 1 : index + 3]]
-    if next_types[:1] == [TokenType.L_PAREN]:
-        return tokens[index + 2].end if next_types[1:] == [TokenType.R_PAREN] else None
-    return tokens[index].end if name in _WITHOUT_BRACKETS and name not in column_names else None
+    if next_types == [TokenType.L_PAREN, TokenType.R_PAREN]:
+        return tokens[index + 2].end
+    name = tokens[index].text.lower()
+    is_bare_call = name in _WITHOUT_BRACKETS and name not in column_names and TokenType.L_PAREN not in next_types[:1]
+    return tokens[index].end if is_bare_call else None
 
 
 def _is_function_name(token: Token, text: str) -> bool:

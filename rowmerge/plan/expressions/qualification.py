@@ -45,11 +45,18 @@ def _with_aliases(text: str, sides: Sequence[Side], case_sensitive: bool, *, add
     if tree is None or column_references is None:
         return text
     edits = [*_qualifier_edits(tree, text, column_references, sides, case_sensitive), *_star_edits(tree, text, sides)]
-    for reference in column_references if adds_alias else ():
+    if adds_alias:
+        edits += _alias_edits(column_references, sides, case_sensitive)
+    return rewrite(text, edits)
+
+
+def _alias_edits(column_references: list[Reference], sides: Sequence[Side], case_sensitive: bool) -> Iterator[Edit]:
+    """Yield the edits that put the alias of their side before columns without a qualifier, except in subqueries."""
+    for reference in column_references:
         resolved = resolve(reference.parts, sides, case_sensitive=case_sensitive)
         if resolved is not None and not resolved.qualifiers and not reference.in_query:
-            edits.append((reference.starts[0], reference.starts[0], f"{backquote(resolved.side.alias)}."))
-    return rewrite(text, edits)
+            start = reference.starts[0]
+            yield start, start, f"{backquote(resolved.side.alias)}."
 
 
 def _qualifier_edits(
@@ -61,14 +68,18 @@ def _qualifier_edits(
         side, length = _qualifier(reference, sides, case_sensitive)
         if side is None:
             continue
-        if reference.parts[-1] == "*" and not reference.in_query and not _EXCEPT.match(text, reference.ends[-1]):
-            yield reference.starts[0], reference.ends[-1], _columns((side,))
-            continue
+        qualifier = reference.parts[:length]
         # A subquery that reads a table of this very name means its own rows by it.
-        is_hidden = reference.in_query and (length == 1 or reference.parts[length - 1].lower() in query_tables)
-        is_alias = is_same_name(reference.parts[:length], (side.alias,), case_sensitive)
-        if not is_hidden and not is_alias:
+        is_hidden = reference.in_query and (length == 1 or qualifier[-1].lower() in query_tables)
+        if _is_plain_star(reference, text):
+            yield reference.starts[0], reference.ends[-1], _columns((side,))
+        elif not is_hidden and not is_same_name(qualifier, (side.alias,), case_sensitive):
             yield reference.starts[0], reference.ends[length - 1], backquote(side.alias)
+
+
+def _is_plain_star(reference: Reference, text: str) -> bool:
+    """Return whether a reference is a `t.*` outside of subqueries and without EXCEPT."""
+    return reference.parts[-1] == "*" and not reference.in_query and not _EXCEPT.match(text, reference.ends[-1])
 
 
 def _qualifier(reference: Reference, sides: Sequence[Side], case_sensitive: bool) -> tuple[Side | None, int]:
@@ -92,12 +103,13 @@ def _star_edits(tree: exp.Expr, text: str, sides: Sequence[Side]) -> Iterator[Ed
         return
     tokens: list[Token] = tokens_of(text) or []
     for previous, token, following in zip(tokens, tokens[1:], tokens[2:], strict=False):
-        if token.token_type is not TokenType.STAR or previous.token_type not in (TokenType.L_PAREN, TokenType.COMMA):
-            continue
-        if following.token_type in (TokenType.R_PAREN, TokenType.COMMA):
+        # A star between other tokens is a multiplication.
+        is_argument = token.token_type is TokenType.STAR and previous.token_type in (TokenType.L_PAREN, TokenType.COMMA)
+        if is_argument and following.token_type in (TokenType.R_PAREN, TokenType.COMMA):
             yield token.start, token.end + 1, _columns(sides)
-        elif following.token_type is TokenType.EXCEPT and len(sides) == 1:
-            yield token.start, token.start, f"{backquote(sides[0].alias)}."
+        elif is_argument and following.token_type is TokenType.EXCEPT and len(sides) == 1:
+            (side,) = sides
+            yield token.start, token.start, f"{backquote(side.alias)}."
 
 
 def side_of(parts: tuple[str, ...], alias: str | None, columns: tuple[str, ...]) -> Side:
@@ -126,7 +138,8 @@ def check_apart(target: Side, source: Side) -> None:
 def without_qualifier(path: tuple[str, ...], target: Side, schema: Struct) -> tuple[str, ...]:
     """Return the path of a column that is written to, without the names of the target before it."""
     for name in sorted({(target.alias,), *target.names}, key=len, reverse=True):
-        rest = path[len(name) :]
-        if rest and [part.lower() for part in path[: len(name)]] == [part.lower() for part in name] and schema.find(rest[0]) is not None:
-            return rest
+        qualifier, column_path = path[: len(name)], path[len(name) :]
+        is_qualified = is_same_name(qualifier, name, case_sensitive=False)
+        if is_qualified and column_path and schema.find(column_path[0]) is not None:
+            return column_path
     return path

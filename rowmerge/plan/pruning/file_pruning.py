@@ -64,10 +64,14 @@ def key_mask(
         return everything, ()
     numbers = keys.filter(pc.invert(pc.is_nan(keys))) if pa.types.is_floating(keys.type) else keys
     if op in ("=", "<=>") and len(numbers):
-        return _column_mask(field, partition_columns, op == "<=>" and has_null, lambda extent: bounds.holds_one_of(extent, numbers))
-    ends, has_nan = pc.min_max(numbers), len(numbers) < len(keys)  # NaN is above all numbers, as in Spark
-    greatest = pa.scalar(math.nan, numbers.type) if has_nan else ends["max"]
-    return range_mask(column, op, ends["min"] if len(numbers) else greatest, greatest, has_null, schema, partition_columns)
+        nulls_match = op == "<=>" and has_null
+        return _column_mask(field, partition_columns, nulls_match, lambda extent: bounds.holds_one_of(extent, numbers))
+    ends = pc.min_max(numbers)
+    low, high = ends["min"], ends["max"]
+    if len(numbers) < len(keys):
+        high = pa.scalar(math.nan, numbers.type)  # NaN is above all numbers, as in Spark
+        low = low if len(numbers) else high
+    return range_mask(column, op, low, high, has_null, schema, partition_columns)
 
 
 def range_mask(

@@ -31,13 +31,17 @@ def key_condition(field: Field, op: str, values: pa.Array, has_null: bool, *, on
         ranges = [(_literal(low, field), _literal(high, field)) for low, high in _ranges(values, field, only_ends)]
     except (OverflowError, ValueError):
         return None  # Python's datetime cannot hold the value
-    if any(len(literal) > _LONGEST for low_and_high in ranges for literal in low_and_high):
+    if any(max(len(low), len(high)) > _LONGEST for low, high in ranges):
         return None
     column = backquote(field.name)
-    alternatives = [f"{column} = {low}" if low == high else f"({column} >= {low} and {column} <= {high})" for low, high in ranges]
+    conditions = [_range_condition(column, low, high) for low, high in ranges]
     if op == "<=>" and has_null:
-        alternatives.append(f"{column} is null")
-    return " or ".join(alternatives)
+        conditions.append(f"{column} is null")
+    return " or ".join(conditions)
+
+
+def _range_condition(column: str, low: str, high: str) -> str:
+    return f"{column} = {low}" if low == high else f"({column} >= {low} and {column} <= {high})"
 
 
 def _has_literals(field: Field) -> bool:
