@@ -89,23 +89,28 @@ class DirectoryCatalog:
         schema = fold(name)
         if schema == DEFAULT_SCHEMA:
             raise TableError("The schema default cannot be dropped: every warehouse has it. Drop its tables and views one by one.")
-        if not self.schema_exists(schema):
-            if if_exists:
-                return
+        exists = self.schema_exists(schema)
+        if not exists and if_exists:
+            return
+        if not exists:
             raise SchemaNotFound(schema, self.schemas())
         relations, functions = self.relations(schema), self.functions.names(schema)
         if not cascade:
             _check_is_empty(schema, relations, functions)
         for relation in relations:
             _check_is_versioned(self._inspect(relation.schema, relation.name), relation)
+        self._drop_content(schema, relations, functions)
+        self._storage.delete([f"{folder_of(schema)}/{_MARKER}"])
+        self._storage.child(folder_of(schema)).remove_folders()
+
+    def _drop_content(self, schema: str, relations: Sequence[Relation], functions: Sequence[str]) -> None:
+        """Drop the relations and functions of a schema, and finish the deletions that others began there."""
         for relation in relations:
             self._drop(relation)
         for function in functions:
             self.functions.drop(schema, function)
         for folder_name in self._storage.folders(folder_of(schema)):
             layout.finish_drops(self._storage.child(f"{folder_of(schema)}/{folder_name}"), f"{schema}.{folder_name}")
-        self._storage.delete([f"{folder_of(schema)}/{_MARKER}"])
-        self._storage.child(folder_of(schema)).remove_folders()
 
     def relations(self, schema: str) -> list[Relation]:
         """Return the tables and views of a schema, sorted by name, none if the schema does not exist."""
@@ -184,14 +189,15 @@ class DirectoryCatalog:
             else:
                 version, metadata = 1 + last_drop(folder), first_metadata(folder.location, view, _now())
             data = json.dumps(metadata, ensure_ascii=False, indent=2).encode()
-            if not put_once(folder, file_of(version), data, f"the view {label}"):
-                if not or_replace:
-                    raise errors.already_exists(schema, name)
-                continue
-            if not _is_hidden(folder, label):
+            path = f"{folder.location}/{file_of(version)}"
+            was_put = put_once(folder, file_of(version), data, f"the view {label}")
+            if not was_put and not or_replace:
+                raise errors.already_exists(schema, name)
+            if was_put and not _is_hidden(folder, label):
                 forget_versions(folder, version - KEPT_VERSIONS)
-                return view_of(Relation.of_view(schema, name), metadata, version, f"{folder.location}/{file_of(version)}")
-            clean_up(folder, [[f"{folder.location}/{file_of(version)}"]], Origin.WRITTEN)
+                return view_of(Relation.of_view(schema, name), metadata, version, path)
+            if was_put:
+                clean_up(folder, [[path]], Origin.WRITTEN)
         raise AlreadyExists(f"Others replaced the view {label} {_ATTEMPTS} times meanwhile. Run the statement again.")
 
     def drop_view(self, schema: str, name: str) -> None:

@@ -56,13 +56,14 @@ class IcebergCatalog:
     def drop_schema(self, name: str, *, if_exists: bool = False, cascade: bool = False) -> None:
         """Drop a namespace. See `Catalog.drop_schema`."""
         schema = fold(name)
-        if not self.schema_exists(schema):
-            if if_exists:
-                return
+        exists = self.schema_exists(schema)
+        if not exists and if_exists:
+            return
+        if not exists:
             raise SchemaNotFound(schema, self.schemas())
         for relation in self.relations(schema) if cascade else ():
-            drop = self.drop_table if relation.kind == "table" else self.drop_view
-            drop(schema, relation.name)
+            drop_relation = self.drop_table if relation.kind == "table" else self.drop_view
+            drop_relation(schema, relation.name)
         if not self._client.drop_namespace(self._namespace(schema)):
             names = [relation.name for relation in self.relations(schema)]
             raise errors.schema_not_empty(schema, ", ".join(names[:5]) or "what is not seen here")
@@ -131,27 +132,33 @@ class IcebergCatalog:
     def put_view(self, view: View, *, or_replace: bool = False) -> View:
         """Create or replace a view. See `Catalog.put_view`."""
         schema, name = view.relation.schema, view.relation.name
+        existing = self._relation_before_view(schema, name)
+        if existing is not None and not (or_replace and existing.kind == "view"):
+            raise errors.already_exists(schema, name)
+        namespace, folded_name = self._namespace(schema), fold(name)
+        metadata = first_metadata("", view, time.time_ns() // 1_000_000)
+        old_metadata = None if existing is None else self._view(namespace, name)
+        if old_metadata is not None:
+            if self._client.replace_view(namespace, folded_name, old_metadata, metadata):
+                return self.view(schema, name)
+            # The server cannot replace a view. A concurrent reader may find no view between the drop and the creation.
+            self._client.drop_view(namespace, folded_name)
+        if not self._client.create_view(namespace, folded_name, metadata):
+            raise AlreadyExists(f"Somebody else made the view {quoted_name(schema, name)} just now. Run the statement again to replace it.")
+        return self.view(schema, name)
+
+    def _relation_before_view(self, schema: str, name: str) -> Relation | None:
+        """Return the relation that has the name of a new view, or None. Raises SchemaNotFound, TableError for a catalog without views."""
         check_segment("view", name)
         if not self.schema_exists(schema):
             raise SchemaNotFound(fold(schema), self.schemas())
-        namespace, existing = self._namespace(schema), self.relation(schema, name)
+        existing = self.relation(schema, name)
         if not self._client.has_views:
             raise TableError(
                 f"The view {quoted_name(schema, name)} cannot be made: the catalog {self._client.name} ({self._client.kind}) keeps no "
                 f"views. Make a table, or use a REST catalog that has views, or a warehouse folder without a catalog."
             )
-        if existing is not None and not (or_replace and existing.kind == "view"):
-            raise errors.already_exists(schema, name)
-        metadata = first_metadata("", view, time.time_ns() // 1_000_000)
-        old_metadata = None if existing is None else self._view(namespace, name)
-        if old_metadata is not None:
-            # A server that cannot replace a view gets a drop and a creation. A concurrent reader may find no view between them.
-            if self._client.replace_view(namespace, fold(name), old_metadata, metadata):
-                return self.view(schema, name)
-            self._client.drop_view(namespace, fold(name))
-        if not self._client.create_view(namespace, fold(name), metadata):
-            raise AlreadyExists(f"Somebody else made the view {quoted_name(schema, name)} just now. Run the statement again to replace it.")
-        return self.view(schema, name)
+        return existing
 
     def drop_view(self, schema: str, name: str) -> None:
         errors.find_relation_to_drop(self, schema, name, "view")

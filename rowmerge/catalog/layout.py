@@ -92,12 +92,15 @@ def inspect_folder(folder: Storage, table_metadata: Cache[bool] | None = None) -
     `table_metadata` remembers metadata files of tables. While such a file exists, the folder holds the same table, not a view.
     """
     paths = [f"{LOG}/{DROPPED}", f"{METADATA}/{DROPPED}", f"{LOG}/{0:020d}.json", f"{LOG}/_last_checkpoint"]
-    calls: list[Callable[[], Any]] = [folder.folders, partial(folder.list, METADATA), *(partial(folder.exists, path) for path in paths)]
-    subfolders, metadata_files, has_marker_in_log, has_marker_in_metadata, has_first_commit, has_checkpoint = run_concurrently(calls)
+    exist = [partial(folder.exists, path) for path in paths]
+    requests: list[Callable[[], Any]] = [folder.folders, partial(folder.list, METADATA), *exist]
+    # All at once: on an object store, each of them is a request.
+    subfolders, metadata_files, has_marker_in_log, has_marker_in_metadata, has_first_commit, has_checkpoint = run_concurrently(requests)
     if (has_marker_in_log or has_marker_in_metadata) and (LOG in subfolders or METADATA in subfolders):
         return Leftovers()
     has_drops = MARKERS in subfolders
-    if LOG in subfolders and (has_first_commit or has_checkpoint or _has_old_log(folder)) and not (has_drops and has_dropped_table(folder)):
+    has_log = LOG in subfolders and (has_first_commit or has_checkpoint or _has_later_log_files(folder))
+    if has_log and not (has_drops and has_dropped_table(folder)):
         return TableFolder("delta")
     content = None
     if METADATA in subfolders:
@@ -105,7 +108,7 @@ def inspect_folder(folder: Storage, table_metadata: Cache[bool] | None = None) -
     return content or read_pointer(folder)
 
 
-def _has_old_log(folder: Storage) -> bool:
+def _has_later_log_files(folder: Storage) -> bool:
     # The first entries of a long log are cleaned up. Then the log is listed, which takes longer than two look-ups.
     return any(file.path.endswith((".json", ".parquet")) for file in folder.list(LOG))
 
@@ -113,12 +116,14 @@ def _has_old_log(folder: Storage) -> bool:
 def _inspect_metadata(folder: Storage, listed_files: Sequence[StoredObject], table_metadata: Cache[bool] | None) -> FolderContent | None:
     """Return the view or the Iceberg table whose metadata files are listed, None if it was dropped."""
     metadata_files = {file.path: file for file in listed_files if file.path.endswith((".metadata.json", ".metadata.json.gz"))}
+    if not metadata_files:
+        return None
     versions = [version for version in map(version_of, metadata_files) if version is not None]
     if not versions:
-        return TableFolder("iceberg", any(map(_NUMBERED.fullmatch, metadata_files))) if metadata_files else None
-    newest = max(versions)
+        return TableFolder("iceberg", versioned=any(map(_NUMBERED.fullmatch, metadata_files)))
     if table_metadata is not None and any(table_metadata.get((folder.location, file)) for file in metadata_files.values()):
         return TableFolder("iceberg")
+    newest = max(versions)
     content = _read_metadata(folder, newest)
     if table_metadata is not None and isinstance(content, TableFolder):
         table_metadata.put((folder.location, metadata_files[file_of(newest)]), True, 1)
@@ -203,13 +208,14 @@ class TablesByPath:
         """
         folder = self._open_storage(plain_location(path))
         key = (format_, folder.location)
-        if key not in self._tables:
-            content = inspect_folder(folder)
-            if format_ == "iceberg" and content == TableFolder("iceberg", versioned=False):
-                raise errors.foreign_metadata(label, "read")
-            if not (isinstance(content, TableFolder) and content.format == format_):
-                raise FilesNotFound(label, f"{format_} table", "Check the path and the format: it must be the table's own folder.")
-            self._tables[key] = open_table(folder, label, format_, lambda: self.is_mismatch_fatal())
+        if key in self._tables:
+            return self._tables[key]
+        content = inspect_folder(folder)
+        if format_ == "iceberg" and content == TableFolder("iceberg", versioned=False):
+            raise errors.foreign_metadata(label, "read")
+        if not isinstance(content, TableFolder) or content.format != format_:
+            raise FilesNotFound(label, f"{format_} table", "Check the path and the format: it must be the table's own folder.")
+        self._tables[key] = open_table(folder, label, format_, lambda: self.is_mismatch_fatal())
         return self._tables[key]
 
 

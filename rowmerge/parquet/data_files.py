@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -59,6 +60,13 @@ class FilesLineage:
         ids = pc.coalesce(stored_ids, pc.add(first_ids, positions.cast(pa.int64())))
         versions = pc.coalesce(stored_versions, file_versions)
         return ids, pc.if_else(pc.is_valid(ids), versions, pa.scalar(None, pa.int64()))
+
+    def filled(self, rows: pa.Table, path: str, start: int) -> pa.Table:
+        """Return rows of one file, which lie there from the position `start` on, with their ids and versions in the hidden columns."""
+        paths = pa.repeat(pa.scalar(path, pa.string()), rows.num_rows)
+        positions = pa.array(np.arange(start, start + rows.num_rows, dtype=np.int64))
+        stored_lineage = (rows[ROW_ID].combine_chunks(), rows[CHANGED_IN].combine_chunks())
+        return with_lineage(rows, *self.ids_and_versions(paths, positions, stored_lineage))
 
 
 @dataclass(frozen=True)
@@ -308,17 +316,16 @@ class _Node:
         """Yield the fields of a struct, the element of a list, or the key and the value of a map. Other types have no children."""
         if pa.types.is_struct(self.type):
             for field_, stored in zip(self.type, self.stored, strict=True):
-                path, file_path = (*self.path, field_.name), (*self.file_path, stored.name)
-                yield _Node(field_.type, stored.type, path, file_path, self.is_repeated)
+                yield self._child(field_.name, (stored.name,), field_.type, stored.type)
         elif pa.types.is_list(self.type):
-            yield self._repeated_child("list", "element", self.type.value_type, self.stored.value_type)
+            yield self._child("element", ("list", "element"), self.type.value_type, self.stored.value_type)
         elif pa.types.is_map(self.type):
-            yield self._repeated_child("key_value", "key", self.type.key_type, self.stored.key_type)
-            yield self._repeated_child("key_value", "value", self.type.item_type, self.stored.item_type)
+            yield self._child("key", ("key_value", "key"), self.type.key_type, self.stored.key_type)
+            yield self._child("value", ("key_value", "value"), self.type.item_type, self.stored.item_type)
 
-    def _repeated_child(self, group: str, name: str, type_: pa.DataType, stored: pa.DataType) -> _Node:
-        """Return a child of a list or map. `group`: the repeated group that Parquet puts around it."""
-        return _Node(type_, stored, (*self.path, name), (*self.file_path, group, name), is_repeated=True)
+    def _child(self, name: str, file_names: tuple[str, ...], type_: pa.DataType, stored: pa.DataType) -> _Node:
+        is_repeated = self.is_repeated or not pa.types.is_struct(self.type)
+        return _Node(type_, stored, (*self.path, name), (*self.file_path, *file_names), is_repeated)
 
 
 def _leaves(node: _Node) -> Iterator[Leaf]:

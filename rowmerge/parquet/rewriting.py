@@ -11,16 +11,7 @@ import numpy as np
 import pyarrow as pa
 from pyroaring import BitMap64
 
-from rowmerge.parquet.data_files import (
-    CHANGED_IN,
-    ROW_ID,
-    FileMessage,
-    FilesLineage,
-    PartitionedWriter,
-    StoredColumns,
-    WriteSpec,
-    with_lineage,
-)
+from rowmerge.parquet.data_files import FileMessage, PartitionedWriter, StoredColumns, WriteSpec
 from rowmerge.parquet.filesystems import Options, open_data_file
 from rowmerge.parquet.fitting import file_columns, from_file
 
@@ -54,19 +45,10 @@ def _live_rows(spec: WriteSpec, path: str, deleted: BitMap64, partition: dict[st
         # The conversion comes before the filter: Arrow cannot filter every type that others write (string views of delta-rs).
         rows = from_file(pa.Table.from_batches([batch]), spec.schema, held.stored, by_field_id=held.by_field_id, initial=spec.initial)
         if spec.lineage is not None:
-            rows = _with_file_lineage(rows, path, start, spec.lineage)
+            rows = spec.lineage.filled(rows, path, start)
         rows = _with_partition_values(rows, held.missing_columns, partition)
         yield _without_deleted(rows, start, deleted_positions)
         start += batch.num_rows
-
-
-def _with_file_lineage(rows: pa.Table, path: str, start: int, lineage: FilesLineage) -> pa.Table:
-    """Fill the hidden columns of rows that lie in a file from the position `start` on."""
-    paths = pa.repeat(pa.scalar(path, pa.string()), rows.num_rows)
-    positions = pa.array(np.arange(start, start + rows.num_rows, dtype=np.int64))
-    stored_lineage = (rows[ROW_ID].combine_chunks(), rows[CHANGED_IN].combine_chunks())
-    ids, versions = lineage.ids_and_versions(paths, positions, stored_lineage)
-    return with_lineage(rows, ids, versions)
 
 
 def _without_deleted(rows: pa.Table, start: int, deleted_positions: np.ndarray[Any, Any]) -> pa.Table:

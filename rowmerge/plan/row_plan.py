@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from itertools import chain
 
 from rowmerge.commands.rows import Match
 from rowmerge.plan.expressions.column_refs import has_query, parse, references
@@ -125,21 +126,17 @@ def needed_columns(plan: RowPlan) -> frozenset[str] | None:
     """
     assert plan.on is not None and plan.source is not None
     matched_clauses = plan.of(Match.MATCHED)
-    texts = [plan.on.text]
-    for clause in matched_clauses:
-        texts += _texts_of(clause)
-    needed = set[str]()
-    for text in texts:
-        text_columns = _target_columns(plan, text)
-        if text_columns is None:
-            return None
-        needed |= text_columns
+    texts = [plan.on.text, *chain.from_iterable(map(_texts_of, matched_clauses))]
+    text_columns = [_target_columns(plan, text) for text in texts]
+    if None in text_columns:
+        return None
+    needed = frozenset[str]().union(*filter(None, text_columns))
     old_names = (plan.evolved_from or plan.schema).names
     for clause in matched_clauses:
         if clause.effect is Effect.UPDATE:
             # These columns keep their value, in whole or in part, if the update applies.
-            needed.update(name for name in old_names if clause.keeps_fields or name not in clause.values)
-    return frozenset(needed)
+            needed |= {name for name in old_names if clause.keeps_fields or name not in clause.values}
+    return needed
 
 
 def is_upsert(plan: RowPlan) -> bool:

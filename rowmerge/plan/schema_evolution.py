@@ -54,11 +54,9 @@ def after_insert(
     """
     if by_name:
         return merge_schemas(table, query, can_widen)
-    if columns is not None:
-        target_names = list(columns)
-    else:
-        static_names = {name.lower() for name in static}
-        target_names = [name for name in table.names if name.lower() not in static_names]
+    static_names = {name.lower() for name in static}
+    dynamic_names = [name for name in table.names if name.lower() not in static_names]
+    target_names = dynamic_names if columns is None else columns
     if len(query) < len(target_names) or (columns is not None and len(query) > len(target_names)):
         return table
     new_fields = query.fields[len(target_names) :]

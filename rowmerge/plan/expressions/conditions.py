@@ -92,20 +92,14 @@ def resolve(parts: Sequence[str], sides: Sequence[Side], *, case_sensitive: bool
     for length in range(len(parts) - 1, -1, -1):
         qualifier, name = parts[:length], parts[length]
         qualified_sides = [side for side in sides if not qualifier or _is_qualifier(qualifier, side, case_sensitive)]
-        matches = _columns_named(name, qualified_sides, case_sensitive)
+        columns = [(side, column) for side in qualified_sides for column in side.columns]
+        matches = [(side, column) for side, column in columns if is_same_name((column,), (name,), case_sensitive)]
         if len(matches) == 1:
             ((side, column),) = matches
             return Resolved(side, column, qualifiers=length, fields=len(parts) - length - 1)
         if matches:
             return None  # ambiguous
     return None
-
-
-def _columns_named(name: str, sides: Iterable[Side], case_sensitive: bool) -> list[tuple[Side, str]]:
-    columns: list[tuple[Side, str]] = []
-    for side in sides:
-        columns += [(side, column) for column in side.columns if is_same_name((column,), (name,), case_sensitive)]
-    return columns
 
 
 def _is_qualifier(parts: Sequence[str], side: Side, case_sensitive: bool) -> bool:

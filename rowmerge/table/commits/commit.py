@@ -59,26 +59,35 @@ def commit(steps: CommitSteps, storage: Storage, files: FileChanges) -> Outcome:
     If the outcome is unknown, every file stays, because a version may refer to it. The removal of orphan files deletes it later.
     Raises the RowmergeError of a step, after which nothing was committed. After any other exception the outcome is unknown.
     """
-    rebases = 0
     try:
         storage.sync(file.path for file in files.written)
-        while True:
-            put = steps.put()
-            result = steps.follow() if put is Put.EXISTED else put
-            match result:
-                case Put.CREATED | None:
-                    steps.discard_superseded()
-                    return Committed(steps.version, rebases)
-                case Unknown():
-                    return result
-                case CommitConflict():
-                    steps.discard()
-                    return Conflicted(result)
-                case int():
-                    rebases += result
+        outcome = _put_next_version(steps)
     except RowmergeError:
         steps.discard()
         raise
+    match outcome:
+        case Committed():
+            steps.discard_superseded()
+        case Conflicted():
+            steps.discard()
+    return outcome
+
+
+def _put_next_version(steps: CommitSteps) -> Outcome:
+    """Put the change as the next version, after the commits of others that take a version first, until the outcome is decided."""
+    rebases = 0
+    while True:
+        put = steps.put()
+        result = steps.follow() if put is Put.EXISTED else put
+        match result:
+            case Put.CREATED | None:
+                return Committed(steps.version, rebases)
+            case Unknown():
+                return result
+            case CommitConflict():
+                return Conflicted(result)
+            case int():
+                rebases += result
 
 
 @dataclass(frozen=True)
