@@ -89,10 +89,9 @@ class DirectoryCatalog:
         schema = fold(name)
         if schema == DEFAULT_SCHEMA:
             raise TableError("The schema default cannot be dropped: every warehouse has it. Drop its tables and views one by one.")
-        exists = self.schema_exists(schema)
-        if not exists and if_exists:
-            return
-        if not exists:
+        if not self.schema_exists(schema):
+            if if_exists:
+                return
             raise SchemaNotFound(schema, self.schemas())
         relations, functions = self.relations(schema), self.functions.names(schema)
         if not cascade:

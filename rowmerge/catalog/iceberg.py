@@ -56,10 +56,9 @@ class IcebergCatalog:
     def drop_schema(self, name: str, *, if_exists: bool = False, cascade: bool = False) -> None:
         """Drop a namespace. See `Catalog.drop_schema`."""
         schema = fold(name)
-        exists = self.schema_exists(schema)
-        if not exists and if_exists:
-            return
-        if not exists:
+        if not self.schema_exists(schema):
+            if if_exists:
+                return
             raise SchemaNotFound(schema, self.schemas())
         for relation in self.relations(schema) if cascade else ():
             drop_relation = self.drop_table if relation.kind == "table" else self.drop_view

@@ -191,7 +191,7 @@ class RollingFile:
 
     def __init__(self, spec: WriteSpec, partition: dict[str, Any]) -> None:
         self._spec, self._partition = spec, partition
-        self._leaves = list(_leaves(_Node(pa.struct(list(spec.schema)), pa.struct(list(spec.stored)))))
+        self._leaves = list(_leaves(pa.struct(list(spec.schema)), pa.struct(list(spec.stored))))
         self._pending: list[pa.Table] = []
         self.buffered = 0
         self._writer: pq.ParquetWriter | None = None
@@ -302,44 +302,32 @@ class Leaf:
     has_bounds: bool
 
 
-@dataclass(frozen=True)
-class _Node:
-    """A column or a part of one: its type and path in the table and in the file. `is_repeated`: it is inside a list or map."""
-
-    type: pa.DataType
-    stored: pa.DataType
-    path: tuple[str, ...] = ()
-    file_path: tuple[str, ...] = ()
-    is_repeated: bool = False
-
-    def children(self) -> Iterator[_Node]:
-        """Yield the fields of a struct, the element of a list, or the key and the value of a map. Other types have no children."""
-        if pa.types.is_struct(self.type):
-            for field_, stored in zip(self.type, self.stored, strict=True):
-                yield self._child(field_.name, (stored.name,), field_.type, stored.type)
-        elif pa.types.is_list(self.type):
-            yield self._child("element", ("list", "element"), self.type.value_type, self.stored.value_type)
-        elif pa.types.is_map(self.type):
-            yield self._child("key", ("key_value", "key"), self.type.key_type, self.stored.key_type)
-            yield self._child("value", ("key_value", "value"), self.type.item_type, self.stored.item_type)
-
-    def _child(self, name: str, file_names: tuple[str, ...], type_: pa.DataType, stored: pa.DataType) -> _Node:
-        is_repeated = self.is_repeated or not pa.types.is_struct(self.type)
-        return _Node(type_, stored, (*self.path, name), (*self.file_path, *file_names), is_repeated)
-
-
-def _leaves(node: _Node) -> Iterator[Leaf]:
-    """Yield the leaves below a node, in the order of the file's columns."""
-    if pa.types.is_nested(node.type):
-        for child in node.children():
-            yield from _leaves(child)
+def _leaves(
+    type_: pa.DataType, stored: pa.DataType, path: tuple[str, ...] = (), file_path: tuple[str, ...] = (), *, is_repeated: bool = False
+) -> Iterator[Leaf]:
+    """Yield the leaves of a type in the file's order. `stored`: the type in the file; `is_repeated`: it is inside a list or map."""
+    if not pa.types.is_nested(type_):
+        is_float = pa.types.is_floating(type_)
+        # Parquet's statistics leave out NaN, which Spark sorts last. OddFloats finds a NaN in a column, but not inside a struct.
+        may_hide_nan = is_float and len(path) > 1
+        is_any_length_binary = pa.types.is_binary(type_) and not pa.types.is_fixed_size_binary(stored)
+        yield Leaf(path, ".".join(file_path), is_float, has_bounds=not (is_repeated or may_hide_nan or is_any_length_binary))
         return
-    is_float = pa.types.is_floating(node.type)
-    # Parquet's statistics leave out NaN, which Spark sorts last. OddFloats finds a NaN in a column, but not inside a struct.
-    may_hide_nan = is_float and len(node.path) > 1
-    is_any_length_binary = pa.types.is_binary(node.type) and not pa.types.is_fixed_size_binary(node.stored)
-    has_bounds = not (node.is_repeated or may_hide_nan or is_any_length_binary)
-    yield Leaf(node.path, ".".join(node.file_path), is_float, has_bounds)
+    is_repeated = is_repeated or not pa.types.is_struct(type_)
+    for name, file_names, child_type, stored_type in _children(type_, stored):
+        yield from _leaves(child_type, stored_type, (*path, name), (*file_path, *file_names), is_repeated=is_repeated)
+
+
+def _children(type_: pa.DataType, stored: pa.DataType) -> Iterator[tuple[str, tuple[str, ...], pa.DataType, pa.DataType]]:
+    """Yield each part of a struct, list or map: its name, its names in the file, its type, and its type in the file."""
+    if pa.types.is_struct(type_):
+        for column, stored_column in zip(type_, stored, strict=True):
+            yield column.name, (stored_column.name,), column.type, stored_column.type
+    elif pa.types.is_list(type_):
+        yield "element", ("list", "element"), type_.value_type, stored.value_type
+    elif pa.types.is_map(type_):
+        yield "key", ("key_value", "key"), type_.key_type, stored.key_type
+        yield "value", ("key_value", "value"), type_.item_type, stored.item_type
 
 
 def _file_paths(leaves: Sequence[Leaf], without: frozenset[str]) -> list[str]:

@@ -65,10 +65,7 @@ def from_file(
 
 def _missing_values(field: pa.Field, row_count: int, initial: Mapping[str, pa.Array]) -> pa.Array:
     """Return the values of a column that a file lacks: the initial value if there is one, else NULL."""
-    if field.name not in initial:
-        return pa.nulls(row_count, field.type)
-    (value,) = initial[field.name]
-    return pa.repeat(value, row_count)
+    return pa.repeat(initial[field.name][0], row_count) if field.name in initial else pa.nulls(row_count, field.type)
 
 
 def fitted(values: pa.Array, target: pa.DataType, stored: pa.DataType, *, by_field_id: bool = False) -> pa.Array:

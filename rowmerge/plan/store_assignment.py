@@ -105,8 +105,7 @@ def _match_struct_names(source: Struct, target: Struct) -> Struct:
     """Rename the fields of a struct, unless it has the target's names already or another number of fields."""
     target_types = _types_by_name(target)
     if set(_types_by_name(source)) == set(target_types):
-        names = source.names
-        types = [target_types[name.lower()] for name in names]
+        names, types = source.names, [target_types[name.lower()] for name in source.names]
     elif len(source) == len(target):
         names, types = target.names, [field.type for field in target]
     else:
@@ -139,12 +138,10 @@ def _why_not_struct(source: Struct, target: Struct, texts: bool) -> str | None:
 def _why_names_differ(source: Struct, target: Struct) -> str | None:
     """Return why two structs have different field names, or None if they have the same, in any order."""
     source_types, target_types = _types_by_name(source), _types_by_name(target)
-    missing_names = [name for name in target.names if name.lower() not in source_types]
-    if missing_names:
+    if missing_names := [name for name in target.names if name.lower() not in source_types]:
         field_counts = f"it has {len(source)} field(s) instead of {len(target)}: " if len(source) != len(target) else ""
         return f"{field_counts}it lacks the field {_quoted_names(missing_names)}"
-    extra_names = [name for name in source.names if name.lower() not in target_types]
-    if extra_names:
+    if extra_names := [name for name in source.names if name.lower() not in target_types]:
         return f"it has the field {_quoted_names(extra_names)} too much"
     has_duplicates = len(source_types) < len(source) or len(target_types) < len(target)
     return "it has two fields of one name" if has_duplicates else None

@@ -37,8 +37,7 @@ def at_moment(text: str, microseconds: int, columns: Collection[str] = ()) -> st
     for index, token in enumerate(tokens):
         last = _call_end(tokens, index, column_names) if _is_function_name(token, text) else None
         if last is not None:
-            value = _FUNCTIONS[token.text.lower()].format(microseconds)
-            edits.append((token.start, last + 1, value))
+            edits.append((token.start, last + 1, _FUNCTIONS[token.text.lower()].format(microseconds)))
     return rewrite(text, edits)
 
 

@@ -45,18 +45,12 @@ def _with_aliases(text: str, sides: Sequence[Side], case_sensitive: bool, *, add
     if tree is None or column_references is None:
         return text
     edits = [*_qualifier_edits(tree, text, column_references, sides, case_sensitive), *_star_edits(tree, text, sides)]
-    if adds_alias:
-        edits += _alias_edits(column_references, sides, case_sensitive)
-    return rewrite(text, edits)
-
-
-def _alias_edits(column_references: list[Reference], sides: Sequence[Side], case_sensitive: bool) -> Iterator[Edit]:
-    """Yield the edits that put the alias of their side before columns without a qualifier, except in subqueries."""
-    for reference in column_references:
+    for reference in column_references if adds_alias else ():
         resolved = resolve(reference.parts, sides, case_sensitive=case_sensitive)
         if resolved is not None and not resolved.qualifiers and not reference.in_query:
             start = reference.starts[0]
-            yield start, start, f"{backquote(resolved.side.alias)}."
+            edits.append((start, start, f"{backquote(resolved.side.alias)}."))
+    return rewrite(text, edits)
 
 
 def _qualifier_edits(
@@ -108,8 +102,7 @@ def _star_edits(tree: exp.Expr, text: str, sides: Sequence[Side]) -> Iterator[Ed
         if is_argument and following.token_type in (TokenType.R_PAREN, TokenType.COMMA):
             yield token.start, token.end + 1, _columns(sides)
         elif is_argument and following.token_type is TokenType.EXCEPT and len(sides) == 1:
-            (side,) = sides
-            yield token.start, token.start, f"{backquote(side.alias)}."
+            yield token.start, token.start, f"{backquote(sides[0].alias)}."
 
 
 def side_of(parts: tuple[str, ...], alias: str | None, columns: tuple[str, ...]) -> Side:

@@ -64,10 +64,8 @@ def key_mask(
         return everything, ()
     numbers = keys.filter(pc.invert(pc.is_nan(keys))) if pa.types.is_floating(keys.type) else keys
     if op in ("=", "<=>") and len(numbers):
-        nulls_match = op == "<=>" and has_null
-        return _column_mask(field, partition_columns, nulls_match, lambda extent: bounds.holds_one_of(extent, numbers))
-    ends = pc.min_max(numbers)
-    low, high = ends["min"], ends["max"]
+        return _column_mask(field, partition_columns, op == "<=>" and has_null, lambda extent: bounds.holds_one_of(extent, numbers))
+    low, high = pc.min_max(numbers).values()
     if len(numbers) < len(keys):
         high = pa.scalar(math.nan, numbers.type)  # NaN is above all numbers, as in Spark
         low = low if len(numbers) else high

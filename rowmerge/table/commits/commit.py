@@ -65,11 +65,10 @@ def commit(steps: CommitSteps, storage: Storage, files: FileChanges) -> Outcome:
     except RowmergeError:
         steps.discard()
         raise
-    match outcome:
-        case Committed():
-            steps.discard_superseded()
-        case Conflicted():
-            steps.discard()
+    if isinstance(outcome, Committed):
+        steps.discard_superseded()
+    elif isinstance(outcome, Conflicted):
+        steps.discard()
     return outcome
 
 
