@@ -58,9 +58,10 @@ def _file_lines(snapshot: Snapshot, plan: RowPlan, files: TargetFiles) -> Lines:
     for condition in plan.conjuncts:
         lines.append(f"    {condition}: {_effect_of_condition(snapshot, plan.target, condition, files.listing)}")
     lines += _effect_of_keys(plan)
-    if len(files.whole):
-        lines.append(f"  by metadata alone: {len(files.whole)} file(s) leave as a whole, unread ({_size(files.whole)})")
-    if len(files.to_read) and any(clause.effect is not Effect.INSERT for clause in plan.clauses):
+    if len(files.removable):
+        lines.append(f"  by metadata alone: {len(files.removable)} file(s) leave as a whole, unread ({_size(files.removable)})")
+    changes_target_rows = any(clause.effect is not Effect.INSERT for clause in plan.clauses)
+    if len(files.to_read) and changes_target_rows:
         mode, can_mark = snapshot.settings.write_mode(plan.operation), snapshot.shape.supports_merge_on_read
         lines.append(f"  write mode: {mode.value}, deletion vectors {'on' if can_mark else 'off'}")
         lines.append(f"    {_write_rule(mode, files.to_read, can_mark=can_mark)}; one that loses all its rows is dropped")

@@ -186,7 +186,6 @@ def insert(table: Table, rows_for: RowsFor, overwrite: Overwrite | None, options
 
 def _attempt(table: Table, rows_for: RowsFor, overwrite: Overwrite | None, timings: Timings) -> Attempt:
     """Write the new rows, and return the commit that adds them and removes the overwritten files."""
-    mode = "Append" if overwrite is None else "Overwrite"
     with timings.measure("plan"):
         snapshot = table.snapshot()
         snapshot.check_writable()
@@ -199,12 +198,10 @@ def _attempt(table: Table, rows_for: RowsFor, overwrite: Overwrite | None, timin
         table_after = snapshot.shape if plan.new_schema is None else snapshot.evolved(plan.new_schema)
     with timings.measure("spark"):
         written = rows.write_plan(plan, table_after)
-    removed, reads = _removed_files(snapshot, None if overwrite is None else overwrite.removed_files(snapshot, rows, written))
-    if rows.reads_table:
-        reads = Reads(frozenset(snapshot.files().paths), everything)
+    removed, reads = _overwritten_files(snapshot, rows, overwrite, written)
     change = CommitRequest(
         "WRITE",
-        parameters={"mode": mode, "partitionBy": partition_by(snapshot.shape.partitioning)},
+        parameters={"mode": "Append" if overwrite is None else "Overwrite", "partitionBy": partition_by(snapshot.shape.partitioning)},
         metrics=insert_metrics(written),
         files=FileChanges(tuple(written.files), () if removed is None else tuple(removed.paths)),
         reads=reads,
@@ -213,13 +210,18 @@ def _attempt(table: Table, rows_for: RowsFor, overwrite: Overwrite | None, timin
     return Attempt(snapshot, change, row_counts(written, change.files, removed), change.files.added)
 
 
-def _removed_files(snapshot: Snapshot, mask: FileMask | None) -> tuple[FileListing | None, Reads]:
-    """Return the files that leave the table, and what a concurrent commit must not have changed."""
-    if mask is None:
-        return None, Reads()  # a blind append does not list the files
+def _overwritten_files(
+    snapshot: Snapshot, rows: NewRows, overwrite: Overwrite | None, written: Written
+) -> tuple[FileListing | None, Reads]:
+    """Return the files that leave the table, None for INSERT INTO, and what a concurrent commit must not have changed."""
+    if overwrite is None:
+        # A blind append does not list the files.
+        return None, Reads(frozenset(snapshot.files().paths), everything) if rows.reads_table else Reads()
+    mask = overwrite.removed_files(snapshot, rows, written)
     listing = snapshot.files()
     removed = listing.filter(mask(listing))
-    return removed, Reads(frozenset(removed.paths), mask)
+    read, read_mask = (listing, everything) if rows.reads_table else (removed, mask)
+    return removed, Reads(frozenset(read.paths), read_mask)
 
 
 def _check_partitions_known(snapshot: Snapshot) -> None:

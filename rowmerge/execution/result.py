@@ -66,13 +66,13 @@ class ChangeResult:
     replayed: bool = False
 
 
-def row_counts(written: Written, files: FileChanges, whole: FileListing | None = None) -> RowCounts:
-    """Count the rows and files that a statement changed. `whole`: the files that it removed unread."""
-    rows_of_whole_files = 0 if whole is None else whole.live_rows
+def row_counts(written: Written, files: FileChanges, removed_unread: FileListing | None = None) -> RowCounts:
+    """Count the rows and files that a statement changed. `removed_unread`: the files that it removed by metadata alone."""
+    rows_removed_unread = 0 if removed_unread is None else removed_unread.live_rows
     return RowCounts(
         inserted=written.inserted,
         updated=written.updated,
-        deleted=written.touched - written.updated + rows_of_whole_files,
+        deleted=written.touched - written.updated + rows_removed_unread,
         files_added=len(files.added),
         files_removed=len(files.removed),
         files_marked=len(files.deleted),

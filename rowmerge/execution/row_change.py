@@ -52,25 +52,28 @@ def change_rows(
 
 def _attempt(request: RowChangeRequest, result: ExecutionResult, timings: Timings) -> Attempt:
     """Drop, mark or rewrite the files that lost rows, and return the commit of the statement."""
-    plan, source = request.plan, result.source
+    plan = request.plan
     with discard_on_error(result.written, request.snapshot.shape.filesystem_options), timings.measure("spark"):
         files, copied_rows = file_changes(request.spark, request.snapshot, plan, result.written, result.files)
-    counts = row_counts(result.written, files, result.files.whole)
-    source_rows = 0 if source is None else source.rows
-    target = result.files
-    if request.planned.reads_table:  # every row of the version counts as read
-        reads = Reads(frozenset(target.listing.paths), everything)
-    else:
-        reads = Reads(frozenset(target.candidates.paths), target.mask, target.columns, result.deciding_rows, result.matching)
+    counts = row_counts(result.written, files, result.files.removable)
+    source_rows = 0 if result.source is None else result.source.rows
     change = CommitRequest(
         plan.operation,
         parameters=plan.parameters,
         metrics=row_metrics(plan, counts, files, copied=copied_rows, source_rows=source_rows, timings=timings),
         files=files,
-        reads=reads,
+        reads=_reads(request, result),
         definition=None if plan.new_schema is None else TableDefinition(schema=request.table_after.schema),
     )
     return Attempt(request.snapshot, change, counts, files.written)
+
+
+def _reads(request: RowChangeRequest, result: ExecutionResult) -> Reads:
+    """Return what the statement read, which a concurrent commit must not have changed."""
+    target = result.files
+    if request.planned.reads_table:  # every row of the version counts as read
+        return Reads(frozenset(target.listing.paths), everything)
+    return Reads(frozenset(target.candidates.paths), target.mask, target.columns, result.deciding_rows, result.matching)
 
 
 def file_changes(spark: SparkSession, snapshot: Snapshot, plan: RowPlan, written: Written, files: TargetFiles) -> tuple[FileChanges, int]:
@@ -78,19 +81,20 @@ def file_changes(spark: SparkSession, snapshot: Snapshot, plan: RowPlan, written
 
     Raises RowsMustStay, and errors of reading deleted rows and of rewriting.
     """
-    touched_files = written.touched_files(files.to_read)
-    deleted = _deleted_by_strategy(spark, snapshot, plan, written, touched_files)
-    rewritten = deleted[Strategy.REWRITE]
+    files_losing_rows = written.touched_files(files.to_read)
+    deleted = _deleted_by_strategy(spark, snapshot, plan, written, files_losing_rows)
+    dropped, marked, rewritten = deleted[Strategy.DROP], deleted[Strategy.MARK], deleted[Strategy.REWRITE]
+    files_to_rewrite = [file for file in files_losing_rows if file.path in rewritten]
     # Small files of a partition are rewritten together.
-    bins = bins_to_rewrite([file for file in touched_files if file.path in rewritten], snapshot.settings.target_file_size)
-    copies = rewrite_files(spark, snapshot, bins, rewritten).files if bins else []
+    bins = bins_to_rewrite(files_to_rewrite, snapshot.settings.target_file_size)
+    rewritten_files = rewrite_files(spark, snapshot, bins, rewritten).files if bins else []
     changes = FileChanges(
-        added=(*written.files, *copies),
-        removed=(*files.whole.paths, *deleted[Strategy.DROP], *rewritten),
-        deleted=deleted[Strategy.MARK],
+        added=(*written.files, *rewritten_files),
+        removed=(*files.removable.paths, *dropped, *rewritten),
+        deleted=marked,
         change_rows=tuple(written.change_rows),
     )
-    return changes, sum(file.records for file in copies)
+    return changes, sum(file.records for file in rewritten_files)
 
 
 def _deleted_by_strategy(
@@ -100,10 +104,11 @@ def _deleted_by_strategy(
     deleted: dict[Strategy, dict[str, Positions]] = {strategy: {} for strategy in Strategy}
     deleted_before = deleted_rows(spark, snapshot, [file.path for file in files if file.deleted]) if files else {}
     for file in files:
-        file_deleted_before = deleted_before.get(file.path, Positions())
-        positions = written.positions[spark_path(file.path)] | file_deleted_before
-        newly_deleted = len(positions) - len(file_deleted_before)
-        deleted[_strategy(snapshot, plan, file, len(positions), newly_deleted)][file.path] = positions
+        earlier_positions = deleted_before.get(file.path, Positions())
+        positions = written.positions[spark_path(file.path)] | earlier_positions
+        newly_deleted = len(positions) - len(earlier_positions)
+        strategy = _strategy(snapshot, plan, file, len(positions), newly_deleted)
+        deleted[strategy][file.path] = positions
     return deleted
 
 

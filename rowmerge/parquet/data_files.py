@@ -78,10 +78,10 @@ class WriteSpec:
     these ids, not by name; `partition`: the keys that divide the rows; `values_in_files`: files also hold the columns that divide the rows,
     and partition values and folders are as in Iceberg, else as in Delta; `bounds`: top-level columns to keep bounds of;
     `target_file_size`, `row_group_size`: bytes of a file, and of buffered Arrow data; `prefix`: the beginning of file names; `attempt`: a
-    part of the file names of one job; `ordered`: the rows come in the table's order; `others`: by path, files that hold the columns in
-    another way than new ones; `lineage`: what files give to rows that are taken from them, None if rows take nothing along, else the hidden
-    columns are the last two of `schema` and `stored`; `initial`: by the table's names, the values of columns for files
-    without them, as arrays of one value; `filesystem_options`: arguments of Arrow's file systems, credentials included.
+    part of the file names of one job; `ordered`: the rows come in the table's order; `older_layouts`: by path, files that hold the columns
+    in another way than new ones; `lineage`: what files give to rows that are taken from them, None if rows take nothing along,
+    else the hidden columns are the last two of `schema` and `stored`; `initial_values`: by the table's names, the values of columns for
+    files without them, as arrays of one value; `filesystem_options`: arguments of Arrow's file systems, credentials included.
     """
 
     root: str
@@ -99,9 +99,9 @@ class WriteSpec:
     prefix: str = "part"
     attempt: str = ""
     ordered: bool = False
-    others: dict[str, StoredColumns] = field(default_factory=dict)
+    older_layouts: dict[str, StoredColumns] = field(default_factory=dict)
     lineage: FilesLineage | None = None
-    initial: dict[str, pa.Array] = field(default_factory=dict)
+    initial_values: dict[str, pa.Array] = field(default_factory=dict)
     filesystem_options: Options = field(default_factory=dict, repr=False)
 
 

@@ -38,12 +38,13 @@ def write_live_rows(
 
 def _live_rows(spec: WriteSpec, path: str, deleted: BitMap64, partition: dict[str, Any]) -> Iterator[pa.Table]:
     """Yield the live rows of a file, batch by batch, with the columns of `spec`."""
-    held = spec.others.get(path, StoredColumns(spec.stored, spec.by_field_id, ()))
+    held = spec.older_layouts.get(path, StoredColumns(spec.stored, spec.by_field_id, ()))
     deleted_positions = np.array(deleted.to_array(), dtype=np.int64)
     start = 0
     for batch in _batches(held, path, spec.filesystem_options):
         # The conversion comes before the filter: Arrow cannot filter every type that others write (string views of delta-rs).
-        rows = from_file(pa.Table.from_batches([batch]), spec.schema, held.stored, by_field_id=held.by_field_id, initial=spec.initial)
+        file_rows = pa.Table.from_batches([batch])
+        rows = from_file(file_rows, spec.schema, held.stored, by_field_id=held.by_field_id, initial=spec.initial_values)
         if spec.lineage is not None:
             rows = spec.lineage.filled(rows, path, start)
         rows = _with_partition_values(rows, held.missing_columns, partition)

@@ -63,10 +63,7 @@ def set_hadoop_settings(spark: SparkSession, settings: Mapping[str, str]) -> Non
     if not missing:
         return
     try:
-        pattern = spark.conf.get(_REDACTION, None) or ""
-        if _SECRETS not in pattern:
-            # Spark hides the values of options whose names match this pattern.
-            spark.conf.set(_REDACTION, f"{pattern}|{_SECRETS}" if pattern else f"(?i){_SECRETS}")
+        _redact_secrets(spark)
         for name, value in missing.items():
             spark.conf.set(name, value)
     except PySparkException:
@@ -75,6 +72,13 @@ def set_hadoop_settings(spark: SparkSession, settings: Mapping[str, str]) -> Non
             "options correspond to: %s.",
             ", ".join(f"spark.hadoop.{name}" for name in missing),
         )
+
+
+def _redact_secrets(spark: SparkSession) -> None:
+    """Add the names of secret settings to the pattern of options whose values Spark hides."""
+    pattern = spark.conf.get(_REDACTION, None) or ""
+    if _SECRETS not in pattern:
+        spark.conf.set(_REDACTION, f"{pattern}|{_SECRETS}" if pattern else f"(?i){_SECRETS}")
 
 
 def register_view(frame: DataFrame, name: str) -> None:

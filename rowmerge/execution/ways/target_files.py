@@ -23,13 +23,13 @@ from rowmerge.table.snapshots.snapshot import Snapshot
 class TargetFiles:
     """The data files that one statement reads.
 
-    `listing`: all live files; `candidates`: those that may hold rows to change; `whole`: the candidates that leave the table by metadata
-    alone; `to_read`: the other candidates. `mask` chose the candidates from the bounds of `columns`.
+    `listing`: all live files; `candidates`: those that may hold rows to change; `removable`: the candidates that leave the table by
+    metadata alone; `to_read`: the other candidates. `mask` chose the candidates from the bounds of `columns`.
     """
 
     listing: FileListing
     candidates: FileListing
-    whole: FileListing
+    removable: FileListing
     to_read: FileListing
     mask: FileMask
     columns: tuple[str, ...]
@@ -91,15 +91,15 @@ def target_files(snapshot: Snapshot, plan: RowPlan, keys: Sequence[PruningKey], 
     mask, columns = all_of(masks), tuple(dict.fromkeys(bound_columns))
     listing = snapshot.files(columns)
     candidates = listing.filter(mask(listing))
-    whole = _whole_files(plan, candidates, writes_change_rows=writes_change_rows)
-    is_whole = pc.is_in(candidates.rows["path"], value_set=whole.rows["path"].combine_chunks())
-    return TargetFiles(listing, candidates, whole, candidates.filter(pc.invert(is_whole)), mask, columns)
+    removable = _removable_files(plan, candidates, writes_change_rows=writes_change_rows)
+    is_removable = pc.is_in(candidates.rows["path"], value_set=removable.rows["path"].combine_chunks())
+    return TargetFiles(listing, candidates, removable, candidates.filter(pc.invert(is_removable)), mask, columns)
 
 
-def _whole_files(plan: RowPlan, candidates: FileListing, *, writes_change_rows: bool) -> FileListing:
+def _removable_files(plan: RowPlan, candidates: FileListing, *, writes_change_rows: bool) -> FileListing:
     """Return the candidates that leave the table by metadata alone."""
     if plan.whole_files is None:
         return candidates.without_files()
-    whole = candidates.filter(plan.whole_files(candidates))
+    removable = candidates.filter(plan.whole_files(candidates))
     # Once a commit has change rows, readers of the change feed ignore its removed files. So all files leave as a whole, or none.
-    return candidates.without_files() if writes_change_rows and len(whole) < len(candidates) else whole
+    return candidates.without_files() if writes_change_rows and len(removable) < len(candidates) else removable

@@ -5,6 +5,7 @@ The same join finds the files of concurrent commits with rows that a command wou
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -26,8 +27,8 @@ from rowmerge.table.metadata.schema import backquote, string_literal
 from rowmerge.table.snapshots.files import FileListing
 from rowmerge.table.snapshots.snapshot import Snapshot
 
-BOTH = f"({FILE} is not null and {ORDINAL} is not null)"
-TARGET_ALONE = f"({FILE} is not null and {ORDINAL} is null)"
+_IS_MATCH = f"({FILE} is not null and {ORDINAL} is not null)"
+_TARGET_ALONE = f"({FILE} is not null and {ORDINAL} is null)"
 _SOURCE_ALONE = f"({FILE} is null and {ORDINAL} is not null)"
 
 
@@ -88,16 +89,15 @@ def check_names(plan: RowPlan, target: DataFrame, source: Source) -> None:
 
 
 def _check_clauses_of_side(plan: RowPlan, match: Match, frame: DataFrame, side: Side) -> None:
-    """Let Spark analyse the values and conditions of the clauses of `match` over the rows of one side."""
+    """Let Spark analyse the values and conditions of the clauses of `match` over the rows of one side, as a query that does not run."""
     clauses = plan.of(match)
     if not clauses:
         return
-    texts = {text for clause in clauses for text in clause.values.values()}
-    conditions = {clause.condition for clause in clauses if clause.condition is not None}
-    texts |= {f"case when {boolean(condition)} then 1 end" for condition in conditions}
+    values = {value for clause in clauses for value in clause.values.values()}
+    conditions = {f"case when {boolean(clause.condition)} then 1 end" for clause in clauses if clause.condition is not None}
     try:
-        analysed = frame.alias(side.alias).selectExpr(*sorted(texts))
-        assert len(analysed.schema) == len(texts)  # Spark Connect analyses a frame only when its schema is read
+        query = frame.alias(side.alias).selectExpr(*sorted(values | conditions))
+        query.schema  # noqa: B018  Spark Connect analyses a query only when its schema is read
     except PySparkException as error:
         translated_error = rowmerge_error(error, plan.table, plan.table)
         if not isinstance(translated_error, UnknownColumn):
@@ -110,8 +110,8 @@ def merge_outcomes(
     plan: RowPlan, join: Join, target: DataFrame, source: Source, *, before: bool = False, lineage: bool = False
 ) -> DataFrame:
     """Join the target to the source, and return the outcome rows. `before`, `lineage`: see `OutcomeShape`."""
-    cases: list[GuardedClause] = [(BOTH, clause) for clause in plan.of(Match.MATCHED)]
-    cases += [(TARGET_ALONE, clause) for clause in plan.of(Match.NOT_MATCHED_BY_SOURCE)]
+    cases: list[GuardedClause] = [(_IS_MATCH, clause) for clause in plan.of(Match.MATCHED)]
+    cases += [(_TARGET_ALONE, clause) for clause in plan.of(Match.NOT_MATCHED_BY_SOURCE)]
     if not join.leaves_unmatched and plan.source_rows is SourceRows.UNMATCHED:
         cases += [(_SOURCE_ALONE, clause) for clause in plan.of(Match.NOT_MATCHED)]
     shape = OutcomeShape(addresses=True, ordinals=join.ordinals, before=before, lineage=lineage)
@@ -130,13 +130,18 @@ def repeated_keys(plan: RowPlan, target: DataFrame, source: Source) -> list[str]
     assert plan.on is not None
     rows = joined_rows(plan, choose_join(plan, source), target, source)
     columns = list(dict.fromkeys(key.column for key in plan.on.keys)) or list(plan.target.columns[:3])
-    alias = backquote(plan.target.alias)
-    key_values = [f"{string_literal(column + ' = ')}, coalesce(cast({alias}.{backquote(column)} as string), 'NULL')" for column in columns]
-    key_text = F.expr("concat(" + ", ', ', ".join(key_values) + ")")
+    key_text = F.expr(_description_of(columns, backquote(plan.target.alias)))
     is_changed = " or ".join(condition_of(clause) for clause in plan.of(Match.MATCHED)) or "false"
     changed = rows.withColumn("__rowmerge_shown", key_text).where(F.expr(is_changed))
     counts = changed.groupBy(FILE, POSITION).agg(F.count(F.lit(1)).alias("hits"), F.first("__rowmerge_shown").alias("keys"))
     return [row["keys"] for row in counts.where("hits > 1").orderBy("keys").limit(5).select("keys").collect()]
+
+
+def _description_of(columns: Sequence[str], alias: str) -> str:
+    """Return SQL for a text with the names and values of columns: `a = 1, b = NULL`."""
+    values = {column: f"coalesce(cast({alias}.{backquote(column)} as string), 'NULL')" for column in columns}
+    descriptions = [f"{string_literal(column + ' = ')}, {value}" for column, value in values.items()]
+    return "concat(" + ", ', ', ".join(descriptions) + ")"
 
 
 def relevant_files(spark: SparkSession, snapshot: Snapshot, plan: RowPlan, source: Source | None, files: FileListing) -> pa.Array:
@@ -155,14 +160,17 @@ def relevant_files(spark: SparkSession, snapshot: Snapshot, plan: RowPlan, sourc
 
 def _relevant_rows(plan: RowPlan, target: DataFrame, source: Source | None) -> DataFrame:
     """Return the rows that the plan would change, or that keep a source row from being inserted."""
-    unmatched = plan.of(Match.NOT_MATCHED_BY_SOURCE)
+    clauses_without_match = plan.of(Match.NOT_MATCHED_BY_SOURCE)
     if source is None or plan.on is None:
-        rows = target.alias(plan.target.alias)
-        conditions = [condition_of(clause) for clause in unmatched]
-    else:
-        rows = joined_rows(plan, Join("left" if unmatched else "inner"), target, source)
-        conditions = [f"{TARGET_ALONE} and {condition_of(clause)}" for clause in unmatched]
-        conditions += [f"{BOTH} and {condition_of(clause)}" for clause in plan.of(Match.MATCHED)]
-        if plan.source_rows is SourceRows.UNMATCHED:
-            conditions.append(BOTH)
-    return rows.where(" or ".join(f"({condition})" for condition in conditions))
+        conditions = [condition_of(clause) for clause in clauses_without_match]
+        return target.alias(plan.target.alias).where(_any_of(conditions))
+    conditions = [f"{_TARGET_ALONE} and {condition_of(clause)}" for clause in clauses_without_match]
+    conditions += [f"{_IS_MATCH} and {condition_of(clause)}" for clause in plan.of(Match.MATCHED)]
+    if plan.source_rows is SourceRows.UNMATCHED:
+        conditions.append(_IS_MATCH)  # each match keeps its source row from being inserted
+    join = Join("left" if clauses_without_match else "inner")
+    return joined_rows(plan, join, target, source).where(_any_of(conditions))
+
+
+def _any_of(conditions: Sequence[str]) -> str:
+    return " or ".join(f"({condition})" for condition in conditions)

@@ -8,7 +8,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from rowmerge.spark.reading.scan import bit_of, bit_words, read_files, spark_path
+from rowmerge.spark.reading.scan import ADDRESS_COLUMNS, bit_of, bit_words, read_files, spark_path
 from rowmerge.spark.types import empty_frame, frame_of
 from rowmerge.table.metadata.engine_columns import FILE
 from rowmerge.table.metadata.schema import Array, Field, Primitive, Struct, arrow_schema, backquote, bare
@@ -42,7 +42,7 @@ def read_changes(spark: SparkSession, changes: TableChanges) -> DataFrame:
     pairs = zip(snapshot.schema, layout.stored, strict=True)
     columns_in_files = [(column, stored) for column, stored in pairs if column.name not in partition_names]
     columns_in_files.append((_RECORDED, Field(CHANGE_TYPE, _STRING)))
-    rows = read_files(spark, snapshot, layout, columns_in_files, addresses=True)
+    rows = read_files(spark, snapshot, layout, columns_in_files, ADDRESS_COLUMNS)
     file_changes = F.broadcast(frame_of(spark, *_file_changes(changes, partition_names)))
     is_changed = F.expr(f"{bit_of(_WORDS, _FIRST)} = if({_LISTED}, 1, 0)")
     changed = rows.join(file_changes, F.col(FILE) == F.col(_KEY), "inner").where(is_changed)

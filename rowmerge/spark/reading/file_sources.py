@@ -24,19 +24,26 @@ def read_file_source(spark: SparkSession, source: FileSource) -> DataFrame:
         frame = reader.load(absolute(source.path))
         frame.columns  # noqa: B018  Spark Connect looks for the files only when the columns are read
     except AnalysisException as error:
-        condition = error.getCondition() or ""
-        if condition.startswith("PATH_NOT_FOUND"):
-            raise FilesNotFound(source.display_name, "file", "Check the path.") from error
-        if condition.startswith("UNABLE_TO_INFER_SCHEMA"):
-            advice = "Check path and format, or say what columns there are: schema."
-            raise FilesNotFound(source.display_name, f"{source.format} file", advice) from error
-        if source.format == "avro" and "avro" in str(error).lower():
-            raise UnsupportedStatement(
-                f"Spark has no reader for avro, which {source.display_name} is to be read with. Add the package to Spark's configuration: "
-                f"spark.jars.packages = org.apache.spark:spark-avro_2.13:{spark.version}"
-            ) from error
-        raise
+        source_error = _source_error(error, source, spark.version)
+        if source_error is None:
+            raise
+        raise source_error from error
     return frame
+
+
+def _source_error(error: AnalysisException, source: FileSource, spark_version: str) -> FilesNotFound | UnsupportedStatement | None:
+    """Return the error of missing files or of a missing reader, None for another error of Spark."""
+    condition = error.getCondition() or ""
+    if condition.startswith("PATH_NOT_FOUND"):
+        return FilesNotFound(source.display_name, "file", "Check the path.")
+    if condition.startswith("UNABLE_TO_INFER_SCHEMA"):
+        return FilesNotFound(source.display_name, f"{source.format} file", "Check path and format, or say what columns there are: schema.")
+    if source.format == "avro" and "avro" in str(error).lower():
+        return UnsupportedStatement(
+            f"Spark has no reader for avro, which {source.display_name} is to be read with. Add the package to Spark's configuration: "
+            f"spark.jars.packages = org.apache.spark:spark-avro_2.13:{spark_version}"
+        )
+    return None
 
 
 def size_and_age(spark: SparkSession, source: FileSource) -> tuple[int, int]:

@@ -47,6 +47,8 @@ _HIVE_TYPES = {"string", "long", "integer", "short", "byte", "date", "boolean"}
 _ENCODED = re.compile(r"[^\w\-!.~'()*,;:$&+=@/\x80-\U0010ffff]", re.ASCII)
 
 ADDRESS_FIELDS = (Field(FILE, Primitive("string")), Field(POSITION, Primitive("long")))
+ADDRESS_COLUMNS = (f"_metadata.file_path as {FILE}", f"_metadata.row_index as {POSITION}")
+"""SQL for the address of a row that Spark reads from a file."""
 ColumnPair = tuple[Field, Field]
 """A column as the table has it, and as files have it."""
 
@@ -107,27 +109,29 @@ class _Scan:
 
     def _live_rows(self, layout: FileLayout, files: FileListing, file_key: str | None) -> DataFrame:
         """Return the live rows of files of one layout. `file_key`: see `_group_by_file_key`."""
-        schema, missing_columns = self.snapshot.schema, layout.missing_columns
         # Spark reads partition values from the names of Hive-style folders. Otherwise, a join adds the values.
         has_hive_folders = _has_hive_folders(self.snapshot, layout, files)
-        omitted_names = () if has_hive_folders else missing_columns
-        pairs = [(column, stored) for column, stored in zip(schema, layout.stored, strict=True) if column.name not in omitted_names]
-        frame = read_files(
-            self.spark,
-            self.snapshot,
-            replace(layout, paths=tuple(files.paths)),
-            [*pairs, *lineage_columns(self.lineage, layout)],
-            addresses=self.addresses or file_key is not None or not has_hive_folders,
-            sizes=file_key == _SIZE,
-            partition_folder=self.snapshot.shape.location if has_hive_folders and missing_columns else None,
-        )
+        frame = self._stored_rows(replace(layout, paths=tuple(files.paths)), file_key, has_hive_folders=has_hive_folders)
         if file_key is not None:
             frame = self._without_deleted_rows(frame, files, file_key)
         if not has_hive_folders:
             frame = self._with_partition_values(frame, layout, files)
         addresses = (FILE, POSITION) if self.addresses else ()
         hidden = () if self.lineage is None else (ROW_ID, CHANGED_IN)
-        return frame.selectExpr(*map(backquote, schema.names), *addresses, *hidden)
+        return frame.selectExpr(*map(backquote, self.snapshot.schema.names), *addresses, *hidden)
+
+    def _stored_rows(self, layout: FileLayout, file_key: str | None, *, has_hive_folders: bool) -> DataFrame:
+        """Return all rows of files, with addresses if a join needs them. Partition values are lacking without Hive-style folders."""
+        omitted_names = () if has_hive_folders else layout.missing_columns
+        pairs = zip(self.snapshot.schema, layout.stored, strict=True)
+        columns = [(column, stored) for column, stored in pairs if column.name not in omitted_names]
+        columns += lineage_columns(self.lineage, layout)
+        needs_addresses = self.addresses or file_key is not None or not has_hive_folders
+        metadata = list(ADDRESS_COLUMNS) if needs_addresses else []
+        if file_key == _SIZE:
+            metadata.append(f"_metadata.file_size as {_SIZE}")
+        folder = self.snapshot.shape.location if has_hive_folders and layout.missing_columns else None
+        return read_files(self.spark, self.snapshot, layout, columns, metadata, partition_folder=folder)
 
     def _without_deleted_rows(self, frame: DataFrame, files: FileListing, file_key: str) -> DataFrame:
         """Join a bit set for each file (words of 64 bits, from its first deleted row on), and drop the rows whose bits are set.
@@ -216,11 +220,11 @@ def _equality_deleted_positions(spark: SparkSession, snapshot: Snapshot, deletes
     keys = [replace(field, name=f"{_KEY}_{index}") for index, field in enumerate(deletes.columns)]
     columns = held_types(deletes.columns)
     delete_layout = FileLayout(deletes.paths, columns, True, ())
-    deleted = read_files(spark, snapshot, delete_layout, list(zip(keys, columns, strict=True)), addresses=False).distinct()
+    deleted = read_files(spark, snapshot, delete_layout, list(zip(keys, columns, strict=True)), ()).distinct()
     frames = []
     for layout in snapshot.layouts(deletes.applies_to):
         pairs = [(key, _column_in_files(snapshot, layout, column)) for key, column in zip(keys, columns, strict=True)]
-        frames.append(read_files(spark, snapshot, layout, pairs, addresses=True))
+        frames.append(read_files(spark, snapshot, layout, pairs, ADDRESS_COLUMNS))
     rows = reduce(DataFrame.unionAll, frames).alias("rows")
     is_equal = F.expr(" and ".join(f"rows.{key.name} <=> deleted.{key.name}" for key in keys))
     return _positions_by_path(rows.join(deleted.alias("deleted"), is_equal, "left_semi").select(FILE, POSITION).toArrow())
@@ -246,31 +250,25 @@ def read_files(
     spark: SparkSession,
     snapshot: Snapshot,
     layout: FileLayout,
-    pairs: Sequence[ColumnPair],
+    columns: Sequence[ColumnPair],
+    metadata: Sequence[str],
     *,
-    addresses: bool,
-    sizes: bool = False,
     partition_folder: str | None = None,
 ) -> DataFrame:
-    """Return all rows of the files of a layout, with the columns of `pairs` under the table's names.
+    """Return all rows of the files of a layout, with these columns under the table's names. Raises MissingDataFile.
 
-    `addresses` adds FILE and POSITION, and `sizes` the size of the row's file. `partition_folder`: the folder below which the names of
-    folders hold the values of partition columns. Raises MissingDataFile.
+    `metadata`: SQL for columns about the row's file, such as ADDRESS_COLUMNS. `partition_folder`: the folder below which the names of
+    folders hold the values of partition columns.
     """
-    metadata_keys = [INITIAL] if snapshot.shape.supports_initial_defaults else []
     if layout.by_field_id:
-        metadata_keys.append(FIELD_ID)
         # A setting of the session, because Spark reads it when the query runs. It has no effect on tables whose fields have no ids.
         spark.conf.set("spark.sql.parquet.fieldId.read.enabled", "true")
-    schema = to_spark(Struct(tuple(file_column for _, file_column in pairs)), metadata_keys)
-    frame = _read_parquet(spark, snapshot.name, layout.paths, schema, partition_folder)
+    used_metadata = {INITIAL: snapshot.shape.supports_initial_defaults, FIELD_ID: layout.by_field_id}
+    kept_keys = [key for key, is_used in used_metadata.items() if is_used]
+    file_schema = to_spark(Struct(tuple(file_column for _, file_column in columns)), kept_keys)
+    frame = _read_parquet(spark, snapshot.name, layout.paths, file_schema, partition_folder)
     # Each part of a Column object would be a call to the JVM, and tables may have a thousand columns. So columns are SQL texts.
-    columns = [_column_sql(field, file_column) for field, file_column in pairs]
-    if addresses:
-        columns += [f"_metadata.file_path as {FILE}", f"_metadata.row_index as {POSITION}"]
-    if sizes:
-        columns.append(f"_metadata.file_size as {_SIZE}")
-    return frame.selectExpr(*columns)
+    return frame.selectExpr(*(_column_sql(column, file_column) for column, file_column in columns), *metadata)
 
 
 def _read_parquet(spark: SparkSession, table: str, paths: Sequence[str], schema: StructType, partition_folder: str | None) -> DataFrame:
@@ -325,16 +323,22 @@ def _has_hive_folders(snapshot: Snapshot, layout: FileLayout, files: FileListing
     stored_names = dict(zip(snapshot.schema.names, layout.stored.names, strict=True))
     partitions, folders = files.partitions, []
     for column in snapshot.schema.select(layout.missing_columns):
-        if not isinstance(column.type, Primitive) or column.type.name not in _HIVE_TYPES:
-            return False
-        values = pc.struct_field(partitions, [column.name])
-        texts = pc.if_else(values, "true", "false") if pa.types.is_boolean(values.type) else values.cast(pa.string())
-        if pc.any(pc.equal(texts, HIVE_NULL)).as_py():
+        texts = _hive_texts(column, partitions)
+        if texts is None:
             return False
         folders.append(_hive_folders(stored_names[column.name], texts))
     expected_folders = pc.binary_join_element_wise(snapshot.shape.location, *folders, "/")
     file_folders = pc.replace_substring_regex(files.rows["path"].combine_chunks(), r"/[^/]*$", "")
     return bool(pc.all(pc.equal(expected_folders, file_folders)).as_py())
+
+
+def _hive_texts(column: Field, partitions: pa.Array) -> pa.Array | None:
+    """Return the values of a partition column as texts, or None if Spark may read another value from the text in a folder's name."""
+    if not isinstance(column.type, Primitive) or column.type.name not in _HIVE_TYPES:
+        return None
+    values = pc.struct_field(partitions, [column.name])
+    texts = pc.if_else(values, "true", "false") if pa.types.is_boolean(values.type) else values.cast(pa.string())
+    return None if pc.any(pc.equal(texts, HIVE_NULL)).as_py() else texts
 
 
 def _hive_folders(column: str, values: pa.Array) -> pa.Array:

@@ -280,9 +280,11 @@ def _key_ranges(checkpoint: DataFrame, pairs: Sequence[KeyPair], fields: Sequenc
     statistics = checkpoint.agg(*aggregates).toArrow()
     keys = []
     for pair, field in zip(pairs, fields, strict=True):
+        if has_collation(Struct((field,))):
+            keys.append(SourceKey(pair, field.type))
+            continue
         low, high, count = (statistics[f"{field.name}_{suffix}"][0] for suffix in ("low", "high", "count"))
-        range_key = SourceKey(pair, field.type, low=low, high=high, has_null=count.as_py() < rows)
-        keys.append(SourceKey(pair, field.type) if has_collation(Struct((field,))) else range_key)
+        keys.append(SourceKey(pair, field.type, low=low, high=high, has_null=count.as_py() < rows))
     return tuple(keys)
 
 

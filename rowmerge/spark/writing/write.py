@@ -42,7 +42,7 @@ from rowmerge.table.metadata.rules import INITIAL
 from rowmerge.table.metadata.schema import FIELD_ID, NESTED_IDS, UUID, Field, Struct, arrow_schema, arrow_type, bare, held_types, sql_name
 from rowmerge.table.metadata.shape import Lineage, TableShape
 from rowmerge.table.snapshots.change_feed import CHANGE_TYPE
-from rowmerge.table.snapshots.files import FileListing, Positions, RowOrigin
+from rowmerge.table.snapshots.files import AddedFile, FileListing, Positions, RowOrigin
 from rowmerge.table.snapshots.snapshot import Snapshot
 
 _MIN_ROW_GROUP_BYTES = 1024 * 1024
@@ -166,8 +166,8 @@ class WriteRequest:
 
 def write_outcomes(outcomes: DataFrame, request: WriteRequest) -> Written:
     """Write outcome rows, in the driver or by a job. If the job fails, the files of its finished tasks are deleted."""
-    spec, location = replace(write_spec(request.table), attempt=str(uuid.uuid4())), request.change_data_location
-    changes = None if location is None else change_rows_spec(spec, location)
+    spec = replace(write_spec(request.table), attempt=str(uuid.uuid4()))
+    changes = None if request.change_data_location is None else change_rows_spec(spec, request.change_data_location)
     if request.lineage is not None:
         spec = _with_lineage(spec, request.lineage, request.origins)
     columns = outcome_columns(outcomes, len(request.table.schema))
@@ -228,18 +228,24 @@ def rewrite_in_order(spark: SparkSession, snapshot: Snapshot, files: FileListing
 def rewrite_files(
     spark: SparkSession, snapshot: Snapshot, bins: Sequence[Bin], deleted: Mapping[str, Positions], *, target_size: int | None = None
 ) -> Written:
-    """Write the files of each bin again together, without their deleted rows, in their row order and without a join.
+    """Write the files of each bin again together, without their deleted rows, and in the order that their rows have.
 
-    `deleted`: all deleted positions of the files that have any, by path; `target_size`: bytes of a file.
+    `deleted`: all deleted positions of the files that have any, by path; `target_size`: bytes of a file, None for what the table says.
     """
     spec = write_spec(snapshot.shape)
-    paths = [path for bin_ in bins for path in bin_.paths]
-    if snapshot.shape.row_lineage is not None:
-        spec = _with_lineage(spec, snapshot.shape.row_lineage, snapshot.row_origins(paths))
-    spec = replace(spec, ordered=False, others=_older_layouts(snapshot, spec, paths), initial=_initial_values(spark, snapshot.shape))
     if target_size is not None:
         spec = replace(spec, target_file_size=target_size)
-    return rewrite_bins(spark, snapshot.name, spec, bins, deleted)
+    paths = [path for bin_ in bins for path in bin_.paths]
+    return rewrite_bins(spark, snapshot.name, _rewrite_spec(spark, snapshot, spec, paths), bins, deleted)
+
+
+def _rewrite_spec(spark: SparkSession, snapshot: Snapshot, spec: WriteSpec, paths: Sequence[str]) -> WriteSpec:
+    """Return how to write files again: with what their rows take along, and with what files of older layouts lack."""
+    lineage = snapshot.shape.row_lineage
+    if lineage is not None:
+        spec = _with_lineage(spec, lineage, snapshot.row_origins(paths))
+    older_layouts = _older_layouts(snapshot, spec, paths)
+    return replace(spec, ordered=False, older_layouts=older_layouts, initial_values=_initial_values(spark, snapshot.shape))
 
 
 def rewrite_bins(spark: SparkSession, table: str, spec: WriteSpec, bins: Sequence[Bin], deleted: Mapping[str, Positions]) -> Written:
@@ -260,13 +266,18 @@ def _rewrite_on_driver(table: str, spec: WriteSpec, bins: Sequence[Bin], deleted
     written = Written()
     with discard_on_error(written, spec.filesystem_options):
         for bin_ in bins:
-            deleted_in_bin = {path: deleted.get(path, Positions()) for path in bin_.paths}
-            try:
-                files = write_live_rows(spec, deleted_in_bin, dict(bin_.partition), discard_paths)
-            except UnreadableFile as error:
-                raise unreadable_data_file(table, error.path, error.reason) from error
-            written.files += [added_file(vars(file)) for file in files]
+            written.files += _rewrite_bin(table, spec, bin_, deleted)
     return written
+
+
+def _rewrite_bin(table: str, spec: WriteSpec, bin_: Bin, deleted: Mapping[str, Positions]) -> list[AddedFile]:
+    """Write the live rows of a bin's files into new files. Raises MissingDataFile, UnreadableDataFile."""
+    deleted_in_bin = {path: deleted.get(path, Positions()) for path in bin_.paths}
+    try:
+        files = write_live_rows(spec, deleted_in_bin, dict(bin_.partition), discard_paths)
+    except UnreadableFile as error:
+        raise unreadable_data_file(table, error.path, error.reason) from error
+    return [added_file(vars(file)) for file in files]
 
 
 def _initial_values(spark: SparkSession, table: TableShape) -> dict[str, pa.Array]:
@@ -286,9 +297,10 @@ def _older_layouts(snapshot: Snapshot, spec: WriteSpec, paths: Sequence[str]) ->
     for layout in snapshot.layouts(paths):
         if layout.by_field_id == spec.by_field_id:
             continue
-        stored = [stored for field, stored in zip(snapshot.schema, layout.stored, strict=True) if field.name in spec.schema.names]
-        stored += [hidden for _, hidden in lineage_columns(snapshot.shape.row_lineage, layout)]
-        columns = StoredColumns(_optional(Struct(tuple(stored))), layout.by_field_id, layout.missing_columns)
+        pairs = zip(snapshot.schema, layout.stored, strict=True)
+        file_columns = [file_column for column, file_column in pairs if column.name in spec.schema.names]
+        file_columns += [file_column for _, file_column in lineage_columns(snapshot.shape.row_lineage, layout)]
+        columns = StoredColumns(_optional(Struct(tuple(file_columns))), layout.by_field_id, layout.missing_columns)
         columns_by_path |= dict.fromkeys(layout.paths, columns)
     return columns_by_path
 
