@@ -199,19 +199,20 @@ def _looked_up_files(
     partitions = dict(zip(paths, files.partitions.to_pylist(), strict=True))
     looked_up_files = []
     for layout in snapshot.layouts(paths):
-        held_columns = _held_columns(snapshot, layout, columns, lineage)
-        if held_columns is None:
+        stored = _stored_columns(snapshot, layout, columns, lineage)
+        if stored is None:
             return None
         for path in layout.paths:
-            looked_up_files.append(LookedUpFile(path, held_columns, deleted.get(path, Positions()), partitions[path] or {}, options))
+            looked_up_files.append(LookedUpFile(path, stored, deleted.get(path, Positions()), partitions[path] or {}, options))
     return looked_up_files
 
 
-def _held_columns(snapshot: Snapshot, layout: FileLayout, columns: Struct, lineage: Lineage | None) -> StoredColumns | None:
+def _stored_columns(snapshot: Snapshot, layout: FileLayout, columns: Struct, lineage: Lineage | None) -> StoredColumns | None:
     """Return these columns as files of a layout hold them, None if a type differs or a default value replaces a lacking column."""
-    file_columns = dict(zip(snapshot.schema.names, layout.stored, strict=True))
-    stored = [file_columns[column.name] for column in columns]
-    if any(held.type != column.type or INITIAL in held.metadata for column, held in zip(columns, stored, strict=True)):
+    file_column_by_name = dict(zip(snapshot.schema.names, layout.stored, strict=True))
+    file_columns = [file_column_by_name[column.name] for column in columns]
+    pairs = zip(columns, file_columns, strict=True)
+    if any(file_column.type != column.type or INITIAL in file_column.metadata for column, file_column in pairs):
         return None
-    stored += [file_column for _, file_column in lineage_columns(lineage, layout)]
-    return StoredColumns(arrow_schema(bare(Struct(tuple(stored)), (FIELD_ID,))), layout.by_field_id, layout.missing_columns)
+    file_columns += [file_column for _, file_column in lineage_columns(lineage, layout)]
+    return StoredColumns(arrow_schema(bare(Struct(tuple(file_columns)), (FIELD_ID,))), layout.by_field_id, layout.missing_columns)

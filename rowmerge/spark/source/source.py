@@ -96,8 +96,10 @@ class Source:
         tasks = min(MAX_UNGATHERED_TASKS, os.cpu_count() or 1, self.rows // MIN_ROWS_PER_FILE)
         if self.local is not None or self.tasks > 1 or tasks < 2:
             return self.frame
-        bounds = pairwise(self.ordinals[0] + self.rows * task // tasks for task in range(tasks + 1))
-        return reduce(DataFrame.unionAll, (self.frame.where(f"{ORDINAL} >= {start} and {ORDINAL} < {end}") for start, end in bounds))
+        first, _ = self.ordinals
+        bounds = pairwise(first + self.rows * task // tasks for task in range(tasks + 1))
+        rows_of_tasks = (self.frame.where(f"{ORDINAL} >= {start} and {ORDINAL} < {end}") for start, end in bounds)
+        return reduce(DataFrame.unionAll, rows_of_tasks)
 
     @property
     def tasks(self) -> int:
@@ -154,11 +156,9 @@ def materialize(frame: DataFrame, alias: str, pairs: Sequence[KeyPair], *, most_
     if prepare is None or not can_be_held(schema):
         key_rows, local_rows = _collect_few_rows(observed, names, schema)
     else:
-        few_rows = observed.where(_in_share(MAX_PREPARED_ROWS) + _and_short_texts(schema, MAX_PREPARED_TEXT_BYTES))
-        prepared = _collect_prepared_rows(few_rows.alias(alias), names, prepare)
-        if prepared is None:
+        key_rows = prepared = _collect_prepared_rows(observed, alias, names, schema, prepare)
+        if key_rows is None:
             return materialize(frame, alias, pairs, most_keys=most_keys)
-        key_rows = prepared
     rows, first, last = (int(counts.get[name] or 0) for name in ("rows", "first", "last"))
     keys, key_ordinals = _keys_of(checkpoint, pairs, rows, most_keys, key_rows)
     source = Source(checkpoint.drop(*names), schema, rows, keys, (first, last), key_ordinals=key_ordinals)
@@ -207,10 +207,11 @@ class SourceRowsOnce:
         return kept_source
 
 
-def _collect_prepared_rows(few_rows: DataFrame, names: Sequence[str], prepare: Prepare) -> pa.Table | None:
-    """Return table rows made of source rows, or None after an error, which may come from a row that no clause would write."""
+def _collect_prepared_rows(observed: DataFrame, alias: str, names: Sequence[str], schema: Struct, prepare: Prepare) -> pa.Table | None:
+    """Return table rows made of the first source rows, or None after an error, which may come from a row that no clause would write."""
+    few_rows = observed.where(_in_share(MAX_PREPARED_ROWS) + _and_short_texts(schema, MAX_PREPARED_TEXT_BYTES))
     try:
-        return prepare(few_rows, names).toArrow()
+        return prepare(few_rows.alias(alias), names).toArrow()
     except PySparkException:
         return None
 

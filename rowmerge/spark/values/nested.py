@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from rowmerge.parquet.fitting import UUID_TEXT
-from rowmerge.table.metadata.schema import Array, DataType, Fixed, Map, Struct, backquote, sql_name, string_literal
+from rowmerge.table.metadata.schema import Array, DataType, Field, Fixed, Map, Struct, backquote, sql_name, string_literal
 
 Cast = Callable[[str, DataType, DataType], str]
 """From SQL text, its type and the target type, one of which is no struct, array or map: SQL for the cast value."""
@@ -83,23 +83,26 @@ def _reshaped_struct(text: str, source: Struct, target: Struct, cast: Cast, old_
     needs_old_value = old_value is not None and isinstance(old_value.type, Struct) and _lacks_field(source, target)
     if not needs_old_value and _is_castable_by_position(source, target):
         return text
-    old_struct = old_value if needs_old_value else None
+    struct, old_struct = SqlValue(text, source), old_value if needs_old_value else None
     named_values = []
     for field in target:
-        source_field, old_field_value = source.find(field.name), _field_value(old_struct, field.name)
-        if source_field is not None:
-            source_value = f"({text}).{backquote(source_field.name)}"
-            value = reshaped(source_value, source_field.type, field.type, cast, old_value=old_field_value, depth=depth)
-        elif old_field_value is not None:
-            value = reshaped(*old_field_value, field.type, cast, depth=depth)
-        else:
-            value = f"cast(null as {sql_name(field.type)})"
+        value = _reshaped_field(_field_value(struct, field.name), _field_value(old_struct, field.name), field, cast, depth)
         named_values.append(f"{string_literal(field.name)}, {value}")
     is_absent = f"{text} is null" if old_struct is None else f"{text} is null and {old_struct.text} is null"
     return f"if({is_absent}, null, named_struct({', '.join(named_values)}))"
 
 
+def _reshaped_field(value: SqlValue | None, old_value: SqlValue | None, field: Field, cast: Cast, depth: int) -> str:
+    """Return SQL for a field's value in the field's type: the new value, else the old one, else NULL."""
+    if value is not None:
+        return reshaped(*value, field.type, cast, old_value=old_value, depth=depth)
+    if old_value is not None:
+        return reshaped(*old_value, field.type, cast, depth=depth)
+    return f"cast(null as {sql_name(field.type)})"
+
+
 def _field_value(value: SqlValue | None, name: str) -> SqlValue | None:
+    """Return the field of a struct's value, or None if there is no such field, value or struct."""
     if value is None or not isinstance(value.type, Struct):
         return None
     field = value.type.find(name)
@@ -118,9 +121,8 @@ def _is_castable_by_position(source: DataType, target: DataType) -> bool:
     """Return whether a cast by position changes neither a value nor the place of a field."""
     match source, target:
         case Struct(), Struct():
-            if [field.name.lower() for field in source] != [field.name.lower() for field in target]:
-                return False
-            return all(_is_castable_by_position(old.type, new.type) for old, new in zip(source, target, strict=True))
+            has_same_names = [field.name.lower() for field in source] == [field.name.lower() for field in target]
+            return has_same_names and all(_is_castable_by_position(old.type, new.type) for old, new in zip(source, target, strict=True))
         case Array(), Array():
             return _is_castable_by_position(source.element, target.element)
         case Map(), Map():

@@ -52,7 +52,8 @@ def apply_rules(rows: DataFrame, plan: RowPlan, writing: Sequence[NumberedClause
         error = stop(Stop.CONSTRAINT, plan.table, check.text, sample_row(plan.schema, check.expression))
         violations.append(f"when not coalesce(({check.expression}), false) then {error}")
     is_written = _fires_any([number for number, _ in writing])
-    return rows.withColumn(ACTION, F.expr(f"case when {is_written} then case {' '.join(violations)} else {ACTION} end else {ACTION} end"))
+    checked_action = f"case {' '.join(violations)} else {ACTION} end"
+    return rows.withColumn(ACTION, F.expr(f"case when {is_written} then {checked_action} else {ACTION} end"))
 
 
 def sample_row(schema: Struct, expression: str) -> str:
@@ -73,14 +74,14 @@ def _with_generated_columns(rows: DataFrame, plan: RowPlan, writing: Sequence[Nu
     """Compute the generated columns that a clause gives no value, from the row as it will be stored."""
     computed = {}
     for field in plan.schema:
-        numbers = [number for number, clause in writing if field.name not in clause.values]
-        if field.name not in plan.rules.generated or not numbers:
+        clause_numbers = [number for number, clause in writing if field.name not in clause.values]
+        if field.name not in plan.rules.generated or not clause_numbers:
             continue
         expression = f"({plan.rules.generated[field.name]})"
         (result,) = schema_of(rows.select(F.expr(expression).alias("value")))
         value = stored(expression, result.type, replace(field, nullable=True), plan.table)
-        chosen = f"case when {_fires_any(numbers)} then {value} else {backquote(field.name)} end"
-        computed[field.name] = F.expr(f"cast({chosen} as {sql_name(field.type)})")
+        computed_or_given = f"case when {_fires_any(clause_numbers)} then {value} else {backquote(field.name)} end"
+        computed[field.name] = F.expr(f"cast({computed_or_given} as {sql_name(field.type)})")
     return rows.withColumns(computed) if computed else rows
 
 
