@@ -13,6 +13,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -135,16 +136,10 @@ class _Cursors:
 
     def read_records(self, schema: Mapping[str, Any], counts: _Integers) -> Iterator[Any]:
         """Yield all records, block by block; `counts` is the number of records of each block."""
-        read = build_reader(schema, self)
-        records_of_blocks: list[list[Any]] = [[] for _ in counts]
-        for step in range(int(counts.max(initial=0))):
-            blocks = np.flatnonzero(counts > step)
-            for block, record in zip(blocks.tolist(), read(blocks), strict=True):
-                records_of_blocks[block].append(record)
+        records_by_block = _read_records_by_block(build_reader(schema, self), counts)
         if (self._offsets != self._ends).any():
             raise ValueError("a block has other bytes than its records")
-        for records in records_of_blocks:
-            yield from records
+        yield from chain.from_iterable(records_by_block)
 
     def read_integers(self, blocks: _Integers) -> _Integers:
         starts = self._offsets[blocks]
@@ -187,6 +182,16 @@ class _Cursors:
         return values
 
 
+def _read_records_by_block(read_record: ReadValues, counts: _Integers) -> list[list[Any]]:
+    """Return the records of each block. Each step reads the next record of every block that has one."""
+    records_by_block: list[list[Any]] = [[] for _ in counts]
+    for step in range(int(counts.max(initial=0))):
+        blocks = np.flatnonzero(counts > step)
+        for block, record in zip(blocks.tolist(), read_record(blocks), strict=True):
+            records_by_block[block].append(record)
+    return records_by_block
+
+
 def build_reader(schema: Any, cursors: _Cursors) -> ReadValues:
     """Return the function that reads values of a schema: arrays of key-value records as dicts. Raises UnknownType."""
     if isinstance(schema, list):
@@ -196,16 +201,20 @@ def build_reader(schema: Any, cursors: _Cursors) -> ReadValues:
         case dict() | list():
             return build_reader(type_, cursors)
         case "record":
-            fields = schema["fields"]
-            return partial(_read_records, [field["name"] for field in fields], [build_reader(field["type"], cursors) for field in fields])
-        case "array" if is_key_value_record(schema["items"]):
-            read_key, read_value = (build_reader(field["type"], cursors) for field in schema["items"]["fields"])
-            return partial(_read_arrays, cursors, dict, partial(_add_pairs, read_key, read_value))
+            field_names = [field["name"] for field in schema["fields"]]
+            return partial(_read_records, field_names, [build_reader(field["type"], cursors) for field in schema["fields"]])
         case "array":
-            return partial(_read_arrays, cursors, list, partial(_add_items, build_reader(schema["items"], cursors)))
+            return _array_reader(schema["items"], cursors)
         case "fixed":
             return lambda blocks: cursors.read_spans(blocks, schema["size"])
     return _primitive_reader(type_, cursors)
+
+
+def _array_reader(item_schema: Any, cursors: _Cursors) -> ReadValues:
+    if not is_key_value_record(item_schema):
+        return partial(_read_arrays, cursors, list, partial(_add_items, build_reader(item_schema, cursors)))
+    read_key, read_value = (build_reader(field["type"], cursors) for field in item_schema["fields"])
+    return partial(_read_arrays, cursors, dict, partial(_add_pairs, read_key, read_value))
 
 
 def _primitive_reader(type_: Any, cursors: _Cursors) -> ReadValues:
@@ -225,12 +234,17 @@ def _primitive_reader(type_: Any, cursors: _Cursors) -> ReadValues:
 
 
 def _read_union(branches: Sequence[ReadValues], cursors: _Cursors, blocks: _Integers) -> Sequence[Any]:
-    """Read one value of a union from each block: the number of its branch, then the value. Blocks of one branch are read together."""
+    """Read one value of a union from each block: the number of its branch, then the value."""
     branch_numbers = cursors.read_integers(blocks)
     if ((branch_numbers < 0) | (branch_numbers >= len(branches))).any():
         raise ValueError("a union has no such branch")
     if len(blocks) and (branch_numbers == branch_numbers[0]).all():
         return branches[int(branch_numbers[0])](blocks)
+    return _read_branches(branches, branch_numbers, blocks)
+
+
+def _read_branches(branches: Sequence[ReadValues], branch_numbers: _Integers, blocks: _Integers) -> list[Any]:
+    """Read a value of the given branch from each block. Blocks of one branch are read together."""
     values: list[Any] = [None] * len(blocks)
     for branch_number, read_branch in enumerate(branches):
         indexes = np.flatnonzero(branch_numbers == branch_number)
@@ -248,15 +262,15 @@ def _read_records(names: Sequence[str], field_readers: Sequence[ReadValues], blo
 
 
 def _read_arrays(
-    cursors: _Cursors, empty: Callable[[], Any], add_items: Callable[[list[Any], _Integers, int], None], blocks: _Integers
+    cursors: _Cursors, new_array: Callable[[], Any], add_items: Callable[[list[Any], _Integers, int], None], blocks: _Integers
 ) -> list[Any]:
     """Read one array from each block: chunks of items up to an empty chunk. Chunks with equally many items are read together."""
-    arrays = [empty() for _ in blocks]
+    arrays = [new_array() for _ in blocks]
     open_indexes = np.arange(len(blocks))  # of the arrays whose empty chunk has not been read
     while len(open_indexes):
         item_counts = cursors.read_item_counts(blocks[open_indexes])
-        open_indexes = open_indexes[item_counts > 0]
-        item_counts = item_counts[item_counts > 0]
+        has_items = item_counts > 0
+        open_indexes, item_counts = open_indexes[has_items], item_counts[has_items]
         for count in np.unique(item_counts).tolist():
             indexes = open_indexes[item_counts == count]
             add_items([arrays[index] for index in indexes.tolist()], blocks[indexes], count)

@@ -23,7 +23,7 @@ from fastavro.schema import SchemaParseException
 
 from rowmerge.errors import CorruptLog
 from rowmerge.iceberg.avro.blocks import UnknownType, decode_blocks, has_enough_blocks, parse_blocks
-from rowmerge.iceberg.avro.encoding import build_encoder
+from rowmerge.iceberg.avro.encoding import Encode, build_encoder
 from rowmerge.table.metadata.json_objects import decode_json
 
 _HEADER_SCHEMA = {
@@ -36,6 +36,8 @@ _HEADER_SCHEMA = {
     ],
 }
 _MAGIC = b"Obj\x01"
+_SCHEMA_KEYS = ("type", "items", "values", "fields")
+"""The keys of a schema whose values are schemas."""
 _MIN_BLOCK_BYTES = 16_000
 """The least size of a block before compression. It gives large manifests the many blocks that `decode_blocks` needs."""
 _PYTHON_ERRORS = (ArithmeticError, AttributeError, EOFError, LookupError, MemoryError, OSError, RecursionError, TypeError, ValueError)
@@ -90,13 +92,15 @@ def read_avro(data: bytes, path: str, names: Mapping[int, str]) -> AvroFile:
 def _physical_schema(schema: Any, names: Mapping[int, str]) -> Any:
     """Return a schema, or one of its fields, without logical types and defaults. `names` renames fields by their field id."""
     if isinstance(schema, list):
-        return [_physical_schema(part, names) for part in schema]
+        return [_physical_schema(branch_or_field, names) for branch_or_field in schema]
     if not isinstance(schema, dict):
         return schema
-    physical = {key: value for key, value in schema.items() if key not in ("logicalType", "default")}
-    for key in ("type", "items", "values", "fields"):
-        if key in physical:
-            physical[key] = _physical_schema(physical[key], names)
+    physical: dict[str, Any] = {}
+    for key, value in schema.items():
+        if key in _SCHEMA_KEYS:
+            physical[key] = _physical_schema(value, names)
+        elif key not in ("logicalType", "default"):
+            physical[key] = value
     field_id: Any = schema.get("field-id")
     return {**physical, "name": names[field_id]} if field_id in names else physical
 
@@ -149,9 +153,7 @@ def _encode_blocks(schema: Mapping[str, Any], records: Sequence[Mapping[str, Any
     block: list[bytes] = []
     block_size = 0
     for record in records:
-        values: list[bytes] = []
-        encode(record, values.append)
-        encoded_record = b"".join(values)
+        encoded_record = _encode_record(encode, record)
         block.append(encoded_record)
         block_size += len(encoded_record)
         if block_size >= _MIN_BLOCK_BYTES:
@@ -159,6 +161,12 @@ def _encode_blocks(schema: Mapping[str, Any], records: Sequence[Mapping[str, Any
             block, block_size = [], 0
     if block:
         yield block
+
+
+def _encode_record(encode: Encode, record: Mapping[str, Any]) -> bytes:
+    encoded_values: list[bytes] = []
+    encode(record, encoded_values.append)
+    return b"".join(encoded_values)
 
 
 def _write_header(stream: io.BytesIO, metadata: Mapping[str, bytes], sync_marker: bytes) -> None:

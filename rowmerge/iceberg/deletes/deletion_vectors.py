@@ -43,9 +43,9 @@ def _read_deletion_vector(storage: Storage, vector: ContentFile) -> Positions:
     return deserialize(unframed(blob, vector.content_size - FRAME, path, vector.content_offset), path, vector.records)
 
 
-def write_deletion_vectors(storage: Storage, path: str, deleted: Sequence[tuple[ContentFile, Positions]]) -> list[ContentFile]:
+def write_deletion_vectors(storage: Storage, path: str, deleted_rows: Sequence[tuple[ContentFile, Positions]]) -> list[ContentFile]:
     """Write all deleted rows of data files as one Puffin file at an absolute path; return each vector's entry. Raises StorageError."""
-    blobs = [framed(serialize(positions)) for _, positions in deleted]
+    blobs = [framed(serialize(positions)) for _, positions in deleted_rows]
     offsets = accumulate(map(len, blobs), initial=len(_MAGIC))  # the first blob follows the magic bytes of the file
     vectors = [
         ContentFile(
@@ -60,13 +60,18 @@ def write_deletion_vectors(storage: Storage, path: str, deleted: Sequence[tuple[
             content_offset=offset,
             content_size=len(blob),
         )
-        for (data_file, positions), blob, offset in zip(deleted, blobs, offsets, strict=False)
+        for (data_file, positions), blob, offset in zip(deleted_rows, blobs, offsets, strict=False)
     ]
-    footer = json.dumps({"blobs": [_blob_metadata(vector) for vector in vectors], "properties": _PROPERTIES}).encode()
-    puffin = b"".join([_MAGIC, *blobs, _MAGIC, footer, struct.pack("<i", len(footer)), _NO_FLAGS, _MAGIC])
+    puffin = _encode_puffin(vectors, blobs)
     file_storage, relative_path = located(storage, path)
     file_storage.put(relative_path, puffin)
     return [replace(vector, size=len(puffin)) for vector in vectors]
+
+
+def _encode_puffin(vectors: Sequence[ContentFile], blobs: Sequence[bytes]) -> bytes:
+    """Return the bytes of a file: the blobs, and a footer that says where each is and which data file it goes for (Puffin spec)."""
+    footer = json.dumps({"blobs": [_blob_metadata(vector) for vector in vectors], "properties": _PROPERTIES}).encode()
+    return b"".join([_MAGIC, *blobs, _MAGIC, footer, struct.pack("<i", len(footer)), _NO_FLAGS, _MAGIC])
 
 
 def _blob_metadata(vector: ContentFile) -> dict[str, Any]:

@@ -141,16 +141,21 @@ def _decode_batches(data: bytes, path: str, format: str) -> Iterator[pa.RecordBa
     """Yield batches with the columns `file_path` and `pos`. Raises UnsupportedTableFeature for an unknown file format."""
     match format:
         case "PARQUET":
-            file = pq.ParquetFile(pa.BufferReader(data), read_dictionary=["file_path"])
-            yield from file.iter_batches(batch_size=_BATCH_ROWS, columns=_SCHEMA.names)
+            parquet = pq.ParquetFile(pa.BufferReader(data), read_dictionary=["file_path"])
+            yield from parquet.iter_batches(batch_size=_BATCH_ROWS, columns=_SCHEMA.names)
         case "ORC":
-            yield from orc.ORCFile(pa.BufferReader(data)).read(columns=_SCHEMA.names).to_batches(max_chunksize=_BATCH_ROWS)
+            table = orc.ORCFile(pa.BufferReader(data)).read(columns=_SCHEMA.names)
+            yield from table.to_batches(max_chunksize=_BATCH_ROWS)
         case "AVRO":
-            rows = [{"file_path": record["file_path"], "pos": record["pos"]} for record in read_avro(data, path, _NAMES).records]
-            yield from pa.Table.from_pylist(rows, schema=_SCHEMA).to_batches()
+            yield from _decode_avro(data, path).to_batches()
         case _:
             advice = "Rewrite the table's delete files with the engine that wrote them, in Parquet."
             raise UnsupportedTableFeature(path, f"{format.lower()} delete files", action="read", advice=advice)
+
+
+def _decode_avro(data: bytes, path: str) -> pa.Table:
+    records = read_avro(data, path, _NAMES).records
+    return pa.Table.from_pylist([{"file_path": record["file_path"], "pos": record["pos"]} for record in records], schema=_SCHEMA)
 
 
 def _group_by_path(path_column: pa.Array, positions: np.ndarray[Any, Any]) -> Iterator[tuple[str, np.ndarray[Any, Any]]]:

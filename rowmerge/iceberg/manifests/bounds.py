@@ -94,9 +94,15 @@ def to_bound(value: Any, type_: t.IcebergType, *, upper: bool, truncate: int | N
     assert isinstance(type_, t.PrimitiveType), "only primitive values have bounds"
     bound = stored_value(value, type_)
     can_truncate = isinstance(bound, str | bytes) and not isinstance(type_, t.UUIDType)
-    if truncate is not None and can_truncate and len(bound) > truncate:
-        bound = _next_above(bound[:truncate]) if upper else bound[:truncate]
+    if truncate is not None and can_truncate:
+        bound = _truncate(bound, truncate, upper=upper)
     return None if bound is None else to_bytes(type_, bound)
+
+
+def _truncate(bound: str | bytes, length: int, *, upper: bool) -> str | bytes | None:
+    if len(bound) <= length:
+        return bound
+    return _next_above(bound[:length]) if upper else bound[:length]
 
 
 def _next_above(prefix: str | bytes) -> str | bytes | None:
@@ -136,7 +142,8 @@ def bounds_column(values: Sequence[bytes | None], type_: t.IcebergType) -> pa.Ar
         case t.BinaryType() | t.FixedType():
             return bounds
         case t.UUIDType():
-            return uuid_texts(pa.array([value if value and len(value) == 16 else None for value in values], pa.binary(16)))
+            uuids = [value if value and len(value) == 16 else None for value in values]
+            return uuid_texts(pa.array(uuids, pa.binary(16)))
         case t.DecimalType(precision=precision, scale=scale):
             return _decode_decimals(bounds, pa.decimal128(precision, scale))
         case _ if type(type_) in _FIXED_WIDTH:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,13 +55,21 @@ def metrics_modes(schema: Schema, properties: Mapping[str, str], sorted_by: Coll
     """
     modes = _default_modes(list(_primitive_ids(schema.as_struct())), properties)
     modes |= {id_: _TRUNCATED for id_ in sorted_by if id_ in modes and not modes[id_].bounds}
-    own_modes = {key.removeprefix(MODE_OF_COLUMN): _parse_mode(properties, key) for key in properties if key.startswith(MODE_OF_COLUMN)}
-    for name, mode in own_modes.items():
-        with suppress(ValueError):  # a column that was renamed or dropped since; Java accepts the property too
-            field_id = schema.find_field(name).field_id
-            if field_id in modes:
-                modes[field_id] = mode
+    column_keys = [key for key in properties if key.startswith(MODE_OF_COLUMN)]
+    column_modes = {key.removeprefix(MODE_OF_COLUMN): _parse_mode(properties, key) for key in column_keys}
+    for name, mode in column_modes.items():
+        field_id = _find_field_id(schema, name)
+        if field_id in modes:
+            modes[field_id] = mode
     return modes
+
+
+def _find_field_id(schema: Schema, name: str) -> int | None:
+    """Return the id of a field, or None if it was renamed or dropped since. Java too accepts properties of such fields."""
+    try:
+        return schema.find_field(name).field_id
+    except ValueError:
+        return None
 
 
 def _default_modes(ids: list[int], properties: Mapping[str, str]) -> dict[int, MetricsMode]:

@@ -28,7 +28,8 @@ def parse_entry(record: Mapping[str, Any], manifest: Manifest, scales: Mapping[i
     if sequence_number is None:
         raise CorruptLog(path, f"the file {record['data_file']['file_path']} has no sequence number")
     snapshot_id = _or_inherited(record.get("snapshot_id"), manifest.added_snapshot_id)
-    file_sequence_number = _or_inherited(record.get("file_sequence_number"), _or_inherited(inherited_number, sequence_number))
+    inherited_file_number = sequence_number if inherited_number is None else inherited_number
+    file_sequence_number = _or_inherited(record.get("file_sequence_number"), inherited_file_number)
     file = _parse_content_file(record["data_file"], manifest.spec_id, scales)
     return Entry(status, snapshot_id, sequence_number, file_sequence_number, file)
 
