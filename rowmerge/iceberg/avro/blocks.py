@@ -30,6 +30,8 @@ _MIN_RECORDS_PER_STEP = 64
 _Integers = NDArray[np.int64]
 ReadValues = Callable[[_Integers], Sequence[Any]]
 """Returns the next value of each block, for an array of block numbers."""
+AddItems = Callable[[list[Any], _Integers, int], None]
+"""Adds the next items of each block to its array, for arrays, block numbers, and the number of items."""
 
 _BYTE_INDEXES = np.arange(10)
 """The indexes of the bytes of the longest integer."""
@@ -261,9 +263,7 @@ def _read_records(names: Sequence[str], field_readers: Sequence[ReadValues], blo
     return [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
 
 
-def _read_arrays(
-    cursors: _Cursors, new_array: Callable[[], Any], add_items: Callable[[list[Any], _Integers, int], None], blocks: _Integers
-) -> list[Any]:
+def _read_arrays(cursors: _Cursors, new_array: Callable[[], Any], add_items: AddItems, blocks: _Integers) -> list[Any]:
     """Read one array from each block: chunks of items up to an empty chunk. Chunks with equally many items are read together."""
     arrays = [new_array() for _ in blocks]
     open_indexes = np.arange(len(blocks))  # of the arrays whose empty chunk has not been read

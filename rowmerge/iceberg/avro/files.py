@@ -101,8 +101,9 @@ def _physical_schema(schema: Any, names: Mapping[int, str]) -> Any:
             physical[key] = _physical_schema(value, names)
         elif key not in ("logicalType", "default"):
             physical[key] = value
-    field_id: Any = schema.get("field-id")
-    return {**physical, "name": names[field_id]} if field_id in names else physical
+    if schema.get("field-id") in names:
+        physical["name"] = names[schema["field-id"]]
+    return physical
 
 
 def _decode_records(data: bytes, header: _Header, schema: Mapping[str, Any]) -> Iterator[Any]:

@@ -156,9 +156,9 @@ def write_manifest_list(
     }
     if first_row_id is not None:
         metadata["first-row-id"] = str(first_row_id)
-    manifests = [_with_counts(storage, manifest) for manifest in manifests]
-    manifests, next_row_id = _assign_manifest_row_ids(manifests, first_row_id)
-    records = [manifest_record(manifest, sequence_number) for manifest in manifests]
+    counted_manifests = [_with_counts(storage, manifest) for manifest in manifests]
+    listed_manifests, next_row_id = _assign_manifest_row_ids(counted_manifests, first_row_id)
+    records = [manifest_record(manifest, sequence_number) for manifest in listed_manifests]
     _put(storage, path, write_avro(schemas.manifest_list_schema(format_version), records, metadata))
     return next_row_id
 
@@ -187,7 +187,8 @@ def schema_of_spec(metadata: TableMetadata, spec_id: int) -> Schema:
 
     Raises UnsupportedTableFeature if the table has no such schema.
     """
-    source_ids = {field.source_id for field in metadata.specs()[spec_id].fields if not isinstance(field.transform, VoidTransform)}
+    fields = metadata.specs()[spec_id].fields
+    source_ids = {field.source_id for field in fields if not isinstance(field.transform, VoidTransform)}
     newest_first = sorted(metadata.schemas, key=lambda schema: schema.schema_id, reverse=True)
     for schema in (metadata.schema(), *newest_first):
         if source_ids <= set(schema.field_ids):

@@ -54,7 +54,8 @@ def metrics_modes(schema: Schema, properties: Mapping[str, str], sorted_by: Coll
     `sorted_by` are the ids of columns whose order the sort order keeps. They have bounds unless a property of the column disables them.
     """
     modes = _default_modes(list(_primitive_ids(schema.as_struct())), properties)
-    modes |= {id_: _TRUNCATED for id_ in sorted_by if id_ in modes and not modes[id_].bounds}
+    unbounded_ids = {field_id for field_id, mode in modes.items() if not mode.bounds}
+    modes |= dict.fromkeys(unbounded_ids.intersection(sorted_by), _TRUNCATED)
     column_keys = [key for key in properties if key.startswith(MODE_OF_COLUMN)]
     column_modes = {key.removeprefix(MODE_OF_COLUMN): _parse_mode(properties, key) for key in column_keys}
     for name, mode in column_modes.items():

@@ -115,7 +115,7 @@ def evolve_schema(table: str, metadata: TableMetadata, columns: Struct) -> Schem
     identifier_ids = frozenset(metadata.schema().identifier_field_ids)
     new_schema = SchemaBuilder(table, metadata.last_column_id).schema(columns, _next_schema_id(metadata), identifier_ids)
     _check_partition_names(table, metadata, new_schema)
-    return next((known for known in metadata.schemas if known.as_struct() == new_schema.as_struct()), new_schema)
+    return next((schema for schema in metadata.schemas if schema.as_struct() == new_schema.as_struct()), new_schema)
 
 
 def _check_dropped_columns(table: str, metadata: TableMetadata, columns: Struct) -> None:

@@ -158,7 +158,7 @@ class SchemaBuilder:
         return t.NestedField(
             field_id=field_id,
             name=column.name,
-            field_type=self._iceberg_type(column.type, column, column.metadata.get(NESTED_IDS) or {}, ""),
+            field_type=self._iceberg_type(column.type, column),
             required=not column.nullable,
             doc=column.comment,
             initial_default=self._default_value(column, INITIAL),
@@ -172,7 +172,7 @@ class SchemaBuilder:
             return None
         if isinstance(column.type, Primitive | Decimal):
             with suppress(ValueError):  # an expression
-                return default_value(str(text), self._iceberg_type(column.type, column, {}, ""))
+                return default_value(str(text), self._iceberg_type(column.type, column))
         feature = f"the default {text} of the column {column.name}"
         advice = f"Write a literal of the type {sql_name(column.type)} (times with their zone), or leave it out: Iceberg keeps the value."
         raise UnsupportedTableFeature(self._table, feature, action="create", advice=advice)
@@ -183,8 +183,12 @@ class SchemaBuilder:
         self.last_id += 1
         return self.last_id
 
-    def _iceberg_type(self, type_: DataType, column: Field, ids: Mapping[str, int], path: str) -> t.IcebergType:
-        """Return the Iceberg type of a part of a column; `ids` are the column's NESTED_IDS, and `path` is the part's path in it."""
+    def _nested_id(self, column: Field, path: str) -> int:
+        """Return the id of the element, key or value at a path in a column: its own, or the next one."""
+        return self._assign_id((column.metadata.get(NESTED_IDS) or {}).get(path))
+
+    def _iceberg_type(self, type_: DataType, column: Field, path: str = "") -> t.IcebergType:
+        """Return the Iceberg type of a column or of an element, key or value inside it, whose path in the column is `path`."""
         match type_:
             case Decimal(precision, scale):
                 return t.DecimalType(precision, scale)
@@ -193,9 +197,9 @@ class SchemaBuilder:
             case Struct():
                 return t.StructType(*self._fields(type_))
             case Array():
-                return self._list_type(type_, column, ids, path)
+                return self._list_type(type_, column, path)
             case Map():
-                return self._map_type(type_, column, ids, path)
+                return self._map_type(type_, column, path)
             case Primitive(name) if name in TO_ICEBERG:
                 return TO_ICEBERG[name]
         raise TypeMismatch(
@@ -203,16 +207,16 @@ class SchemaBuilder:
             f"Choose another type."
         )
 
-    def _list_type(self, array: Array, column: Field, ids: Mapping[str, int], path: str) -> t.ListType:
+    def _list_type(self, array: Array, column: Field, path: str) -> t.ListType:
         element_path = below(path, "element")
-        element_id = self._assign_id(ids.get(element_path))
-        return t.ListType(element_id, self._iceberg_type(array.element, column, ids, element_path), not array.contains_null)
+        element_id = self._nested_id(column, element_path)
+        return t.ListType(element_id, self._iceberg_type(array.element, column, element_path), not array.contains_null)
 
-    def _map_type(self, map_: Map, column: Field, ids: Mapping[str, int], path: str) -> t.MapType:
+    def _map_type(self, map_: Map, column: Field, path: str) -> t.MapType:
         key_path, value_path = below(path, "key"), below(path, "value")
-        key_id, value_id = self._assign_id(ids.get(key_path)), self._assign_id(ids.get(value_path))
-        key_type = self._iceberg_type(map_.key, column, ids, key_path)
-        value_type = self._iceberg_type(map_.value, column, ids, value_path)
+        key_id, value_id = self._nested_id(column, key_path), self._nested_id(column, value_path)
+        key_type = self._iceberg_type(map_.key, column, key_path)
+        value_type = self._iceberg_type(map_.value, column, value_path)
         return t.MapType(key_id, key_type, value_id, value_type, not map_.value_contains_null)
 
 

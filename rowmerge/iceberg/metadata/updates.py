@@ -47,7 +47,7 @@ def apply_updates(base: TableMetadata, updates: Sequence[TableUpdate], *, locati
     Raises ValueError for an update that does not fit, ConfigurationError for an invalid length of the metadata log in the properties.
     """
     pyiceberg_updates = tuple(update for update in updates if not _adds_row_lineage(update))
-    if len(pyiceberg_updates) < len(updates):
+    if any(map(_adds_row_lineage, updates)):
         base = _with_row_lineage(base)
         if not pyiceberg_updates:
             return base
