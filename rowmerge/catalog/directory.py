@@ -98,18 +98,14 @@ class DirectoryCatalog:
             _check_is_empty(schema, relations, functions)
         for relation in relations:
             _check_is_versioned(self._inspect(relation.schema, relation.name), relation)
-        self._drop_content(schema, relations, functions)
-        self._storage.delete([f"{folder_of(schema)}/{_MARKER}"])
-        self._storage.child(folder_of(schema)).remove_folders()
-
-    def _drop_content(self, schema: str, relations: Sequence[Relation], functions: Sequence[str]) -> None:
-        """Drop the relations and functions of a schema, and finish the deletions that others began there."""
         for relation in relations:
             self._drop(relation)
         for function in functions:
             self.functions.drop(schema, function)
         for folder_name in self._storage.folders(folder_of(schema)):
             layout.finish_drops(self._storage.child(f"{folder_of(schema)}/{folder_name}"), f"{schema}.{folder_name}")
+        self._storage.delete([f"{folder_of(schema)}/{_MARKER}"])
+        self._storage.child(folder_of(schema)).remove_folders()
 
     def relations(self, schema: str) -> list[Relation]:
         """Return the tables and views of a schema, sorted by name, none if the schema does not exist."""

@@ -31,7 +31,10 @@ class IcebergCatalog:
         """
         self._warehouse = None if warehouse is None else plain_location(warehouse)
         self._open_storage = open_storage
-        self._client = CatalogClient(_with_warehouse(configuration, self._warehouse), self._sync)
+        self._client = CatalogClient(
+            _with_warehouse(configuration, self._warehouse),
+            sync=lambda path: open_storage(absolute_location(path)).sync([absolute_location(path)]),
+        )
         self.functions = NoFunctions(f"{self._client.name} ({self._client.kind})")
         self._namespaces: dict[str, str] = {}
         self._tables: dict[tuple[str, str], IcebergTable] = {}
@@ -162,10 +165,6 @@ class IcebergCatalog:
     def drop_view(self, schema: str, name: str) -> None:
         errors.find_relation_to_drop(self, schema, name, "view")
         self._client.drop_view(self._namespace(schema), fold(name))
-
-    def _sync(self, path: str) -> None:
-        path = absolute_location(path)
-        self._open_storage(path).sync([path])
 
     def _namespace(self, schema: str) -> str:
         """Return the catalog's name of a schema, the lower-case name if the catalog does not have it."""
