@@ -141,7 +141,7 @@ def _python_error(message: str) -> errors.SparkFailed | None:
     if raised is None:
         return None
     frames = re.findall(r'File "<function (.+?)>", line (\d+)', message)
-    function = f"The function {frames[-1][0]}, in line {frames[-1][1]} of its body," if frames else "A Python function that Spark ran"
+    function = "The function {}, in line {} of its body,".format(*frames[-1]) if frames else "A Python function that Spark ran"
     return errors.SparkFailed(f"{function} raised {raised[1].rstrip('. ')}. Mend the function. Nothing was written.")
 
 

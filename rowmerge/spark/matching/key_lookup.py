@@ -114,9 +114,10 @@ def find_key_matches(
     looked_up_files = _looked_up_files(spark, snapshot, files, columns, lineage=None)
     if looked_up_files is None or (with_sources and source.key_ordinals is None):
         return None
-    find = partial(find_positions, columns=arrow_schema(bare(columns)), keys=keys, with_numbers=one_to_one or with_sources)
-    with closing(map_files(snapshot.name, looked_up_files, find)) as matches:
-        rows = _collect_rows(zip(looked_up_files, matches, strict=True), max_rows=source.rows if one_to_one else None)
+    find_in_file = partial(find_positions, columns=arrow_schema(bare(columns)), keys=keys, with_numbers=one_to_one or with_sources)
+    # Closing stops the reading of other files once more rows match than one-to-one matches can be.
+    with closing(map_files(snapshot.name, looked_up_files, find_in_file)) as matches_of_files:
+        rows = _collect_rows(zip(looked_up_files, matches_of_files, strict=True), max_rows=source.rows if one_to_one else None)
     if rows is None or (one_to_one and _has_repeated_key(rows)):
         return None
     return _with_source_rows(rows, source, keys, one_to_one=one_to_one) if with_sources else KeyMatches(rows.positions)

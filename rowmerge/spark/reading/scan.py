@@ -218,16 +218,16 @@ def _equality_deleted_positions(spark: SparkSession, snapshot: Snapshot, deletes
     """Return the positions of rows that equal a deleted row, by path as Spark spells it."""
     # Names of our own, because the columns of a delete file are known by their ids alone.
     keys = [replace(field, name=f"{_KEY}_{index}") for index, field in enumerate(deletes.columns)]
-    columns = held_types(deletes.columns)
-    delete_layout = FileLayout(deletes.paths, columns, True, ())
-    deleted = read_files(spark, snapshot, delete_layout, list(zip(keys, columns, strict=True)), ()).distinct()
-    frames = []
+    stored_keys = held_types(deletes.columns)
+    delete_layout = FileLayout(deletes.paths, stored_keys, True, ())
+    deleted_keys = read_files(spark, snapshot, delete_layout, list(zip(keys, stored_keys, strict=True)), ()).distinct()
+    rows_of_layouts = []
     for layout in snapshot.layouts(deletes.applies_to):
-        pairs = [(key, _column_in_files(snapshot, layout, column)) for key, column in zip(keys, columns, strict=True)]
-        frames.append(read_files(spark, snapshot, layout, pairs, ADDRESS_COLUMNS))
-    rows = reduce(DataFrame.unionAll, frames).alias("rows")
-    is_equal = F.expr(" and ".join(f"rows.{key.name} <=> deleted.{key.name}" for key in keys))
-    return _positions_by_path(rows.join(deleted.alias("deleted"), is_equal, "left_semi").select(FILE, POSITION).toArrow())
+        columns = [(key, _column_in_files(snapshot, layout, stored)) for key, stored in zip(keys, stored_keys, strict=True)]
+        rows_of_layouts.append(read_files(spark, snapshot, layout, columns, ADDRESS_COLUMNS))
+    rows = reduce(DataFrame.unionAll, rows_of_layouts).alias("rows")
+    is_deleted = F.expr(" and ".join(f"rows.{key.name} <=> deleted.{key.name}" for key in keys))
+    return _positions_by_path(rows.join(deleted_keys.alias("deleted"), is_deleted, "left_semi").select(FILE, POSITION).toArrow())
 
 
 def _positions_by_path(addresses: pa.Table) -> dict[str, Positions]:

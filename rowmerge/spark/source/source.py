@@ -218,16 +218,17 @@ def _collect_prepared_rows(observed: DataFrame, alias: str, names: Sequence[str]
 
 def _collect_few_rows(observed: DataFrame, names: Sequence[str], schema: Struct) -> tuple[pa.Table, pa.Table | None]:
     """Return the keys and ordinals of the first rows, and the first whole rows if the driver can hold such rows, all by one job."""
-    is_local = f"{_ROW_OF_TASK} < {MAX_LOCAL_ROWS} and {_TASK} < {MAX_LOCAL_TASKS}"
+    is_among_first = f"{_ROW_OF_TASK} < {MAX_LOCAL_ROWS} and {_TASK} < {MAX_LOCAL_TASKS}"
     can_be_local = can_be_held(schema)
     if can_be_local:
-        is_local += _and_short_texts(schema, MAX_LOCAL_TEXT_BYTES)
-    returned_rows = observed.where(_RETURNED_KEYS if names else is_local)
+        is_among_first += _and_short_texts(schema, MAX_LOCAL_TEXT_BYTES)
+    # Without keys, the ordinals of other rows are of no use.
+    returned_rows = observed.where(_RETURNED_KEYS if names else is_among_first)
     if not can_be_local:
         return returned_rows.select(*names, ORDINAL).toArrow(), None
     columns = ", ".join(backquote(name) for name in (*schema.names, ORDINAL))
     # A list of one row or NULL: a NULL list takes no room, as NULL values of all columns would.
-    row = f"if({is_local}, array(struct({columns})), null) as {_ROW}"
+    row = f"if({is_among_first}, array(struct({columns})), null) as {_ROW}"
     key_rows = returned_rows.selectExpr(*names, ORDINAL, row).toArrow()
     return key_rows, pa.Table.from_struct_array(pc.list_flatten(key_rows[_ROW]))
 
@@ -297,7 +298,7 @@ def _are_short(checkpoint: DataFrame, fields: Sequence[Field], rows: int) -> boo
     key_bytes = rows * estimated_row_bytes(other_fields)
     text_lengths = [F.sum(F.octet_length(F.col(field.name))) for field in fields if field.type in _TEXT_TYPES]
     if text_lengths:
-        totals = checkpoint.agg(*text_lengths).toArrow().to_pylist()[0]
+        (totals,) = checkpoint.agg(*text_lengths).toArrow().to_pylist()
         key_bytes += sum(total or 0 for total in totals.values())
     return key_bytes <= MAX_KEY_BYTES
 

@@ -133,7 +133,7 @@ def check_existing(rows: DataFrame, table: str, schema: Struct, check: Check) ->
     """Raise ConstraintViolated if existing rows violate a rule, with their number and one of them."""
     violations = rows.where(f"not coalesce(({check.expression}), false)")
     sample = F.min(F.expr(sample_row(schema, check.expression)))
-    result = violations.agg(F.count(F.lit(1)).alias("rows"), sample.alias("sample")).collect()[0]
+    (result,) = violations.agg(F.count(F.lit(1)).alias("rows"), sample.alias("sample")).collect()
     if result["rows"]:
         raise ConstraintViolated(table, check.text, result["sample"], existing=result["rows"])
 

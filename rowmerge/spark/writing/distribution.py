@@ -76,8 +76,9 @@ def _bring_together(
     if gather in (Gather.ONE_TASK, Gather.DRIVER):
         return rows.coalesce(1)
     mode = distribution or table.settings.distribution(is_ordered=bool(order))
-    are_many = distribution is not None or gather is Gather.NOT
-    if mode is Distribution.RANGE and order and are_many:
+    # Ranges of few rows would make files that are too small, unless the table asks for ranges in this very operation.
+    makes_ranges = distribution is not None or gather is Gather.NOT
+    if mode is Distribution.RANGE and order and makes_ranges:
         return rows.repartitionByRange(*keys, *order)
     if mode is Distribution.NONE or not (keys or gather is Gather.BY_SIZE):
         return rows
@@ -96,15 +97,15 @@ def _clustering(table: TableShape, columns: Sequence[str]) -> _Clustering:
     key_fields = [field for field in table.partitioning if field.transform.name != VOID]
     fields: list[PartitionField | SortField] = [*key_fields, *table.ordering]
     computed: dict[str, Column] = {}
-    values = []
+    field_values = []
     for field in fields:
         name = columns[table.schema.names.index(field.column[0])]
         if field.transform.name != IDENTITY or len(field.column) > 1:
             computed_name = f"__rowmerge_key_{len(computed)}"
             computed[computed_name] = _transformed(table, name, field)
             name = computed_name
-        values.append(F.col(name))
-    keys, sort_values = values[: len(key_fields)], values[len(key_fields) :]
+        field_values.append(F.col(name))
+    keys, sort_values = field_values[: len(key_fields)], field_values[len(key_fields) :]
     return _Clustering(computed, keys, [_ordered(value, field) for value, field in zip(sort_values, table.ordering, strict=True)])
 
 
