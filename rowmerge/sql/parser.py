@@ -72,8 +72,8 @@ def parse(text: str) -> Statement:
         raise Unparsable("There is no statement here. Write one", text=text)
     cursor = Cursor(tokens)
     if ";" in tokens.keys and not cursor.next_is("BEGIN"):  # a script of several statements is Spark's
-        second = tokens[tokens.keys.index(";") + 1]
-        raise cursor.unsupported("A second statement begins here. Send one statement at a time", second)
+        second_statement = tokens[tokens.keys.index(";") + 1]
+        raise cursor.unsupported("A second statement begins here. Send one statement at a time", second_statement)
     return _parse_explain(cursor) or _parse_command(cursor) or Query(text[: tokens.ends[-1]])
 
 

@@ -210,6 +210,7 @@ def _creation_updates(metadata: TableMetadata) -> tuple[TableUpdate, ...]:
     """Return the updates that create a table with its definition, snapshots and references."""
     order = metadata.sort_order_by_id(metadata.default_sort_order_id)
     assert order is not None
+    # The id -1 means the schema, spec or order that was added last.
     return (
         table_update.AssignUUIDUpdate(uuid=metadata.table_uuid),
         table_update.UpgradeFormatVersionUpdate(format_version=metadata.format_version),

@@ -103,7 +103,7 @@ def _changes_status(metadata: TableMetadata, base: TableMetadata, target: TableM
 def _ref_status(metadata: TableMetadata, base: TableMetadata, target: TableMetadata, name: str) -> CommitStatus:
     """Return whether a branch or tag was moved from its snapshot in `base` to the one in `target`, or to a descendant of that."""
     base_id, target_id, current_id = _snapshot_id(base, name), _snapshot_id(target, name), _snapshot_id(metadata, name)
-    if name == MAIN and target_id is not None:
+    if name == MAIN and target_id is not None:  # the snapshot log tells about main alone
         return _log_status(metadata, base, target_id)
     if metadata.refs.get(name) == target.refs.get(name):
         return CommitStatus.COMMITTED

@@ -81,10 +81,10 @@ class Commit:
             return MetadataChanged(self.table, 0, "DROP BRANCH", f"the branch {self.base.branch} is gone")
         if newest.metadata.snapshot_by_id(self.snapshot_id) is not None:
             return None
-        rebases = self._check_concurrent_commits(newest.metadata)
-        if not isinstance(rebases, CommitConflict):
+        conflict_or_count = self._check_concurrent_commits(newest.metadata)
+        if not isinstance(conflict_or_count, CommitConflict):
             self._head = newest
-        return rebases
+        return conflict_or_count
 
     def discard(self) -> None:
         self._files.discard()
@@ -98,7 +98,7 @@ class Commit:
         return self.base.live
 
     def _check_concurrent_commits(self, newest: TableMetadata) -> int | CommitConflict:
-        """Return the first conflict with a commit since the head. Without one, reload the live files, and return the count for `follow`."""
+        """Return the first conflict with a commit since the head. Without one, reload the live files, and return what `follow` returns."""
         difference = _definition_difference(self._head.metadata, newest)
         if difference:
             return self._metadata_conflict(newest, difference)
@@ -106,14 +106,14 @@ class Commit:
         commits = concurrent_commits(self.operations.storage, newest, newest_id, planned_id)
         if commits is None:
             return self._metadata_conflict(newest, "its history is another one")
-        rebases = 0
+        overlapping_deletes = 0
         for concurrent in commits:
             conflict = find_conflict(concurrent, self._planned)
             if conflict is not None:
                 return conflict
-            rebases += self._planned.deletes_in_same_files(concurrent)
+            overlapping_deletes += self._planned.deletes_in_same_files(concurrent)
             self._planned = self._planned.after(concurrent)
-        return self._reload_live_files(newest) or rebases
+        return self._reload_live_files(newest) or overlapping_deletes
 
     def _metadata_conflict(self, newest: TableMetadata, difference: str) -> CommitConflict:
         return MetadataChanged(self.table, self._head_id(newest) or 0, "a commit", difference)
@@ -136,15 +136,14 @@ class Commit:
     @cached_property
     def _planned(self) -> PlannedCommit:
         """Return the change as the conflict rules need it."""
-        change = self.change
-        requested = change.files.deleted
-        already_deleted = self.base.deleted_positions(list(requested)) if requested else {}
+        change, deleted_rows = self.change, self.change.files.deleted
+        already_deleted = self.base.deleted_positions(list(deleted_rows)) if deleted_rows else {}
         return PlannedCommit(
             table=self.table,
             reads=change.reads,
             # A replacement removes the files that are live when it commits.
             removed=frozenset() if change.replace else frozenset(change.files.removed),
-            deleted={path: positions - already_deleted.get(path, Positions()) for path, positions in requested.items()},
+            deleted={path: positions - already_deleted.get(path, Positions()) for path, positions in deleted_rows.items()},
             data_change=change.data_change,
             is_serializable=_is_serializable(self.base, change),
             list_entries=self._list_entries,

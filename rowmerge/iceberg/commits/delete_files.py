@@ -43,6 +43,10 @@ class _RowDeletion:
     positions: Positions
     """All deleted rows, also those that are already deleted."""
 
+    @property
+    def empties_file(self) -> bool:
+        return len(self.positions) >= self.entry.file.records
+
     @cached_property
     def own_deletes(self) -> list[Entry]:
         """Return the delete files for this data file alone, which a new delete file replaces. Shared delete files stay."""
@@ -68,14 +72,16 @@ class DeleteFileWriter:
     def write_row_deletions(self, live: LiveFiles, deleted: Mapping[str, Positions]) -> WrittenDeletes:
         """Write delete files for rows of live data files, by path. Write none for a data file that has no rows left."""
         deletions = _row_deletions(live, deleted)
-        emptied_paths = frozenset(deletion.path for deletion in deletions if len(deletion.positions) >= deletion.entry.file.records)
-        remaining = [deletion for deletion in deletions if deletion.path not in emptied_paths]
-        unwritten = [deletion for deletion in remaining if deletion.key not in self._written]
+        emptied_paths = frozenset(deletion.path for deletion in deletions if deletion.empties_file)
+        partial_deletions = [deletion for deletion in deletions if not deletion.empties_file]
+        # Earlier attempts of the commit have written the others.
+        unwritten = [deletion for deletion in partial_deletions if deletion.key not in self._written]
         new_files = self.write([(deletion.entry, self._positions_to_write(live, deletion)) for deletion in unwritten])
         self._written |= zip((deletion.key for deletion in unwritten), new_files, strict=True)
-        files = {deletion.key: file for deletion in remaining if (file := self._written[deletion.key]) is not None}
-        replaced_keys = frozenset(key for _, delete_keys in files for key in delete_keys)
-        return WrittenDeletes(tuple(files.values()), replaced_keys, emptied_paths)
+        files_by_key = {deletion.key: self._written[deletion.key] for deletion in partial_deletions}
+        delete_files = {key: file for key, file in files_by_key.items() if file is not None}
+        replaced_keys = frozenset[str]().union(*(own_delete_keys for _, own_delete_keys in delete_files))
+        return WrittenDeletes(tuple(delete_files.values()), replaced_keys, emptied_paths)
 
     def write(self, deletions: Sequence[tuple[Entry, Positions]]) -> list[ContentFile | None]:
         """Write a delete file for each data file, from version 3 on as vectors in one file. None: no rows deleted. Raises StorageError."""

@@ -108,6 +108,7 @@ def _counts_of(entry: Entry) -> dict[str, int]:
     is_added = entry.status is Status.ADDED
     is_vector = file.format.upper() == "PUFFIN"
     verb = "added" if is_added else "removed"
+    # Several deletion vectors share one Puffin file, so each counts with its own content.
     size = (file.content_size or 0) if is_vector else file.size
     match file.content:
         case Content.DATA:

@@ -122,36 +122,43 @@ class SnapshotFiles:
         self.delete_files = DeleteFileWriter(self.pending, self.metadata, self._written_paths.append)
 
     def write_snapshot(
-        self, head: TableMetadata, parent: IcebergVersion | None, live: LiveFiles, removed: Iterable[str], deleted: Mapping[str, Positions]
+        self,
+        newest_metadata: TableMetadata,
+        parent: IcebergVersion | None,
+        live: LiveFiles,
+        removed_paths: Iterable[str],
+        deleted_rows: Mapping[str, Positions],
     ) -> WrittenSnapshot:
-        """Write the snapshot that follows `parent`, whose files are `live`. `head`, errors: see `put_snapshot`.
+        """Write and put the files of the snapshot that follows `parent`, whose live files are `live`.
 
-        `removed`: paths of data files; `deleted`: positions by path. Raises CorruptLog, ValueError for a path that `live` does not have.
+        The snapshot lacks the data files in `removed_paths`, and the rows in `deleted_rows`, positions by data file.
+        Raises StorageError, CorruptLog, ValueError for a path that `live` does not have.
         """
         self._attempts += 1
-        deletes = self.delete_files.write_row_deletions(live, deleted)
-        removal = self._plan_removal(live, deletes.emptied_paths.union(removed), deletes.replaced_keys)
+        row_deletes = self.delete_files.write_row_deletions(live, deleted_rows)
+        # A data file without remaining rows is removed. It gets no delete file.
+        removal = self._plan_removal(live, row_deletes.emptied_paths.union(removed_paths), row_deletes.replaced_keys)
         remaining_manifests, removed_entries = self.rewrite_manifests(live, removal)
-        new_manifests = self._added_manifests + self.write_delete_manifests(deletes.files)
+        new_manifests = self._added_manifests + self.write_delete_manifests(row_deletes.files)
         manifests = self._merge_small([*new_manifests, *remaining_manifests])
         entries = [*removed_entries, *self.entries_of(new_manifests)]
-        return self.put_snapshot(head, parent, manifests, entries)
+        return self.put_snapshot(newest_metadata, parent, manifests, entries)
 
     def put_snapshot(
-        self, head: TableMetadata, parent: IcebergVersion | None, manifests: Sequence[Manifest], entries: Sequence[Entry]
+        self, newest_metadata: TableMetadata, parent: IcebergVersion | None, manifests: Sequence[Manifest], entries: Sequence[Entry]
     ) -> WrittenSnapshot:
-        """Write the manifest list, and put all files of the snapshot. `head`: the newest metadata of the table. Raises StorageError."""
+        """Write the manifest list of the snapshot that follows `parent`, and put all of its files. Raises StorageError."""
         path = f"{self.storage.location}/metadata/snap-{self.snapshot_id}-{self._attempts}-{self.commit_id}.avro"
         self._written_paths.append(path)
         # A commit that upgrades the table to row lineage begins with the row id 0.
-        first_row_id = (next_row_id(head) or 0) if self.metadata.format_version >= ROW_LINEAGE else None
+        first_row_id = (next_row_id(newest_metadata) or 0) if self.metadata.format_version >= ROW_LINEAGE else None
         row_id_after = write_manifest_list(
             self.pending,
             path,
             manifests,
             snapshot_id=self.snapshot_id,
             parent_id=None if parent is None else parent.snapshot_id,
-            sequence_number=head.next_sequence_number(),
+            sequence_number=newest_metadata.next_sequence_number(),
             format_version=self._manifest_version,
             first_row_id=first_row_id,
         )
@@ -237,13 +244,16 @@ class SnapshotFiles:
         return manifests, removed_entries
 
     def _plan_removal(self, live: LiveFiles, data_paths: frozenset[str], replaced_keys: frozenset[str]) -> Removal:
-        """Return the removal of data files and of delete files that are not needed then. Raises ValueError for an unknown path."""
+        """Return the removal of data files, of replaced delete files, and of delete files that then apply to no data file.
+
+        Raises ValueError for a path that is not live.
+        """
         unknown_paths = data_paths - live.by_path(data_paths).keys()
         if unknown_paths:
             raise ValueError(f"{min(unknown_paths)} is no data file of {self.metadata.location}")
-        own_keys = {key_of_delete(delete) for delete in live.deletes if scope_of(delete) in data_paths}
-        shared_keys = live.dangling_shared_deletes(data_paths, self.data_sequence_number)
-        return Removal(data_paths, replaced_keys | own_keys | shared_keys)
+        single_file_keys = {key_of_delete(delete) for delete in live.deletes if scope_of(delete) in data_paths}
+        dangling_keys = live.dangling_shared_deletes(data_paths, self.data_sequence_number)
+        return Removal(data_paths, replaced_keys | single_file_keys | dangling_keys)
 
     def _merge_small(self, manifests: list[Manifest]) -> list[Manifest]:
         """Merge small manifests if there are many (`commit.manifest.min-count-to-merge`), the newest first."""

@@ -69,10 +69,10 @@ def _set_updates(
         raise _missing_reference(table, metadata, name, kind)
     if existing is not None:
         _check_kind(table, name, existing, kind, "Drop it first, or choose another name.")
-    if existing is not None and if_not_exists:
-        return ()
-    if existing is not None and not replace:
-        raise AlreadyExists(f"{table} has a {kind} {name}. Choose another name, or write CREATE OR REPLACE {kind.upper()}.")
+        if if_not_exists:
+            return ()
+        if not replace:
+            raise AlreadyExists(f"{table} has a {kind} {name}. Choose another name, or write CREATE OR REPLACE {kind.upper()}.")
     update = SetSnapshotRefUpdate(
         ref_name=name,
         type=kind,

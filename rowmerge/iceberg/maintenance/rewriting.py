@@ -93,20 +93,20 @@ class ManifestRewriting(Rewriting[RewrittenManifests]):
     def write(self, files: SnapshotFiles, parent: IcebergVersion) -> WrittenSnapshot | None:
         """Rewrite the manifests of each partition spec, except a single manifest of at most the target size. Set `result`."""
         target_size = max(1, files.target_manifest_size)
-        unchanged: list[Manifest] = []
-        added: list[Manifest] = []
         manifests = read_manifest_list(files.storage, parent.manifest_list)
+        unchanged_manifests: list[Manifest] = []
+        new_manifests: list[Manifest] = []
         for group in manifests_by_spec(manifests):
             new_count = math.ceil(sum(manifest.length for manifest in group) / target_size)
             if len(group) == 1 and new_count == 1:
-                unchanged += group
+                unchanged_manifests += group
             else:
-                added += _rewrite_group(files, group, new_count)
-        rewritten_count = len(manifests) - len(unchanged)
-        self.result = RewrittenManifests(rewritten_count, len(added))
+                new_manifests += _rewrite_group(files, group, new_count)
+        rewritten_count = len(manifests) - len(unchanged_manifests)
+        self.result = RewrittenManifests(rewritten_count, len(new_manifests))
         if not rewritten_count:
             return None
-        return files.put_snapshot(files.metadata, parent, [*added, *unchanged], ())
+        return files.put_snapshot(files.metadata, parent, [*new_manifests, *unchanged_manifests], ())
 
 
 @dataclass
@@ -121,14 +121,15 @@ class DeleteRewriting(Rewriting[RewrittenDeletes]):
         """Replace the position deletes that are not yet the only ones of one data file. Set `result`."""
         live = live_files(files.storage, parent, unpartitioned_spec_ids(files.metadata))
         self.result = RewrittenDeletes()
-        replaced, deletions = _plan_rewriting(live)
-        if not replaced:
+        replaced_files, deletions = _plan_rewriting(live)
+        if not replaced_files:
             return None
-        added = [file for file in files.delete_files.write(deletions) if file is not None]
-        self.result = RewrittenDeletes(len(replaced), len(added), _total_size(replaced.values()), _total_size(added))
-        removal = Removal(data_paths=frozenset(), delete_keys=frozenset(replaced))
+        new_files = [file for file in files.delete_files.write(deletions) if file is not None]
+        sizes = _total_size(replaced_files.values()), _total_size(new_files)
+        self.result = RewrittenDeletes(len(replaced_files), len(new_files), *sizes)
+        removal = Removal(data_paths=frozenset(), delete_keys=frozenset(replaced_files))
         remaining_manifests, removed_entries = files.rewrite_manifests(live, removal)
-        new_manifests = files.write_delete_manifests(added)
+        new_manifests = files.write_delete_manifests(new_files)
         entries = [*removed_entries, *files.entries_of(new_manifests)]
         return files.put_snapshot(files.metadata, parent, [*new_manifests, *remaining_manifests], entries)
 
@@ -139,7 +140,7 @@ def _plan_rewriting(live: LiveFiles) -> tuple[dict[str, ContentFile], list[tuple
     A delete file stays if it is about one data file, and no other delete file deletes more rows of that data file.
     """
     deletes = [delete for delete in live.deletes if delete.file.content is Content.POSITION_DELETES]
-    replaced = {key_of_delete(delete): delete.file for delete in deletes}
+    replaced_files = {key_of_delete(delete): delete.file for delete in deletes}  # the loop takes out those that stay
     entries = [entry for entry in live.data if live.position_deletes_of(entry)]
     positions_by_path = live.deleted_positions(entries)
     deletions: list[tuple[Entry, Positions]] = []
@@ -147,10 +148,10 @@ def _plan_rewriting(live: LiveFiles) -> tuple[dict[str, ContentFile], list[tuple
         positions = positions_by_path.get(plain_path(entry.file.path), Positions())
         complete_delete = _complete_delete(live, entry, positions)
         if complete_delete is not None:
-            replaced.pop(key_of_delete(complete_delete), None)
+            replaced_files.pop(key_of_delete(complete_delete), None)
         elif positions:
             deletions.append((entry, positions))
-    return replaced, deletions
+    return replaced_files, deletions
 
 
 def _complete_delete(live: LiveFiles, entry: Entry, positions: Positions) -> Entry | None:

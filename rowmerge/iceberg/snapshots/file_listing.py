@@ -57,7 +57,7 @@ def _list_manifest(
 ) -> pa.RecordBatch:
     """Return the files of one manifest as rows of a listing."""
     entries = manifest.entries
-    bounds: list[dict[str, pa.Array]] = [
+    bounds_of_columns: list[dict[str, pa.Array]] = [
         manifest.compute_once(("bounds", column.field_id, str(column.field_type)), partial(_column_bounds, manifest, column))
         for column in bounded_columns
     ]
@@ -67,8 +67,10 @@ def _list_manifest(
         *manifest.compute_once("files", lambda: _path_size_records(entries)),
         _deleted_counts(files, entries),
         manifest.compute_once(partition_key, lambda: _partition_values(manifest, spec, partition_type)),
-        *(_struct_array([column[name] for column in bounds], listing_schema.field(name).type, len(entries)) for name in _BOUNDS),
     ]
+    for name in _BOUNDS:
+        children = [column_bounds[name] for column_bounds in bounds_of_columns]
+        arrays.append(_struct_array(children, listing_schema.field(name).type, len(entries)))
     return pa.RecordBatch.from_arrays(arrays, schema=listing_schema)
 
 

@@ -108,13 +108,13 @@ class LiveFiles:
         delete_files: dict[str, list[Entry]] = {}
         for entry in entries:
             path, deletes = plain_path(entry.file.path), self.position_deletes_of(entry)
-            if deletes and _is_vector(deletes[0]):
+            if deletes and _is_vector(deletes[0]):  # then it is the only one
                 vectors[path] = deletes[0].file
             elif deletes:
                 delete_files[path] = deletes
         positions_in_files = self._positions_in_files(delete_files)
-        positions = read_deletion_vectors(self.storage, list(vectors.values())) | positions_in_files
-        return {path: deleted for path, deleted in positions.items() if deleted}
+        positions_by_path = read_deletion_vectors(self.storage, list(vectors.values())) | positions_in_files
+        return {path: positions for path, positions in positions_by_path.items() if positions}
 
     def _positions_in_files(self, deletes: Mapping[str, Sequence[Entry]]) -> dict[str, Positions]:
         """Read each position-delete file once, and return the deleted positions of each data file that is a key of `deletes`."""

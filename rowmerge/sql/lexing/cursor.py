@@ -86,7 +86,7 @@ class TokenCursor:
                 expected_closings.append(CLOSING[key])
             elif key == expected_closings[-1]:
                 expected_closings.pop()
-            elif key in CLOSING.values():
+            elif key in CLOSING.values():  # that of another bracket
                 break
             self.index += 1
             if not expected_closings:

@@ -110,12 +110,17 @@ def _skip_operand(cursor: Cursor, description: str) -> None:
     elif cursor.next_is("INTERVAL") and _is_quantity(cursor, 1):
         _skip_interval(cursor)
     elif kind is Kind.STRING:
-        while cursor.token().kind is Kind.STRING:  # Spark joins adjacent strings
-            cursor.index += 1
+        _skip_adjacent_strings(cursor)
     elif kind is Kind.NUMBER or cursor.next_is("?"):
         cursor.index += 1
     else:
         _skip_name_or_typed_literal(cursor, description)
+
+
+def _skip_adjacent_strings(cursor: Cursor) -> None:
+    """Step over `'a' 'b' …`, which Spark joins to one string."""
+    while cursor.token().kind is Kind.STRING:
+        cursor.index += 1
 
 
 def _skip_case(cursor: Cursor, description: str) -> None:

@@ -174,14 +174,15 @@ def split_statements(text: str) -> Iterator[str]:
     A statement begins with a line feed for each line before it, which keeps its line number. The last one may have an unclosed string.
     """
     tokens, unclosed_at = _lex(text)
-    ends_in_statement = unclosed_at is not None and text[unclosed_at] != "/"
+    # An unclosed string or name gives no token, but belongs to a statement. An unclosed comment does not.
+    has_unclosed_string = unclosed_at is not None and text[unclosed_at] != "/"
     end_token = len(tokens) - 1
     start = first_token = line_feeds = 0
     semicolons = [index for index, key in enumerate(tokens.keys) if key == ";"]
     for separator in [*semicolons, end_token]:
         is_last = separator == end_token
         end = len(text) if is_last else tokens.starts[separator]
-        if separator > first_token or (is_last and ends_in_statement):
+        if separator > first_token or (is_last and has_unclosed_string):
             yield "\n" * line_feeds + text[start:end]
         line_feeds += text.count("\n", start, end)
         start, first_token = end + 1, separator + 1

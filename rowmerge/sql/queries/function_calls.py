@@ -258,15 +258,15 @@ def _parameter_at(position: int, function: CalledFunction) -> str:
 
 
 def _argument_spans(tokens: Tokens, call: _Call) -> list[tuple[int, int]]:
-    """Return the first and the last token of each argument. An empty argument is left out."""
-    separators = [call.opening]
-    depth = 0
+    """Return the indexes of the first and the last token of each argument. An empty argument is left out."""
+    delimiters = [call.opening]  # the parentheses of the call, and the commas between its arguments
+    bracket_depth = 0  # of brackets inside an argument, whose commas separate other things
     for index in range(call.opening + 1, call.closing + 1):
         key = tokens.keys[index]
-        if not depth and (key == "," or index == call.closing):
-            separators.append(index)
-        depth += (key in CLOSING) - (key in CLOSING.values())
-    return [(left + 1, right - 1) for left, right in pairwise(separators) if right - left > 1]
+        if not bracket_depth and (key == "," or index == call.closing):
+            delimiters.append(index)
+        bracket_depth += (key in CLOSING) - (key in CLOSING.values())
+    return [(before + 1, after - 1) for before, after in pairwise(delimiters) if after - before > 1]
 
 
 def _argument_error(function: CalledFunction, problem: str) -> PlanError:

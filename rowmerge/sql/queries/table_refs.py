@@ -97,8 +97,8 @@ def _bind(text: str, finder: _Finder, resolve: Resolve, functions: ResolveFuncti
         edits.append(Edit(reference.start, reference.end, replacement))
         if read.takes_alias:
             renamed_reads.append((read, reference.name))
-            tail = cursor.tokens.ends[read.tail - 1]
-            edits.append(Edit(tail, tail, f" AS {backquote(reference.name.parts[-1])}"))
+            alias_offset = cursor.tokens.ends[read.tail - 1]
+            edits.append(Edit(alias_offset, alias_offset, f" AS {backquote(reference.name.parts[-1])}"))
     edits += _cut_qualifiers(cursor.tokens, reads, renamed_reads)
     return apply_edits(text, edits if functions is None else call_edits(cursor, functions, edits))
 

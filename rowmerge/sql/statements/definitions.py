@@ -38,15 +38,20 @@ def parse_drop(cursor: Cursor) -> Drop | DropSchema | DropFunction | None:
         return parse_drop_function(cursor)
     if_exists = cursor.accept("IF", "EXISTS")
     if kind in SCHEMA_WORDS:
-        schema = parse_schema_name(cursor)
-        cascade = cursor.accept_any("RESTRICT", "CASCADE") == "CASCADE"
-        cursor.expect_end("the schema's name")
-        return DropSchema(schema, if_exists, cascade)
+        return _parse_drop_schema(cursor, if_exists)
     name = cursor.table_name(f"the name of a {kind.lower()}")
     if kind == "TABLE":
         cursor.accept("PURGE")
     cursor.expect_end("the name")
     return Drop(name, kind == "VIEW", if_exists)
+
+
+def _parse_drop_schema(cursor: Cursor, if_exists: bool) -> DropSchema:
+    """Parse `name [RESTRICT|CASCADE]` after DROP SCHEMA [IF EXISTS]."""
+    schema = parse_schema_name(cursor)
+    cascade = cursor.accept_any("RESTRICT", "CASCADE") == "CASCADE"
+    cursor.expect_end("the schema's name")
+    return DropSchema(schema, if_exists, cascade)
 
 
 def parse_schema_name(cursor: Cursor) -> str:
@@ -161,6 +166,7 @@ def _has_foreign_format(cursor: Cursor) -> bool:
     if cursor.tokens.keys[index] != "USING":
         return True
     format_, following = cursor.tokens[index + 1], cursor.tokens[min(index + 2, len(cursor.tokens) - 1)]
+    # A dotted name is the class of a data source.
     return format_.is_name and (format_.name.lower() not in TABLE_FORMATS or following.key == ".")
 
 

@@ -24,15 +24,20 @@ def parse_describe(cursor: Cursor) -> Describe | DescribeFunction | None:
     if is_query or cursor.accept_before_name(*_NOT_TABLES):
         return None
     cursor.accept_before_name("TABLE")
-    name_follows = cursor.token(1).is_name or cursor.token(1).kind is Kind.STRING
-    detail_word = cursor.accept_any(*_DETAILS) if name_follows else ""
-    detail = _DETAILS.get(detail_word, Detail.COLUMNS)
+    detail = _accept_detail(cursor)
     name = cursor.table_name()
     if detail in (Detail.COLUMNS, Detail.EXTENDED) and not cursor.at_end:
         return None  # the name of a column, or a partition
     limit = cursor.integer("a number of versions") if detail is Detail.HISTORY and cursor.accept("LIMIT") else None
     cursor.expect_end("the table")
     return Describe(name, detail, limit)
+
+
+def _accept_detail(cursor: Cursor) -> Detail:
+    """Step over EXTENDED, FORMATTED, DETAIL or HISTORY before a table's name or path, and return its meaning. Return COLUMNS without it."""
+    name_follows = cursor.token(1).is_name or cursor.token(1).kind is Kind.STRING
+    word = cursor.accept_any(*_DETAILS) if name_follows else ""
+    return _DETAILS.get(word, Detail.COLUMNS)
 
 
 def parse_show(cursor: Cursor) -> ShowSchemas | ShowTables | ShowProperties | ShowColumns | ShowFunctions | None:
