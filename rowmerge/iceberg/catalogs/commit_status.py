@@ -92,6 +92,7 @@ def _changes_status(metadata: TableMetadata, base: TableMetadata, target: TableM
     ref_names = base.refs.keys() | target.refs.keys()
     moved_refs = [name for name in ref_names if _snapshot_id(base, name) != _snapshot_id(target, name)]
     if moved_refs:
+        # A commit happens as a whole, so one reference that certainly did not move decides.
         statuses = {_ref_status(metadata, base, target, name) for name in moved_refs}
         return next(status for status in (CommitStatus.ABSENT, CommitStatus.UNKNOWN, CommitStatus.COMMITTED) if status in statuses)
     base_values, target_values, current_values = _updatable_values(base), _updatable_values(target), _updatable_values(metadata)

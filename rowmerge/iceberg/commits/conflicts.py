@@ -177,14 +177,13 @@ def added_rows_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) ->
         return None
     if not planned.is_serializable and concurrent.operation != "MERGE":
         return None
-    reads = planned.reads
-    if reads.may_match is None:  # a blind append
+    if planned.reads.may_match is None:  # a blind append
         return None
     added_files = planned.list_entries(concurrent.added)
     # Null means that the bounds decide nothing, so the file may match.
-    matching_files = added_files.filter(pc.fill_null(reads.may_match(added_files), True))
-    if len(matching_files) and reads.matching is not None:
-        matching_files = matching_files.filter(reads.matching(matching_files))
+    matching_files = added_files.filter(pc.fill_null(planned.reads.may_match(added_files), True))
+    if len(matching_files) and planned.reads.matching is not None:
+        matching_files = matching_files.filter(planned.reads.matching(matching_files))
     return _conflict(ConcurrentAppend, concurrent, planned, named_files(matching_files.paths)) if len(matching_files) else None
 
 

@@ -85,8 +85,7 @@ def finish_drop(storage: Storage, table: str, delete: Deletion) -> None:
     newest = max(put_times, default=None)
     if newest is None or newest not in marked_versions(storage, FORMAT) or not _is_drop(folder, newest):
         return
-    needed_keys = _needed_keys(storage, folder, newest - 1)
-    content_paths = _content_paths(storage, objects, needed_keys, dropped_at=put_times[newest])
+    content_paths = _content_paths(storage, objects, _needed_keys(storage, folder, newest - 1), dropped_at=put_times[newest])
     # `DirectoryOperations` relies on the deletion of metadata in this order, oldest first.
     old_metadata = sorted((version, file.path) for version, file in metadata_files if version < newest)
     metadata_groups = [[folder.absolute(path)] for _, path in old_metadata]

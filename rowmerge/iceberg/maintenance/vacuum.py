@@ -84,7 +84,7 @@ class Vacuum:
         deletable = self._deletable(expired, newest(self.operations, self.table))
         self._delete_expired(deletable)
         counts = Counter(expired[path] for paths in deletable.values() for path in paths)
-        return Expired(*(counts[kind] for kind in FileKind))
+        return Expired(*(counts[kind] for kind in FileKind))  # its fields have the order of FileKind
 
     def remove_orphans(self, older_than: int | None, *, dry_run: bool) -> tuple[str, ...]:
         """Delete unreferenced files that were written before a time, and return their absolute paths. Raises as `run`."""

@@ -29,7 +29,7 @@ def _parse_hint(text: str, start: int, end: int) -> str | tuple[str, int] | None
     if _NAME not in tokens.keys:
         return None
     index = tokens.keys.index(_NAME)
-    arguments = tokens[index + 1 : index + 6]
+    arguments = tokens[index + 1 : index + 6]  # with the parentheses and the comma
     match arguments:
         case [Token(key="("), Token(Kind.STRING, key), Token(key=")"), *_]:
             return string_value(key)

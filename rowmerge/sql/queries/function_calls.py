@@ -215,15 +215,15 @@ def _begins_expression(previous: Token | None) -> bool:
     return previous.kind is Kind.SYMBOL and previous.key not in (".", *CLOSING.values())
 
 
-def _bind_arguments(cursor: Cursor, call: _Call, function: CalledFunction, edits: list[Edit]) -> dict[str, str]:
-    """Return the text of each parameter's argument or default, by the parameter in lower case, with the edits applied."""
+def _bind_arguments(cursor: Cursor, call: _Call, function: CalledFunction, inner_edits: list[Edit]) -> dict[str, str]:
+    """Return the text of each parameter's argument or default, by the parameter in lower case, with the edits inside the call applied."""
     offsets_by_name = _find_given_arguments(cursor.tokens, call, function)
     arguments: dict[str, str] = {}
     for parameter in function.definition.parameters:
         name = parameter.name.lower()
         if name in offsets_by_name:
             start, end = offsets_by_name[name]
-            argument_edits = [edit for edit in edits if start <= edit.start and edit.end <= end]
+            argument_edits = [edit for edit in inner_edits if start <= edit.start and edit.end <= end]
             arguments[name] = apply_edits(cursor.text, argument_edits, start, end)
         elif parameter.default is not None:
             arguments[name] = parameter.default

@@ -114,6 +114,7 @@ def _cut_qualifiers(tokens: Tokens, reads: list[Read], renamed_reads: list[tuple
             continue
         names_in_scope = (name for read, name in qualified_reads if read.has_in_block(first))
         qualifier_sizes = (qualifier_size(parts, name.parts) for name in names_in_scope)
+        # A qualifier of one part is the alias that the replacement has, and stays.
         size = next((size for size in qualifier_sizes if size > 1), 1)
         if size > 1:
             last_qualifier = first + 2 * (size - 1)  # a dot is between two parts
