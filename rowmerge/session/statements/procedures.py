@@ -104,9 +104,9 @@ class IcebergCall:
         has_new_version = result.version != old_version
         removed_delete_files = self.maintenance.removed_delete_files(result.version) if has_new_version else 0
         values: frames.RowValues = {
-            "rewritten_data_files_count": (_INT, len(statistics.removed)),
-            "added_data_files_count": (_INT, len(statistics.added)),
-            "rewritten_bytes_count": (_LONG, sum(statistics.removed)),
+            "rewritten_data_files_count": (_INT, len(statistics.removed_sizes)),
+            "added_data_files_count": (_INT, len(statistics.added_sizes)),
+            "rewritten_bytes_count": (_LONG, sum(statistics.removed_sizes)),
             "failed_data_files_count": (_INT, 0),
             "removed_delete_files_count": (_INT, removed_delete_files),
         }
