@@ -1,4 +1,4 @@
-"""Deletion of a table's files. Every deletion in the engine goes through `delete_files`, which decides what may be deleted.
+"""Deletion of a table's files. The driver deletes them with `delete_files` alone, which decides what may be deleted.
 
 A path counts as inside a folder only if each of its readings does. The readings are the path as it is spelled and, because other writers
 may percent-encode paths, the path after decoding. Each reading is resolved first: `..`, symbolic links, and the names of one scheme.

@@ -1,8 +1,8 @@
 """The code that runs on executors: the one writer of every row-level command.
 
-Executors get it by value together with data_files.py, so they need pyarrow, numpy and pyroaring, and not this package. The input is outcome
-rows. The output is data files, statistics and bitmaps of deleted positions. Files get their final names at once, and none is renamed. Files
-of a failed statement belong to no version.
+Executors get it by value, with the modules that `rowmerge.spark.writing.executors` lists. They need pyarrow, numpy and pyroaring, and not
+this package. The input is outcome rows. The output is data files, statistics and bitmaps of deleted positions. Files get their final names
+at once, and none is renamed. Files of a failed statement belong to no version.
 """
 
 from __future__ import annotations
