@@ -37,12 +37,11 @@ class CommitOptions:
     transaction: tuple[str, int] | None = None
 
 
-DEFAULT_COMMIT_OPTIONS = CommitOptions()
-"""Begin again as often as the table says, without a transaction."""
+AS_THE_TABLE_SAYS = CommitOptions()
 
 
 def commit_with_retry(
-    table: Table, attempt: Callable[[], Attempt], timings: Timings, options: CommitOptions = DEFAULT_COMMIT_OPTIONS
+    table: Table, attempt: Callable[[], Attempt], timings: Timings, options: CommitOptions = AS_THE_TABLE_SAYS
 ) -> ChangeResult:
     """Plan, write and commit. After a conflict, wait with exponential back-off and jitter, and begin again on the newest version.
 

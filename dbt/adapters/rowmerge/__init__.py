@@ -9,11 +9,6 @@ from dbt.adapters.rowmerge.relations.column import RowmergeColumn
 from dbt.adapters.rowmerge.relations.relation import RowmergeRelation
 from dbt.include import rowmerge
 
-Plugin = AdapterPlugin(
-    adapter=RowmergeAdapter,
-    credentials=RowmergeCredentials,
-    include_path=rowmerge.PACKAGE_PATH,
-    dependencies=["spark"],
-)
+Plugin = AdapterPlugin(RowmergeAdapter, RowmergeCredentials, rowmerge.PACKAGE_PATH, dependencies=["spark"])
 
 __all__ = ["Plugin", "RowmergeAdapter", "RowmergeColumn", "RowmergeConnectionManager", "RowmergeCredentials", "RowmergeRelation"]

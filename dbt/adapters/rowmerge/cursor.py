@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from datetime import datetime
 from typing import Any
 
@@ -23,8 +23,7 @@ class Handle:
         self.session = session
         self.tag = f"dbt-{uuid.uuid4().hex}"
         self._add_tag, self._remove_tag, self._cancel_jobs = _job_tag_methods(session.spark)
-        self._cancelled = threading.Event()
-        self._idle = threading.Event()
+        self._cancelled, self._idle = threading.Event(), threading.Event()
         self._idle.set()
 
     @contextmanager
@@ -32,9 +31,13 @@ class Handle:
         """Let `cancel`, called from any thread, stop the Spark jobs of this block. Raises DbtRuntimeError after a cancellation."""
         if self._cancelled.is_set():
             raise DbtRuntimeError(CANCELLED)
-        if not self._idle.is_set():
-            yield  # An outer block has tagged the thread's jobs.
-            return
+        is_inner_block = not self._idle.is_set()  # The outer block has tagged the thread's jobs.
+        with nullcontext() if is_inner_block else self._tag_jobs():
+            yield
+
+    @contextmanager
+    def _tag_jobs(self) -> Iterator[None]:
+        """Tag the Spark jobs of this thread during the block. Replace the error of a job that `cancel` stopped."""
         self._idle.clear()
         self._add_tag(self.tag)
         try:

@@ -126,19 +126,23 @@ def _detailed_facts(description: RelationDescription) -> list[tuple[str, str]]:
 
 
 def _partitioning_rows(description: RelationDescription) -> list[TextRow]:
-    """Return the rows of the partitioning as Spark's DESCRIBE does: columns with types, or transforms if there are any."""
+    """Return the partitioning as Spark's DESCRIBE does: the columns with their types, or numbered fields if one has a transform."""
     fields = description.partitioning
     if not fields:
         return []
-    if any(field.transform.name != IDENTITY for field in fields):
+    has_transform = any(field.transform.name != IDENTITY for field in fields)
+    if has_transform:
         return _section("Partitioning", [(f"Part {index}", field.text, "") for index, field in enumerate(fields)])
-    rows: list[TextRow] = [("# Partition Information", "", ""), ("# col_name", "data_type", "comment")]
     columns = Struct(description.columns)
-    for field in fields:
-        column = columns.at(field.column, case_sensitive=True)
-        assert column is not None
-        rows.append((".".join(field.column), column.sql_type, column.comment))
-    return rows
+    headings = [("# Partition Information", "", ""), ("# col_name", "data_type", "comment")]
+    return headings + [_partition_column_row(columns, field.column) for field in fields]
+
+
+def _partition_column_row(columns: Struct, path: tuple[str, ...]) -> TextRow:
+    """Return the path, the type and the comment of a column, or of a field of a struct, by which a table is partitioned."""
+    column = columns.at(path, case_sensitive=True)
+    assert column is not None, path
+    return ".".join(path), column.sql_type, column.comment
 
 
 def _rule_rows(description: RelationDescription) -> list[TextRow]:
@@ -179,18 +183,18 @@ def describe_history(spark: SparkSession, entries: Sequence[HistoryEntry]) -> Da
 def compaction_metrics(spark: SparkSession, location: str, statistics: CompactionStatistics) -> DataFrame:
     """Return the row of OPTIMIZE and REORG: the path, and those of Delta's metrics that have a meaning here."""
     deletion_vectors: RowValues = {
-        "numDeletionVectorsRemoved": (_LONG, statistics.removed_vectors),
-        "numDeletionVectorRowsRemoved": (_LONG, statistics.removed_rows),
+        "numDeletionVectorsRemoved": (_LONG, statistics.vectors),
+        "numDeletionVectorRowsRemoved": (_LONG, statistics.rows),
     }
     metrics: RowValues = {
-        "numFilesAdded": (_LONG, len(statistics.added_sizes)),
-        "numFilesRemoved": (_LONG, len(statistics.removed_sizes)),
-        "filesAdded": _size_metrics(statistics.added_sizes),
-        "filesRemoved": _size_metrics(statistics.removed_sizes),
+        "numFilesAdded": (_LONG, len(statistics.added)),
+        "numFilesRemoved": (_LONG, len(statistics.removed)),
+        "filesAdded": _size_metrics(statistics.added),
+        "filesRemoved": _size_metrics(statistics.removed),
         "partitionsOptimized": (_LONG, statistics.partitions),
         "numBins": (_LONG, statistics.bins),
-        "totalConsideredFiles": (_LONG, statistics.considered_files),
-        "totalFilesSkipped": (_LONG, statistics.considered_files - len(statistics.removed_sizes)),
+        "totalConsideredFiles": (_LONG, statistics.considered),
+        "totalFilesSkipped": (_LONG, statistics.considered - len(statistics.removed)),
         "deletionVectorStats": _struct_value(deletion_vectors),
     }
     return single_row(spark, {"path": (_STRING, location), "metrics": _struct_value(metrics)})

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from rowmerge.commands import definitions as commands
 from rowmerge.execution.commit import CommitOptions
 from rowmerge.execution.table_change import change_definition
-from rowmerge.session.answers import frames
 from rowmerge.session.answers.results import StatementResult, empty_result
 from rowmerge.session.definitions.alterations import build_alteration
 from rowmerge.session.definitions.creation import clone_table, run_create_table
@@ -36,17 +37,22 @@ def run_definition(context: SessionContext, command: commands.DefinitionCommand,
 
 
 def _alter(context: SessionContext, command: commands.AlterTable) -> StatementResult:
-    """Change the definition of a table, or the properties or comments of a view."""
+    """Change a table, or a view if the command's name is that of a view: its properties and comments can change."""
     if isinstance(command, AlterView):
         relation = context.names.existing_relation(command.name)
         if relation.kind == "view":
             alter_view(context, relation, command)
             return empty_result(context.spark, "COMMENT ON" if isinstance(command, commands.CommentOn) else "ALTER VIEW")
+    return _alter_table(context, command)
+
+
+def _alter_table(context: SessionContext, command: commands.AlterTable) -> StatementResult:
+    """Commit a change of a table's definition. The result has no rows, and names the operation as Delta's history does."""
     change = build_alteration(context, command)
     table = context.names.table(command.name)
     result = change_definition(table, change.operation, change.parameters, change.definition, reads_rows=change.reads_rows)
     operation = "ALTER TABLE" if isinstance(command, commands.ConstraintCommand) else change.operation
-    return StatementResult(frames.empty_frame(context.spark), operation, None, result.version, result.timings.seconds)
+    return replace(empty_result(context.spark, operation), version=result.version, seconds=result.timings.seconds)
 
 
 def _drop(context: SessionContext, command: commands.Drop) -> None:

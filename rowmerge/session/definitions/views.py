@@ -16,16 +16,19 @@ AlterView = PropertyCommand | CommentOn
 
 def create_view(context: SessionContext, command: CreateView) -> None:
     """Create or replace a view. Raises AlreadyExists, SchemaNotFound, PlanError, and what Spark raises for the query."""
-    if command.temporary:
-        _create_temporary_view(context, command)
-        return
-    name = context.names.qualify(command.name)
-    if name.relation is not None and command.if_not_exists:
+    create = _create_temporary_view if command.temporary else _create_stored_view
+    create(context, command)
+
+
+def _create_stored_view(context: SessionContext, command: CreateView) -> None:
+    """Create or replace a view in the catalog. With IF NOT EXISTS, leave an existing table or view of this name as it is."""
+    view_name = context.names.qualify(command.name)
+    if command.if_not_exists and view_name.relation is not None:
         return
     columns = view_columns(StatementScope.begin(context).query(command.query.text))
     if command.columns:
         columns = rename_view_columns(columns, command.columns)
-    relation = Relation(name.schema, name.name, "view", None)
+    relation = Relation(view_name.schema, view_name.name, kind="view", format=None)
     view = View(relation, command.query.text, context.names.schema, columns, command.comment, command.properties)
     context.catalog.put_view(view, or_replace=command.or_replace)
 

@@ -120,8 +120,7 @@ class WarehouseFunctions:
     """Finds functions in the catalog, and registers them in one Spark session. Thread-safe."""
 
     def __init__(self, spark: SparkSession, catalog: Catalog) -> None:
-        self._spark = spark
-        self._catalog = catalog
+        self._spark, self._catalog = spark, catalog
         self._session_id = uuid4().hex  # a drop must not affect another session over the same Spark
         self._registered: OrderedDict[str, None] = OrderedDict()
         self._lock = threading.Lock()

@@ -72,18 +72,19 @@ def _change_reference(context: SessionContext, command: SetReference | DropRefer
     table = context.names.table(command.target)
     if table.branches is None:
         raise PlanError(f"{command.target} is no Iceberg table, and has no branches and tags. Read older versions with VERSION AS OF.")
+    kind = "TAG" if command.tag else "BRANCH"
     if isinstance(command, DropReference):
-        action = "DROP"
+        operation = f"DROP {kind}"
         table.branches.drop(command.name, tag=command.tag, if_exists=command.if_exists)
     else:
-        action = "CREATE"
+        operation = f"CREATE {kind}"
         _set_reference(table.branches, command)
-    operation = f"{action} {'TAG' if command.tag else 'BRANCH'}"
     return StatementResult(frames.empty_frame(context.spark), operation, None, table.snapshot().version)
 
 
 def _set_reference(branches: Branches, command: SetReference) -> None:
     """Create or replace a branch or a tag."""
-    retention = (command.max_age, command.min_snapshots, command.max_snapshot_age)
-    reference = SnapshotReference(command.name, command.tag, command.version, *retention)
+    reference = SnapshotReference(
+        command.name, command.tag, command.version, command.max_age, command.min_snapshots, command.max_snapshot_age
+    )
     branches.set(reference, create=command.create, replace=command.replace, if_not_exists=command.if_not_exists)

@@ -93,21 +93,19 @@ class IcebergCall:
             raise PlanError(f"{problem} {advice}")
 
     def rewrite_data_files(self) -> StatementResult:
-        """Compact data files. Return Iceberg's counts. Raise PlanError for an unknown strategy or option."""
-        table, arguments = self.table, self.arguments
-        strategy = arguments.get("strategy", "binpack")
-        if strategy.lower() not in ("binpack", "sort"):
-            raise PlanError(f"rewrite_data_files has no strategy {strategy!r}. Leave it out: a table's order is kept anyway.")
-        old_version = table.snapshot().version
-        rewrite_options = _parse_rewrite_options(arguments.get("options", {}))
-        result, statistics = optimize(self.spark, table, arguments.get("where"), self.options, rewrite_options, by_bounds=True)
-        has_new_version = result.version != old_version
-        removed_delete_files = self.maintenance.removed_delete_files(result.version) if has_new_version else 0
+        """Compact data files. Return Iceberg's counts of files. Raise PlanError for an unknown strategy or option."""
+        _check_strategy(self.arguments.get("strategy", "binpack"))
+        old_version = self.table.snapshot().version
+        rewrite_options = _parse_rewrite_options(self.arguments.get("options", {}))
+        # As in Iceberg, `where` may name any column: the column bounds of the files choose those to rewrite.
+        result, statistics = optimize(self.spark, self.table, self.arguments.get("where"), self.options, rewrite_options, by_bounds=True)
+        # Where nothing is worth a rewrite, the version stays, whose own delete files do not count here.
+        removed_delete_files = 0 if result.version == old_version else self.maintenance.removed_delete_files(result.version)
         values: frames.RowValues = {
-            "rewritten_data_files_count": (_INT, len(statistics.removed_sizes)),
-            "added_data_files_count": (_INT, len(statistics.added_sizes)),
-            "rewritten_bytes_count": (_LONG, sum(statistics.removed_sizes)),
-            "failed_data_files_count": (_INT, 0),
+            "rewritten_data_files_count": (_INT, len(statistics.removed)),
+            "added_data_files_count": (_INT, len(statistics.added)),
+            "rewritten_bytes_count": (_LONG, sum(statistics.removed)),
+            "failed_data_files_count": (_INT, 0),  # in one commit, all files are rewritten or none
             "removed_delete_files_count": (_INT, removed_delete_files),
         }
         return StatementResult.from_change(frames.single_row(self.spark, values), "OPTIMIZE", result)
@@ -164,6 +162,11 @@ _METHODS: dict[str, Callable[[IcebergCall], StatementResult]] = {
     "set_current_snapshot": IcebergCall.set_current_snapshot,
 }
 """What executes each of PROCEDURES."""
+
+
+def _check_strategy(strategy: str) -> None:
+    if strategy.lower() not in ("binpack", "sort"):
+        raise PlanError(f"rewrite_data_files has no strategy {strategy!r}. Leave it out: a table's order is kept anyway.")
 
 
 def _evaluate_argument(spark: SparkSession, procedure: str, name: str, expression: str) -> Any:

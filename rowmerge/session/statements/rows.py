@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from rowmerge.commands.names import TableName
 from rowmerge.commands.rows import Assignment, Delete, DeleteAction, Insert, Merge, RowCommand, Truncate, Update, When
 from rowmerge.execution.commit import CommitOptions
+from rowmerge.execution.result import ChangeResult
 from rowmerge.execution.row_change import change_rows
 from rowmerge.execution.table_change import truncate
 from rowmerge.execution.ways.way import PlannedStatement
@@ -44,17 +45,24 @@ PlanRows = Callable[[Snapshot], PlannedStatement]
 
 
 def run_row_command(context: SessionContext, command: RowCommand, options: CommitOptions) -> StatementResult:
-    """Execute a command and commit. Raises what name resolution, planning, Spark and the commit raise; then nothing was written."""
+    """Execute a statement that changes rows, commit, and return the counts of changed rows. After an error, nothing is written."""
+    change = _change_target(context, command, options)
+    operation = type(command).__name__.upper()  # INSERT for the class Insert
+    row_counts = frames.changed_row_counts(context.spark, operation, change.counts)
+    return StatementResult.from_change(row_counts, operation, change)
+
+
+def _change_target(context: SessionContext, command: RowCommand, options: CommitOptions) -> ChangeResult:
+    """Change the rows of the table that the command names, and commit."""
     target = context.names.target(command.target)
     match command:
         case Insert():
-            result = InsertStatement(context, command, target).run(options)
+            return InsertStatement(context, command, target).run(options)
         case Truncate():
-            result = truncate(context.spark, target.table, [(name, value.text) for name, value in command.partition], options)
+            partition = [(column, value.text) for column, value in command.partition]
+            return truncate(context.spark, target.table, partition, options)
         case _:
-            result = change_rows(context.spark, target.table, planner_of(context, command, target), options)
-    operation = type(command).__name__.upper()
-    return StatementResult.from_change(frames.changed_row_counts(context.spark, operation, result.counts), operation, result)
+            return change_rows(context.spark, target.table, planner_of(context, command, target), options)
 
 
 def planner_of(context: SessionContext, command: Merge | Update | Delete, target: Target) -> PlanRows:

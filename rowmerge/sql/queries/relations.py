@@ -83,11 +83,10 @@ class _ReadFinder:
     """
 
     def __init__(self, cursor: Cursor) -> None:
-        self.cursor = cursor
+        self.cursor, self.closing = cursor, cursor.tokens.closings
         self.size = len(cursor.tokens) - 1
         self.depth = 0
         self.reads: list[Read] = []
-        self.closing = cursor.tokens.closings
 
     def find_in_statement(self) -> None:
         """Search a whole statement: a query, an INSERT, another row-level statement, or a DESCRIBE of a table."""
@@ -263,16 +262,15 @@ class _ReadFinder:
 
     def _find_in_arguments(self, scope: _Scope) -> None:
         """Search the arguments of a table function: their queries, and the tables in `TABLE(name)` and `TABLE name`."""
-        cursor, end = self.cursor, self.closing[self.cursor.index]
+        cursor, closing = self.cursor, self.closing[self.cursor.index]
         cursor.index += 1
-        scope = replace(scope, block=(cursor.index, end))
-        while cursor.index < end:
-            if _at_table_argument(cursor):
-                cursor.index += 1 if cursor.token(1).is_name else 2
-                self._find_table(scope, aliasable=False)
+        arguments_scope = replace(scope, block=(cursor.index, closing))
+        while cursor.index < closing:
+            if _accept_before_table_argument(cursor):
+                self._find_table(arguments_scope, aliasable=False)
             else:
                 self._skip(scope.names)
-        cursor.index = min(end + 1, self.size)
+        cursor.index = min(closing + 1, self.size)
 
     def find_in_expression(self, end: int, names: Set[str]) -> None:
         """Search anything that holds tables only in the subqueries inside its brackets."""
@@ -367,13 +365,16 @@ def _skip_name(cursor: Cursor) -> int:
     return cursor.index
 
 
-def _at_table_argument(cursor: Cursor) -> bool:
-    """Return whether `TABLE name` or `TABLE(name)` comes next as an argument, rather than `TABLE(select …)`."""
-    if not cursor.next_is("TABLE") or cursor.key(-1) not in ("(", ",", "=>"):
+def _accept_before_table_argument(cursor: Cursor) -> bool:
+    """Step to the name in an argument `TABLE name` or `TABLE(name)`. Return False, and stay, at other tokens and at `TABLE(select …)`."""
+    if cursor.key(-1) not in ("(", ",", "=>"):
         return False
-    if not cursor.next_is("TABLE", "("):
-        return cursor.token(1).is_name
+    if cursor.accept_before_name("TABLE"):
+        return True
+    if not cursor.next_is("TABLE", "(") or not cursor.token(2).is_name:
+        return False
+    table_index = cursor.index
     cursor.index += 1
     is_query = expressions.begins_query(cursor)
-    cursor.index -= 1
-    return cursor.token(2).is_name and not is_query
+    cursor.index = table_index if is_query else table_index + 2
+    return not is_query

@@ -18,15 +18,16 @@ SCHEMA_WORDS = ("SCHEMA", "DATABASE", "NAMESPACE")
 
 
 def parse_create(cursor: Cursor) -> CreateTable | CloneTable | CreateView | CreateSchema | CreateFunction | None:
-    """Parse CREATE of a table, a view, a schema or a function. Return None for other objects and for tables of other formats."""
+    """Parse CREATE of a table, a view, a schema or a function. Return None for what Spark creates: other objects and other formats."""
     or_replace = cursor.accept("OR", "REPLACE")
     if cursor.accept("TABLE"):
         return parse_table(cursor, or_replace)
-    if not or_replace and cursor.accept_any(*SCHEMA_WORDS):
-        return _parse_schema(cursor)
-    aggregate = cursor.accept("AGGREGATE", "FUNCTION")
-    if aggregate or cursor.accept("FUNCTION"):
-        return parse_create_function(cursor, or_replace, aggregate)
+    if cursor.accept_any(*SCHEMA_WORDS):
+        return None if or_replace else _parse_schema(cursor)  # Spark's error says that a schema cannot be replaced
+    if cursor.accept("FUNCTION"):
+        return parse_create_function(cursor, or_replace, aggregate=False)
+    if cursor.accept("AGGREGATE", "FUNCTION"):
+        return parse_create_function(cursor, or_replace, aggregate=True)
     temporary = bool(cursor.accept_any("TEMP", "TEMPORARY"))
     return _parse_view(cursor, or_replace, temporary) if cursor.accept("VIEW") else None
 

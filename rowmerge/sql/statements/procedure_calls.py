@@ -33,15 +33,14 @@ def parse_call(cursor: Cursor) -> Call | None:
 def _parse_arguments(cursor: Cursor, name: str, procedure: Procedure) -> dict[str, SqlText]:
     """Parse `(value, …, parameter => value, …)`, and return the values by parameter. An argument NULL counts as not given."""
     arguments: dict[str, SqlText] = {}
-    by_name = False
+    needs_name = False  # true from the first argument with a name to the last one
     cursor.expect("(")
     while not cursor.next_is(")"):
-        token = cursor.token()
-        by_name = by_name or _begins_named_argument(cursor)  # no argument by position follows one by name
-        position = len(arguments)
-        parameter = _parse_parameter_name(cursor, name, procedure) if by_name else _parameter_at(cursor, name, procedure, position)
-        if parameter in arguments:
-            raise cursor.error(f"The argument {parameter} is given twice. Give it once", token)
+        needs_name = needs_name or _begins_named_argument(cursor)
+        if needs_name:
+            parameter = _parse_parameter_name(cursor, name, procedure, arguments)
+        else:
+            parameter = _parameter_at(cursor, name, procedure, position=len(arguments))
         value_description = f"{procedure.parameters[parameter].value} for {parameter}"
         arguments[parameter] = parse_expression(cursor, value_description, at_comma)
         if not cursor.accept(","):
@@ -54,14 +53,16 @@ def _begins_named_argument(cursor: Cursor) -> bool:
     return cursor.token().is_name and cursor.key(1) == "=>"
 
 
-def _parse_parameter_name(cursor: Cursor, name: str, procedure: Procedure) -> str:
-    """Parse `parameter =>`, and return the parameter."""
+def _parse_parameter_name(cursor: Cursor, name: str, procedure: Procedure, arguments: dict[str, SqlText]) -> str:
+    """Parse `parameter =>`, and return the parameter. Raise Unparsable if it is one of the earlier `arguments`."""
     parameters, token = tuple(procedure.parameters), cursor.token()
     if not _begins_named_argument(cursor):
         raise cursor.error(f"An argument without a name stands after one with a name. Name it too: one of {', '.join(parameters)}")
     cursor.index += 2
     if token.name.lower() not in parameters:
         raise cursor.unsupported(f"{name} takes no argument {token.name}. {suggest(token.name, parameters)}", token)
+    if token.name.lower() in arguments:
+        raise cursor.error(f"The argument {token.name.lower()} is given twice. Give it once", token)
     return token.name.lower()
 
 

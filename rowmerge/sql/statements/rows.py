@@ -23,21 +23,21 @@ _Partition = tuple[tuple[str, SqlText | None], ...]
 
 def parse_with_statement(cursor: Cursor) -> Merge | Update | Delete | Insert | None:
     """Parse a WITH list and the row-level statement after it. Return None where WITH begins a query."""
-    cursor.index -= 1  # WITH is part of the list
+    cursor.index = 0  # back to WITH, the first word of the statement and of the list
     if not expressions.accept_with_list(cursor):
         return None
     with_clause = cursor.text_from(0)
     match cursor.accept_any("MERGE", "INSERT", "FROM") or cursor.accept_before_name("UPDATE", "DELETE"):
         case "MERGE":
             return parse_merge(cursor, with_clause)
-        case "INSERT":
-            return parse_insert(cursor)
-        case "FROM":
-            refuse_from_insert(cursor)
         case "UPDATE":
             return parse_update(cursor, with_clause)
         case "DELETE":
             return parse_delete(cursor, with_clause)
+        case "INSERT":
+            return parse_insert(cursor)  # moves the list into its query
+        case "FROM":
+            refuse_from_insert(cursor)  # raises if an INSERT follows; otherwise FROM begins a query
     return None
 
 

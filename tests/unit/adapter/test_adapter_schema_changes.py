@@ -20,7 +20,7 @@ from pyspark.sql.types import (
     VarcharType,
 )
 
-from dbt.adapters.rowmerge.incremental.schema_changes import SchemaChanges, needed_properties, schema_changes
+from dbt.adapters.rowmerge.incremental.schema_changes import SchemaChanges, compare_columns, needed_properties
 
 
 def columns(**types: DataType) -> StructType:
@@ -31,12 +31,12 @@ def columns(**types: DataType) -> StructType:
 
 
 def test_columns_are_told_apart_without_regard_to_case_and_order():
-    changes = schema_changes(columns(B=StringType(), a=IntegerType()), columns(A=IntegerType(), b=StringType()))
+    changes = compare_columns(columns(B=StringType(), a=IntegerType()), columns(A=IntegerType(), b=StringType()))
     assert not changes
 
 
 def test_new_wider_and_missing_columns_are_found():
-    changes = schema_changes(columns(a=LongType(), n=columns(x=DateType())), columns(a=IntegerType(), old=StringType()))
+    changes = compare_columns(columns(a=LongType(), n=columns(x=DateType())), columns(a=IntegerType(), old=StringType()))
     assert changes == SchemaChanges(
         added=(("`n`", "struct<`x`: date>"),),
         retyped=(("`a`", "bigint"),),
@@ -48,7 +48,7 @@ def test_new_wider_and_missing_columns_are_found():
 def test_fields_are_found_at_any_depth():
     model = columns(s=columns(a=IntegerType(), b=ArrayType(columns(x=LongType(), y=MapType(StringType(), StringType())))))
     table = columns(S=columns(a=IntegerType(), b=ArrayType(columns(x=IntegerType(), z=StringType()))))
-    assert schema_changes(model, table) == SchemaChanges(
+    assert compare_columns(model, table) == SchemaChanges(
         added=(("`S`.`b`.element.`y`", "map<string, string>"),),
         retyped=(("`S`.`b`.element.`x`", "bigint"),),
         dropped=("`S`.`b`.element.`z`",),
@@ -70,7 +70,7 @@ def test_fields_are_found_at_any_depth():
     ],
 )
 def test_a_type_that_the_table_holds_is_no_difference(model, table, differs):
-    assert bool(schema_changes(columns(a=model), columns(a=table)).retyped) is differs
+    assert bool(compare_columns(columns(a=model), columns(a=table)).retyped) is differs
 
 
 BOTH = SchemaChanges(dropped=("`a`",), retyped=(("`b`", "bigint"),))

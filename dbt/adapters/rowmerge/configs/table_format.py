@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, List, Optional
 
 from dbt.adapters.base import BaseRelation, available
@@ -82,14 +82,16 @@ def table_format(config: Any, default: str) -> str:
 
 def _config_problems(config: Any, file_format: str) -> List[str]:
     """Return an error for the Delta properties of an Iceberg table, and for each config that is another adapter's."""
-    problems = []
-    properties = (config.get("tblproperties") or {}) if file_format == "iceberg" else {}
-    delta_properties = sorted(str(name) for name in properties if str(name).startswith("delta."))
-    if delta_properties:
-        names = ", ".join(delta_properties)
-        problems.append(f"tblproperties: {names} belong to Delta tables, and this one is to be Iceberg. Leave them out.")
+    problems = _delta_property_problems(config.get("tblproperties") or {}) if file_format == "iceberg" else []
     if str(config.get("table_format") or "default").lower() != "default":
         problems.append("table_format is a config of other adapters. Say it with file_format.")
     if isinstance(config.get("partition_by"), Mapping):
         problems.append("partition_by is a mapping, as BigQuery has it. Write a column's name, or a list of columns and transforms.")
     return problems
+
+
+def _delta_property_problems(properties: Iterable[Any]) -> List[str]:
+    """Return one error that lists the properties of Delta among those of an Iceberg table, or an empty list."""
+    names = sorted(str(name) for name in properties if str(name).startswith("delta."))
+    problem = f"tblproperties: {', '.join(names)} belong to Delta tables, and this one is to be Iceberg. Leave them out."
+    return [problem] if names else []

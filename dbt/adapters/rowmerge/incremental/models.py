@@ -12,7 +12,7 @@ from dbt_common.exceptions import CompilationError
 
 from dbt.adapters.rowmerge.configs.config_values import is_true, raise_problems
 from dbt.adapters.rowmerge.incremental.plan import IncrementalPlan, StrategyArguments, plan_strategy
-from dbt.adapters.rowmerge.incremental.schema_changes import SchemaChanges, changes_before_rows, needed_properties, schema_changes
+from dbt.adapters.rowmerge.incremental.schema_changes import SchemaChanges, changes_before_rows, compare_columns, needed_properties
 from dbt.adapters.rowmerge.incremental.strategy_config import STRATEGIES, config_problems, may_add_columns, strategy_of, writes_new_columns
 from dbt.adapters.rowmerge.relations.column import RowmergeColumn
 from dbt.adapters.rowmerge.relations.names import quote
@@ -62,16 +62,14 @@ class IncrementalModels(metaclass=AdapterMeta):
     def schema_changes(self, config: Any, on_schema_change: str, source: BaseRelation, target: BaseRelation) -> SchemaChanges:
         """Return the changes of the columns of `target` before rows are written. Raises CompilationError if a config forbids one."""
         with self.connections.exception_handler(f"columns of {source}"):
-            model_schema = self._schema_of_query(source)
-            table_schema = self._schema_of_query(target)
-        changes = schema_changes(model_schema, table_schema)
-        if on_schema_change == "fail" and changes:
+            differences = compare_columns(self._schema_of_query(source), self._schema_of_query(target))
+        if on_schema_change == "fail" and differences:
             raise CompilationError(
-                f"The columns of {target.render()} differ from the model's: {changes}. Set on_schema_change to append_new_columns or "
+                f"The columns of {target.render()} differ from the model's: {differences}. Set on_schema_change to append_new_columns or "
                 f"sync_all_columns, or run the model with --full-refresh."
             )
-        separate_changes = changes_before_rows(changes, on_schema_change, writes_new_columns(config))
-        return self._with_properties(separate_changes, target, config.get("tblproperties") or {})
+        changes = changes_before_rows(differences, on_schema_change, writes_new_columns(config))
+        return self._add_needed_properties(changes, target, config.get("tblproperties") or {})
 
     def _schema_of_query(self, relation: BaseRelation) -> Any:
         return self.session.sql(f"select * from {relation.render()}").schema
@@ -81,7 +79,7 @@ class IncrementalModels(metaclass=AdapterMeta):
         self, relation: BaseRelation, added: Iterable[Any] = (), retyped: Iterable[Any] = (), dropped: Iterable[str] = ()
     ) -> SchemaChanges:
         """Return changes of a table's columns with the table properties that they need. The arguments are fields of SchemaChanges."""
-        return self._with_properties(SchemaChanges(tuple(added), tuple(retyped), tuple(dropped)), relation, {})
+        return self._add_needed_properties(SchemaChanges(tuple(added), tuple(retyped), tuple(dropped)), relation, {})
 
     def _plan(self, config: Any, strategy: str, arguments: StrategyArguments) -> IncrementalPlan:
         """Return the plan of a strategy. Raises CompilationError for errors in its configs, and for a table without partitions."""
@@ -118,7 +116,7 @@ class IncrementalModels(metaclass=AdapterMeta):
         if not partitioning:
             raise CompilationError(f"{relation} is not partitioned, and the model says partition_by. Run it with --full-refresh.")
 
-    def _with_properties(self, changes: SchemaChanges, relation: BaseRelation, tblproperties: Mapping[str, Any]) -> SchemaChanges:
+    def _add_needed_properties(self, changes: SchemaChanges, relation: BaseRelation, tblproperties: Mapping[str, Any]) -> SchemaChanges:
         """Add the properties that a Delta table needs before the changes. Raises CompilationError if `tblproperties` rule one out."""
         if not (changes.dropped or changes.retyped):
             return changes

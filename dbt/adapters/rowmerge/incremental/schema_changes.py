@@ -49,7 +49,7 @@ class SchemaChanges:
         return SchemaChanges(self.added + other.added, self.retyped + other.retyped, self.dropped + other.dropped)
 
 
-def schema_changes(model: StructType, table: StructType) -> SchemaChanges:
+def compare_columns(model: StructType, table: StructType) -> SchemaChanges:
     """Return the changes that give a table the columns of a model. Case, order, and types that the table's can hold do not matter."""
     return sum(_struct_changes(model, table, ()), start=SchemaChanges())
 
