@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import rowmerge
-from rowmerge.delta.metadata.column_mapping import ID, MODE, PHYSICAL_NAME
+from rowmerge.delta.metadata.column_mapping import ID, MAPPING_MODE, PHYSICAL_NAME
 from tests.support.readers import read_with_delta_rs
 
 pytestmark = pytest.mark.one_of("mode")
@@ -87,7 +87,7 @@ def test_columns_are_found_by_their_ids_whatever_files_call_them(session: rowmer
     list_ = {"type": "array", "elementType": struct(field("x", "integer", 4), field("y", "string", 6)), "containsNull": True}
     schema = struct(field("the id", "long", 1), field("l", list_, 3), field("v", "string", 7))
     adds = [add(name, folder / name) for name in ("old.parquet", "new.parquet")]
-    log(folder, [*definition(schema, **{MODE: "id", "delta.columnMapping.maxColumnId": "9"}), *adds])
+    log(folder, [*definition(schema, **{MAPPING_MODE: "id", "delta.columnMapping.maxColumnId": "9"}), *adds])
     registered(session, folder, mode)
     shown = "select `the id`, l[0].x, l[0].y, size(l), v from t order by 1"
     assert rows(session, shown) == [

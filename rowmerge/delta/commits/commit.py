@@ -59,7 +59,7 @@ class Commit:
 
     def __post_init__(self) -> None:
         self._state = replace(empty_state(), version=self.expected.number - 1) if self.base is None else self.base.state
-        self._builder = FileActionBuilder(self.storage, self.base, self.metadata, self._state.domains, self.change, self.now)
+        self._builder = FileActionBuilder(self.storage, self.metadata, self.change, self.now, self.base, self._state.domains)
         self._deleted_positions = dict(self.change.files.deleted)
         self._change_actions: list[Action] | None = None
         self._file_actions: list[Action] = []
@@ -189,7 +189,8 @@ class Commit:
 
     def _commit_info(self) -> dict[str, Any]:
         """Return the fields of `commitInfo` for the next version (PROTOCOL.md, Commit Provenance Information)."""
-        change, timestamp, settings = self.change, self._in_commit_timestamp(), DeltaSettings(self.metadata.configuration)
+        change, timestamp = self.change, self._in_commit_timestamp()
+        settings = DeltaSettings(self.metadata.configuration)
         reads_table = change.reads.may_match is not None or bool(change.reads.paths)
         info: dict[str, Any] = {} if timestamp is None else {"inCommitTimestamp": timestamp}
         info |= {

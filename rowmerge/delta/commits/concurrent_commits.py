@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from rowmerge.delta.files.paths import absolute_paths
 from rowmerge.delta.log.ndjson import Document, commit_info, file_actions, non_file_actions
+from rowmerge.delta.metadata.actions import Action
 from rowmerge.delta.snapshots.deletion_vectors import read_vector
 from rowmerge.storage.store import Storage
 from rowmerge.table.snapshots.files import Positions
@@ -27,11 +28,7 @@ class ConcurrentCommit:
     """
 
     version: int
-    info: Mapping[str, Any]
-    has_protocol: bool
-    has_metadata: bool
-    domains: frozenset[str]
-    applications: frozenset[str]
+    non_file_actions: Sequence[Action]
     added: pa.Table
     added_paths: pa.ChunkedArray
     removed_paths: frozenset[str]
@@ -39,14 +36,18 @@ class ConcurrentCommit:
     storage: Storage
     _newly_deleted: dict[str, Positions | None] = field(default_factory=dict)
 
+    def fields_of(self, name: str) -> list[Mapping[str, Any]]:
+        """Return the fields of each action of this name, such as `metaData` or `txn`. File actions do not count."""
+        return [action[name] for action in self.non_file_actions if name in action]
+
     @property
     def operation(self) -> str:
-        return str(self.info.get("operation", "a commit"))
+        return str(commit_info(self.non_file_actions).get("operation", "a commit"))
 
     @property
     def is_blind_append(self) -> bool:
         """Return whether the commit only added files, without reading the table."""
-        return bool(self.info.get("isBlindAppend")) and not self.removed_paths
+        return bool(commit_info(self.non_file_actions).get("isBlindAppend")) and not self.removed_paths
 
     def newly_deleted(self, path: str) -> Positions | None:
         """Return the rows that the commit deleted in a file that it removed and added again.
@@ -63,26 +64,18 @@ class ConcurrentCommit:
 
 
 def read_concurrent_commit(document: Document, version: int, storage: Storage, partition_columns: tuple[str, ...]) -> ConcurrentCommit:
-    """Parse the commit file of a version. `partition_columns`: the stored names of the table's partition columns. Raises CorruptLog."""
+    """Return what the commit file of a version does to the table. Raises CorruptLog.
+
+    `partition_columns`: the physical names of the table's partition columns.
+    """
     actions = non_file_actions(document)
     files = file_actions([document], partition_columns)
     added_paths = absolute_paths(storage.location, files.adds["path"])
     removed_paths = absolute_paths(storage.location, files.removes["path"])
     added_vectors = pa.table({"path": added_paths, "vector": files.adds["deletionVector"]})
     removed_vectors = pa.table({"path": removed_paths, "vector": files.removes["deletionVector"]})
-    return ConcurrentCommit(
-        version=version,
-        info=commit_info(actions),
-        has_protocol=any("protocol" in action for action in actions),
-        has_metadata=any("metaData" in action for action in actions),
-        domains=frozenset(action["domainMetadata"]["domain"] for action in actions if "domainMetadata" in action),
-        applications=frozenset(action["txn"]["appId"] for action in actions if "txn" in action),
-        added=files.adds,
-        added_paths=added_paths,
-        removed_paths=frozenset(removed_paths.to_pylist()),
-        vector_changes=_vector_changes(added_vectors, removed_vectors),
-        storage=storage,
-    )
+    vector_changes = _vector_changes(added_vectors, removed_vectors)
+    return ConcurrentCommit(version, actions, files.adds, added_paths, frozenset(removed_paths.to_pylist()), vector_changes, storage)
 
 
 def _vector_changes(added: pa.Table, removed: pa.Table) -> dict[str, tuple[VectorDescriptor, VectorDescriptor]]:

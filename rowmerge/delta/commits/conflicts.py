@@ -80,23 +80,24 @@ def find_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) -> Commi
 
 
 def protocol_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:
-    return _conflict(ProtocolChanged, concurrent, planned) if concurrent.has_protocol else None
+    return _conflict(ProtocolChanged, concurrent, planned) if concurrent.fields_of("protocol") else None
 
 
 def metadata_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:
-    return _conflict(MetadataChanged, concurrent, planned) if concurrent.has_metadata else None
+    return _conflict(MetadataChanged, concurrent, planned) if concurrent.fields_of("metaData") else None
 
 
 def clustering_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:
     """Return MetadataChanged if both commits set the clustering columns."""
-    has_conflict = CLUSTERING in concurrent.domains and sets_all_files(planned.change)
+    changed_domains = [fields["domain"] for fields in concurrent.fields_of("domainMetadata")]
+    has_conflict = CLUSTERING in changed_domains and sets_all_files(planned.change)
     return _conflict(MetadataChanged, concurrent, planned, f"the metadata domain {CLUSTERING}") if has_conflict else None
 
 
 def transaction_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:
     """Return ConcurrentTransaction if both commits are transactions of one application."""
     application, _ = planned.change.transaction or (None, None)
-    if application not in concurrent.applications:
+    if application not in [fields["appId"] for fields in concurrent.fields_of("txn")]:
         return None
     return _conflict(ConcurrentTransaction, concurrent, planned, f"application {application}")
 
@@ -139,23 +140,27 @@ def removed_rows_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) 
     """Return ConcurrentDeleteRead if the concurrent commit deleted a file or row on which the planned commit depends."""
     reads = planned.change.reads
     for path in sorted(reads.paths & concurrent.removed_paths):
-        read_rows, deleted_rows = (reads.rows or {}).get(path, Positions()), concurrent.newly_deleted(path)
-        if deleted_rows is None:
-            if reads.rows is None or read_rows or path in planned.changed_paths:
-                return _conflict(ConcurrentDeleteRead, concurrent, planned, path)
-        elif common_rows := deleted_rows if reads.rows is None else deleted_rows & read_rows:
-            return _conflict(ConcurrentDeleteRead, concurrent, planned, named_rows(common_rows, path), f"{_DELETED_ROWS} read")
+        deleted_rows = concurrent.newly_deleted(path)
+        # Without rows in `reads`, the planned commit depends on every row of the files.
+        has_read_rows = reads.rows is None or bool(reads.rows.get(path))
+        if deleted_rows is None and (has_read_rows or path in planned.changed_paths):
+            return _conflict(ConcurrentDeleteRead, concurrent, planned, path)
+        if deleted_rows and reads.rows is not None:
+            deleted_rows = deleted_rows & reads.rows.get(path, Positions())
+        if deleted_rows:
+            return _conflict(ConcurrentDeleteRead, concurrent, planned, named_rows(deleted_rows, path), f"{_DELETED_ROWS} read")
     return None
 
 
 def double_removal_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:
-    """Return ConcurrentDeleteDelete if a file that the planned commit removes has changed, or a row that it deletes is deleted."""
+    """Return ConcurrentDeleteDelete if both commits delete the same row, alone or with its file. They may delete other rows of a file."""
     for path in sorted(planned.changed_paths & concurrent.removed_paths):
         deleted_rows = concurrent.newly_deleted(path)
+        # None: the concurrent commit removed the file, or restored rows of it. A change that removes a file may have copied deleted rows.
         if deleted_rows is None or path in planned.removed:
             return _conflict(ConcurrentDeleteDelete, concurrent, planned, path)
-        if common_rows := deleted_rows & planned.newly_deleted[path]:
-            return _conflict(ConcurrentDeleteDelete, concurrent, planned, named_rows(common_rows, path), f"{_DELETED_ROWS} changes")
+        if rows_of_both := deleted_rows & planned.newly_deleted[path]:
+            return _conflict(ConcurrentDeleteDelete, concurrent, planned, named_rows(rows_of_both, path), f"{_DELETED_ROWS} changes")
     return None
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 import uuid
 from dataclasses import dataclass, field
+from typing import Any
 
 from rowmerge.delta.commits.file_changes import FileActionBuilder
 from rowmerge.delta.log.checkpoint_reading import read_checkpoint
 from rowmerge.delta.log.log_files import commit_path, list_log, version_of_file
 from rowmerge.delta.log.versions import is_dropped_at, read_state
-from rowmerge.delta.metadata.actions import DROP, DROPPED, Action, Metadata, Protocol, serialize
+from rowmerge.delta.metadata.actions import DROP, DROPPED, LOWEST_PROTOCOL, Action, Metadata, serialize
 from rowmerge.errors import CommitConflict, CorruptLog, MetadataChanged, RowmergeError, StorageError
 from rowmerge.storage.deletion import Origin, clean_up
 from rowmerge.storage.store import Put, Storage
@@ -110,10 +111,21 @@ class Drop:
         return Put.EXISTED if metadata.id == self.dropped_id else self._dropped_by_others()
 
     def _build_actions(self) -> list[Action]:
-        """Return the actions of a version without files and with another table id. They remove all files that could be read."""
+        """Return the actions that replace the table by an empty one with another id, and remove all of its domains and files."""
         now = time.time_ns() // 1_000_000
         metadata = Metadata(id=self.id, schema_string=_COLUMN, configuration={DROPPED: "true"}, created=now)
-        info = {
+        actions: list[Action] = [{"commitInfo": self._commit_info(now)}, LOWEST_PROTOCOL.action(), metadata.action()]
+        if self._state is None:
+            # The log is empty or unreadable, so it tells no domains and files.
+            return actions
+        for domain, configuration in self._state.domains.items():
+            actions.append({"domainMetadata": {"domain": domain, "configuration": configuration, "removed": True}})
+        # A replacement by nothing removes every live file.
+        replacement = CommitRequest(DROP, replace=True)
+        return actions + FileActionBuilder(self.storage, metadata, replacement, now).replace_files(self._state)
+
+    def _commit_info(self, now: int) -> dict[str, Any]:
+        return {
             "timestamp": now,
             "operation": DROP,
             "operationParameters": {},
@@ -122,10 +134,3 @@ class Drop:
             "engineInfo": f"rowmerge/{__version__}",
             "txnId": self.id,
         }
-        actions: list[Action] = [{"commitInfo": info}, Protocol(1, 2).action(), metadata.action()]
-        if self._state is None:
-            return actions
-        for domain, configuration in self._state.domains.items():
-            actions.append({"domainMetadata": {"domain": domain, "configuration": configuration, "removed": True}})
-        builder = FileActionBuilder(self.storage, None, metadata, {}, CommitRequest(DROP, replace=True), now)
-        return actions + builder.replace_files(self._state)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
 
@@ -32,34 +32,40 @@ FileIdentity = tuple[str, str, int | None]
 """A logical file in any table's log: its absolute path, and the file and offset of its deletion vector."""
 
 
+@dataclass
 class FileActionBuilder:
-    """Builds the file actions of one change on `base` (None for a new table). `metadata` is the table's after the change."""
+    """Builds the file actions of one change on `base` (None for a new table). `metadata` is the table's after the change.
 
-    def __init__(
-        self, storage: Storage, base: DeltaSnapshot | None, metadata: Metadata, domains: Mapping[str, str], change: CommitRequest, now: int
-    ) -> None:
-        """`domains`: the metadata domains before the change. `now`: milliseconds since the epoch."""
-        self._storage, self._base, self._metadata, self._change, self._now = storage, base, metadata, change, now
+    `now`: milliseconds since the epoch. `domains`: the metadata domains before the change.
+    """
+
+    storage: Storage
+    metadata: Metadata
+    change: CommitRequest
+    now: int
+    base: DeltaSnapshot | None = None
+    domains: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
         # A replacement removes the clustering of the table.
-        clustering = () if change.replace else clustering_columns(domains)
-        self._indexed = stored_indexed_leaves(
-            metadata.schema, metadata.stored_schema, metadata.partition_columns, metadata.configuration, clustering
-        )
-        self._partition_fields = metadata.schema.select(metadata.partition_columns).fields
-        self._vectors = VectorFiles({}, ())
-        self._superseded: list[str] = []
-        self._changed_paths = frozenset(change.files.removed) | frozenset(change.files.deleted)
+        clustering = () if self.change.replace else clustering_columns(self.domains)
+        schema, stored_schema, partition_columns = self.metadata.schema, self.metadata.stored_schema, self.metadata.partition_columns
+        self._indexed_leaves = stored_indexed_leaves(schema, stored_schema, partition_columns, self.metadata.configuration, clustering)
+        self._partition_fields = schema.select(partition_columns).fields
+        self._written_vectors = VectorFiles({}, ())
+        self._superseded_vector_paths: list[str] = []
+        self._changed_paths = frozenset(self.change.files.removed) | frozenset(self.change.files.deleted)
 
     def build_actions(self, state: State, deleted: Mapping[str, Positions]) -> list[Action]:
         """Write the deletion vectors, and return the actions of the version after `state`, without those of `replace_files`.
 
         `deleted`: all deleted positions of files that stay. Raises StorageError, TypeMismatch, MissingDataFile, ValueError for other paths.
         """
-        if self._change.restored is not None:
-            return self._restore_files(state, own_snapshot(self._change.restored))
-        actions: list[Action] = [self._add(file) for file in self._change.files.added]
-        actions += [{"cdc": {**self._written_fields(file), "dataChange": False}} for file in self._change.files.change_rows]
-        if self._changed_paths and not self._change.replace:
+        if self.change.restored is not None:
+            return self._restore_files(state, own_snapshot(self.change.restored))
+        actions: list[Action] = [self._add(file) for file in self.change.files.added]
+        actions += [{"cdc": {**self._written_fields(file), "dataChange": False}} for file in self.change.files.change_rows]
+        if self._changed_paths and not self.change.replace:
             rows_by_path = self._changed_rows(state)
             actions += [self._remove(row) for row in rows_by_path.values()]
             actions += self._mark_deleted(rows_by_path, deleted)
@@ -67,11 +73,11 @@ class FileActionBuilder:
 
     def replace_files(self, state: State) -> list[Action]:
         """Return the actions by which a replacement or a clone exchanges the files of `state`, none for another change."""
-        if self._change.cloned is None:
-            return self._remove_all(state.files) if self._change.replace else []
+        if self.change.cloned is None:
+            return self._remove_all(state.files) if self.change.replace else []
         # A file of both tables stays, because a version must not add and remove the same file.
-        current_rows = _rows_by_identity(self._storage.location, state.files)
-        cloned_rows = cloned_files(own_snapshot(self._change.cloned))
+        current_rows = _rows_by_identity(self.storage.location, state.files)
+        cloned_rows = cloned_files(own_snapshot(self.change.cloned))
         new_rows = [row for key, row in cloned_rows.items() if key not in current_rows]
         added = [self._add_again(row, row["deletionVector"], _statistics(row)) for row in new_rows]
         return [*added, *(self._remove(row) for key, row in current_rows.items() if key not in cloned_rows)]
@@ -81,74 +87,72 @@ class FileActionBuilder:
 
     def discard(self) -> None:
         """Delete the vectors that were written, because no version refers to them. After a failure, the next VACUUM deletes them."""
-        self._clean_up([*self._superseded, *self._vectors.paths])
+        self._clean_up([*self._superseded_vector_paths, *self._written_vectors.paths])
 
     def discard_superseded(self) -> None:
         """Delete the vectors of earlier attempts after the last attempt is committed. After a failure, the next VACUUM deletes them."""
-        self._clean_up(self._superseded, live=self._vectors.paths)
+        self._clean_up(self._superseded_vector_paths, live=self._written_vectors.paths)
 
     def _clean_up(self, paths: Sequence[str], live: Sequence[str] = ()) -> None:
-        location = self._storage.location
-        clean_up(self._storage, [[f"{location}/{path}" for path in paths]], Origin.WRITTEN, live=[f"{location}/{path}" for path in live])
+        location = self.storage.location
+        clean_up(self.storage, [[f"{location}/{path}" for path in paths]], Origin.WRITTEN, live=[f"{location}/{path}" for path in live])
 
     def _partition_texts(self, file: AddedFile) -> dict[str, str | None]:
         """Return the `partitionValues` of a file. Raise TypeMismatch for a value that is not valid Unicode."""
         texts: dict[str, str | None] = {}
-        for field, stored_name in zip(self._partition_fields, self._metadata.stored_partition_columns, strict=True):
+        for column, stored_name in zip(self._partition_fields, self.metadata.stored_partition_columns, strict=True):
             try:
-                texts[stored_name] = to_text(file.partition.get(field.name), field.type)
+                texts[stored_name] = to_text(file.partition.get(column.name), column.type)
             except UnicodeDecodeError as error:
-                raise TypeMismatch(f"A value of the partition column {field.name} is no text ({error}). Cast it to string.") from error
+                raise TypeMismatch(f"A value of the partition column {column.name} is no text ({error}). Cast it to string.") from error
         return texts
 
     def _add(self, file: AddedFile) -> Action:
-        fields = {**self._written_fields(file), "modificationTime": self._now, "dataChange": self._change.data_change}
+        fields = {**self._written_fields(file), "modificationTime": self.now, "dataChange": self.change.data_change}
         # Statistics have the physical names of columns.
-        schema, stored = self._metadata.schema, self._metadata.stored_schema
+        schema, stored = self.metadata.schema, self.metadata.stored_schema
         lower, upper, nulls = (stored_values(values, schema, stored) for values in (file.lower, file.upper, file.nulls))
-        return {"add": {**fields, "stats": statistics_json(replace(file, lower=lower, upper=upper, nulls=nulls), self._indexed)}}
+        return {"add": {**fields, "stats": statistics_json(replace(file, lower=lower, upper=upper, nulls=nulls), self._indexed_leaves)}}
 
     def _written_fields(self, file: AddedFile) -> dict[str, Any]:
-        path = log_path(self._storage.location, file.path)
+        path = log_path(self.storage.location, file.path)
         return {"path": path, "partitionValues": self._partition_texts(file), "size": file.size}
 
     def _changed_rows(self, state: State) -> dict[str, dict[str, Any]]:
         """Return the rows of `rowmerge.delta.files.columns` of the files that the change removes or marks, by absolute path."""
-        files = files_of(state.files, self._storage.location, self._changed_paths)
-        paths = absolute_paths(self._storage.location, files.column("path")).to_pylist()
+        files = files_of(state.files, self.storage.location, self._changed_paths)
+        paths = absolute_paths(self.storage.location, files.column("path")).to_pylist()
         rows = dict(zip(paths, _rows(files.tables()), strict=True))
         if unknown_paths := self._changed_paths - rows.keys():
-            raise ValueError(f"{min(unknown_paths)} is no data file of version {state.version} of {self._storage.location}")
+            raise ValueError(f"{min(unknown_paths)} is no data file of version {state.version} of {self.storage.location}")
         return rows
 
     def _mark_deleted(self, rows: Mapping[str, dict[str, Any]], deleted: Mapping[str, Positions]) -> list[Action]:
         """Write new deletion vectors, and return the `add` actions of their files. A file whose rows are all deleted does not stay."""
         records = {path: self._count_records(path, rows[path]) for path in deleted}
         partly_deleted = {path: positions for path, positions in deleted.items() if len(positions) < records[path]}
-        vectors = write_vectors(self._storage, partly_deleted)
-        self._superseded += self._vectors.paths
-        self._vectors = vectors
-        return [
-            self._add_again(rows[path], vectors.descriptors[path], with_wide_bounds(_statistics(rows[path]), records[path]))
-            for path in partly_deleted
-        ]
+        vectors = write_vectors(self.storage, partly_deleted)
+        self._superseded_vector_paths += self._written_vectors.paths
+        self._written_vectors = vectors
+        statistics = {path: with_wide_bounds(_statistics(rows[path]), records[path]) for path in partly_deleted}
+        return [self._add_again(rows[path], vectors.descriptors[path], statistics[path]) for path in partly_deleted]
 
     def _restore_files(self, state: State, restored: DeltaSnapshot) -> list[Action]:
         returning_files = restored.state.files.difference(state.files)
-        _check_files(self._storage, restored.name, returning_files)
+        _check_files(self.storage, restored.name, returning_files)
         rows = _rows(returning_files.tables())
         added = [self._add_again(row, without_nulls(row["deletionVector"]), _statistics(row)) for row in rows]
         return [*added, *self._remove_all(state.files.difference(restored.state.files))]
 
-    def _add_again(self, row: Mapping[str, Any], vector: Mapping[str, Any] | None, stats: str | None) -> Action:
-        """Return the `add` action of a file that the log has, with this deletion vector and these statistics."""
+    def _add_again(self, row: Mapping[str, Any], deletion_vector: Mapping[str, Any] | None, statistics: str | None) -> Action:
+        """Return an `add` action with the fields of a file's older `add`, but with this deletion vector and these statistics (JSON)."""
         fields = {
             **_common_fields(row),
             "modificationTime": row["modificationTime"],
-            "dataChange": self._change.data_change,
-            "stats": stats,
+            "dataChange": self.change.data_change,
+            "stats": statistics,
             "tags": dict(row["tags"]) if row["tags"] else None,
-            "deletionVector": vector,
+            "deletionVector": deletion_vector,
             "clusteringProvider": row["clusteringProvider"],
         }
         return {"add": without_nulls(fields)}
@@ -156,8 +160,8 @@ class FileActionBuilder:
     def _remove(self, row: Mapping[str, Any]) -> Action:
         fields = {
             **_common_fields(row),
-            "deletionTimestamp": self._now,
-            "dataChange": self._change.data_change,
+            "deletionTimestamp": self.now,
+            "dataChange": self.change.data_change,
             "extendedFileMetadata": True,
             "deletionVector": without_nulls(row["deletionVector"]),
             "tags": dict(row["tags"]) if row["tags"] else None,
@@ -171,26 +175,21 @@ class FileActionBuilder:
             return records
         folder, _, name = path.rpartition("/")
         try:
-            return int(read_footer(self._storage.at(folder), name, row["size"]).num_rows)
+            return int(read_footer(self.storage.at(folder), name, row["size"]).num_rows)
         except FileNotFoundError as error:
-            raise MissingDataFile(self._base.name if self._base else path, path) from error
+            raise MissingDataFile(self.base.name if self.base else path, path) from error
 
     @cached_property
     def _listed_records(self) -> dict[str, int | None]:
-        assert self._base is not None
-        listing = self._base.files().with_paths(self._change.files.deleted)
+        assert self.base is not None
+        listing = self.base.files().with_paths(self.change.files.deleted)
         return dict(zip(listing.paths, listing.records.to_pylist(), strict=True))
 
 
 def _common_fields(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields that `add` and `remove` share, for a file that the log has."""
-    return {
-        "path": row["path"],
-        "partitionValues": row["partition"] or {},
-        "size": row["size"],
-        "baseRowId": row["baseRowId"],
-        "defaultRowCommitVersion": row["defaultRowCommitVersion"],
-    }
+    row_ids = {"baseRowId": row["baseRowId"], "defaultRowCommitVersion": row["defaultRowCommitVersion"]}
+    return {"path": row["path"], "partitionValues": row["partition"] or {}, "size": row["size"], **row_ids}
 
 
 def _statistics(row: Mapping[str, Any]) -> str | None:

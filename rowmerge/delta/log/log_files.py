@@ -101,11 +101,13 @@ class LogListing:
 
 
 def list_log(storage: Storage, *, since: int = 0) -> LogListing:
-    """List the commits and checkpoints of versions from `since` on. Raises StorageError."""
+    """List the commits, checkpoints and checksums of the versions from `since` on. Raises StorageError."""
     commits: dict[int, StoredObject] = {}
     checksums: list[int] = []
     checkpoint_files: list[tuple[re.Match[str], StoredObject]] = []
-    files = storage.list(LOG, after=f"{LOG}/{since:020d}" if since else None)
+    # Names begin with the version in 20 digits. The digits alone sort before all names of the version and after those of older ones.
+    path_before = f"{LOG}/{since:020d}" if since else None
+    files = storage.list(LOG, after=path_before)
     for file in files:
         if match := _COMMIT.fullmatch(file.path):
             commits[int(match["version"])] = file
@@ -159,10 +161,9 @@ def resolve_version(listing: LogListing, table: str, version: int | None) -> int
         raise TableNotFound(table)
     if version is None:
         return newest
-    if not listing.oldest_readable <= version <= newest:
-        raise VersionNotFound(
-            f"{table} has no version {version}: versions {listing.oldest_readable} to {newest} can be read. Choose one of these."
-        )
+    oldest = listing.oldest_readable
+    if not oldest <= version <= newest:
+        raise VersionNotFound(f"{table} has no version {version}: versions {oldest} to {newest} can be read. Choose one of these.")
     return version
 
 

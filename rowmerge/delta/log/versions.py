@@ -43,16 +43,18 @@ def _read_commits(storage: Storage, listing: LogListing, after: int, to: int, ow
 
 def _read_newest_checkpoint(storage: Storage, listing: LogListing, version: int) -> State:
     """Return the state of the newest readable checkpoint up to a version. Raises CorruptLog if a commit after it is missing."""
-    state, errors = _try_checkpoints(storage, [checkpoint for checkpoint in listing.checkpoints if checkpoint.version <= version])
+    checkpoints = [checkpoint for checkpoint in listing.checkpoints if checkpoint.version <= version]
+    checkpoint_state, checkpoint_errors = _try_checkpoints(storage, checkpoints)
     try:
-        needed_commits(listing, storage.location, state.version, version)
+        needed_commits(listing, storage.location, checkpoint_state.version, version)
     except CorruptLog as missing_commit:
-        # An unreadable checkpoint is the reason why the commit is needed.
-        error = errors[0] if errors else missing_commit
-        raise error from missing_commit
-    for error in errors:
+        if not checkpoint_errors:
+            raise
+        # A readable newest checkpoint would make the missing commit unnecessary, so the checkpoint is the error to report.
+        raise checkpoint_errors[0] from missing_commit
+    for error in checkpoint_errors:
         logger.warning("A checkpoint was skipped, and version %d was read from older files. %s", version, error.message)
-    return state
+    return checkpoint_state
 
 
 def _try_checkpoints(storage: Storage, checkpoints: Iterable[Checkpoint]) -> tuple[State, list[CorruptLog]]:

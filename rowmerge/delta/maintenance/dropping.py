@@ -28,9 +28,8 @@ def drop_table(storage: Storage, table: str) -> None:
     """
     outcome = commit(Drop(storage, table), storage, FileChanges())
     if isinstance(outcome, Unknown):
-        raise CommitStateUnknown(
-            f"It is not known whether {table} was dropped: {outcome.reason}. Look whether it exists, and drop it again."
-        )
+        advice = "Look whether it exists, and drop it again."
+        raise CommitStateUnknown(f"It is not known whether {table} was dropped: {outcome.reason}. {advice}")
     with after_drop(table):
         finish_drop(storage, delete_files)
 

@@ -79,9 +79,8 @@ def _expired_checkpoints(listing: LogListing, state: State, cut_off: int) -> lis
     # No commit is older than the one before it, so all commits before the first one that has not expired have expired.
     newest = max(takewhile(lambda version: listing.commits[version].modified <= cut_off, versions), default=-1)
     oldest = versions.start - 1
-    checkpoints = [
-        checkpoint for checkpoint in listing.checkpoints if oldest <= checkpoint.version <= newest and _may_clean(state, checkpoint)
-    ]
+    expired = [checkpoint for checkpoint in listing.checkpoints if oldest <= checkpoint.version <= newest]
+    checkpoints = [checkpoint for checkpoint in expired if _may_clean(state, checkpoint)]
     return checkpoints if checkpoints and _entries_before(checkpoints[0], listing, cut_off) else []
 
 
@@ -126,11 +125,10 @@ def _may_clean(state: State, checkpoint: Checkpoint) -> bool:
 
 def _unused_sidecars(storage: Storage, listing: LogListing, expired_entries: list[StoredObject], now: int) -> list[StoredObject]:
     """Return the sidecars that only expired checkpoints name and that were written before yesterday (UTC)."""
+    old_sidecars = _old_sidecars(listing, now)
     expired_paths = {file.path for file in expired_entries}
-    last_midnight = now - now % _DAY
-    # A younger sidecar may belong to a checkpoint that is being written.
-    old_sidecars = [file for file in listing.files if file.path.startswith(f"{SIDECARS}/") and file.modified < last_midnight - _DAY]
-    if not old_sidecars or all(expired_paths.isdisjoint(checkpoint.paths) for checkpoint in listing.checkpoints):
+    expires_checkpoint = any(not expired_paths.isdisjoint(checkpoint.paths) for checkpoint in listing.checkpoints)
+    if not old_sidecars or not expires_checkpoint:
         return []
     remaining_checkpoints = [checkpoint for checkpoint in listing.checkpoints if not expired_paths.issuperset(checkpoint.paths)]
     try:
@@ -139,6 +137,12 @@ def _unused_sidecars(storage: Storage, listing: LogListing, expired_entries: lis
         logger.warning("Sidecars stay at %s, because a checkpoint that may name them is unreadable: %s", storage.location, error)
         return []
     return [file for file in old_sidecars if _sidecar_name(file.path) not in used_names]
+
+
+def _old_sidecars(listing: LogListing, now: int) -> list[StoredObject]:
+    """Return the sidecars from before yesterday (UTC). A younger one may belong to a checkpoint that is being written."""
+    yesterday = now - now % _DAY - _DAY
+    return [file for file in listing.files if file.path.startswith(f"{SIDECARS}/") and file.modified < yesterday]
 
 
 def _sidecar_names(storage: Storage, listing: LogListing, checkpoints: Iterable[Checkpoint]) -> set[str]:

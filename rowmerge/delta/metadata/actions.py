@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import Any
 
-from rowmerge.delta.metadata.column_mapping import MODE, stored_fields, stored_partition_columns
+from rowmerge.delta.metadata.column_mapping import MAPPING_MODE, stored_fields, stored_partition_columns
 from rowmerge.table.metadata.json_objects import check_texts, decode_json
 from rowmerge.table.metadata.schema import Struct, UnknownType, schema_from_json, to_json
 
@@ -79,6 +79,10 @@ class Protocol:
         return {"protocol": fields}
 
 
+LOWEST_PROTOCOL = Protocol(min_reader=1, min_writer=2)
+"""The protocol of a table that uses no feature. Every engine can read it."""
+
+
 @dataclass(frozen=True)
 class Metadata:
     """The `metaData` action: schema, partitioning and properties. `created`: milliseconds since the epoch."""
@@ -124,7 +128,7 @@ class Metadata:
     @property
     def mapping_mode(self) -> str:
         """`none`, `name` or `id`."""
-        return self.configuration.get(MODE, "none").strip().lower() if self.mapping_supported else "none"
+        return self.configuration.get(MAPPING_MODE, "none").strip().lower() if self.mapping_supported else "none"
 
     @cached_property
     def stored_schema(self) -> Struct:

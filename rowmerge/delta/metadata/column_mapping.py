@@ -12,7 +12,7 @@ from typing import Any
 from rowmerge.delta.files.statistics import Leaf, indexed_leaves, leaves
 from rowmerge.table.metadata.schema import FIELD_ID, DataType, Field, Struct, convert_parts, parts
 
-MODE = "delta.columnMapping.mode"
+MAPPING_MODE = "delta.columnMapping.mode"
 MAX_ID = "delta.columnMapping.maxColumnId"
 ID = "delta.columnMapping.id"
 PHYSICAL_NAME = "delta.columnMapping.physicalName"

@@ -7,8 +7,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from rowmerge.delta.files.statistics import INDEXED_COLUMNS, Leaf, named_leaves
-from rowmerge.delta.metadata.actions import Metadata, Protocol, schema_text
-from rowmerge.delta.metadata.column_mapping import MAX_ID, MODE, assign_ids, highest_id, without_mapping
+from rowmerge.delta.metadata.actions import LOWEST_PROTOCOL, Metadata, Protocol, schema_text
+from rowmerge.delta.metadata.column_mapping import MAPPING_MODE, MAX_ID, assign_ids, highest_id, without_mapping
 from rowmerge.delta.metadata.features import GENERATION_EXPRESSION, required_protocol
 from rowmerge.delta.metadata.properties import (
     CONSTRAINT_PREFIX,
@@ -33,7 +33,8 @@ from rowmerge.table.metadata.schema import Field, Struct, backquote, quote
 from rowmerge.table.metadata.settings import WRITE_MODE, WriteMode, parse_write_mode
 from rowmerge.table.metadata.shape import TableDefinition
 
-_LOWEST_PROTOCOL = Protocol(1, 2)
+_TRANSFORM = "Delta tables are partitioned by columns, not by transforms. Add a column with that value and name it."
+_STRUCT_FIELD = "a field of a struct cannot partition a Delta table. Make it a column of its own."
 
 
 def new_table(table: str, definition: TableDefinition, now: int) -> tuple[Protocol, Metadata]:
@@ -41,7 +42,7 @@ def new_table(table: str, definition: TableDefinition, now: int) -> tuple[Protoc
 
     Deletion vectors are enabled unless `rowmerge.write.mode` is copy-on-write or `delta.enableDeletionVectors` is false.
     """
-    return _define(table, _LOWEST_PROTOCOL, _empty_metadata(now), definition)
+    return _define(table, LOWEST_PROTOCOL, _empty_metadata(now), definition)
 
 
 def _empty_metadata(now: int) -> Metadata:
@@ -122,7 +123,7 @@ def _inherited_properties(source: Metadata, *, is_new_log: bool) -> dict[str, st
     if is_new_log:
         excluded.remove(IN_COMMIT_TIMESTAMPS)  # a new log can have them from its first version on
     if source.mapping_mode == "none":
-        excluded.add(MODE)
+        excluded.add(MAPPING_MODE)
     return {name: value for name, value in source.configuration.items() if name not in excluded}
 
 
@@ -139,6 +140,15 @@ def changed_table(
     """
     _refuse_order(table, definition)
     _refuse_repartitioning(table, metadata, definition)
+    new_metadata = _changed_metadata(table, metadata, definition, clustering)
+    # When column mapping is switched on, the columns of existing data files keep their names as physical names.
+    new_metadata = _with_column_ids(new_metadata, keep_names=metadata.mapping_mode == "none")
+    new_protocol = required_protocol(table, protocol, new_metadata, definition.properties or {}, action="change")
+    return new_protocol, new_metadata
+
+
+def _changed_metadata(table: str, metadata: Metadata, definition: TableDefinition, clustering: tuple[Leaf, ...]) -> Metadata:
+    """Return the metadata with what the definition of ALTER TABLE sets. An empty description removes that of the table."""
     new_metadata = metadata
     if definition.schema is not None:
         new_metadata = _with_schema(table, metadata, definition.schema, clustering)
@@ -148,8 +158,7 @@ def changed_table(
         new_metadata = _with_properties(table, metadata, new_metadata, definition.properties)
     if definition.checks is not None:
         new_metadata = _with_constraints(new_metadata, definition.checks)
-    new_metadata = _with_column_ids(new_metadata, keep_names=metadata.mapping_mode == "none")
-    return required_protocol(table, protocol, new_metadata, definition.properties or {}, action="change"), new_metadata
+    return new_metadata
 
 
 def _with_properties(table: str, old: Metadata, changed: Metadata, properties: Mapping[str, str]) -> Metadata:
@@ -170,16 +179,9 @@ def _with_properties(table: str, old: Metadata, changed: Metadata, properties: M
 def _partition_columns(table: str, partitioning: tuple[PartitionField, ...]) -> tuple[str, ...]:
     """Return the names of partition columns. Raises PlanError for a transform or a field of a struct."""
     for field in partitioning:
-        if field.transform.name != IDENTITY:
-            raise PlanError(
-                f"{table} cannot be PARTITIONED BY {field.text}: Delta tables are partitioned by columns, not by transforms. "
-                f"Add a column with that value and name it."
-            )
         if not field.identity:
-            raise PlanError(
-                f"{table} cannot be PARTITIONED BY {field.text}: a field of a struct cannot partition a Delta table. "
-                f"Make it a column of its own."
-            )
+            reason = _STRUCT_FIELD if field.transform.name == IDENTITY else _TRANSFORM
+            raise PlanError(f"{table} cannot be PARTITIONED BY {field.text}: {reason}")
     return tuple(field.column[0] for field in partitioning)
 
 
@@ -216,10 +218,10 @@ def _check_mapping_change(table: str, old: Metadata, new: Metadata) -> None:
     before, after = old.mapping_mode, new.mapping_mode
     if before != after and (before, after) != ("none", "name"):
         advice = (
-            f"A table that is there can only be changed from none to name. Leave {MODE} as it is, or write the table anew with "
-            f"CREATE OR REPLACE TABLE {table} … TBLPROPERTIES ('{MODE}' = '{after}') AS SELECT."
+            f"A table that is there can only be changed from none to name. Leave {MAPPING_MODE} as it is, or write the table anew with "
+            f"CREATE OR REPLACE TABLE {table} … TBLPROPERTIES ('{MAPPING_MODE}' = '{after}') AS SELECT."
         )
-        raise ConfigurationError(f"The table property {MODE} of {table} cannot be changed from {before} to {after}. {advice}")
+        raise ConfigurationError(f"The table property {MAPPING_MODE} of {table} cannot be changed from {before} to {after}. {advice}")
     if old.configuration.get(MAX_ID) != new.configuration.get(MAX_ID):
         raise ConfigurationError(f"The table property {MAX_ID} of {table} is kept by the table itself. Leave it out.")
 

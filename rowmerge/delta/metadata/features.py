@@ -7,7 +7,7 @@ from functools import partial
 
 from rowmerge.delta.files.statistics import indexed_leaves
 from rowmerge.delta.metadata.actions import Metadata, Protocol
-from rowmerge.delta.metadata.column_mapping import ID, MODE, PHYSICAL_NAME, all_fields, named_fields
+from rowmerge.delta.metadata.column_mapping import ID, MAPPING_MODE, PHYSICAL_NAME, all_fields, named_fields
 from rowmerge.delta.metadata.properties import (
     APPEND_ONLY,
     CHANGE_DATA_FEED,
@@ -82,19 +82,20 @@ def check_writable(table: str, protocol: Protocol, metadata: Metadata, *, action
     if protocol.min_writer > 7:
         raise UnsupportedTableFeature(table, f"writer version {protocol.min_writer}", action=action, advice=_ANOTHER_ENGINE)
     for feature in sorted(protocol.features - HONOURED):
+        # Without advice, the table supports the feature but does not use it.
         advice = _ADVICE_IF_USED[feature](metadata) if feature in _ADVICE_IF_USED else _UPGRADE
         if advice:
             raise UnsupportedTableFeature(table, feature, action=action, advice=advice)
-    void_name = next((field.name for field in all_fields(metadata.schema) if field.type == Primitive("void")), None)
-    if void_name is not None:
-        raise UnsupportedTableFeature(table, "void", action=action, advice=f"Give the column {void_name} a type, or leave it out.")
+    for field in all_fields(metadata.schema):
+        if field.type == Primitive("void"):
+            raise UnsupportedTableFeature(table, "void", action=action, advice=f"Give the column {field.name} a type, or leave it out.")
 
 
 def _check_mapping(table: str, metadata: Metadata) -> None:
     """Raise UnsupportedTableFeature for an unknown mapping mode, and for a field without an id or a physical name."""
     mode = metadata.mapping_mode
     if mode not in ("name", "id"):
-        raise UnsupportedTableFeature(table, f"{MODE} = {mode}", action="read", advice=_ANOTHER_ENGINE)
+        raise UnsupportedTableFeature(table, f"{MAPPING_MODE} = {mode}", action="read", advice=_ANOTHER_ENGINE)
     for field in named_fields(metadata.schema):
         if not isinstance(field.metadata.get(PHYSICAL_NAME), str) or not isinstance(field.metadata.get(ID), int):
             advice = f"The field {field.name} lacks {PHYSICAL_NAME} or {ID}: restore an older version in the engine that wrote this one."
@@ -133,19 +134,35 @@ _ADVICE_IF_USED: dict[str, Callable[[Metadata], str]] = {
 
 
 def required_protocol(table: str, protocol: Protocol, metadata: Metadata, properties: Mapping[str, str], *, action: str) -> Protocol:
-    """Return the protocol, raised as metadata and properties require. Raises PlanError, ConfigurationError, UnsupportedTableFeature."""
+    """Return the protocol, raised to the features and versions that the new metadata and the statement's properties require.
+
+    Raises PlanError, ConfigurationError or UnsupportedTableFeature if we could not write a table with this protocol and metadata.
+    """
+    features = _required_features(table, protocol, metadata, properties)
+    new_protocol = _with_requested_versions(protocol, properties).with_features(features)
+    _check_definition(table, new_protocol, metadata, action)
+    return new_protocol
+
+
+def _required_features(table: str, protocol: Protocol, metadata: Metadata, properties: Mapping[str, str]) -> set[str]:
+    """Return the features that the metadata uses or the properties request, with those that these depend on."""
     features = {*_property_features(metadata.configuration), *_column_features(metadata.schema), *_requested_features(table, properties)}
     if protocol.supports("typeWidening-preview"):
+        # As in Delta, the stable feature is not added to the preview: readers that know only the preview could not read the table.
         features.discard("typeWidening")
     if "rowTracking" in features:
+        # A domain stores the highest row id.
         features.add("domainMetadata")
-    protocol = _with_requested_versions(protocol, properties).with_features(features)
+    return features
+
+
+def _check_definition(table: str, protocol: Protocol, metadata: Metadata, action: str) -> None:
+    """Raise an error if the change feed, a feature or the list of indexed columns makes a table impossible to write."""
     if is_enabled(protocol, metadata, CHANGE_DATA_FEED):
         _check_change_columns(table, metadata.schema)
     check_writable(table, protocol, metadata, action=action)
     # An invalid list of columns fails here rather than in the first write.
     indexed_leaves(metadata.schema, metadata.partition_columns, metadata.configuration)
-    return protocol
 
 
 def _property_features(configuration: Mapping[str, str]) -> Iterator[str]:
@@ -155,7 +172,7 @@ def _property_features(configuration: Mapping[str, str]) -> Iterator[str]:
             yield _FEATURES_OF_SWITCHES[name]
         if name.lower().startswith(CONSTRAINT_PREFIX):
             yield "checkConstraints"
-        if name == MODE and value.strip().lower() != "none":
+        if name == MAPPING_MODE and value.strip().lower() != "none":
             yield "columnMapping"
         if name == "delta.checkpointPolicy" and value == "v2":
             yield "v2Checkpoint"

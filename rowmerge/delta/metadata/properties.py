@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from difflib import get_close_matches
 from functools import cached_property
 
-from rowmerge.delta.metadata.column_mapping import MAX_ID, MODE
+from rowmerge.delta.metadata.column_mapping import MAPPING_MODE, MAX_ID
 from rowmerge.errors import ConfigurationError
 from rowmerge.table.metadata.settings import ParquetSettings, TableSettings, parse_codec, whole_number
 
@@ -46,7 +46,7 @@ _BOOLEANS = frozenset(
     )
 )
 _INTERVALS = frozenset((CHECKPOINT_RETENTION, TOMBSTONE_RETENTION, LOG_RETENTION, TRANSACTION_RETENTION))
-_NAMES = frozenset((*_BOOLEANS, *_INTERVALS, *LOG_PROPERTIES, MAX_ID, MODE, MIN_READER, MIN_WRITER, COMPRESSION)).union(
+_NAMES = frozenset((*_BOOLEANS, *_INTERVALS, *LOG_PROPERTIES, MAX_ID, MAPPING_MODE, MIN_READER, MIN_WRITER, COMPRESSION)).union(
     f"delta.{name}"
     for name in (
         *"autoOptimize.autoCompact autoOptimize.optimizeWrite checkpointInterval checkpointPolicy isolationLevel".split(),
@@ -106,7 +106,7 @@ def _check_value(name: str, value: str) -> None:
     """Raise ConfigurationError for a value that a truth value, a mapping mode or an interval cannot have."""
     if name in _BOOLEANS and value.strip().lower() not in ("true", "false"):
         raise ConfigurationError(f"The table property {name} is {value!r}. Set it to true or false.")
-    if name == MODE and value.strip().lower() not in ("none", "name", "id"):
+    if name == MAPPING_MODE and value.strip().lower() not in ("none", "name", "id"):
         raise ConfigurationError(f"The table property {name} is {value!r}. Set it to name, id or none.")
     if name in _INTERVALS:
         parse_interval(name, value)

@@ -11,7 +11,7 @@ from typing import Any
 
 from rowmerge.delta.files.statistics import Leaf
 from rowmerge.delta.metadata.actions import Metadata
-from rowmerge.delta.metadata.column_mapping import ID, MODE, PHYSICAL_NAME, named_fields
+from rowmerge.delta.metadata.column_mapping import ID, MAPPING_MODE, PHYSICAL_NAME, named_fields
 from rowmerge.delta.metadata.properties import TYPE_WIDENING, is_true
 from rowmerge.errors import PlanError, UnknownColumn, UnsupportedTableFeature
 from rowmerge.table.metadata.schema import Array, DataType, Decimal, Field, Map, Primitive, Struct, arrow_type, parts, sql_name, to_json
@@ -30,7 +30,7 @@ def check_schema(table: str, schema: Struct, partition: tuple[str, ...], *, mapp
     `mapped`: with column mapping, column names may have any characters. Names that `old` has are always accepted.
     """
     old_names = frozenset(field.name for field in named_fields(old or Struct()))
-    _check_names(table, schema, mapped, old_names)
+    _check_names(table, schema, old_names, mapped=mapped)
     if not len(schema):
         raise PlanError(f"{table} needs at least one column. List its columns.")
     _check_partition(table, schema, partition)
@@ -73,19 +73,28 @@ def _check_leaf_type(table: str, column: str, type_: DataType) -> None:
         raise UnsupportedTableFeature(table, sql_name(type_), action="create", advice=advice) from None
 
 
-def _check_names(table: str, type_: DataType, mapped: bool, old_names: frozenset[str]) -> None:
-    """Raise PlanError for names that differ only in case, and for forbidden characters in names that are not among `old_names`."""
+def _check_names(table: str, data_type: DataType, old_names: frozenset[str], *, mapped: bool) -> None:
+    """Raise PlanError for fields of one struct whose names differ only in case, and for new names that need column mapping.
+
+    Checks the fields at all levels of a type. Names among `old_names` are not new. `mapped`: whether the table has column mapping.
+    """
     lowercase_names: set[str] = set()
-    for field in parts(type_):
+    for field in parts(data_type):
         if field.name.lower() in lowercase_names:
             raise PlanError(f"{table} would have two columns named {field.name}. Rename one of them.")
         lowercase_names.add(field.name.lower())
-        if not mapped and field.name not in old_names and not _FORBIDDEN.isdisjoint(field.name):
-            raise PlanError(
-                f"A Delta table without column mapping cannot have the column name {field.name!r} in {table}: "
-                f"spaces and , ; {{ }} ( ) = are not allowed. Rename the column, or set the table property '{MODE}' = 'name'."
-            )
-        _check_names(table, field.type, mapped, old_names)
+        if not mapped and field.name not in old_names:
+            _check_characters(table, field.name)
+        _check_names(table, field.type, old_names, mapped=mapped)
+
+
+def _check_characters(table: str, name: str) -> None:
+    """Raise PlanError for a name with characters that names of columns cannot have without column mapping."""
+    if not _FORBIDDEN.isdisjoint(name):
+        raise PlanError(
+            f"A Delta table without column mapping cannot have the column name {name!r} in {table}: "
+            f"spaces and , ; {{ }} ( ) = are not allowed. Rename the column, or set the table property '{MAPPING_MODE}' = 'name'."
+        )
 
 
 @dataclass(frozen=True)
@@ -139,7 +148,7 @@ class SchemaChange:
         if missing_names:
             raise PlanError(
                 f"The column {prefix}{missing_names[0]} of {self.table} cannot be dropped or renamed without column mapping. Switch it on "
-                f"first: ALTER TABLE {self.table} SET TBLPROPERTIES ('{MODE}' = 'name')."
+                f"first: ALTER TABLE {self.table} SET TBLPROPERTIES ('{MAPPING_MODE}' = 'name')."
             )
         return Struct(tuple(self._changed_field(old_fields.get(self._identity(field)), field, f"{prefix}{field.name}") for field in new))
 

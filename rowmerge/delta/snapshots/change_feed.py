@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from functools import partial
+from itertools import accumulate
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -106,18 +107,20 @@ class _FeedReader:
             yield from self._changed_files(version, read_as)
 
     def _find_start(self, bound: Bound) -> int:
-        """Return the version at which the range begins. Raises VersionNotFound if it is after the newest version."""
-        if bound.version is not None:
-            start, start_text = bound.version, f"version {bound.version}"
-        else:
-            assert bound.timestamp is not None
-            previous_version = self._version_at(bound.timestamp - 1)
-            start = self._oldest_version() if previous_version is None else previous_version + 1
-            start_text = _time_text(bound.timestamp)
-        if start > self.newest.version:
-            reason = f"after the newest version, {self.newest.version}. Begin earlier."
-            raise VersionNotFound(f"table_changes on {self.newest.name} would begin at {start_text}, {reason}")
-        return start
+        """Return the first version of the range. Raises VersionNotFound if it is after the newest version."""
+        start = self._first_version_since(bound.timestamp) if bound.version is None else bound.version
+        if start <= self.newest.version:
+            return start
+        start_text = f"version {start}" if bound.timestamp is None else _time_text(bound.timestamp)
+        reason = f"after the newest version, {self.newest.version}. Begin earlier."
+        raise VersionNotFound(f"table_changes on {self.newest.name} would begin at {start_text}, {reason}")
+
+    def _first_version_since(self, timestamp: int | None) -> int:
+        """Return the first version at or after a time, which may be the one after the newest."""
+        assert timestamp is not None
+        # Timestamps are whole milliseconds, so the version before is the last one up to a millisecond earlier.
+        previous_version = self._version_at(timestamp - 1)
+        return self._oldest_version() if previous_version is None else previous_version + 1
 
     def _find_end(self, bound: Bound | None) -> int:
         """Return the last version of the range, at most the newest one. Raises VersionNotFound for a time before the first version."""
@@ -140,22 +143,25 @@ class _FeedReader:
         return max(self.listing.continuous_commits.start, self.listing.oldest_readable)
 
     def _read_versions(self, start: DeltaSnapshot, end: int) -> Iterator[_FeedVersion]:
-        """Yield the versions from that of the snapshot `start` to `end`."""
-        state = start.state
-        older_versions = [number for number in self.listing.continuous_commits if number < start.version]
-        modified = max(map(self.listing.modified, older_versions), default=0)
+        """Yield the versions from that of the snapshot `start` to `end`, each with the definition of the table after it."""
+        state, file_times = start.state, self._file_times(end)
         for number, document in read_commits(self.storage, range(start.version, end + 1)):
             actions = non_file_actions(document)
-            # The times of versions never go back, but the times of their files may.
-            modified = max(modified, self.listing.modified(number))
-            timestamp = in_commit_timestamp(self.storage, number, commit_info(actions)) or modified
+            timestamp = in_commit_timestamp(self.storage, number, commit_info(actions)) or file_times[number]
             has_metadata = any(action.get("metaData") for action in actions)
             replaced_metadata = self._read_replaced_metadata(start, number, state) if has_metadata else None
+            # The state of `start` contains its own actions. To apply them again changes nothing.
             state = apply_table_actions(state, actions, document.path)
             yield _FeedVersion(number, timestamp, document, actions, state.protocol, state.metadata, replaced_metadata)
 
+    def _file_times(self, end: int) -> dict[int, int]:
+        """Return the times of the versions up to `end` without in-commit timestamps, in milliseconds since the epoch."""
+        versions = [version for version in self.listing.continuous_commits if version <= end]
+        # The times of versions never go back, but the modification times of their files may.
+        return dict(zip(versions, accumulate(map(self.listing.modified, versions), max), strict=True))
+
     def _read_replaced_metadata(self, start: DeltaSnapshot, version: int, state: State) -> Metadata | None:
-        """Return the metadata that a version replaced, None if unknown. `state`: that before a version after `start`."""
+        """Return the metadata that a version from `start` on replaced, None if unknown. `state`: that before a version after `start`."""
         if version > start.version:
             return state.metadata
         try:
@@ -186,10 +192,8 @@ class _FeedReader:
 
     def _recorded_files(self, version: _FeedVersion, actions: Sequence[Action]) -> list[ChangedFile]:
         """Return the change data files that `cdc` actions name."""
-        rows = [
-            {"path": fields["path"], "size": fields.get("size"), "partition": fields.get("partitionValues") or {}}
-            for fields in (action["cdc"] for action in actions)
-        ]
+        files = [action["cdc"] for action in actions]
+        rows = [{"path": file["path"], "size": file.get("size"), "partition": file.get("partitionValues") or {}} for file in files]
         table = pa.Table.from_pylist(rows, schema=file_schema(version.metadata.stored_partition_columns))
         listing = list_files(LiveFiles.of(table), self.storage.location, version.metadata)
         return [_changed_file(version, file) for file in listing.files()]

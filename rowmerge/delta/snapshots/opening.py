@@ -82,9 +82,11 @@ class SnapshotReader:
             return cached
         older_state = cached.state if cached is not None and cached.version < version else None
         state = self._read_state(listing, version, older_state)
-        if state.metadata.is_dropped and is_dropped_at(self._storage, version):
-            if requested_version is None:
-                raise TableNotFound(self._name)
+        # The properties alone may be those of a table with which another engine continued a dropped one.
+        is_dropped = state.metadata.is_dropped and is_dropped_at(self._storage, version)
+        if is_dropped and requested_version is None:
+            raise TableNotFound(self._name)
+        if is_dropped:
             raise VersionNotFound(f"{self._name} has no version {version}: an older table was dropped at it. Choose a later version.")
         check_readable(self._name, state.protocol, state.metadata)
         return DeltaSnapshot(self._storage, self._name, state, self._read_timestamp(listing, state), listing.commits.get(version))

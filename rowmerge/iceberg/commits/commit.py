@@ -125,7 +125,7 @@ class Commit:
             return None
         self._live = live_files(self.operations.storage, head_of(newest, self.base.branch), self._live.unpartitioned, self._live)
         # Another writer may drop a manifest without entries of removed files.
-        missing_paths = self._planned.touched - self._live.by_path(self._planned.touched).keys()
+        missing_paths = self._planned.changed_paths - self._live.by_path(self._planned.changed_paths).keys()
         return ConcurrentDeleteDelete(self.table, newest_id or 0, "a commit", min(missing_paths)) if missing_paths else None
 
     def _head_id(self, metadata: TableMetadata) -> int | None:

@@ -139,7 +139,7 @@ class PlannedCommit:
     moved: frozenset[str] = frozenset()
 
     @property
-    def touched(self) -> frozenset[str]:
+    def changed_paths(self) -> frozenset[str]:
         """Return the files that the change removes, or of which it deletes rows."""
         return self.removed | self.deleted.keys()
 
@@ -193,7 +193,7 @@ def removed_rows_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) 
     for path in sorted(reads.paths & concurrent.removed_paths):
         has_read_rows = reads.rows is None or bool(reads.rows.get(path))
         # A compaction only moves the rows that the change read.
-        if path in planned.touched or (has_read_rows and not concurrent.only_moves_rows):
+        if path in planned.changed_paths or (has_read_rows and not concurrent.only_moves_rows):
             return _conflict(ConcurrentDeleteRead, concurrent, planned, path)
     return _deleted_rows_conflict(concurrent, planned)
 
@@ -219,12 +219,13 @@ def moved_rows_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) ->
 
 
 def double_removal_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:
-    """Return a conflict if a file was removed or has lost rows that the change removes, or if both deleted a row of a file that stays."""
-    removed_paths = planned.touched & concurrent.removed_paths
+    """Return a conflict if both commits delete the same row, alone or with its file. They may delete different rows of a file."""
+    removed_paths = planned.changed_paths & concurrent.removed_paths
     if removed_paths:
         return _conflict(ConcurrentDeleteDelete, concurrent, planned, min(removed_paths))
-    for path in sorted(planned.touched & concurrent.newly_deleted.keys()):
+    for path in sorted(planned.changed_paths & concurrent.newly_deleted.keys()):
         if path in planned.removed:
+            # The change may have copied the deleted rows to another file.
             return _conflict(ConcurrentDeleteDelete, concurrent, planned, path)
         rows_of_both = concurrent.newly_deleted[path] & planned.deleted[path]
         if rows_of_both:
@@ -234,11 +235,11 @@ def double_removal_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit
 
 
 def equality_deletes_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:
-    """Return a conflict if equality deletes were added, and the change read or touched files: only a scan finds the deleted rows.
+    """Return a conflict if equality deletes were added, and the change read or changed files: only a scan finds the deleted rows.
 
     Equality deletes also apply to rows that were only moved within their partitions, because their new files keep the old sequence number.
     """
-    if planned.moves_within_partitions or not (planned.reads.paths or planned.touched) or not concurrent.equality_deletes:
+    if planned.moves_within_partitions or not (planned.reads.paths or planned.changed_paths) or not concurrent.equality_deletes:
         return None
     return _conflict(ConcurrentDeleteRead, concurrent, planned, concurrent.equality_deletes[0].file.path)
 

@@ -10,7 +10,7 @@ import pytest
 
 from rowmerge.delta import DeltaTable
 from rowmerge.delta.metadata.actions import Protocol
-from rowmerge.delta.metadata.column_mapping import ID, MAX_ID, MODE, PHYSICAL_NAME
+from rowmerge.delta.metadata.column_mapping import ID, MAPPING_MODE, MAX_ID, PHYSICAL_NAME
 from rowmerge.delta.snapshots.snapshot import DeltaSnapshot
 from rowmerge.errors import ConfigurationError, PlanError
 from rowmerge.storage.store import Storage
@@ -61,7 +61,7 @@ def renamed(schema: Struct, old: str, new: str) -> Struct:
 
 @pytest.mark.parametrize("mode", ["name", "id"])
 def test_every_field_of_a_new_table_has_an_id_and_a_name_of_its_own(table: DeltaTable, mode: str) -> None:
-    snapshot = create(table, {MODE: mode})
+    snapshot = create(table, {MAPPING_MODE: mode})
     found = fields(snapshot.schema)
     assert sorted(f.metadata[ID] for f in found) == list(range(1, 11))
     assert all(f.metadata[PHYSICAL_NAME].startswith("col-") for f in found)
@@ -74,13 +74,13 @@ def test_every_field_of_a_new_table_has_an_id_and_a_name_of_its_own(table: Delta
 
 
 def test_a_legacy_protocol_is_enough(table: DeltaTable) -> None:
-    asked = {"delta.minReaderVersion": "2", "delta.minWriterVersion": "5", "rowmerge.write.mode": "copy-on-write", MODE: "name"}
+    asked = {"delta.minReaderVersion": "2", "delta.minWriterVersion": "5", "rowmerge.write.mode": "copy-on-write", MAPPING_MODE: "name"}
     assert create(table, asked).protocol == Protocol(2, 5)
 
 
 def test_a_table_that_is_upgraded_keeps_the_names_in_its_files(table: DeltaTable) -> None:
     create(table, {})
-    found = fields(alter(table, properties={MODE: "name"}).schema)
+    found = fields(alter(table, properties={MAPPING_MODE: "name"}).schema)
     assert all(f.metadata[PHYSICAL_NAME] == f.name for f in found)
     added = alter(table, schema=Struct((*table.snapshot().schema, Field("new", LONG))))
     assert added.schema.fields[-1].metadata[ID] == 11
@@ -89,18 +89,18 @@ def test_a_table_that_is_upgraded_keeps_the_names_in_its_files(table: DeltaTable
 
 
 def test_an_id_is_not_given_again_after_its_column_was_dropped_or_the_table_replaced(table: DeltaTable) -> None:
-    snapshot = create(table, {MODE: "name"})
+    snapshot = create(table, {MAPPING_MODE: "name"})
     without = alter(table, schema=Struct(snapshot.schema.fields[:-1]))
     assert without.settings.properties[MAX_ID] == "10"
     again = alter(table, schema=Struct((*without.schema, Field("m", LONG))))
     assert again.schema.fields[-1].metadata[ID] == 11
-    definition = TableDefinition(NESTED, (), {MODE: "id"}, None)
+    definition = TableDefinition(NESTED, (), {MAPPING_MODE: "id"}, None)
     committed(table.commit(table.snapshot(), CommitRequest("REPLACE TABLE", definition=definition, replace=True)))
     assert min(f.metadata[ID] for f in fields(table.snapshot().schema)) == 12
 
 
 def test_a_renamed_column_keeps_its_id_and_takes_the_partitioning_and_the_statistics_along(table: DeltaTable) -> None:
-    snapshot = create(table, {MODE: "name", "delta.dataSkippingStatsColumns": "id,s.x,`s`.y,a"}, NESTED, "id")
+    snapshot = create(table, {MAPPING_MODE: "name", "delta.dataSkippingStatsColumns": "id,s.x,`s`.y,a"}, NESTED, "id")
     moved = alter(table, schema=renamed(renamed(snapshot.schema, "id", "the key"), "s", "t.u"))
     assert moved.partition_columns == ("the key",)
     assert moved.metadata.stored_partition_columns == snapshot.metadata.stored_partition_columns
@@ -110,22 +110,22 @@ def test_a_renamed_column_keeps_its_id_and_takes_the_partitioning_and_the_statis
 
 
 def test_a_partition_column_is_not_dropped(table: DeltaTable) -> None:
-    snapshot = create(table, {MODE: "name"}, NESTED, "id")
+    snapshot = create(table, {MAPPING_MODE: "name"}, NESTED, "id")
     with pytest.raises(PlanError, match=r"s\.t is partitioned by the column id"):
         alter(table, schema=Struct(snapshot.schema.fields[1:]))
 
 
 @pytest.mark.parametrize(("before", "after"), [("none", "id"), ("name", "id"), ("id", "name"), ("name", "none"), ("id", "none")])
 def test_modes_that_would_lose_the_files_columns_are_refused(table: DeltaTable, before: str, after: str) -> None:
-    create(table, {MODE: before})
+    create(table, {MAPPING_MODE: before})
     with pytest.raises(ConfigurationError, match=f"cannot be changed from {before} to {after}"):
-        alter(table, properties={MODE: after})
+        alter(table, properties={MAPPING_MODE: after})
 
 
 def test_the_highest_id_is_the_tables_own_affair(table: DeltaTable) -> None:
     with pytest.raises(ConfigurationError, match="maxColumnId"):
-        create(table, {MODE: "name", MAX_ID: "7"})
-    create(table, {MODE: "name"})
+        create(table, {MAPPING_MODE: "name", MAX_ID: "7"})
+    create(table, {MAPPING_MODE: "name"})
     with pytest.raises(ConfigurationError, match="maxColumnId"):
         alter(table, properties={MAX_ID: "70"})
 
@@ -136,7 +136,7 @@ def test_a_mode_that_the_protocol_does_not_allow_means_nothing(table: DeltaTable
     actions = [json.loads(line) for line in log.read_text().splitlines()]
     for action in actions:
         if "metaData" in action:
-            action["metaData"]["configuration"][MODE] = "name"
+            action["metaData"]["configuration"][MAPPING_MODE] = "name"
         if "protocol" in action:
             action["protocol"] = {"minReaderVersion": 1, "minWriterVersion": 2}
     log.write_text("\n".join(map(json.dumps, actions)))
