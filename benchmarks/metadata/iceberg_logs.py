@@ -14,7 +14,7 @@ from pyiceberg.types import DateType, DecimalType, IntegerType, LongType, Nested
 
 from benchmarks.metadata.delta_logs import COLUMNS, KEYS_OF_A_FILE, ROWS_OF_A_FILE, file_name
 from rowmerge.iceberg.manifests.content import Content, ContentFile, Entry, ManifestContent
-from rowmerge.iceberg.manifests.manifest_files import write_manifest, write_manifest_list
+from rowmerge.iceberg.manifests.manifest_files import ManifestHeader, write_manifest, write_manifest_list
 from rowmerge.storage.store import Storage
 
 ENTRIES_OF_A_MANIFEST = 20_000
@@ -35,9 +35,7 @@ def write_table(folder: Path, files: int) -> None:
                 storage,
                 f"{storage.location}/metadata/{start:012d}-m0.avro",
                 [Entry.added(_file(storage.location, number), 77) for number in numbers],
-                content=ManifestContent.DATA,
-                spec=empty.spec(),
-                schema=empty.schema(),
+                ManifestHeader(ManifestContent.DATA, empty.spec(), empty.schema()),
                 snapshot_id=77,
             )
         )

@@ -37,11 +37,12 @@ class CommitOptions:
     transaction: tuple[str, int] | None = None
 
 
-AS_THE_TABLE_SAYS = CommitOptions()
+DEFAULT_COMMIT_OPTIONS = CommitOptions()
+"""Begin again as often as the table says, without a transaction."""
 
 
 def commit_with_retry(
-    table: Table, attempt: Callable[[], Attempt], timings: Timings, options: CommitOptions = AS_THE_TABLE_SAYS
+    table: Table, attempt: Callable[[], Attempt], timings: Timings, options: CommitOptions = DEFAULT_COMMIT_OPTIONS
 ) -> ChangeResult:
     """Plan, write and commit. After a conflict, wait with exponential back-off and jitter, and begin again on the newest version.
 

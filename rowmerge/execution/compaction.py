@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from rowmerge.commands.names import SqlText, TableName
 from rowmerge.commands.rows import Delete
 from rowmerge.errors import PlanError, RowsMustStay, UnknownColumn, UnsupportedTableFeature
-from rowmerge.execution.commit import AS_THE_TABLE_SAYS, Attempt, CommitOptions, commit_with_retry
+from rowmerge.execution.commit import DEFAULT_COMMIT_OPTIONS, Attempt, CommitOptions, commit_with_retry
 from rowmerge.execution.result import ChangeResult, RowCounts, Timings
 from rowmerge.parquet.data_files import WriteSpec
 from rowmerge.plan.file_strategy import Bin, CompactionOptions, bins_to_compact, bins_to_purge
@@ -37,35 +37,35 @@ _DEFAULT_OPTIONS = CompactionOptions()
 
 @dataclass(frozen=True)
 class CompactionStatistics:
-    """What a compaction did.
+    """What a compaction did. `considered_files` is how many files there were to choose from. Sizes are the bytes of each file.
 
-    `considered`: number of files to choose from; `added`, `removed`: the bytes of each file; `vectors`, `rows`: removed deletion vectors
-    and deleted rows.
+    `removed_vectors`: removed files that had deletion vectors; `removed_rows`: the deleted rows of these files.
     """
 
-    considered: int = 0
+    considered_files: int = 0
     bins: int = 0
     partitions: int = 0
-    added: Sequence[int] = ()
-    removed: Sequence[int] = ()
-    vectors: int = 0
-    rows: int = 0
+    added_sizes: Sequence[int] = ()
+    removed_sizes: Sequence[int] = ()
+    removed_vectors: int = 0
+    removed_rows: int = 0
 
     @property
     def metrics(self) -> dict[str, int]:
         """The metrics of the table's history, under Delta's names (DeltaOperations.scala)."""
-        sizes = sorted(self.added) or [0]
-        quartiles = {f"p{25 * quarter}FileSize": sizes[len(sizes) * quarter // 4] for quarter in (1, 2, 3)}
+        sorted_sizes = sorted(self.added_sizes) or [0]
         return {
-            "numRemovedFiles": len(self.removed),
-            "numRemovedBytes": sum(self.removed),
-            "numAddedFiles": len(self.added),
-            "numAddedBytes": sum(self.added),
-            "minFileSize": sizes[0],
-            **quartiles,
-            "maxFileSize": sizes[-1],
-            "numDeletionVectorsRemoved": self.vectors,
-            "numDeletionVectorRowsRemoved": self.rows,
+            "numRemovedFiles": len(self.removed_sizes),
+            "numRemovedBytes": sum(self.removed_sizes),
+            "numAddedFiles": len(self.added_sizes),
+            "numAddedBytes": sum(self.added_sizes),
+            "minFileSize": sorted_sizes[0],
+            "p25FileSize": sorted_sizes[len(sorted_sizes) // 4],
+            "p50FileSize": sorted_sizes[len(sorted_sizes) // 2],
+            "p75FileSize": sorted_sizes[len(sorted_sizes) * 3 // 4],
+            "maxFileSize": sorted_sizes[-1],
+            "numDeletionVectorsRemoved": self.removed_vectors,
+            "numDeletionVectorRowsRemoved": self.removed_rows,
         }
 
 
@@ -79,7 +79,7 @@ class Compaction:
     operation: str
     choose: Choose
     condition: str | None
-    options: CommitOptions = AS_THE_TABLE_SAYS
+    options: CommitOptions = DEFAULT_COMMIT_OPTIONS
     target: int | None = None
     by_bounds: bool = False
     timings: Timings = field(default_factory=Timings)
@@ -104,7 +104,7 @@ class Compaction:
             target_size = self.target or snapshot.settings.target_file_size or WriteSpec.target_file_size
             bins = self.choose(files, target_size)
         if not bins:
-            self.statistics = CompactionStatistics(considered=len(files))
+            self.statistics = CompactionStatistics(considered_files=len(files))
             return Attempt(snapshot, None, RowCounts())
         paths = tuple(path for bin_ in bins for path in bin_.paths)
         with self.timings.measure("spark"):
@@ -117,7 +117,7 @@ class Compaction:
             reads=Reads(frozenset(paths)),
             data_change=False,
         )
-        counts = RowCounts(files_added=len(added), files_removed=len(paths), bytes_added=sum(self.statistics.added))
+        counts = RowCounts(files_added=len(added), files_removed=len(paths), bytes_added=sum(self.statistics.added_sizes))
         return Attempt(snapshot, change, counts, added)
 
     def _rewrite(
@@ -131,13 +131,13 @@ class Compaction:
         else:
             written = rewrite_files(self.spark, snapshot, bins, deleted, target_size=target_size)
         self.statistics = CompactionStatistics(
-            considered=len(files),
+            considered_files=len(files),
             bins=len(bins),
             partitions=partitions,
-            added=[file.size for file in written.files],
-            removed=removed.sizes.to_pylist(),
-            vectors=len(deleted),
-            rows=sum(len(positions) for positions in deleted.values()),
+            added_sizes=[file.size for file in written.files],
+            removed_sizes=removed.sizes.to_pylist(),
+            removed_vectors=len(deleted),
+            removed_rows=sum(len(positions) for positions in deleted.values()),
         )
         return tuple(written.files)
 
@@ -184,7 +184,7 @@ def optimize(
     spark: SparkSession,
     table: Table,
     condition: str | None,
-    options: CommitOptions = AS_THE_TABLE_SAYS,
+    options: CommitOptions = DEFAULT_COMMIT_OPTIONS,
     wishes: CompactionOptions = _DEFAULT_OPTIONS,
     *,
     by_bounds: bool = False,
@@ -203,7 +203,7 @@ def optimize(
 
 
 def purge(
-    spark: SparkSession, table: Table, condition: str | None, options: CommitOptions = AS_THE_TABLE_SAYS
+    spark: SparkSession, table: Table, condition: str | None, options: CommitOptions = DEFAULT_COMMIT_OPTIONS
 ) -> tuple[ChangeResult, CompactionStatistics]:
     """Run REORG … APPLY (PURGE): rewrite every file with deleted rows without these rows."""
     return Compaction(spark, table, "REORG", bins_to_purge, condition, options).run()

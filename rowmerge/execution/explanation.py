@@ -35,17 +35,17 @@ if TYPE_CHECKING:
 Lines = list[str]
 
 
-def explain_row_change(spark: SparkSession, snapshot: Snapshot, planned: PlannedStatement, source: str | None) -> Lines:
-    """Explain MERGE, UPDATE, DELETE and INSERT … REPLACE. `source` describes the source's rows, or is None without a source.
+def explain_row_change(spark: SparkSession, snapshot: Snapshot, statement: PlannedStatement, source: str | None) -> Lines:
+    """Return the lines of EXPLAIN for MERGE, UPDATE, DELETE and INSERT … REPLACE. `source` describes the source, None for none.
 
-    Spark analyses names and types as when the statement runs: raises UnknownColumn, TypeMismatch, …
+    Raises the errors that the statement itself would raise for its names and types, such as UnknownColumn and TypeMismatch.
     """
-    plan = planned.plan
-    _analyse(spark, snapshot, planned)
-    request = RowChangeRequest(spark, snapshot, planned, Timings().measure)
+    _check_names_and_types(spark, snapshot, statement)
+    plan = statement.plan
+    request = RowChangeRequest(spark, snapshot, statement, measure=Timings().measure)  # EXPLAIN prints no times
     return [
         *str(plan).splitlines(),
-        *_source_lines(source, planned.reads_table),
+        *_source_lines(source, statement.reads_table),
         *explain_ways(request),
         *_file_lines(snapshot, plan, request.files),
         *_checks_and_version(snapshot, plan),
@@ -154,15 +154,15 @@ def _checks_and_version(snapshot: Snapshot, plan: RowPlan) -> Lines:
     return [*lines, f"  on version {snapshot.version}, isolation level {snapshot.settings.isolation_level(plan.operation)}"]
 
 
-def _analyse(spark: SparkSession, snapshot: Snapshot, planned: PlannedStatement) -> None:
-    """Let Spark analyse the statement over no files. Nothing runs. Raises what is wrong with the statement."""
-    plan = planned.plan
+def _check_names_and_types(spark: SparkSession, snapshot: Snapshot, statement: PlannedStatement) -> None:
+    """Raise what Spark finds wrong with the names and types of a statement. Spark analyses its queries over no files and runs none."""
+    plan = statement.plan
     target = read_snapshot(spark, snapshot, snapshot.files().without_files(), addresses=True)
-    if planned.source is None or plan.on is None:
+    if statement.source is None or plan.on is None:
         _analyse_target_clauses(plan, target.alias(plan.target.alias))
-    if planned.source is None:
+    if statement.source is None:
         return
-    source = unevaluated(planned.source.frame)
+    source = unevaluated(statement.source.frame)
     if plan.on is not None:
         merge_outcomes(plan, choose_join(plan, source), target, source)
     if plan.of(Match.NOT_MATCHED):

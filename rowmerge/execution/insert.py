@@ -13,14 +13,14 @@ import pyarrow.compute as pc
 from rowmerge.commands.names import SqlText, TableName
 from rowmerge.commands.rows import Delete
 from rowmerge.errors import AppendOnly, PlanError
-from rowmerge.execution.commit import AS_THE_TABLE_SAYS, Attempt, CommitOptions, commit_with_retry
+from rowmerge.execution.commit import DEFAULT_COMMIT_OPTIONS, Attempt, CommitOptions, commit_with_retry
 from rowmerge.execution.result import ChangeResult, RowCounts, Timings, insert_metrics, row_counts
 from rowmerge.execution.ways.way import PlannedStatement
 from rowmerge.plan import planner
 from rowmerge.plan.expressions.conditions import Side
 from rowmerge.plan.expressions.qualification import side_of
 from rowmerge.plan.pruning.file_pruning import everything
-from rowmerge.plan.row_plan import RowPlan, SourceRows
+from rowmerge.plan.row_plan import RowPlan
 from rowmerge.plan.schema_evolution import after_insert
 from rowmerge.plan.store_assignment import match_names_by_position
 from rowmerge.spark.source.source import SourceRowsOnce
@@ -156,26 +156,27 @@ def replaced_on(rows: NewRows, snapshot: Snapshot, condition: SqlText, target: T
 
 
 def replaced_where(rows: NewRows, snapshot: Snapshot, condition: str) -> PlannedStatement:
-    """Plan INSERT INTO … REPLACE WHERE: delete the rows that fulfil the condition, and insert new rows, which must all fulfil it."""
+    """Plan INSERT INTO … REPLACE WHERE: a DELETE with the condition, and an INSERT whose rows must all fulfil it, in one plan."""
     delete_command = Delete(TableName((planner.SOURCE,)), None, SqlText(condition))
     delete = planner.plan_delete(delete_command, snapshot, case_sensitive=rows.case_sensitive)
     insert = rows.plan(snapshot)
     condition_check = Check(f"REPLACE WHERE {condition}", condition)
     plan = replace(
-        delete,
-        operation="WRITE",
-        source=insert.source,
+        insert,
         clauses=(*delete.clauses, *insert.clauses),
-        source_rows=SourceRows.ALL,
-        parameters={"mode": "Overwrite", "predicate": [condition]},
-        schema=insert.schema,
-        evolved_from=insert.evolved_from,
         rules=replace(insert.rules, checks=(*insert.rules.checks, condition_check)),
+        parameters={"mode": "Overwrite", "predicate": [condition]},
+        # The DELETE finds the rows that leave.
+        target=delete.target,
+        files=delete.files,
+        bound_columns=delete.bound_columns,
+        conjuncts=delete.conjuncts,
+        whole_files=delete.whole_files,
     )
     return PlannedStatement(plan, SourceRowsOnce(rows.source, planner.SOURCE), rows.reads_table)
 
 
-def insert(table: Table, rows_for: RowsFor, overwrite: Overwrite | None, options: CommitOptions = AS_THE_TABLE_SAYS) -> ChangeResult:
+def insert(table: Table, rows_for: RowsFor, overwrite: Overwrite | None, options: CommitOptions = DEFAULT_COMMIT_OPTIONS) -> ChangeResult:
     """Run INSERT INTO, or INSERT OVERWRITE if `overwrite` is given.
 
     Unless the query reads the table itself, INSERT INTO is a blind append: it conflicts only with a change of schema or protocol.

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import pyarrow.compute as pc
 
 from rowmerge.errors import AlreadyExists, CommitStateUnknown, PlanError
-from rowmerge.execution.commit import AS_THE_TABLE_SAYS, Attempt, CommitOptions, commit_with_retry
+from rowmerge.execution.commit import DEFAULT_COMMIT_OPTIONS, Attempt, CommitOptions, commit_with_retry
 from rowmerge.execution.result import ChangeResult, RowCounts, Timings, history_metrics
 from rowmerge.plan.pruning.file_pruning import everything
 from rowmerge.table.commits.request import CommitRequest, Committed, Conflicted, Reads, Unknown
@@ -100,17 +100,18 @@ def _sizes_by_path(snapshot: Snapshot) -> dict[str, int]:
     return dict(zip(listing.paths, pc.fill_null(listing.sizes, 0).to_pylist(), strict=True))
 
 
-def _restore_counts(snapshot: Snapshot, restored: Snapshot) -> dict[str, int]:
-    """Return the columns of RESTORE in the order of delta-spark."""
-    difference = snapshot.difference(restored)
-    files = restored.files()
+def _restore_counts(current: Snapshot, restored: Snapshot) -> dict[str, int]:
+    """Return the columns of RESTORE in the order of delta-spark. Files that both versions have are neither removed nor restored."""
+    difference = current.difference(restored)
+    removed_sizes, restored_sizes = difference.own_sizes, difference.other_sizes
+    files_after = restored.files()
     return {
-        "table_size_after_restore": files.total_size,
-        "num_of_files_after_restore": len(files),
-        "num_removed_files": len(difference.own_sizes),
-        "num_restored_files": len(difference.other_sizes),
-        "removed_files_size": sum(difference.own_sizes),
-        "restored_files_size": sum(difference.other_sizes),
+        "table_size_after_restore": files_after.total_size,
+        "num_of_files_after_restore": len(files_after),
+        "num_removed_files": len(removed_sizes),
+        "num_restored_files": len(restored_sizes),
+        "removed_files_size": sum(removed_sizes),
+        "restored_files_size": sum(restored_sizes),
     }
 
 
@@ -120,7 +121,7 @@ def restore(
     *,
     version: int | None,
     timestamp: int | None,
-    options: CommitOptions = AS_THE_TABLE_SAYS,
+    options: CommitOptions = DEFAULT_COMMIT_OPTIONS,
 ) -> tuple[ChangeResult, Mapping[str, int]]:
     """Commit an older version as a new one. Return the result, and the columns that RESTORE returns in Delta.
 

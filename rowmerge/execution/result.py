@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from rowmerge.plan.row_plan import Effect, RowPlan
+from rowmerge.plan.row_plan import RowPlan
 from rowmerge.spark.writing.written import Written
 from rowmerge.table.snapshots.files import FileChanges, FileListing
 
@@ -92,32 +92,38 @@ def insert_metrics(written: Written) -> dict[str, int]:
 
 
 def row_metrics(plan: RowPlan, counts: RowCounts, files: FileChanges, *, copied: int, source_rows: int, timings: Timings) -> dict[str, int]:
-    """Return the metrics of a row-level statement, under Delta's names. `copied`: unchanged rows of rewritten files."""
+    """Return the metrics of a MERGE, UPDATE, DELETE or INSERT … REPLACE for the history. `copied`: unchanged rows of rewritten files."""
     execution_time = {"executionTimeMs": int(1000 * timings.seconds.get("spark", 0.0))}
-    if plan.operation == "MERGE":
-        return {
-            "numSourceRows": source_rows,
-            "numTargetRowsInserted": counts.inserted,
-            "numTargetRowsUpdated": counts.updated,
-            "numTargetRowsDeleted": counts.deleted,
-            "numTargetRowsCopied": copied,
-            "numOutputRows": counts.inserted + counts.updated + copied,
-            "numTargetFilesAdded": counts.files_added,
-            "numTargetFilesRemoved": counts.files_removed,
-            "numTargetChangeFilesAdded": len(files.change_rows),
-            "numTargetDeletionVectorsAdded": counts.files_marked,
-            **execution_time,
-        }
-    is_update = plan.clauses[0].effect is Effect.UPDATE
-    rows = {"numUpdatedRows": counts.updated} if is_update else {"numDeletedRows": counts.deleted}
-    if plan.operation == "WRITE":
-        rows["numOutputRows"] = counts.inserted
+    match plan.operation:
+        case "MERGE":
+            return _merge_metrics(counts, files, copied, source_rows) | execution_time
+        case "UPDATE":
+            changed_rows = {"numUpdatedRows": counts.updated}
+        case "DELETE":
+            changed_rows = {"numDeletedRows": counts.deleted}
+        case _:  # INSERT … REPLACE
+            changed_rows = {"numDeletedRows": counts.deleted, "numOutputRows": counts.inserted}
     return {
-        **rows,
+        **changed_rows,
         "numCopiedRows": copied,
         "numAddedFiles": counts.files_added,
         "numRemovedFiles": counts.files_removed,
         "numAddedChangeFiles": len(files.change_rows),
         "numDeletionVectorsAdded": counts.files_marked,
         **execution_time,
+    }
+
+
+def _merge_metrics(counts: RowCounts, files: FileChanges, copied: int, source_rows: int) -> dict[str, int]:
+    return {
+        "numSourceRows": source_rows,
+        "numTargetRowsInserted": counts.inserted,
+        "numTargetRowsUpdated": counts.updated,
+        "numTargetRowsDeleted": counts.deleted,
+        "numTargetRowsCopied": copied,
+        "numOutputRows": counts.inserted + counts.updated + copied,
+        "numTargetFilesAdded": counts.files_added,
+        "numTargetFilesRemoved": counts.files_removed,
+        "numTargetChangeFilesAdded": len(files.change_rows),
+        "numTargetDeletionVectorsAdded": counts.files_marked,
     }

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from rowmerge.errors import RowsMustStay
-from rowmerge.execution.commit import AS_THE_TABLE_SAYS, Attempt, CommitOptions, commit_with_retry
+from rowmerge.execution.commit import DEFAULT_COMMIT_OPTIONS, Attempt, CommitOptions, commit_with_retry
 from rowmerge.execution.result import ChangeResult, Timings, row_counts, row_metrics
 from rowmerge.execution.ways import selection
 from rowmerge.execution.ways.target_files import TargetFiles
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def change_rows(
-    spark: SparkSession, table: Table, plan_for: Callable[[Snapshot], PlannedStatement], options: CommitOptions = AS_THE_TABLE_SAYS
+    spark: SparkSession, table: Table, plan_for: Callable[[Snapshot], PlannedStatement], options: CommitOptions = DEFAULT_COMMIT_OPTIONS
 ) -> ChangeResult:
     """Plan a row-level statement on the newest version, find and write its rows, and commit. Begin again after a conflict.
 
@@ -42,12 +42,17 @@ def change_rows(
             snapshot = table.snapshot()
             snapshot.check_writable()
             request = RowChangeRequest(spark, snapshot, plan_for(snapshot), timings.measure)
-            blocker = snapshot.shape.rewrite_blocker
-            if blocker is not None and request.updates_rows:
-                raise RowsMustStay(request.plan.table, blocker, "update rows of")
+            _check_rows_may_move(request)
         return _attempt(request, selection.execute(request), timings)
 
     return commit_with_retry(table, attempt, timings, options)
+
+
+def _check_rows_may_move(request: RowChangeRequest) -> None:
+    """Raise RowsMustStay for an update if a feature, such as Delta's row tracking, forbids to move rows to another file."""
+    blocking_feature = request.snapshot.shape.rewrite_blocker
+    if blocking_feature is not None and request.updates_rows:
+        raise RowsMustStay(request.plan.table, blocking_feature, "update rows of")
 
 
 def _attempt(request: RowChangeRequest, result: ExecutionResult, timings: Timings) -> Attempt:
@@ -77,24 +82,23 @@ def _reads(request: RowChangeRequest, result: ExecutionResult) -> Reads:
 
 
 def file_changes(spark: SparkSession, snapshot: Snapshot, plan: RowPlan, written: Written, files: TargetFiles) -> tuple[FileChanges, int]:
-    """Rewrite files that lost too many rows. Return the changes of the target's files, and the number of rows that rewriting copied.
+    """Drop, mark or rewrite each file that loses rows. Return the file changes to commit, and the number of copied live rows.
 
     Raises RowsMustStay, and errors of reading deleted rows and of rewriting.
     """
     files_losing_rows = written.touched_files(files.to_read)
-    deleted = _deleted_by_strategy(spark, snapshot, plan, written, files_losing_rows)
-    dropped, marked, rewritten = deleted[Strategy.DROP], deleted[Strategy.MARK], deleted[Strategy.REWRITE]
-    files_to_rewrite = [file for file in files_losing_rows if file.path in rewritten]
+    deleted_positions = _deleted_by_strategy(spark, snapshot, plan, written, files_losing_rows)
+    replaced_files = [file for file in files_losing_rows if file.path in deleted_positions[Strategy.REWRITE]]
     # Small files of a partition are rewritten together.
-    bins = bins_to_rewrite(files_to_rewrite, snapshot.settings.target_file_size)
-    rewritten_files = rewrite_files(spark, snapshot, bins, rewritten).files if bins else []
+    bins = bins_to_rewrite(replaced_files, snapshot.settings.target_file_size)
+    new_files = rewrite_files(spark, snapshot, bins, deleted_positions[Strategy.REWRITE]).files if bins else []
     changes = FileChanges(
-        added=(*written.files, *rewritten_files),
-        removed=(*files.removable.paths, *dropped, *rewritten),
-        deleted=marked,
+        added=(*written.files, *new_files),
+        removed=(*files.removable.paths, *deleted_positions[Strategy.DROP], *deleted_positions[Strategy.REWRITE]),
+        deleted=deleted_positions[Strategy.MARK],
         change_rows=tuple(written.change_rows),
     )
-    return changes, sum(file.records for file in rewritten_files)
+    return changes, sum(file.records for file in new_files)
 
 
 def _deleted_by_strategy(

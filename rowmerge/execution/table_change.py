@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rowmerge.errors import AlreadyExists, AppendOnly, CommitConflict, CommitStateUnknown
-from rowmerge.execution.commit import AS_THE_TABLE_SAYS, Attempt, CommitOptions, commit_with_retry, find_earlier_result
+from rowmerge.execution.commit import DEFAULT_COMMIT_OPTIONS, Attempt, CommitOptions, commit_with_retry, find_earlier_result
 from rowmerge.execution.insert import NewRows, partition_mask
 from rowmerge.execution.result import ChangeResult, RowCounts, Timings, insert_metrics, row_counts
 from rowmerge.plan.planner import static_partition
@@ -30,7 +30,7 @@ def create_table(
     name: str,
     definition: TableDefinition,
     rows: NewRows | None,
-    options: CommitOptions = AS_THE_TABLE_SAYS,
+    options: CommitOptions = DEFAULT_COMMIT_OPTIONS,
     *,
     or_replace: bool,
     base: Snapshot | None = None,
@@ -94,7 +94,7 @@ def _find_earlier_creation(table: Table, name: str, conflict: CommitConflict, op
 
 
 def truncate(
-    spark: SparkSession, table: Table, partition: Sequence[tuple[str, str | None]] = (), options: CommitOptions = AS_THE_TABLE_SAYS
+    spark: SparkSession, table: Table, partition: Sequence[tuple[str, str | None]] = (), options: CommitOptions = DEFAULT_COMMIT_OPTIONS
 ) -> ChangeResult:
     """Remove all files, or those of a partition (pairs of a column and its value as SQL text), by metadata alone."""
     return _change_metadata(table, lambda snapshot: _truncation(spark, snapshot, partition), options)
@@ -138,7 +138,7 @@ def change_definition(
         reads = Reads(frozenset(snapshot.files().paths), everything) if reads_rows else Reads()
         return CommitRequest(operation, parameters=parameters, definition=definition, reads=reads), RowCounts()
 
-    return _change_metadata(table, change_for, AS_THE_TABLE_SAYS)
+    return _change_metadata(table, change_for, DEFAULT_COMMIT_OPTIONS)
 
 
 def _change_metadata(

@@ -66,17 +66,15 @@ class OutcomeTask:
         self._sources = BitMap64()
 
     def write(self, table: pa.Table) -> None:
-        """Write the new rows and the change rows of one batch of outcome rows, not empty, and collect its positions and ordinals."""
+        """Write one batch of outcome rows, which is not empty: its new rows and change rows. Collect the rows that it replaces or reads."""
         action = table[self._columns.action].combine_chunks()
+        self._message.updated += _count(pc.equal(action, UPDATE))
+        self._message.inserted += _count(pc.equal(action, INSERT))
         if self._columns.source is not None:
             self._sources.update(pc.drop_null(table[self._columns.source]).to_numpy())
         if self._columns.file is not None:
             self._collect_reads(table, action)
-            is_update = pc.equal(action, UPDATE)
-            is_new = self._collect_positions(table, pc.or_(is_update, pc.equal(action, DELETE)))
-            if self._changes is not None and self._columns.before:
-                change_type = pc.if_else(is_update, "update_preimage", "delete")
-                self._write_changes(table.select(self._columns.before), change_type, is_new)
+            self._replace_old_rows(table, action)
         self._write_new_rows(table, action)
 
     def close(self) -> TaskMessage:
@@ -104,6 +102,14 @@ class OutcomeTask:
         for path, _, positions in _rows_by_file(table.select([self._columns.file, self._columns.position]).filter(is_read)):
             self._reads.setdefault(path, BitMap64()).update(positions)
 
+    def _replace_old_rows(self, table: pa.Table, action: pa.Array) -> None:
+        """Collect the positions of updated and deleted rows, and write the old values of each position once, as change rows."""
+        is_update = pc.equal(action, UPDATE)
+        is_first_of_position = self._collect_positions(table, pc.or_(is_update, pc.equal(action, DELETE)))
+        if self._changes is not None and self._columns.before:
+            change_type = pc.if_else(is_update, "update_preimage", "delete")
+            self._write_changes(table.select(self._columns.before), change_type, is_first_of_position)
+
     def _collect_positions(self, table: pa.Table, is_replaced: pa.Array) -> pa.Array:
         """Collect the positions of replaced rows. Return True for the first row of each position."""
         is_new = np.zeros(table.num_rows, dtype=bool)
@@ -120,16 +126,15 @@ class OutcomeTask:
         return pa.array(is_new)
 
     def _write_new_rows(self, table: pa.Table, action: pa.Array) -> None:
-        """Write and count the updated, inserted and moved rows, and write their new values as change rows."""
-        self._message.updated += _count(pc.equal(action, UPDATE))
-        self._message.inserted += _count(pc.equal(action, INSERT))
+        """Write the updated, inserted and moved rows into data files, and their new values as change rows."""
         is_written = pc.is_in(action, value_set=pa.array([UPDATE, INSERT, MOVE], action.type))
-        written_count = _count(is_written)
-        if not written_count:
+        if not pc.any(is_written).as_py():
             return
         new_rows = table.select(self._columns.after)
         file_rows = self._with_lineage(new_rows.rename_columns(list(self._writer.names)), table, action)
-        self._writer.write(file_rows.filter(is_written) if written_count < table.num_rows else file_rows)
+        if not pc.all(is_written).as_py():
+            file_rows = file_rows.filter(is_written)
+        self._writer.write(file_rows)
         if self._changes is not None:
             change_type = pc.if_else(pc.equal(action, UPDATE), "update_postimage", "insert")
             self._write_changes(new_rows, change_type, is_written)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -17,22 +16,23 @@ from rowmerge.parquet.fitting import file_columns, from_file
 
 
 def write_live_rows(
-    spec: WriteSpec, deleted: dict[str, BitMap64], partition: dict[str, Any], delete: Callable[[list[str], Options], None]
+    spec: WriteSpec, deleted_positions: dict[str, BitMap64], partition: dict[str, Any], delete_files: Callable[[list[str], Options], None]
 ) -> list[FileMessage]:
-    """Write the live rows of files of one partition into new files, in their order. `deleted`: the deleted positions by path.
+    """Write files of one partition again without their deleted rows. Return a message for each new file.
 
-    If the files contain the partition columns, the rows are divided again, because the table's partitioning may have changed since.
-    `delete` deletes the new files after a failure. Returns one message for each new file.
+    `deleted_positions`: by path, for each of the files; `delete_files`: what deletes the new files after an error.
     """
     writer = PartitionedWriter(spec)
-    write_rows = writer.write if spec.values_in_files else partial(writer.write_partition, partition)
-    rows_by_file = (_live_rows(spec, path, positions, partition) for path, positions in deleted.items())
+    live_rows = chain.from_iterable(_live_rows(spec, path, deleted, partition) for path, deleted in deleted_positions.items())
     try:
-        for rows in chain.from_iterable(rows_by_file):
-            write_rows(rows)
+        for rows in live_rows:
+            if spec.values_in_files:
+                writer.write(rows)  # into partitions by the rows' values: the table's partitioning may have changed since
+            else:
+                writer.write_partition(partition, rows)
         return writer.close()
     except BaseException:
-        delete(writer.abort(), spec.filesystem_options)
+        delete_files(writer.abort(), spec.filesystem_options)
         raise
 
 

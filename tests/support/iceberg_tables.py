@@ -20,7 +20,7 @@ from pyiceberg.table.update import AddSnapshotUpdate, SetSnapshotRefUpdate, upda
 from pyiceberg.types import LongType, NestedField, StringType
 
 from rowmerge.iceberg.manifests.content import Content, ContentFile, Entry, ManifestContent
-from rowmerge.iceberg.manifests.manifest_files import write_manifest, write_manifest_list
+from rowmerge.iceberg.manifests.manifest_files import ManifestHeader, write_manifest, write_manifest_list
 from rowmerge.storage.store import Storage
 from tests.golden.iceberg.tables import copied
 
@@ -53,11 +53,8 @@ def table_of(storage: Storage, data: Sequence[ContentFile], deletes: Sequence[Co
             storage,
             f"{metadata_folder}/{uuid.uuid4()}-m{int(content)}.avro",
             [Entry.added(file, 77) for file in files],
-            content=content,
-            spec=spec,
-            schema=schema,
+            ManifestHeader(content, spec, schema, format_version),
             snapshot_id=77,
-            format_version=format_version,
         )
         for content, files in ((ManifestContent.DATA, data), (ManifestContent.DELETES, deletes))
         if files

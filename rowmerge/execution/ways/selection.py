@@ -20,14 +20,14 @@ WAYS: tuple[Way, ...] = (target_only.WAY, write_first.WAY, by_keys.WAY, single_p
 
 
 def execute(request: RowChangeRequest) -> ExecutionResult:
-    """Run the first way that applies, and the next ones if a way finds out late that it does not apply."""
-    for way in WAYS:
-        if way.why_not_applicable(request) is not None:
-            continue
+    """Find and write the rows of a statement by the first way of execution that applies. Nothing is committed."""
+    applicable_ways = (way for way in WAYS if way.why_not_applicable(request) is None)
+    for way in applicable_ways:
         with request.measure("spark"):
             result = way.run(request)
         if isinstance(result, ExecutionResult):
             return result
+        # Only the run could show that this way does not apply (for example, to a source with too many rows). No commit needs its files.
         logger.debug("%s of %s does not run as %s: %s.", request.plan.operation, request.plan.table, way.name, result.reason)
         result.written.discard(request.snapshot.shape.filesystem_options)
     raise AssertionError(f"{WAYS[-1].name} applies to every statement")

@@ -102,10 +102,9 @@ class CatalogOperations:
         return self._send(_Request(table, requirements, updates, lambda newest: commit_status(newest, base, updates)))
 
     def _send(self, request: _Request) -> Put | Unknown:
-        """Send a commit to the catalog. After a failure, the current metadata decides, because a proxy may have sent the commit twice.
+        """Send a commit to the catalog until its outcome is known, or the attempts are used up. Raises CatalogFailed for a final refusal.
 
-        The requirements let the commit happen once. So it is sent again while the metadata fulfils them and does not contain the commit.
-        Raises CatalogFailed if the catalog refuses the commit for good.
+        The commit's requirements let it happen only once, so it is safe to send it again.
         """
         errors: list[Exception] = []
         for wait in (*WAITS, 0):
@@ -114,24 +113,24 @@ class CatalogOperations:
                 return Put.CREATED
             except Exception as error:  # noqa: BLE001 - clients of catalogs raise any class, and the commit may have happened
                 errors.append(error)
-            outcome = self._outcome_after(errors, request)
+            outcome = self._settle_failed_commit(request, errors)
             if outcome is not None:
                 return outcome
             time.sleep(wait)
         return Unknown(self._failure(errors[0]).message)
 
-    def _outcome_after(self, errors: Sequence[Exception], request: _Request) -> Put | Unknown | None:
-        """Return the outcome of a commit after all of its attempts failed, None if it must be sent again.
+    def _settle_failed_commit(self, request: _Request, errors: Sequence[Exception]) -> Put | Unknown | None:
+        """Return the outcome of a commit by the newest metadata, after each attempt raised an error; None if it must be sent again.
 
-        If the catalog refused every attempt for good, and the newest metadata shows no outcome, raises CatalogFailed.
+        Raises CatalogFailed if the metadata shows no outcome and the catalog has refused every attempt for good.
         """
         try:
             newest = self.current()
         except RowmergeError:
-            return None  # The current metadata may refer to the files of this commit, so even a final refusal settles nothing.
-        is_final = all(map(_is_final, errors))
-        outcome = _outcome(request, newest, is_final)
-        if outcome is None and is_final:
+            return None  # The newest metadata may refer to the files of this commit, so even a final refusal settles nothing.
+        is_refused = all(map(_is_final, errors))
+        outcome = _outcome(request, newest, is_refused)
+        if outcome is None and is_refused:
             raise self._failure(errors[-1]) from None
         return outcome
 
@@ -139,10 +138,13 @@ class CatalogOperations:
         return self._client.failure(f"committing {'.'.join(self._identifier)}", error)
 
 
-def _outcome(request: _Request, newest: CurrentMetadata | None, is_final: bool) -> Put | Unknown | None:
-    """Return the outcome of a failed commit by the newest metadata, None if the catalog may still accept the commit."""
+def _outcome(request: _Request, newest: CurrentMetadata | None, is_refused: bool) -> Put | Unknown | None:
+    """Return the outcome of a failed commit by the newest metadata, None if the catalog may still accept the commit.
+
+    Without metadata (None), only the final refusal of a new table is certain.
+    """
     if newest is None:
-        is_refused_creation = is_final and isinstance(request.table, StagedTable)
+        is_refused_creation = is_refused and isinstance(request.table, StagedTable)
         return None if is_refused_creation else Unknown(_TABLE_MISSING)
     status = request.status_in(newest)
     if status is CommitStatus.COMMITTED:

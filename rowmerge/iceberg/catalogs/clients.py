@@ -154,15 +154,17 @@ class CatalogClient:
         return False
 
     def replace_view(self, namespace: str, view: str, old_metadata: Mapping[str, Any], metadata: Mapping[str, Any]) -> bool:
-        """Replace a view, whose metadata is `old_metadata`. Return False if the view is gone, or if the server cannot replace views."""
+        """Replace a view, whose metadata is `old_metadata`, by the current version in `metadata`.
+
+        Return False if the view is gone, or if the server cannot replace views.
+        """
         rest = self._rest
-        assert rest is not None
+        assert rest is not None, "only REST catalogs have views"
         with self._calling(f"replacing the view {namespace}.{view}"):
-            # pyiceberg 0.12 cannot replace views. Its session has the user's certificates and tokens.
-            response = rest._session.post(
-                rest.url(Endpoints.load_view, namespace=quote(namespace, safe=""), view=quote(view, safe="")),
-                json=_replacement_request(namespace, view, old_metadata, metadata),
-            )
+            url = rest.url(Endpoints.load_view, namespace=quote(namespace, safe=""), view=quote(view, safe=""))
+            request = _replacement_request(namespace, view, old_metadata, metadata)
+            # pyiceberg 0.12 has no call for this. Its session has the user's certificates and tokens.
+            response = rest._session.post(url, json=request)
             if response.status_code in _CANNOT_REPLACE:
                 return False
             if not response.ok:

@@ -26,17 +26,20 @@ class CommitStatus(Enum):
 
 
 def commit_status(current: CurrentMetadata, base: CurrentMetadata, updates: Sequence[TableUpdate]) -> CommitStatus:
-    """Return whether the commit of `updates` to `base` is part of `current`."""
+    """Return whether `current`, the table's newest metadata, contains the commit of `updates` to `base`."""
     metadata = current.metadata
     if metadata.table_uuid != base.metadata.table_uuid:
-        # Others may have renamed the table with the commit in it, and have created another one of the name.
+        # This is another table of the same name. The one with the commit may have been renamed.
         return CommitStatus.UNKNOWN
     snapshot_ids = {update.snapshot.snapshot_id for update in updates if isinstance(update, AddSnapshotUpdate)}
     if snapshot_ids:
         status = _snapshots_status(metadata, base.metadata, snapshot_ids)
     else:
         status = _changes_status(metadata, base.metadata, apply_updates(base.metadata, updates))
-    return CommitStatus.ABSENT if status is CommitStatus.UNKNOWN and _is_almost_newest(base, current) else status
+    if status is CommitStatus.UNKNOWN and _is_almost_newest(base, current):
+        # At most one commit followed `base`. If it were this one, `current` would show its changes.
+        return CommitStatus.ABSENT
+    return status
 
 
 def _is_almost_newest(base: CurrentMetadata, current: CurrentMetadata) -> bool:

@@ -15,7 +15,7 @@ from pyiceberg.table.snapshots import Snapshot as IcebergVersion
 from rowmerge.concurrency import run_concurrently
 from rowmerge.iceberg.commits.delete_files import DeleteFileWriter
 from rowmerge.iceberg.manifests.content import UNASSIGNED, Content, ContentFile, Entry, Manifest, ManifestContent, Status
-from rowmerge.iceberg.manifests.manifest_files import read_manifest, schema_of_spec, write_manifest, write_manifest_list
+from rowmerge.iceberg.manifests.manifest_files import ManifestHeader, read_manifest, schema_of_spec, write_manifest, write_manifest_list
 from rowmerge.iceberg.manifests.metrics import content_file, metrics_modes
 from rowmerge.iceberg.metadata.locations import plain_path
 from rowmerge.iceberg.metadata.properties import file_locations
@@ -140,7 +140,7 @@ class SnapshotFiles:
         removal = self._plan_removal(live, row_deletes.emptied_paths.union(removed_paths), row_deletes.replaced_keys)
         remaining_manifests, removed_entries = self.rewrite_manifests(live, removal)
         new_manifests = self._added_manifests + self.write_delete_manifests(row_deletes.files)
-        manifests = self._merge_small([*new_manifests, *remaining_manifests])
+        manifests = self._merge_small([*new_manifests, *remaining_manifests])  # the newest first
         entries = [*removed_entries, *self.entries_of(new_manifests)]
         return self.put_snapshot(newest_metadata, parent, manifests, entries)
 
@@ -193,16 +193,9 @@ class SnapshotFiles:
         """Write a manifest with the next free name of this snapshot."""
         path = f"{self.storage.location}/metadata/{self.commit_id}-m{len(self._written_paths)}.avro"
         self._written_paths.append(path)
-        return write_manifest(
-            self.pending,
-            path,
-            entries,
-            content=content,
-            spec=self.metadata.specs()[spec_id],
-            schema=schema_of_spec(self.metadata, spec_id),
-            snapshot_id=self.snapshot_id,
-            format_version=self._manifest_version,
-        )
+        spec, schema = self.metadata.specs()[spec_id], schema_of_spec(self.metadata, spec_id)
+        header = ManifestHeader(content, spec, schema, self._manifest_version)
+        return write_manifest(self.pending, path, entries, header, self.snapshot_id)
 
     def write_manifests(
         self, entries: Sequence[Entry], content: ManifestContent, spec_id: int, max_entries: int = MAX_MANIFEST_ENTRIES
@@ -256,22 +249,27 @@ class SnapshotFiles:
         return Removal(data_paths, replaced_keys | single_file_keys | dangling_keys)
 
     def _merge_small(self, manifests: list[Manifest]) -> list[Manifest]:
-        """Merge small manifests if there are many (`commit.manifest.min-count-to-merge`), the newest first."""
+        """Return the manifests of a snapshot, merged into fewer where many have the same content and partition spec.
+
+        Neighbours are merged, so manifests in the order of their age, the newest first, stay in this order. Raises ConfigurationError.
+        """
         properties = self.metadata.properties
         if properties.get("commit.manifest-merge.enabled", "true").strip().lower() == "false":
             return manifests
         min_count = max(whole_number(properties, "commit.manifest.min-count-to-merge", 100), 2)
         max_size = self.target_manifest_size
-        merged: list[Manifest] = []
-        for group in manifests_by_spec(manifests):
-            if len(group) < min_count:
-                merged += group
-            else:
-                merged += [self._merge(batch) for batch in _batches_of_size(group, max_size)]
-        return merged
+        snapshot_manifests: list[Manifest] = []
+        for manifests_of_spec in manifests_by_spec(manifests):
+            if len(manifests_of_spec) >= min_count:
+                manifests_of_spec = [self._merge(batch) for batch in _batches_of_size(manifests_of_spec, max_size)]
+            snapshot_manifests += manifests_of_spec
+        return snapshot_manifests
 
     def _merge(self, manifests: Sequence[Manifest]) -> Manifest:
-        """Write one manifest with the live entries of manifests of one partition spec, and with the entries that this snapshot removed."""
+        """Write one manifest with the live entries of manifests of one partition spec, and with the entries that this snapshot removed.
+
+        A single manifest is returned as it is.
+        """
         first, *others = manifests
         if not others:
             return first

@@ -159,16 +159,21 @@ def _decode_avro(data: bytes, path: str) -> pa.Table:
 
 
 def _group_by_path(path_column: pa.Array, positions: np.ndarray[Any, Any]) -> Iterator[tuple[str, np.ndarray[Any, Any]]]:
-    """Yield each path with its positions. Raises ValueError for a null path and an invalid position."""
+    """Yield each data file's path and the positions in its rows, from a batch's two columns. Raises ValueError for an invalid row.
+
+    Whole arrays are compared and split, because a loop over rows would be slow for millions of deletes.
+    """
     if not len(positions):
         return
     if positions.dtype != np.int64 or positions.min() < 0 or path_column.null_count:
         raise ValueError("a row has no path, or no position from 0 on")
     paths = path_column if pa.types.is_dictionary(path_column.type) else path_column.dictionary_encode()
-    path_codes = paths.indices.to_numpy(zero_copy_only=False)
+    path_codes = paths.indices.to_numpy(zero_copy_only=False)  # one number per row, the same for the same path
     if np.any(path_codes[1:] < path_codes[:-1]):  # the specification sorts rows by path, but not all writers do
         order = np.argsort(path_codes, kind="stable")
         path_codes, positions = path_codes[order], positions[order]
-    path_changes = np.flatnonzero(path_codes[1:] != path_codes[:-1]) + 1
-    for start, path_positions in zip([0, *path_changes.tolist()], np.split(positions, path_changes), strict=True):
-        yield paths.dictionary[int(path_codes[start])].as_py(), path_positions
+    has_new_path = np.append(True, path_codes[1:] != path_codes[:-1])
+    group_starts = np.flatnonzero(has_new_path)
+    position_groups = np.split(positions, group_starts[1:])
+    for path_code, path_positions in zip(path_codes[group_starts].tolist(), position_groups, strict=True):
+        yield paths.dictionary[path_code].as_py(), path_positions

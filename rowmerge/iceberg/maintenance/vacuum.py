@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
+from typing import NamedTuple
 
 from pyiceberg.table.update import TableUpdate
 
@@ -38,6 +39,13 @@ _HOUR = 3_600_000
 _DAY = 24 * _HOUR
 ORPHANS_AFTER = 3 * _DAY
 """Milliseconds after which no running statement needs an unreferenced file, as in Iceberg."""
+
+
+class _Listing(NamedTuple):
+    """The objects in a table's folder, and the time (milliseconds since the epoch) before which an orphan must have been written."""
+
+    objects: Sequence[StoredObject]
+    orphans_before: int
 
 
 @dataclass(frozen=True)
@@ -63,39 +71,43 @@ class Vacuum:
         """The metadata for which the needed files were read last, and these files."""
 
     def run(self, options: VacuumOptions) -> Vacuumed:
-        """Expire snapshots and delete orphans. Raises PlanError for a retention that is not safe, UnsupportedTableFeature, StorageError."""
+        """Expire snapshots, delete their files and the orphans, and return the paths of these files. A dry run only finds the paths.
+
+        Raises PlanError for a retention that is not safe, UnsupportedTableFeature, StorageError.
+        """
         self._check_retention(options)
         retained_since = None if options.retain_hours is None else self.now - int(options.retain_hours * _HOUR)
-        orphans_before = self.now - ORPHANS_AFTER if retained_since is None else retained_since
         # The listing comes first: what is committed after it is either not in the listing, or in the metadata that is read then.
-        objects = self.storage.list()
-        expired, current = self._expire_or_plan(ExpiryOptions(retained_since), options.dry_run)
-        deletable = self._deletable(expired, current)
-        orphans = [path for path in self._orphans(current, objects, orphans_before) if self._absolute(path) not in expired]
+        listing = self._list_objects(retained_since)
+        if options.dry_run:
+            expiry = self._plan_expiry(newest(self.operations, self.table), ExpiryOptions(retained_since))
+        else:
+            expiry = self._expire(ExpiryOptions(retained_since))
+        snapshot_files = self._deletable(expiry)
+        orphans = [path for path in self._orphans(expiry.after, listing) if path not in expiry.files]
         if not options.dry_run:
-            self._delete_expired(deletable)
-            self._delete_orphans(orphans, current, objects, orphans_before)
-        paths = (*chain.from_iterable(deletable.values()), *map(self._absolute, orphans))
-        return Vacuumed(paths, current.metadata.current_snapshot_id or 0)
+            self._delete_expired(snapshot_files)
+            self._delete_orphans(orphans, expiry.after, listing)
+        paths = (*chain.from_iterable(snapshot_files.values()), *orphans)
+        return Vacuumed(paths, expiry.after.metadata.current_snapshot_id or 0)
 
     def expire(self, options: ExpiryOptions) -> Expired:
         """Expire snapshots, and delete the files that only they needed. Raises as `run`, and PlanError for a snapshot that must stay."""
-        expired = self._expire(options)
-        deletable = self._deletable(expired, newest(self.operations, self.table))
-        self._delete_expired(deletable)
-        counts = Counter(expired[path] for paths in deletable.values() for path in paths)
+        expiry = self._expire(options)
+        snapshot_files = self._deletable(expiry)
+        self._delete_expired(snapshot_files)
+        counts = Counter(expiry.files[path] for path in chain.from_iterable(snapshot_files.values()))
         return Expired(*(counts[kind] for kind in FileKind))  # its fields have the order of FileKind
 
     def remove_orphans(self, older_than: int | None, *, dry_run: bool) -> tuple[str, ...]:
         """Delete unreferenced files that were written before a time, and return their absolute paths. Raises as `run`."""
         check_collectable(self.table, newest(self.operations, self.table).metadata)
-        orphans_before = self.now - ORPHANS_AFTER if older_than is None else older_than
-        objects = self.storage.list()
+        listing = self._list_objects(older_than)
         current = newest(self.operations, self.table)
-        orphans = self._orphans(current, objects, orphans_before)
+        orphans = self._orphans(current, listing)
         if not dry_run:
-            self._delete_orphans(orphans, current, objects, orphans_before)
-        return tuple(map(self._absolute, orphans))
+            self._delete_orphans(orphans, current, listing)
+        return tuple(orphans)
 
     def _check_retention(self, options: VacuumOptions) -> None:
         hours = options.retain_hours
@@ -106,13 +118,8 @@ class Vacuum:
                 f"SET spark.databricks.delta.retentionDurationCheck.enabled = false."
             )
 
-    def _expire_or_plan(self, options: ExpiryOptions, is_dry_run: bool) -> tuple[Mapping[str, FileKind], CurrentMetadata]:
-        """Expire snapshots unless it is a dry run. Return the files that only they need, and the table's metadata without them."""
-        if is_dry_run:
-            expiry = self._plan_expiry(newest(self.operations, self.table), options)
-            return expiry.files, expiry.after
-        expired = self._expire(options)
-        return expired, newest(self.operations, self.table)
+    def _list_objects(self, orphans_before: int | None) -> _Listing:
+        return _Listing(self.storage.list(), self.now - ORPHANS_AFTER if orphans_before is None else orphans_before)
 
     def _plan_expiry(self, current: CurrentMetadata, options: ExpiryOptions) -> _Expiry:
         check_writable(self.table, current)
@@ -124,8 +131,8 @@ class Vacuum:
         after = CurrentMetadata(metadata, current.path, current.version)
         return _Expiry(updates, after, only_expired(self.storage, current.metadata, metadata))
 
-    def _expire(self, options: ExpiryOptions) -> Mapping[str, FileKind]:
-        """Commit the expiry of snapshots, and return the files that only they needed. Read all of these before the commit."""
+    def _expire(self, options: ExpiryOptions) -> _Expiry:
+        """Commit the expiry of snapshots, and return it. Read the files that only they need before the commit."""
         attempts: list[_Expiry] = []
 
         def updates_for(current: CurrentMetadata) -> tuple[TableUpdate, ...]:
@@ -133,18 +140,19 @@ class Vacuum:
             return attempts[-1].updates
 
         if commit_updates(self.operations, self.table, "the expiry of snapshots", updates_for) is None:
-            return {}
+            return _Expiry((), newest(self.operations, self.table), {})
         metadata = newest(self.operations, self.table).metadata
         planned_ids = {snapshot.snapshot_id for attempt in attempts for snapshot in attempt.after.metadata.snapshots}
         # Others may have committed since. Files of their snapshots stay.
         new_snapshots = [snapshot for snapshot in metadata.snapshots if snapshot.snapshot_id not in planned_ids]
         needed = needed_files(self.storage, metadata, new_snapshots)
-        return {path: kind for path, kind in attempts[-1].files.items() if path not in needed}
+        files = {path: kind for path, kind in attempts[-1].files.items() if path not in needed}
+        return _Expiry(attempts[-1].updates, newest(self.operations, self.table), files)
 
-    def _deletable(self, expired: Mapping[str, FileKind], current: CurrentMetadata) -> dict[FileKind, list[str]]:
-        """Return the files in the table's own places by kind, each kind before the kinds that name it. All other files stay."""
-        locations = file_locations(current.metadata.properties)
-        by_kind = {kind: [path for path, file_kind in expired.items() if file_kind is kind] for kind in FileKind}
+    def _deletable(self, expiry: _Expiry) -> dict[FileKind, list[str]]:
+        """Return the expired files in the table's own places by kind, each kind before the kinds that name it. All other files stay."""
+        locations = file_locations(expiry.after.metadata.properties)
+        by_kind = {kind: [path for path, file_kind in expiry.files.items() if file_kind is kind] for kind in FileKind}
         return {kind: deletable_files(self.storage, paths, locations) for kind, paths in by_kind.items() if paths}
 
     def _delete_expired(self, deletable: Mapping[FileKind, Sequence[str]]) -> None:
@@ -165,22 +173,21 @@ class Vacuum:
             self._last_needed = current, needed_files(self.storage, current.metadata)
         return self._last_needed[1]
 
-    def _orphans(self, current: CurrentMetadata, objects: Sequence[StoredObject], older_than: int) -> list[str]:
-        """Return the orphans in a listing, relative to the table. Read the needed files only if an object is old enough."""
-        if not any(file.modified < older_than for file in objects):
+    def _orphans(self, current: CurrentMetadata, listing: _Listing) -> list[str]:
+        """Return the absolute paths of the orphans in a listing. Read the needed files only if an object is old enough."""
+        if not any(file.modified < listing.orphans_before for file in listing.objects):
             return []
-        return find_orphans(self.storage.location, current, self._needed(current).keys(), objects, older_than)
+        location = self.storage.location
+        orphans = find_orphans(location, current, self._needed(current).keys(), *listing)
+        return [file_key(f"{location}/{path}") for path in orphans]
 
-    def _delete_orphans(self, orphans: Sequence[str], seen: CurrentMetadata, objects: Sequence[StoredObject], older_than: int) -> None:
+    def _delete_orphans(self, orphans: Sequence[str], seen: CurrentMetadata, listing: _Listing) -> None:
         """Delete the files that are still orphans, if the table changed after `seen`, while the needed files were read."""
         current = newest(self.operations, self.table)
-        still_orphans = orphans if current is seen else set(self._orphans(current, objects, older_than))
-        paths = [self._absolute(path) for path in orphans if path in still_orphans]
+        still_orphans = orphans if current is seen else set(self._orphans(current, listing))
+        paths = [path for path in orphans if path in still_orphans]
         if paths:
             delete_files(self.storage, [paths], Origin.LISTED, live=self._live(current))
-
-    def _absolute(self, path: str) -> str:
-        return file_key(f"{self.storage.location}/{path}")
 
 
 @dataclass(frozen=True)

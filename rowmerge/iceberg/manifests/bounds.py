@@ -129,26 +129,27 @@ def file_bounds(files: Sequence[ContentFile], field_id: int, type_: t.IcebergTyp
     return bounds_column(lower, type_), bounds_column(upper, type_)
 
 
-def bounds_column(values: Sequence[bytes | None], type_: t.IcebergType) -> pa.Array:
-    """Decode bounds of a column in many files; timestamps are in microseconds, uuids are strings, unknown bounds are null.
+def bounds_column(stored_bounds: Sequence[bytes | None], type_: t.IcebergType) -> pa.Array:
+    """Decode a column's lower or upper bounds in many files to an Arrow array, with null for each bound that is unknown.
 
-    Bounds from before a promotion of the column's type are decoded as the old type. These are unknown: NaN, which old writers stored, bytes
-    that are no value of the type, and all bounds of `time`, for which the engine has no type.
+    Unknown are bytes that are no value of the column's type, or of the type that it had before a promotion, NaN, and all bounds of `time`.
+    Timestamps get microseconds, uuids become strings.
     """
-    bounds = pa.array(values, pa.binary())
+    bounds = pa.array(stored_bounds, pa.binary())
     match type_:
         case t.StringType():
             return _decode_strings(bounds)
         case t.BinaryType() | t.FixedType():
             return bounds
         case t.UUIDType():
-            uuids = [value if value and len(value) == 16 else None for value in values]
+            uuids = [bound if bound and len(bound) == 16 else None for bound in stored_bounds]
             return uuid_texts(pa.array(uuids, pa.binary(16)))
         case t.DecimalType(precision=precision, scale=scale):
             return _decode_decimals(bounds, pa.decimal128(precision, scale))
-        case _ if type(type_) in _FIXED_WIDTH:
-            return _decode_numbers(bounds, *_FIXED_WIDTH[type(type_)])
-    return pa.nulls(len(bounds), pa.string())
+    fixed_width = _FIXED_WIDTH.get(type(type_))
+    if fixed_width is None:  # the engine has no such type
+        return pa.nulls(len(bounds), pa.string())
+    return _decode_numbers(bounds, *fixed_width)
 
 
 def _decode_numbers(bounds: pa.Array, arrow_type: pa.DataType, decoders: Mapping[int, Decode]) -> pa.Array:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pyiceberg.conversions import to_bytes
@@ -35,6 +35,16 @@ _INVALID_RECORD_ERRORS = (ArithmeticError, AttributeError, LookupError, TypeErro
 _cache: Cache[tuple[Entry, ...]] = Cache(_CACHED_VALUES)
 _written: Cache[bytes] = Cache(_CACHED_BYTES)
 """Manifests and manifest lists that this process wrote, by path: they never change, and the next statement reads them."""
+
+
+@dataclass(frozen=True)
+class ManifestHeader:
+    """What the key-value metadata of a manifest say about all of its entries. `schema` has the source columns of `spec`."""
+
+    content: ManifestContent
+    spec: PartitionSpec
+    schema: Schema
+    format_version: int = 2
 
 
 def read_manifest_list(storage: Storage, path: str) -> tuple[Manifest, ...]:
@@ -75,51 +85,41 @@ def state_of(manifest: Manifest) -> tuple[object, ...]:
     return manifest.path, manifest.length, manifest.sequence_number, manifest.added_snapshot_id, manifest.first_row_id
 
 
-def write_manifest(
-    storage: Storage,
-    path: str,
-    entries: Sequence[Entry],
-    *,
-    content: ManifestContent,
-    spec: PartitionSpec,
-    schema: Schema,
-    snapshot_id: int,
-    format_version: int = 2,
-) -> Manifest:
-    """Write a manifest of one partition spec to an absolute path, and return its record for the manifest list. Raises StorageError.
+def write_manifest(storage: Storage, path: str, entries: Sequence[Entry], header: ManifestHeader, snapshot_id: int) -> Manifest:
+    """Write a manifest of a snapshot to an absolute path, and return its record for the manifest list. Raises StorageError.
 
-    `schema` must have the source columns of the spec (`schema_of_spec`). Sequence numbers that are UNASSIGNED are written as null, so every
-    attempt of a commit uses the same manifest.
+    UNASSIGNED sequence numbers are written as null, so that every attempt of a commit can use the same manifest.
     """
-    data = _encode_manifest(entries, content, spec, schema, format_version)
+    data = _encode_manifest(entries, header)
     _put(storage, path, data)
     sequence_numbers = [entry.sequence_number for entry in entries if entry.live and entry.sequence_number != UNASSIGNED]
     return Manifest(
         path=path,
         length=len(data),
-        spec_id=spec.spec_id,
-        content=content,
+        spec_id=header.spec.spec_id,
+        content=header.content,
         sequence_number=UNASSIGNED,
         min_sequence_number=min(sequence_numbers, default=UNASSIGNED),
         added_snapshot_id=snapshot_id,
-        partitions=partition_summaries([entry.file.partition for entry in entries], spec, schema),
+        partitions=partition_summaries([entry.file.partition for entry in entries], header.spec, header.schema),
         **_count_files_and_rows(entries),
     )
 
 
-def _encode_manifest(entries: Sequence[Entry], content: ManifestContent, spec: PartitionSpec, schema: Schema, format_version: int) -> bytes:
-    """Return the bytes of a manifest's Avro file and its key-value metadata (Iceberg spec, Manifests)."""
+def _encode_manifest(entries: Sequence[Entry], header: ManifestHeader) -> bytes:
+    """Return the bytes of a manifest's Avro file with its key-value metadata (Iceberg spec, Manifests)."""
     assert entries, "a manifest has entries"
     assert all(entry.status is Status.ADDED or entry.sequence_number != UNASSIGNED for entry in entries), "old files have a sequence number"
+    spec, schema = header.spec, header.schema
     metadata = {
         "schema": schema.model_dump_json(),
         "schema-id": str(schema.schema_id),
         "partition-spec": "[" + ",".join(field.model_dump_json() for field in spec.fields) + "]",
         "partition-spec-id": str(spec.spec_id),
-        "format-version": str(format_version),
-        "content": content.name.lower(),
+        "format-version": str(header.format_version),
+        "content": header.content.name.lower(),
     }
-    avro_schema = schemas.manifest_schema(spec, schema, format_version)
+    avro_schema = schemas.manifest_schema(spec, schema, header.format_version)
     names = schemas.partition_names(avro_schema)
     return write_avro(avro_schema, [entry_record(entry, names) for entry in entries], metadata)
 

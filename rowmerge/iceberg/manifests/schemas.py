@@ -55,7 +55,11 @@ def _map(key_id: int, value_id: int, value: str) -> AvroType:
     return {"type": "array", "items": pair, "logicalType": "map"}
 
 
-def _data_file(partition: AvroType, format_version: int) -> dict[str, Any]:
+def _data_file_schema(partition: AvroType, format_version: int) -> dict[str, Any]:
+    """Return the Avro schema of the struct `data_file`, which describes a data file or a delete file (Iceberg spec, Data File Fields).
+
+    The numbers are the specification's field ids. `partition` is the record of the file's partition values.
+    """
     fields = [
         _required(134, "content", "int"),
         _required(100, "file_path", "string"),
@@ -81,7 +85,7 @@ def _data_file(partition: AvroType, format_version: int) -> dict[str, Any]:
             _optional(144, "content_offset", "long"),
             _optional(145, "content_size_in_bytes", "long"),
         ]
-    return _record("r2", fields)
+    return _record(f"r{DATA_FILE}", fields)  # Java names a record after its field id
 
 
 def manifest_schema(spec: PartitionSpec, schema: Schema, format_version: int) -> dict[str, Any]:
@@ -91,7 +95,7 @@ def manifest_schema(spec: PartitionSpec, schema: Schema, format_version: int) ->
         _optional(1, "snapshot_id", "long"),
         _optional(3, "sequence_number", "long"),
         _optional(4, "file_sequence_number", "long"),
-        _required(DATA_FILE, "data_file", _data_file(_partition_schema(spec, schema), format_version)),
+        _required(DATA_FILE, "data_file", _data_file_schema(_partition_schema(spec, schema), format_version)),
     ]
     return _record("manifest_entry", fields)
 

@@ -75,29 +75,33 @@ def find_or_build_spec(
     partitioning: tuple[PartitionField, ...],
     schema: Schema,
     known_specs: Sequence[PartitionSpec],
-    last_id: int,
+    last_field_id: int,
     v1_spec: PartitionSpec | None = None,
 ) -> PartitionSpec:
-    """Return the known spec with these fields, or a new one. Fields of known specs keep their ids; new ones get those after `last_id`.
+    """Return the partition spec for a table's new partitioning: a known spec with exactly these fields, else a new spec.
 
-    `v1_spec` is the current spec of a table of format version 1. Raises UnknownColumn, and PlanError for a source that the transform does
-    not accept or a name that is used twice.
+    A field that a known spec has keeps its id; a new field gets an id after `last_field_id`. `v1_spec`: the current spec of a table of
+    format version 1. Raises UnknownColumn, PlanError for a source that the transform does not accept or a name that is used twice.
     """
     requested_fields = _without_replaced_voids(partitioning, is_v1=v1_spec is not None)
-    fields = _build_fields(requested_fields, schema, known_specs, last_id)
+    fields = _build_fields(requested_fields, schema, known_specs, last_field_id)
     if v1_spec is not None:
+        # Format version 1 identifies a field by its position, so a dropped field stays there, with the transform void.
         fields = _at_v1_positions(fields, v1_spec)
-    known_spec = next((spec for spec in known_specs if list(spec.fields) == fields), None)
-    return known_spec or PartitionSpec(*fields, spec_id=max([-1, *(spec.spec_id for spec in known_specs)]) + 1)
+    for known_spec in known_specs:
+        if list(known_spec.fields) == fields:
+            return known_spec
+    new_spec_id = max((spec.spec_id for spec in known_specs), default=-1) + 1
+    return PartitionSpec(*fields, spec_id=new_spec_id)
 
 
 def _build_fields(
-    requested_fields: Sequence[PartitionField], schema: Schema, known_specs: Sequence[PartitionSpec], last_id: int
+    requested_fields: Sequence[PartitionField], schema: Schema, known_specs: Sequence[PartitionSpec], last_field_id: int
 ) -> list[IcebergPartitionField]:
     """Return the fields with the ids of equal fields of known specs, or new ids. Raises UnknownColumn, PlanError."""
     known_fields = chain.from_iterable(spec.fields for spec in known_specs)
     known_ids = {(field.source_id, str(field.transform), field.name): field.field_id for field in known_fields}
-    new_ids = count(last_id + 1)
+    new_ids = count(last_field_id + 1)
     fields: list[IcebergPartitionField] = []
     for requested in requested_fields:
         source_id, transform = _partition_source(schema, requested)

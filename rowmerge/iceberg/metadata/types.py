@@ -118,6 +118,10 @@ def _default_sql(value: Any, kind: str, field: t.NestedField, table: str, *, is_
 
 
 def _spark_type(type_: t.IcebergType, column: str, table: str) -> DataType:
+    """Return the Spark type of an Iceberg type, converted at every level.
+
+    Raises UnsupportedTableFeature, which names the table and the column, for a type that Spark does not have.
+    """
     match type_:
         case t.DecimalType():
             return Decimal(type_.precision, type_.scale)
@@ -126,8 +130,9 @@ def _spark_type(type_: t.IcebergType, column: str, table: str) -> DataType:
         case t.ListType():
             return Array(_spark_type(type_.element_type, column, table), not type_.element_required)
         case t.MapType():
-            key, value = _spark_type(type_.key_type, column, table), _spark_type(type_.value_type, column, table)
-            return Map(key, value, not type_.value_required)
+            key_type = _spark_type(type_.key_type, column, table)
+            value_type = _spark_type(type_.value_type, column, table)
+            return Map(key_type, value_type, not type_.value_required)
         case t.FixedType():
             return Primitive("binary")
         case _ if str(type_) in FROM_ICEBERG:

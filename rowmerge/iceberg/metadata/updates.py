@@ -42,12 +42,13 @@ class _SharedEntries(list[T]):
 
 
 def apply_updates(base: TableMetadata, updates: Sequence[TableUpdate], *, location: str | None = None) -> TableMetadata:
-    """Return the metadata after updates; `location` is the absolute path of the file of `base`, for the metadata log.
+    """Return the metadata after updates; `location` is the absolute path of the metadata file of `base`, for the metadata log.
 
     Raises ValueError for an update that does not fit, ConfigurationError for an invalid length of the metadata log in the properties.
     """
     pyiceberg_updates = tuple(update for update in updates if not _adds_row_lineage(update))
-    if any(map(_adds_row_lineage, updates)):
+    if len(pyiceberg_updates) < len(updates):
+        # pyiceberg cannot upgrade to format version 3, so this is done here, and first, because other updates may need the version.
         base = _with_row_lineage(base)
         if not pyiceberg_updates:
             return base

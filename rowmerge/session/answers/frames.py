@@ -183,18 +183,18 @@ def describe_history(spark: SparkSession, entries: Sequence[HistoryEntry]) -> Da
 def compaction_metrics(spark: SparkSession, location: str, statistics: CompactionStatistics) -> DataFrame:
     """Return the row of OPTIMIZE and REORG: the path, and those of Delta's metrics that have a meaning here."""
     deletion_vectors: RowValues = {
-        "numDeletionVectorsRemoved": (_LONG, statistics.vectors),
-        "numDeletionVectorRowsRemoved": (_LONG, statistics.rows),
+        "numDeletionVectorsRemoved": (_LONG, statistics.removed_vectors),
+        "numDeletionVectorRowsRemoved": (_LONG, statistics.removed_rows),
     }
     metrics: RowValues = {
-        "numFilesAdded": (_LONG, len(statistics.added)),
-        "numFilesRemoved": (_LONG, len(statistics.removed)),
-        "filesAdded": _size_metrics(statistics.added),
-        "filesRemoved": _size_metrics(statistics.removed),
+        "numFilesAdded": (_LONG, len(statistics.added_sizes)),
+        "numFilesRemoved": (_LONG, len(statistics.removed_sizes)),
+        "filesAdded": _size_metrics(statistics.added_sizes),
+        "filesRemoved": _size_metrics(statistics.removed_sizes),
         "partitionsOptimized": (_LONG, statistics.partitions),
         "numBins": (_LONG, statistics.bins),
-        "totalConsideredFiles": (_LONG, statistics.considered),
-        "totalFilesSkipped": (_LONG, statistics.considered - len(statistics.removed)),
+        "totalConsideredFiles": (_LONG, statistics.considered_files),
+        "totalFilesSkipped": (_LONG, statistics.considered_files - len(statistics.removed_sizes)),
         "deletionVectorStats": _struct_value(deletion_vectors),
     }
     return single_row(spark, {"path": (_STRING, location), "metrics": _struct_value(metrics)})

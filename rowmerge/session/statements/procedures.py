@@ -102,9 +102,9 @@ class IcebergCall:
         # Where nothing is worth a rewrite, the version stays, whose own delete files do not count here.
         removed_delete_files = 0 if result.version == old_version else self.maintenance.removed_delete_files(result.version)
         values: frames.RowValues = {
-            "rewritten_data_files_count": (_INT, len(statistics.removed)),
-            "added_data_files_count": (_INT, len(statistics.added)),
-            "rewritten_bytes_count": (_LONG, sum(statistics.removed)),
+            "rewritten_data_files_count": (_INT, len(statistics.removed_sizes)),
+            "added_data_files_count": (_INT, len(statistics.added_sizes)),
+            "rewritten_bytes_count": (_LONG, sum(statistics.removed_sizes)),
             "failed_data_files_count": (_INT, 0),  # in one commit, all files are rewritten or none
             "removed_delete_files_count": (_INT, removed_delete_files),
         }

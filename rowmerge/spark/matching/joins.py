@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from rowmerge.commands.rows import Match
 from rowmerge.errors import MissingDataFile, UnknownColumn
 from rowmerge.plan.expressions.conditions import Side
-from rowmerge.plan.row_plan import RowPlan, SourceRows
+from rowmerge.plan.row_plan import Clause, RowPlan, SourceRows
 from rowmerge.spark.failures import rowmerge_error
 from rowmerge.spark.reading.scan import read_snapshot, spark_path
 from rowmerge.spark.source.source import Source
@@ -89,21 +89,26 @@ def check_names(plan: RowPlan, target: DataFrame, source: Source) -> None:
 
 
 def _check_clauses_of_side(plan: RowPlan, match: Match, frame: DataFrame, side: Side) -> None:
-    """Let Spark analyse the values and conditions of the clauses of `match` over the rows of one side, as a query that does not run."""
+    """Raise UnknownColumn if a clause of `match` names a column that the rows of its side lack. Spark's other errors pass through."""
     clauses = plan.of(match)
     if not clauses:
         return
-    values = {value for clause in clauses for value in clause.values.values()}
-    conditions = {f"case when {boolean(clause.condition)} then 1 end" for clause in clauses if clause.condition is not None}
     try:
-        query = frame.alias(side.alias).selectExpr(*sorted(values | conditions))
-        query.schema  # noqa: B018  Spark Connect analyses a query only when its schema is read
+        query = frame.alias(side.alias).selectExpr(*sorted(_expressions_of(clauses)))
+        query.schema  # noqa: B018  Spark Connect analyses a query only when its schema is read; no job runs
     except PySparkException as error:
         translated_error = rowmerge_error(error, plan.table, plan.table)
         if not isinstance(translated_error, UnknownColumn):
             raise
         visible_side = "the target" if match is Match.NOT_MATCHED_BY_SOURCE else "the source"
         raise UnknownColumn(translated_error.name, side.columns, where=f"{match.value}, which sees {visible_side} only") from error
+
+
+def _expressions_of(clauses: Sequence[Clause]) -> set[str]:
+    """Return SQL for the values and conditions of clauses. A condition is in a CASE, as `outcome_rows` has it."""
+    values = {value for clause in clauses for value in clause.values.values()}
+    conditions = {f"case when {boolean(clause.condition)} then 1 end" for clause in clauses if clause.condition is not None}
+    return values | conditions
 
 
 def merge_outcomes(

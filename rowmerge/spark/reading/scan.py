@@ -39,7 +39,7 @@ from rowmerge.table.metadata.shape import Lineage
 from rowmerge.table.snapshots.files import EqualityDeletes, FileLayout, FileListing, Positions
 from rowmerge.table.snapshots.snapshot import Snapshot
 
-_KEY, _WORDS, _FIRST, _SIZE = "__rowmerge_key", "__rowmerge_words", "__rowmerge_first", "__rowmerge_size"
+_KEY, _WORDS, _FIRST, _FILE_SIZE = "__rowmerge_key", "__rowmerge_words", "__rowmerge_first", "__rowmerge_size"
 _CLEAN_SHARE = 16
 """If files without deleted rows have less than this part of all bytes, they are read like the files with deleted rows."""
 _HIVE_TYPES = {"string", "long", "integer", "short", "byte", "date", "boolean"}
@@ -121,17 +121,23 @@ class _Scan:
         return frame.selectExpr(*map(backquote, self.snapshot.schema.names), *addresses, *hidden)
 
     def _stored_rows(self, layout: FileLayout, file_key: str | None, *, has_hive_folders: bool) -> DataFrame:
-        """Return all rows of files, with addresses if a join needs them. Partition values are lacking without Hive-style folders."""
+        """Return all rows of files, also deleted ones, with the columns that later joins need. See `read_files` for errors.
+
+        Columns that the files lack are read from the names of Hive-style folders. Without such folders, the result lacks them, too.
+        """
         omitted_names = () if has_hive_folders else layout.missing_columns
-        pairs = zip(self.snapshot.schema, layout.stored, strict=True)
-        columns = [(column, stored) for column, stored in pairs if column.name not in omitted_names]
+        column_pairs = zip(self.snapshot.schema, layout.stored, strict=True)
+        columns = [(column, file_column) for column, file_column in column_pairs if column.name not in omitted_names]
         columns += lineage_columns(self.lineage, layout)
-        needs_addresses = self.addresses or file_key is not None or not has_hive_folders
-        metadata = list(ADDRESS_COLUMNS) if needs_addresses else []
-        if file_key == _SIZE:
-            metadata.append(f"_metadata.file_size as {_SIZE}")
+        metadata = self._metadata_columns(file_key, joins_partition_values=not has_hive_folders)
         folder = self.snapshot.shape.location if has_hive_folders and layout.missing_columns else None
         return read_files(self.spark, self.snapshot, layout, columns, metadata, partition_folder=folder)
+
+    def _metadata_columns(self, file_key: str | None, *, joins_partition_values: bool) -> list[str]:
+        """Return SQL for the address of a row, and for the size of its file, if the result or a join needs them."""
+        has_addresses = self.addresses or file_key is not None or joins_partition_values
+        addresses = list(ADDRESS_COLUMNS) if has_addresses else []
+        return [*addresses, f"_metadata.file_size as {_FILE_SIZE}"] if file_key == _FILE_SIZE else addresses
 
     def _without_deleted_rows(self, frame: DataFrame, files: FileListing, file_key: str) -> DataFrame:
         """Join a bit set for each file (words of 64 bits, from its first deleted row on), and drop the rows whose bits are set.
@@ -150,7 +156,7 @@ class _Scan:
         """Return the deleted rows of each file as a bit set (see `bit_words`), with the file's value of `file_key`."""
         deleted = deleted_rows(self.spark, self.snapshot, files.paths)
         bit_sets = [bit_words(deleted[path]) if path in deleted else ((), 0) for path in files.paths]
-        keys = files.sizes.cast(pa.int64()) if file_key == _SIZE else pa.array(map(spark_path, files.paths), pa.string())
+        keys = files.sizes.cast(pa.int64()) if file_key == _FILE_SIZE else pa.array(map(spark_path, files.paths), pa.string())
         firsts = pa.array([first for _, first in bit_sets], pa.int64())
         words = pa.array([words for words, _ in bit_sets], pa.list_(pa.int64()))
         return pa.table({_KEY: keys, _FIRST: firsts, _WORDS: words})
@@ -177,7 +183,7 @@ def _group_by_file_key(files: FileListing) -> Iterator[tuple[FileListing, str | 
     has_own_size = np.zeros(len(files_with_deletes), dtype=bool)
     _, first_of_sizes = np.unique(files_with_deletes.sizes.to_numpy(), return_index=True)
     has_own_size[first_of_sizes] = True
-    yield files_with_deletes.filter(pa.array(has_own_size)), _SIZE
+    yield files_with_deletes.filter(pa.array(has_own_size)), _FILE_SIZE
     yield files_with_deletes.filter(pa.array(~has_own_size)), FILE
 
 

@@ -28,7 +28,7 @@ from rowmerge.spark.writing import sink
 from rowmerge.spark.writing.distribution import Gather
 from rowmerge.spark.writing.executors import ship
 from rowmerge.spark.writing.write import MAX_REWRITE_BYTES, WriteRequest, rewrite_bins, write_on_driver, write_outcomes, write_spec
-from rowmerge.spark.writing.written import Written, discard, discard_attempt, written_of
+from rowmerge.spark.writing.written import Written, discard, discard_attempt, read_task_message
 from rowmerge.storage.store import local_path
 from rowmerge.table.metadata.engine_columns import ACTION, IF_MET, IF_NEW, ORDINAL
 from rowmerge.table.metadata.partitioning import Distribution
@@ -81,7 +81,7 @@ def _complete_files(
     written = Written()
     task_results = [message.written for message in messages if message.written is not None]
     for task_result in task_results:
-        written.add(written_of(task_result))
+        written.add(read_task_message(task_result))
     if len(task_results) < len(messages):
         written.discard(spec.filesystem_options)
         return None

@@ -59,27 +59,34 @@ def _with_fields(text: str, struct: Struct, change: ChangePart) -> str:
     return f"if({text} is null, null, named_struct({', '.join(named_values)}))"
 
 
-def reshaped(text: str, source: DataType, target: DataType, cast: Cast, *, old_value: SqlValue | None = None, depth: int = 0) -> str:
-    """Return SQL for the value `text` of type `source` as `target`. A field that a struct of the value lacks is NULL.
+def reshaped(value_sql: str, source: DataType, target: DataType, cast: Cast, *, old_value: SqlValue | None = None, depth: int = 0) -> str:
+    """Return SQL that converts a value from type `source` to type `target`. Fields of structs go by name, at any depth.
 
-    With `old_value`, a lacking field keeps its old value outside arrays and maps; then the whole is NULL only if both values are
-    NULL (delta-spark's UPDATE SET * under schema evolution). A struct that is NULL stays NULL.
+    A field that a struct lacks keeps its value in `old_value`. It becomes NULL without an old value and in arrays and maps.
     """
+    if isinstance(source, Struct) and isinstance(target, Struct):
+        return _reshaped_struct(value_sql, source, target, cast, old_value, depth)
+    if _is_castable_by_position(source, target):
+        return value_sql
     match source, target:
-        case Struct(), Struct():
-            return _reshaped_struct(text, source, target, cast, old_value, depth)
-        case _ if _is_castable_by_position(source, target):
-            return text
         case Array(), Array():
-            return with_parts(text, source, lambda _, part, type_: reshaped(part, type_, target.element, cast, depth=depth + 1), depth)
+            target_types = {"element": target.element}
         case Map(), Map():
-            types = {"key": target.key, "value": target.value}
-            return with_parts(text, source, lambda name, part, type_: reshaped(part, type_, types[name], cast, depth=depth + 1), depth)
-    return cast(text, source, target)
+            target_types = {"key": target.key, "value": target.value}
+        case _:
+            return cast(value_sql, source, target)
+
+    def reshape_part(part: str, part_sql: str, part_type: DataType) -> str:
+        return reshaped(part_sql, part_type, target_types[part], cast, depth=depth + 1)
+
+    return with_parts(value_sql, source, reshape_part, depth)
 
 
 def _reshaped_struct(text: str, source: Struct, target: Struct, cast: Cast, old_value: SqlValue | None, depth: int) -> str:
-    """Return SQL for a struct with the fields of `target`: of the value, else of the old value, else NULL."""
+    """Return SQL for a struct with the fields of `target`: of the value, else of the old value, else NULL.
+
+    The result is NULL if the value is, and the old value, too, where it is needed (delta-spark's UPDATE SET * under schema evolution).
+    """
     needs_old_value = old_value is not None and isinstance(old_value.type, Struct) and _lacks_field(source, target)
     if not needs_old_value and _is_castable_by_position(source, target):
         return text

@@ -57,17 +57,21 @@ def apply_rules(rows: DataFrame, plan: RowPlan, writing: Sequence[NumberedClause
 
 
 def sample_row(schema: Struct, expression: str) -> str:
-    """Return SQL text for a short description of a row: first the columns that the expression mentions, then others."""
+    """Return SQL for a text such as `id = 1, name = NULL`: first the columns that the expression mentions, then others."""
     words = {word.lower() for word in re.findall(r"\w+", expression)}
-    mentioned = [field for field in schema if set(re.findall(r"\w+", field.name.lower())) <= words]
-    shown = (mentioned + [field for field in schema if field not in mentioned])[:_SHOWN_COLUMNS]
-    descriptions = []
-    for field in shown:
-        value = backquote(field.name)
-        text = f"hex({value})" if field.type == Primitive("binary") else f"cast({value} as string)"
-        short = f"if(char_length({text}) > {_SHOWN_CHARACTERS}, concat(left({text}, {_SHOWN_CHARACTERS}), '…'), {text})"
-        descriptions.append(f"concat({string_literal(field.name + ' = ')}, coalesce({short}, 'NULL'))")
-    return f"concat_ws(', ', {', '.join(descriptions)})"
+    mentioned_columns = [field for field in schema if set(re.findall(r"\w+", field.name.lower())) <= words]
+    other_columns = [field for field in schema if field not in mentioned_columns]
+    shown_columns = (mentioned_columns + other_columns)[:_SHOWN_COLUMNS]
+    return f"concat_ws(', ', {', '.join(map(_column_description, shown_columns))})"
+
+
+def _column_description(field: Field) -> str:
+    """Return SQL for a text such as `name = Ann`, with NULL as a word and a long value cut off."""
+    column = backquote(field.name)
+    value_text = f"hex({column})" if field.type == Primitive("binary") else f"cast({column} as string)"
+    cut_text = f"concat(left({value_text}, {_SHOWN_CHARACTERS}), '…')"
+    shown_text = f"if(char_length({value_text}) > {_SHOWN_CHARACTERS}, {cut_text}, {value_text})"
+    return f"concat({string_literal(field.name + ' = ')}, coalesce({shown_text}, 'NULL'))"
 
 
 def _with_generated_columns(rows: DataFrame, plan: RowPlan, writing: Sequence[NumberedClause]) -> DataFrame:

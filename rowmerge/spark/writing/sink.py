@@ -17,7 +17,7 @@ import pyarrow as pa
 from pyroaring import BitMap64
 from pyspark import TaskContext
 
-from rowmerge.parquet.data_files import WriteSpec, delete_written
+from rowmerge.parquet.data_files import FileMessage, WriteSpec, delete_written
 from rowmerge.parquet.outcomes import OutcomeColumns, OutcomeTask, TaskMessage, message_fields
 from rowmerge.parquet.rewriting import write_live_rows
 
@@ -114,18 +114,22 @@ class _SourceTask:
 
 
 def rewrite_sink(spec: WriteSpec) -> BatchFunction:
-    """Return the mapInArrow function over (paths, positions, partition) rows, which writes the live rows of each row's files again."""
+    """Return the mapInArrow function that writes files again without their deleted rows. Its input has one row for each bin of files."""
 
     def sink(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         message = TaskMessage()
         for batch in batches:
-            for row in batch.to_pylist():
-                bitmaps = [BitMap64.deserialize(bitmap) for bitmap in row["positions"]]
-                deleted = dict(zip(row["paths"], bitmaps, strict=True))
-                message.files += write_live_rows(spec, deleted, pickle.loads(row["partition"]), delete_written)
+            for bin_row in batch.to_pylist():
+                message.files += _rewrite_bin(spec, **bin_row)
         yield _message_batch(message_fields(message))
 
     return sink
+
+
+def _rewrite_bin(spec: WriteSpec, paths: list[str], positions: list[bytes], partition: bytes) -> list[FileMessage]:
+    """Write the live rows of a bin's files into new files. `positions`: for each path, the serialized bitmap of its deleted rows."""
+    deleted_positions = {path: BitMap64.deserialize(bitmap) for path, bitmap in zip(paths, positions, strict=True)}
+    return write_live_rows(spec, deleted_positions, pickle.loads(partition), delete_written)
 
 
 @contextmanager

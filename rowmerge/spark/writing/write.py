@@ -35,7 +35,7 @@ from rowmerge.spark.values.outcomes import moved_rows, outcome_columns
 from rowmerge.spark.writing import sink
 from rowmerge.spark.writing.distribution import Gather, Parts, distribute_rows
 from rowmerge.spark.writing.executors import ship
-from rowmerge.spark.writing.written import Written, added_file, discard_attempt, discard_on_error, discard_paths, written_of
+from rowmerge.spark.writing.written import Written, added_file, discard_attempt, discard_on_error, discard_paths, read_task_message
 from rowmerge.table.metadata.engine_columns import FILE, POSITION
 from rowmerge.table.metadata.partitioning import BUCKET, VOID, Distribution, PartitionField
 from rowmerge.table.metadata.rules import INITIAL
@@ -136,7 +136,7 @@ def write_on_driver(rows: pa.Table, spec: WriteSpec, columns: OutcomeColumns, ch
     try:
         if rows.num_rows:
             task.write(rows)
-        return written_of(message_fields(task.close()))
+        return read_task_message(message_fields(task.close()))
     except BaseException as error:
         discard_paths(task.abort(), spec.filesystem_options)
         if isinstance(error, OSError | pa.ArrowException):
@@ -308,5 +308,5 @@ def _older_layouts(snapshot: Snapshot, spec: WriteSpec, paths: Sequence[str]) ->
 def _sum_of_messages(messages: pa.Table) -> Written:
     total = Written()
     for payload in messages["message"].to_pylist():
-        total.add(written_of(pickle.loads(payload)))
+        total.add(read_task_message(pickle.loads(payload)))
     return total

@@ -168,18 +168,23 @@ def _data_files(filesystem: pyarrow.fs.FileSystem, folder: str, *, with_subfolde
             yield from _data_files(filesystem, entry.path, with_subfolders=True)
 
 
-def written_of(message: Mapping[str, Any]) -> Written:
-    """Return the content of a task's message (see `message_fields`)."""
+def read_task_message(message: Mapping[str, Any]) -> Written:
+    """Return what a task wrote, from the fields of its `TaskMessage`: files as AddedFile, and bitmaps deserialized."""
+    ordinals = message["sources"]
     return Written(
         files=[added_file(fields) for fields in message["files"]],
         change_rows=[added_file(fields) for fields in message["change_rows"]],
-        positions={path: BitMap64.deserialize(bitmap) for path, bitmap in message["positions"].items()},
-        reads={path: BitMap64.deserialize(bitmap) for path, bitmap in message["reads"].items()},
-        sources=BitMap64.deserialize(message["sources"]) if message["sources"] else BitMap64(),
+        positions=_deserialize_positions(message["positions"]),
+        reads=_deserialize_positions(message["reads"]),
+        sources=BitMap64() if ordinals is None else BitMap64.deserialize(ordinals),
         repeated=message["repeated"],
         updated=message["updated"],
         inserted=message["inserted"],
     )
+
+
+def _deserialize_positions(bitmaps: Mapping[str, bytes]) -> dict[str, Positions]:
+    return {path: BitMap64.deserialize(bitmap) for path, bitmap in bitmaps.items()}
 
 
 def added_file(fields: Mapping[str, object]) -> AddedFile:

@@ -53,7 +53,7 @@ def test_many_files_become_one_and_no_row_changes(table: DeltaTable) -> None:
     assert table.snapshot().files().rows.num_rows == 1
     assert rows(table) == before
     assert rows_of(read_with_duckdb(table.location)) == rows_of(read_with_delta_rs(table.location)) == before
-    assert (len(compacted.removed), len(compacted.added), compacted.vectors, compacted.rows) == (3, 1, 1, 2)
+    assert (len(compacted.removed_sizes), len(compacted.added_sizes), compacted.removed_vectors, compacted.removed_rows) == (3, 1, 1, 2)
     found = actions(table, result.version)
     assert [action["add"]["dataChange"] for action in found if "add" in action] == [False]
     assert [action["remove"]["dataChange"] for action in found if "remove" in action] == [False] * 3
@@ -112,8 +112,8 @@ def test_the_size_of_files_is_the_tables(table: DeltaTable) -> None:
     again = opened(table.location)
     assert again.snapshot().settings.target_file_size == 1024
     _, compacted = optimize(NO_SPARK, again, None)
-    assert len(compacted.added) == 1
-    assert compacted.considered == 3
+    assert len(compacted.added_sizes) == 1
+    assert compacted.considered_files == 3
 
 
 def test_a_clustered_table_is_refused(table: DeltaTable) -> None:

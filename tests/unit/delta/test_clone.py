@@ -11,7 +11,7 @@ from urllib.parse import unquote
 import pytest
 
 from rowmerge.errors import ConfigurationError
-from rowmerge.execution.commit import AS_THE_TABLE_SAYS
+from rowmerge.execution.commit import DEFAULT_COMMIT_OPTIONS
 from rowmerge.execution.restore_and_clone import Clone
 from rowmerge.execution.result import ChangeResult
 from rowmerge.table.commits.request import CommitRequest
@@ -26,7 +26,7 @@ ROW_IDS = {"delta.enableRowTracking": "true", "delta.enableDeletionVectors": "tr
 
 
 def clone(source: Lake, target: Lake, *, or_replace: bool = False, **properties: str) -> tuple[ChangeResult, dict[str, int]]:
-    made = Clone(target.table, "s.c", source.table.snapshot(), "s.t", properties, AS_THE_TABLE_SAYS)
+    made = Clone(target.table, "s.c", source.table.snapshot(), "s.t", properties, DEFAULT_COMMIT_OPTIONS)
     return made.run(or_replace=or_replace), made.counts
 
 

@@ -14,7 +14,7 @@ from pyiceberg.table.update import AddSnapshotUpdate
 from rowmerge.iceberg.catalogs.operations import TableOperations
 from rowmerge.iceberg.deletes.position_deletes import _SCHEMA, FILE_PATH
 from rowmerge.iceberg.manifests.content import Content, ContentFile, Entry, Manifest, ManifestContent
-from rowmerge.iceberg.manifests.manifest_files import read_manifest, read_manifest_list, write_manifest, write_manifest_list
+from rowmerge.iceberg.manifests.manifest_files import ManifestHeader, read_manifest, read_manifest_list, write_manifest, write_manifest_list
 from rowmerge.iceberg.metadata.locations import plain_path
 from rowmerge.iceberg.metadata.refs import MAIN, point_branch_at
 from rowmerge.storage.store import Put, Storage
@@ -36,7 +36,7 @@ def commit_files(
     def manifest(entries: Sequence[Entry], content: ManifestContent, spec_id: int) -> Manifest:
         path = f"{storage.location}/metadata/{uuid.uuid4()}-m0.avro"
         spec, schema = metadata.specs()[spec_id], metadata.schema()
-        return write_manifest(storage, path, entries, content=content, spec=spec, schema=schema, snapshot_id=id_)
+        return write_manifest(storage, path, entries, ManifestHeader(content, spec, schema), id_)
 
     manifests = []
     for known in read_manifest_list(storage, before.manifest_list):

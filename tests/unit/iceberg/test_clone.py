@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rowmerge.errors import AlreadyExists, ConfigurationError, PlanError
-from rowmerge.execution.commit import AS_THE_TABLE_SAYS
+from rowmerge.execution.commit import DEFAULT_COMMIT_OPTIONS
 from rowmerge.execution.restore_and_clone import Clone
 from rowmerge.table.commits.request import CommitRequest
 from rowmerge.table.maintenance import VacuumOptions
@@ -20,7 +20,7 @@ from tests.support.readers import read_with_pyiceberg
 
 def clone(source: Lake, target: Lake, *, version: int | None = None, or_replace: bool = False, **properties: str) -> int:
     wanted = source.table.snapshot_at(version=version)
-    return Clone(target.table, "s.c", wanted, "s.t", properties, AS_THE_TABLE_SAYS).run(or_replace=or_replace).version
+    return Clone(target.table, "s.c", wanted, "s.t", properties, DEFAULT_COMMIT_OPTIONS).run(or_replace=or_replace).version
 
 
 def files_of(lake: Lake) -> dict[str, bytes]:

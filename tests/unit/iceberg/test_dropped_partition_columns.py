@@ -21,7 +21,7 @@ from pyiceberg.types import LongType, NestedField, StringType
 
 from rowmerge.iceberg.commits.snapshot_files import SnapshotFiles
 from rowmerge.iceberg.manifests.content import Content, ContentFile, Entry, ManifestContent, Status
-from rowmerge.iceberg.manifests.manifest_files import read_manifest, read_manifest_list, write_manifest, write_manifest_list
+from rowmerge.iceberg.manifests.manifest_files import ManifestHeader, read_manifest, read_manifest_list, write_manifest, write_manifest_list
 from rowmerge.iceberg.snapshots.live_files import LiveFiles
 from rowmerge.storage.store import Storage
 
@@ -46,9 +46,7 @@ def test_partition_values_of_a_dropped_column_stay(tmp_path: Path) -> None:
         storage,
         f"{storage.location}/metadata/m0.avro",
         [Entry.added(file, 77) for file in files],
-        content=ManifestContent.DATA,
-        spec=before.spec(),
-        schema=before.schema(),
+        ManifestHeader(ManifestContent.DATA, before.spec(), before.schema()),
         snapshot_id=77,
     )
     first = f"{storage.location}/metadata/snap-77.avro"

@@ -16,7 +16,14 @@ from pyiceberg.table.metadata import TableMetadata
 from rowmerge.iceberg.deletes.deletion_vectors import read_deletion_vectors
 from rowmerge.iceberg.deletes.position_deletes import read_position_deletes
 from rowmerge.iceberg.manifests.content import UNASSIGNED, Content, Entry, Manifest
-from rowmerge.iceberg.manifests.manifest_files import read_manifest, read_manifest_list, schema_of_spec, write_manifest, write_manifest_list
+from rowmerge.iceberg.manifests.manifest_files import (
+    ManifestHeader,
+    read_manifest,
+    read_manifest_list,
+    schema_of_spec,
+    write_manifest,
+    write_manifest_list,
+)
 from rowmerge.iceberg.metadata.locations import plain_path
 from rowmerge.storage.store import Storage
 from tests.golden.iceberg.tables import NAMES
@@ -94,16 +101,8 @@ def test_a_manifest_written_again_is_the_same(name: str, tmp_path: Path) -> None
         entries = read_manifest(storage, manifest)
         spec = next(spec for spec in metadata.partition_specs if spec.spec_id == manifest.spec_id)
         path = f"{storage.location}/metadata/{uuid.uuid4()}.avro"
-        again = write_manifest(
-            storage,
-            path,
-            entries,
-            content=manifest.content,
-            spec=spec,
-            schema=schema_of_spec(metadata, spec.spec_id),
-            snapshot_id=manifest.added_snapshot_id,
-            format_version=version,
-        )
+        header = ManifestHeader(manifest.content, spec, schema_of_spec(metadata, spec.spec_id), version)
+        again = write_manifest(storage, path, entries, header, manifest.added_snapshot_id)
         kept = {"path": path, "length": again.length, "sequence_number": 9, "min_sequence_number": again.min_sequence_number}
         again = replace(again, sequence_number=9)
         assert again == replace(manifest, **kept, first_row_id=None)

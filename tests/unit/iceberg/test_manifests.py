@@ -51,6 +51,7 @@ from rowmerge.errors import CorruptLog, UnsupportedTableFeature
 from rowmerge.iceberg.avro.files import write_avro
 from rowmerge.iceberg.manifests.content import UNASSIGNED, Content, ContentFile, Entry, Manifest, ManifestContent, PartitionSummary, Status
 from rowmerge.iceberg.manifests.manifest_files import (
+    ManifestHeader,
     read_manifest,
     read_manifest_list,
     read_manifests,
@@ -91,9 +92,18 @@ def storage(tmp_path: Path) -> Storage:
     return Storage(str(tmp_path))
 
 
-def written(storage: Storage, entries: list[Entry], *, spec: PartitionSpec = BY_CITY, schema: Schema = SCHEMA, **more: Any) -> Manifest:
-    arguments: dict[str, Any] = {"content": ManifestContent.DATA, "snapshot_id": 77, **more}
-    return write_manifest(storage, f"{storage.location}/metadata/{uuid.uuid4()}-m0.avro", entries, spec=spec, schema=schema, **arguments)
+def written(
+    storage: Storage,
+    entries: list[Entry],
+    *,
+    content: ManifestContent = ManifestContent.DATA,
+    spec: PartitionSpec = BY_CITY,
+    schema: Schema = SCHEMA,
+    format_version: int = 2,
+    snapshot_id: int = 77,
+) -> Manifest:
+    header = ManifestHeader(content, spec, schema, format_version)
+    return write_manifest(storage, f"{storage.location}/metadata/{uuid.uuid4()}-m0.avro", entries, header, snapshot_id)
 
 
 def listed(storage: Storage, manifests: list[Manifest], sequence_number: int = 5, **more: Any) -> tuple[str, tuple[Manifest, ...]]:

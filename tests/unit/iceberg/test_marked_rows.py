@@ -13,7 +13,14 @@ from pyiceberg.table.sorting import UNSORTED_SORT_ORDER
 from rowmerge.iceberg.commits.snapshot_files import SnapshotFiles
 from rowmerge.iceberg.deletes.position_deletes import write_position_deletes
 from rowmerge.iceberg.manifests.content import ContentFile, Entry, ManifestContent, Status
-from rowmerge.iceberg.manifests.manifest_files import read_manifest, read_manifest_list, read_manifests, write_manifest, write_manifest_list
+from rowmerge.iceberg.manifests.manifest_files import (
+    ManifestHeader,
+    read_manifest,
+    read_manifest_list,
+    read_manifests,
+    write_manifest,
+    write_manifest_list,
+)
 from rowmerge.iceberg.metadata.locations import plain_path
 from rowmerge.iceberg.snapshots.live_files import LiveFiles
 from rowmerge.storage.store import Storage
@@ -39,9 +46,7 @@ def live_of(storage: Storage, files: list[ContentFile], deletes: list[ContentFil
             storage,
             f"{storage.location}/metadata/m{int(content)}.avro",
             [Entry.added(file, 77) for file in group],
-            content=content,
-            spec=METADATA.spec(),
-            schema=METADATA.schema(),
+            ManifestHeader(content, METADATA.spec(), METADATA.schema()),
             snapshot_id=77,
         )
         for content, group in ((ManifestContent.DATA, files), (ManifestContent.DELETES, deletes))
