@@ -91,13 +91,17 @@ def _has_every_parent(metadata: TableMetadata, base: TableMetadata) -> bool:
 
 
 def _changes_status(metadata: TableMetadata, base: TableMetadata, target: TableMetadata) -> CommitStatus:
-    """Return whether the metadata has what distinguishes `target` from `base`. If references move to other snapshots, these decide."""
+    """Return whether the metadata has what a commit without new snapshots changes: what distinguishes `target` from `base`.
+
+    If the commit moves references to other snapshots, these decide alone.
+    """
     ref_names = base.refs.keys() | target.refs.keys()
     moved_refs = [name for name in ref_names if _snapshot_id(base, name) != _snapshot_id(target, name)]
     if moved_refs:
-        # A commit happens as a whole, so one reference that certainly did not move decides.
         statuses = {_ref_status(metadata, base, target, name) for name in moved_refs}
-        return next(status for status in (CommitStatus.ABSENT, CommitStatus.UNKNOWN, CommitStatus.COMMITTED) if status in statuses)
+        if CommitStatus.ABSENT in statuses:  # a commit happens as a whole, so one reference that did not move decides
+            return CommitStatus.ABSENT
+        return CommitStatus.UNKNOWN if CommitStatus.UNKNOWN in statuses else CommitStatus.COMMITTED
     base_values, target_values, current_values = _updatable_values(base), _updatable_values(target), _updatable_values(metadata)
     changed_keys = [key for key in base_values.keys() | target_values.keys() if base_values.get(key) != target_values.get(key)]
     has_changes = all(current_values.get(key) == target_values.get(key) for key in changed_keys)

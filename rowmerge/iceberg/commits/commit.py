@@ -98,7 +98,10 @@ class Commit:
         return self.base.live
 
     def _check_concurrent_commits(self, newest: TableMetadata) -> int | CommitConflict:
-        """Return the first conflict with a commit since the head. Without one, reload the live files, and return what `follow` returns."""
+        """Return the first conflict with the commits since the head, else how many of them deleted other rows in files of this change.
+
+        Without a conflict, reload the live files.
+        """
         difference = _definition_difference(self._head.metadata, newest)
         if difference:
             return self._metadata_conflict(newest, difference)

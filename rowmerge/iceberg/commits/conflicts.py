@@ -184,7 +184,9 @@ def added_rows_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) ->
     matching_files = added_files.filter(pc.fill_null(planned.reads.may_match(added_files), True))
     if len(matching_files) and planned.reads.matching is not None:
         matching_files = matching_files.filter(planned.reads.matching(matching_files))
-    return _conflict(ConcurrentAppend, concurrent, planned, named_files(matching_files.paths)) if len(matching_files) else None
+    if not len(matching_files):
+        return None
+    return _conflict(ConcurrentAppend, concurrent, planned, named_files(matching_files.paths))
 
 
 def removed_rows_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:

@@ -172,8 +172,8 @@ def _group_by_path(path_column: pa.Array, positions: np.ndarray[Any, Any]) -> It
     if np.any(path_codes[1:] < path_codes[:-1]):  # the specification sorts rows by path, but not all writers do
         order = np.argsort(path_codes, kind="stable")
         path_codes, positions = path_codes[order], positions[order]
-    has_new_path = np.append(True, path_codes[1:] != path_codes[:-1])
-    group_starts = np.flatnonzero(has_new_path)
+    # A group starts at the first row, and wherever the path changes.
+    group_starts = np.flatnonzero(np.append(True, path_codes[1:] != path_codes[:-1]))
     position_groups = np.split(positions, group_starts[1:])
     for path_code, path_positions in zip(path_codes[group_starts].tolist(), position_groups, strict=True):
         yield paths.dictionary[path_code].as_py(), path_positions

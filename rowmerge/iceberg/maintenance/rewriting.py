@@ -91,17 +91,20 @@ class ManifestRewriting(Rewriting[RewrittenManifests]):
     result: RewrittenManifests = field(default_factory=RewrittenManifests, init=False)
 
     def write(self, files: SnapshotFiles, parent: IcebergVersion) -> WrittenSnapshot | None:
-        """Rewrite the manifests of each partition spec, except a single manifest of at most the target size. Set `result`."""
+        """Rewrite the manifests of each partition spec, except a single manifest of at most the target size. Set `result`.
+
+        Return None if no manifest is rewritten.
+        """
         target_size = max(1, files.target_manifest_size)
         manifests = read_manifest_list(files.storage, parent.manifest_list)
         unchanged_manifests: list[Manifest] = []
         new_manifests: list[Manifest] = []
-        for group in manifests_by_spec(manifests):
-            new_count = math.ceil(sum(manifest.length for manifest in group) / target_size)
-            if len(group) == 1 and new_count == 1:
-                unchanged_manifests += group
+        for manifests_of_spec in manifests_by_spec(manifests):
+            new_count = math.ceil(sum(manifest.length for manifest in manifests_of_spec) / target_size)
+            if len(manifests_of_spec) == 1 and new_count == 1:
+                unchanged_manifests += manifests_of_spec
             else:
-                new_manifests += _rewrite_group(files, group, new_count)
+                new_manifests += _rewrite_group(files, manifests_of_spec, new_count)
         rewritten_count = len(manifests) - len(unchanged_manifests)
         self.result = RewrittenManifests(rewritten_count, len(new_manifests))
         if not rewritten_count:

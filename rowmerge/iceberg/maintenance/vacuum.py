@@ -122,6 +122,7 @@ class Vacuum:
         return _Listing(self.storage.list(), self.now - ORPHANS_AFTER if orphans_before is None else orphans_before)
 
     def _plan_expiry(self, current: CurrentMetadata, options: ExpiryOptions) -> _Expiry:
+        """Return the expiry of snapshots from the current metadata, without a commit. It has no updates if no snapshot expires."""
         check_writable(self.table, current)
         check_collectable(self.table, current.metadata)
         updates = expiry_updates(self.table, current.metadata, options, self.now)
@@ -133,17 +134,17 @@ class Vacuum:
 
     def _expire(self, options: ExpiryOptions) -> _Expiry:
         """Commit the expiry of snapshots, and return it. Read the files that only they need before the commit."""
-        attempts: list[_Expiry] = []
+        attempts: list[_Expiry] = []  # the last one is committed
 
-        def updates_for(current: CurrentMetadata) -> tuple[TableUpdate, ...]:
+        def plan_updates(current: CurrentMetadata) -> tuple[TableUpdate, ...]:
             attempts.append(self._plan_expiry(current, options))
             return attempts[-1].updates
 
-        if commit_updates(self.operations, self.table, "the expiry of snapshots", updates_for) is None:
+        if commit_updates(self.operations, self.table, "the expiry of snapshots", plan_updates) is None:
             return _Expiry((), newest(self.operations, self.table), {})
         metadata = newest(self.operations, self.table).metadata
         planned_ids = {snapshot.snapshot_id for attempt in attempts for snapshot in attempt.after.metadata.snapshots}
-        # Others may have committed since. Files of their snapshots stay.
+        # Files of snapshots that others have committed since stay.
         new_snapshots = [snapshot for snapshot in metadata.snapshots if snapshot.snapshot_id not in planned_ids]
         needed = needed_files(self.storage, metadata, new_snapshots)
         files = {path: kind for path, kind in attempts[-1].files.items() if path not in needed}
@@ -155,11 +156,11 @@ class Vacuum:
         by_kind = {kind: [path for path, file_kind in expiry.files.items() if file_kind is kind] for kind in FileKind}
         return {kind: deletable_files(self.storage, paths, locations) for kind, paths in by_kind.items() if paths}
 
-    def _delete_expired(self, deletable: Mapping[FileKind, Sequence[str]]) -> None:
-        if not any(deletable.values()):
+    def _delete_expired(self, snapshot_files: Mapping[FileKind, Sequence[str]]) -> None:
+        if not any(snapshot_files.values()):
             return
         current = newest(self.operations, self.table)
-        groups = [with_checksums(paths) for paths in deletable.values()]
+        groups = [with_checksums(paths) for paths in snapshot_files.values()]
         locations = file_locations(current.metadata.properties)
         delete_files(self.storage, groups, Origin.NAMED, locations=locations, live=self._live(current))
 
@@ -177,9 +178,8 @@ class Vacuum:
         """Return the absolute paths of the orphans in a listing. Read the needed files only if an object is old enough."""
         if not any(file.modified < listing.orphans_before for file in listing.objects):
             return []
-        location = self.storage.location
-        orphans = find_orphans(location, current, self._needed(current).keys(), *listing)
-        return [file_key(f"{location}/{path}") for path in orphans]
+        orphans = find_orphans(self.storage.location, current, self._needed(current).keys(), *listing)
+        return [file_key(f"{self.storage.location}/{path}") for path in orphans]
 
     def _delete_orphans(self, orphans: Sequence[str], seen: CurrentMetadata, listing: _Listing) -> None:
         """Delete the files that are still orphans, if the table changed after `seen`, while the needed files were read."""

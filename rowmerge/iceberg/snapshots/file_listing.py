@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -57,10 +56,7 @@ def _list_manifest(
 ) -> pa.RecordBatch:
     """Return the files of one manifest as rows of a listing."""
     entries = manifest.entries
-    bounds_of_columns: list[dict[str, pa.Array]] = [
-        manifest.compute_once(("bounds", column.field_id, str(column.field_type)), partial(_column_bounds, manifest, column))
-        for column in bounded_columns
-    ]
+    bounds_of_columns = [_column_bounds(manifest, column) for column in bounded_columns]
     partition_type = listing_schema.field("partition").type
     partition_key = ("partition", spec.spec_id, str(partition_type))
     arrays = [
@@ -69,7 +65,7 @@ def _list_manifest(
         manifest.compute_once(partition_key, lambda: _partition_values(manifest, spec, partition_type)),
     ]
     for name in _BOUNDS:
-        children = [column_bounds[name] for column_bounds in bounds_of_columns]
+        children = [bounds[name] for bounds in bounds_of_columns]
         arrays.append(_struct_array(children, listing_schema.field(name).type, len(entries)))
     return pa.RecordBatch.from_arrays(arrays, schema=listing_schema)
 
@@ -132,7 +128,13 @@ def _value_array(partitions: Sequence[tuple[Any, ...]], index: int, type_: pa.Da
 
 
 def _column_bounds(manifest: ManifestFiles, column: NestedField) -> dict[str, pa.Array]:
-    """Return the bounds of one column in each file of a manifest, by `_BOUNDS`."""
+    """Return the bounds of one column in each file of a manifest, by `_BOUNDS`. They are computed once for a type of the column."""
+    key = ("bounds", column.field_id, str(column.field_type))
+    bounds: dict[str, pa.Array] = manifest.compute_once(key, lambda: _compute_bounds(manifest, column))
+    return bounds
+
+
+def _compute_bounds(manifest: ManifestFiles, column: NestedField) -> dict[str, pa.Array]:
     files = [entry.file for entry in manifest.entries]
     null_counts = pa.array([file.null_counts.get(column.field_id) for file in files], pa.int64())
     return dict(zip(_BOUNDS, (*file_bounds(files, column.field_id, column.field_type), null_counts), strict=True))

@@ -156,9 +156,9 @@ class LiveFiles:
             oldest_in_partition = oldest_by_partition.get(delete.file.partition_key, _NEWEST)
             if delete.file.content is not Content.EQUALITY_DELETES:
                 return oldest_in_partition <= delete.sequence_number  # Position deletes never apply to added files.
-            if delete.file.spec_id in self.unpartitioned:
-                return oldest_in_table < delete.sequence_number
-            return min(added_number, oldest_in_partition) < delete.sequence_number
+            is_of_table = delete.file.spec_id in self.unpartitioned
+            oldest_candidate = oldest_in_table if is_of_table else min(added_number, oldest_in_partition)
+            return oldest_candidate < delete.sequence_number
 
         return {key_of_delete(delete) for delete in shared_deletes if not applies_to_any_file(delete)}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -34,24 +35,22 @@ def file_layouts(
 ) -> tuple[FileLayout, ...]:
     """Return how data files store a table's columns: files with field ids as `ordinary` says, others under the names of the mapping.
 
-    `entries`: the files by path. `ordinary` names the identity partition columns. If a file without ids lacks one of them, the column has
-    the file's partition value, and the file must have the spec `spec_id`.
+    `entries`: the files by path. If a file without ids lacks an identity partition column, which `ordinary` names, the column has the
+    file's partition value, and the file must have the spec `spec_id`.
     Raises MissingDataFile, CorruptLog, StorageError, UnsupportedTableFeature.
     """
     schemas = map_concurrently(lambda entry: _read_schema(storage, table, entry), list(entries.values()))
     schemas_without_ids = {path: schema for path, schema in zip(entries, schemas, strict=True) if not _has_field_ids(schema)}
     names_by_id = _names_by_id(mapping)
-    paths_by_layout: dict[tuple[Struct, tuple[str, ...]], list[str]] = defaultdict(list)
+    paths_by_layout: dict[FileLayout, list[str]] = defaultdict(list)
     for path, schema in schemas_without_ids.items():
         stored_columns = _stored_columns(columns, schema, names_by_id)
         missing_columns = _missing_columns(columns, stored_columns, schema, ordinary.missing_columns)
         if missing_columns and entries[path].file.spec_id != spec_id:
             raise UnsupportedTableFeature(table, _WITHOUT_PARTITION_COLUMNS, action="read", advice=_REWRITE)
-        paths_by_layout[stored_columns, missing_columns].append(path)
-    layouts = [
-        FileLayout(tuple(paths), stored_columns, by_field_id=False, missing_columns=missing_columns)
-        for (stored_columns, missing_columns), paths in paths_by_layout.items()
-    ]
+        layout = FileLayout((), stored_columns, by_field_id=False, missing_columns=missing_columns)
+        paths_by_layout[layout].append(path)
+    layouts = [replace(layout, paths=tuple(paths)) for layout, paths in paths_by_layout.items()]
     paths_with_ids = tuple(path for path in entries if path not in schemas_without_ids)
     if paths_with_ids or not layouts:
         layouts.append(FileLayout(paths_with_ids, ordinary.stored, by_field_id=True, missing_columns=()))
