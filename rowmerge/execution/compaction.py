@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from rowmerge.commands.names import SqlText, TableName
 from rowmerge.commands.rows import Delete
-from rowmerge.errors import PlanError, RowsMustStay, UnknownColumn, UnsupportedTableFeature
+from rowmerge.errors import PlanError, UnknownColumn, UnsupportedTableFeature
 from rowmerge.execution.commit import DEFAULT_COMMIT_OPTIONS, Attempt, CommitOptions, commit_with_retry
 from rowmerge.execution.result import ChangeResult, RowCounts, Timings
 from rowmerge.parquet.data_files import WriteSpec
@@ -98,8 +98,7 @@ class Compaction:
         with self.timings.measure("plan"):
             snapshot = self.table.snapshot()
             snapshot.check_writable()
-            if snapshot.shape.rewrite_blocker is not None:
-                raise RowsMustStay(snapshot.name, snapshot.shape.rewrite_blocker, "rewrite files of")
+            snapshot.shape.check_rows_may_move("rewrite files of")
             files = self._candidates(snapshot)
             target_size = self.target or snapshot.settings.target_file_size or WriteSpec.target_file_size
             bins = self.choose(files, target_size)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from rowmerge.errors import RowsMustStay
 from rowmerge.execution.commit import DEFAULT_COMMIT_OPTIONS, Attempt, CommitOptions, commit_with_retry
 from rowmerge.execution.result import ChangeResult, Timings, row_counts, row_metrics
 from rowmerge.execution.ways import selection
@@ -42,17 +41,11 @@ def change_rows(
             snapshot = table.snapshot()
             snapshot.check_writable()
             request = RowChangeRequest(spark, snapshot, plan_for(snapshot), timings.measure)
-            _check_rows_may_move(request)
+            if request.updates_rows:
+                snapshot.shape.check_rows_may_move("update rows of")
         return _attempt(request, selection.execute(request), timings)
 
     return commit_with_retry(table, attempt, timings, options)
-
-
-def _check_rows_may_move(request: RowChangeRequest) -> None:
-    """Raise RowsMustStay for an update if a feature, such as Delta's row tracking, forbids to move rows to another file."""
-    blocking_feature = request.snapshot.shape.rewrite_blocker
-    if blocking_feature is not None and request.updates_rows:
-        raise RowsMustStay(request.plan.table, blocking_feature, "update rows of")
 
 
 def _attempt(request: RowChangeRequest, result: ExecutionResult, timings: Timings) -> Attempt:
@@ -118,15 +111,15 @@ def _deleted_by_strategy(
 
 def _strategy(snapshot: Snapshot, plan: RowPlan, file: ListedFile, deleted: int, newly_deleted: int) -> Strategy:
     """Return whether a file that loses rows is dropped, marked or rewritten. Raises RowsMustStay if the table forbids to rewrite it."""
-    blocker = snapshot.shape.rewrite_blocker
-    chosen = choose_strategy(
-        snapshot.settings.write_mode(plan.operation) if blocker is None else WriteMode.MERGE_ON_READ,
+    rows_may_move = snapshot.shape.rewrite_blocker is None
+    strategy = choose_strategy(
+        snapshot.settings.write_mode(plan.operation) if rows_may_move else WriteMode.MERGE_ON_READ,
         can_mark=snapshot.shape.supports_merge_on_read,
         records=file.records,
         deleted=deleted,
         newly_deleted=newly_deleted,
         size=file.size,
     )
-    if blocker is not None and chosen is Strategy.REWRITE:
-        raise RowsMustStay(plan.table, blocker, "rewrite files of")
-    return chosen
+    if strategy is Strategy.REWRITE:
+        snapshot.shape.check_rows_may_move("rewrite files of")
+    return strategy

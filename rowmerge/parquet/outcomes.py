@@ -99,7 +99,7 @@ class OutcomeTask:
         has_source = pc.is_valid(table[self._columns.source].combine_chunks())
         has_target = pc.is_valid(table[self._columns.file].combine_chunks())
         is_read = pc.and_(pc.equal(action, NONE), pc.and_(has_source, has_target))
-        for path, _, positions in _rows_by_file(table.select([self._columns.file, self._columns.position]).filter(is_read)):
+        for path, _, positions in rows_by_file(table.select([self._columns.file, self._columns.position]).filter(is_read)):
             self._reads.setdefault(path, BitMap64()).update(positions)
 
     def _replace_old_rows(self, table: pa.Table, action: pa.Array) -> None:
@@ -111,19 +111,19 @@ class OutcomeTask:
             self._write_changes(table.select(self._columns.before), change_type, is_first_of_position)
 
     def _collect_positions(self, table: pa.Table, is_replaced: pa.Array) -> pa.Array:
-        """Collect the positions of replaced rows. Return True for the first row of each position."""
-        is_new = np.zeros(table.num_rows, dtype=bool)
-        indexes = np.flatnonzero(is_replaced.to_numpy(zero_copy_only=False))
-        addresses = table.select([self._columns.file, self._columns.position]).take(pa.array(indexes))
-        for path, file_rows, positions in _rows_by_file(addresses):
+        """Collect the positions of replaced rows. Return True for each row that is the first to replace its position."""
+        is_first = np.zeros(table.num_rows, dtype=bool)
+        replaced_indexes = np.flatnonzero(is_replaced.to_numpy(zero_copy_only=False))
+        addresses = table.select([self._columns.file, self._columns.position]).take(pa.array(replaced_indexes))
+        for path, address_indexes, positions in rows_by_file(addresses):
             new_positions = BitMap64(positions) - self._positions.setdefault(path, BitMap64())
             self._positions[path] |= new_positions
-            if len(new_positions) < len(positions):
-                self._message.repeated += len(positions) - len(new_positions)
-                distinct_positions, first_indexes = np.unique(positions, return_index=True)
-                file_rows = file_rows[first_indexes[np.isin(distinct_positions, np.array(new_positions.to_array(), dtype=np.uint64))]]
-            is_new[indexes[file_rows]] = True
-        return pa.array(is_new)
+            repeated_count = len(positions) - len(new_positions)
+            if repeated_count:
+                self._message.repeated += repeated_count
+                address_indexes = address_indexes[_first_indexes(positions, new_positions)]
+            is_first[replaced_indexes[address_indexes]] = True
+        return pa.array(is_first)
 
     def _write_new_rows(self, table: pa.Table, action: pa.Array) -> None:
         """Write the updated, inserted and moved rows into data files, and their new values as change rows."""
@@ -164,7 +164,13 @@ def _count(mask: pa.Array) -> int:
     return pc.sum(mask).as_py() or 0
 
 
-def _rows_by_file(addresses: pa.Table) -> Iterator[tuple[str, np.ndarray[Any, Any], np.ndarray[Any, Any]]]:
+def _first_indexes(positions: np.ndarray[Any, Any], new_positions: BitMap64) -> np.ndarray[Any, Any]:
+    """Return the index at which each of the new positions first comes among the positions."""
+    distinct_positions, first_indexes = np.unique(positions, return_index=True)
+    return first_indexes[np.isin(distinct_positions, np.array(new_positions.to_array(), dtype=np.uint64))]
+
+
+def rows_by_file(addresses: pa.Table) -> Iterator[tuple[str, np.ndarray[Any, Any], np.ndarray[Any, Any]]]:
     """Yield each path in a table of (path, position), with the indexes of its rows and their positions."""
     if addresses.num_rows == 0:
         return

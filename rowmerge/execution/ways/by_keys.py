@@ -12,6 +12,7 @@ Python runs on executors. Of a larger source, a second job of Spark makes the ro
 from __future__ import annotations
 
 import numpy as np
+from pyroaring import BitMap64
 
 from rowmerge.commands.rows import Match
 from rowmerge.execution.ways.key_matches import INEXACT, UNLESS_INEXACT, find_matches, replace_matches, requires_one_to_one, why_needs_rows
@@ -56,13 +57,18 @@ def _write_rows(request: RowChangeRequest, matches: KeyMatches, source: Source) 
     if not request.inserts_every_source_row:
         change = _change_matches if requires_one_to_one(request) else _delete_or_keep_matches
         return change(request, matches, source)
-    if source.prepared is not None:
-        written = write_prepared(source, request.table_after, None)
-    else:
-        written = Written()
-        add_new_rows(request, written, source)
+    written = Written()
+    _add_source_rows(request, written, source, matched=None)
     replace_matches(request, written, matches)
     return written
+
+
+def _add_source_rows(request: RowChangeRequest, written: Written, source: Source, matched: BitMap64 | None) -> None:
+    """Write the new rows of the source: the prepared ones without Spark. `matched`: see `write_prepared`."""
+    if source.prepared is not None:
+        written.add(write_prepared(source, request.table_after, matched))
+    else:
+        add_new_rows(request, written, source)
 
 
 def _delete_or_keep_matches(request: RowChangeRequest, matches: KeyMatches, source: Source) -> Written:
@@ -70,10 +76,7 @@ def _delete_or_keep_matches(request: RowChangeRequest, matches: KeyMatches, sour
     deletes = bool(request.plan.of(Match.MATCHED))
     positions, reads = (matches.positions, {}) if deletes else ({}, matches.positions)
     written = Written(positions=positions, reads=reads, sources=matches.sources)
-    if source.prepared is not None:
-        written.add(write_prepared(source, request.table_after, matches.sources))
-    else:
-        add_new_rows(request, written, source)
+    _add_source_rows(request, written, source, matches.sources)
     return written
 
 

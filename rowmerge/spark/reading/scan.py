@@ -29,6 +29,7 @@ from pyspark.sql.types import StructType
 from rowmerge.errors import MissingDataFile
 from rowmerge.parquet.data_files import CHANGED_IN, ROW_ID
 from rowmerge.parquet.filesystems import UNREADABLE
+from rowmerge.parquet.outcomes import rows_by_file
 from rowmerge.parquet.partitions import HIVE_NULL, partition_folder
 from rowmerge.spark.types import empty_frame, frame_of, to_spark
 from rowmerge.spark.values.nested import readable
@@ -233,14 +234,8 @@ def _equality_deleted_positions(spark: SparkSession, snapshot: Snapshot, deletes
         rows_of_layouts.append(read_files(spark, snapshot, layout, columns, ADDRESS_COLUMNS))
     rows = reduce(DataFrame.unionAll, rows_of_layouts).alias("rows")
     is_deleted = F.expr(" and ".join(f"rows.{key.name} <=> deleted.{key.name}" for key in keys))
-    return _positions_by_path(rows.join(deleted_keys.alias("deleted"), is_deleted, "left_semi").select(FILE, POSITION).toArrow())
-
-
-def _positions_by_path(addresses: pa.Table) -> dict[str, Positions]:
-    """Return the positions of rows, given by FILE and POSITION, for each file."""
-    paths = addresses[FILE].combine_chunks().dictionary_encode()
-    codes, positions = paths.indices.to_numpy(zero_copy_only=False), addresses[POSITION].to_numpy().astype(np.uint64)
-    return {path: Positions(positions[codes == code]) for code, path in enumerate(paths.dictionary.to_pylist())}
+    addresses = rows.join(deleted_keys.alias("deleted"), is_deleted, "left_semi").select(FILE, POSITION).toArrow()
+    return {path: Positions(positions) for path, _, positions in rows_by_file(addresses)}
 
 
 def _column_in_files(snapshot: Snapshot, layout: FileLayout, field: Field) -> Field:

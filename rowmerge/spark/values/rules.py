@@ -59,10 +59,9 @@ def apply_rules(rows: DataFrame, plan: RowPlan, writing: Sequence[NumberedClause
 def sample_row(schema: Struct, expression: str) -> str:
     """Return SQL for a text such as `id = 1, name = NULL`: first the columns that the expression mentions, then others."""
     words = {word.lower() for word in re.findall(r"\w+", expression)}
-    mentioned_columns = [field for field in schema if set(re.findall(r"\w+", field.name.lower())) <= words]
-    other_columns = [field for field in schema if field not in mentioned_columns]
-    shown_columns = (mentioned_columns + other_columns)[:_SHOWN_COLUMNS]
-    return f"concat_ws(', ', {', '.join(map(_column_description, shown_columns))})"
+    mentioned_first = sorted(schema, key=lambda field: not set(re.findall(r"\w+", field.name.lower())) <= words)
+    descriptions = map(_column_description, mentioned_first[:_SHOWN_COLUMNS])
+    return f"concat_ws(', ', {', '.join(descriptions)})"
 
 
 def _column_description(field: Field) -> str:

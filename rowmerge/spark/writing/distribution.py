@@ -95,18 +95,18 @@ def _repartition(rows: DataFrame, clustering: _Clustering, parts: Parts) -> Data
 def _clustering(table: TableShape, columns: Sequence[str]) -> _Clustering:
     """Return the clustering of rows whose columns have these names. Values of transforms and of nested fields are computed columns."""
     key_fields = [field for field in table.partitioning if field.transform.name != VOID]
-    fields: list[PartitionField | SortField] = [*key_fields, *table.ordering]
-    computed: dict[str, Column] = {}
-    field_values = []
-    for field in fields:
+    computed_columns: dict[str, Column] = {}
+
+    def column_of(field: PartitionField | SortField) -> Column:
         name = columns[table.schema.names.index(field.column[0])]
-        if field.transform.name != IDENTITY or len(field.column) > 1:
-            computed_name = f"__rowmerge_key_{len(computed)}"
-            computed[computed_name] = _transformed(table, name, field)
-            name = computed_name
-        field_values.append(F.col(name))
-    keys, sort_values = field_values[: len(key_fields)], field_values[len(key_fields) :]
-    return _Clustering(computed, keys, [_ordered(value, field) for value, field in zip(sort_values, table.ordering, strict=True)])
+        if field.transform.name == IDENTITY and len(field.column) == 1:
+            return F.col(name)
+        computed_name = f"__rowmerge_key_{len(computed_columns)}"
+        computed_columns[computed_name] = _transformed(table, name, field)
+        return F.col(computed_name)
+
+    keys = [column_of(field) for field in key_fields]
+    return _Clustering(computed_columns, keys, [_ordered(column_of(field), field) for field in table.ordering])
 
 
 def _ordered(value: Column, field: SortField) -> Column:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from rowmerge.errors import RowsMustStay
 from rowmerge.storage.configuration import FilesystemOptions
 from rowmerge.table.metadata.partitioning import Distribution, PartitionField, SortField
 from rowmerge.table.metadata.rules import Rules
@@ -73,6 +74,11 @@ class TableShape:
     def ordering(self) -> tuple[SortField, ...]:
         """The sort order of rows in new data files. Raises UnsupportedTableFeature for an unknown transform, as `rules` does."""
         return self.parse_ordering()
+
+    def check_rows_may_move(self, action: str) -> None:
+        """Raise RowsMustStay if a feature of the table, such as Delta's row tracking, forbids an action such as "rewrite files of"."""
+        if self.rewrite_blocker is not None:
+            raise RowsMustStay(self.name, self.rewrite_blocker, action)
 
 
 @dataclass(frozen=True)
