@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -102,12 +102,12 @@ class Compaction:
             files = self._candidates(snapshot)
             target_size = self.target or snapshot.settings.target_file_size or WriteSpec.target_file_size
             bins = self.choose(files, target_size)
+        self.statistics = CompactionStatistics(considered_files=len(files))
         if not bins:
-            self.statistics = CompactionStatistics(considered_files=len(files))
             return Attempt(snapshot, None, RowCounts())
         paths = tuple(path for bin_ in bins for path in bin_.paths)
         with self.timings.measure("spark"):
-            added = self._rewrite(snapshot, files, bins, paths, target_size)
+            added = self._rewrite(snapshot, files.with_paths(paths), bins, target_size)
         change = CommitRequest(
             self.operation,
             parameters=self._parameters(),
@@ -119,18 +119,16 @@ class Compaction:
         counts = RowCounts(files_added=len(added), files_removed=len(paths), bytes_added=sum(self.statistics.added_sizes))
         return Attempt(snapshot, change, counts, added)
 
-    def _rewrite(
-        self, snapshot: Snapshot, files: FileListing, bins: Sequence[Bin], paths: Sequence[str], target_size: int
-    ) -> tuple[AddedFile, ...]:
-        """Write the files of each bin together, without deleted rows: in the table's order if it has one. Set `statistics`."""
+    def _rewrite(self, snapshot: Snapshot, removed: FileListing, bins: Sequence[Bin], target_size: int) -> tuple[AddedFile, ...]:
+        """Write the files of each bin together, without deleted rows: in the table's order if it has one. Complete `statistics`."""
         partitions = len({tuple(bin_.partition.values()) for bin_ in bins})
-        removed, deleted = files.with_paths(paths), deleted_rows(self.spark, snapshot, paths)
+        deleted = deleted_rows(self.spark, snapshot, removed.paths)
         if snapshot.shape.ordering:
             written = rewrite_in_order(self.spark, snapshot, removed, Parts(len(bins), partitions), target_size=target_size)
         else:
             written = rewrite_files(self.spark, snapshot, bins, deleted, target_size=target_size)
-        self.statistics = CompactionStatistics(
-            considered_files=len(files),
+        self.statistics = replace(
+            self.statistics,
             bins=len(bins),
             partitions=partitions,
             added_sizes=[file.size for file in written.files],

@@ -112,12 +112,13 @@ def find_key_matches(
         return None
     columns = snapshot.schema.select(name for name in snapshot.schema.names if name in keys.names)
     looked_up_files = _looked_up_files(spark, snapshot, files, columns, lineage=None)
-    if looked_up_files is None or (with_sources and source.key_ordinals is None):
+    if looked_up_files is None:
         return None
     find_in_file = partial(find_positions, columns=arrow_schema(bare(columns)), keys=keys, with_numbers=one_to_one or with_sources)
-    # Closing stops the reading of other files once more rows match than one-to-one matches can be.
-    with closing(map_files(snapshot.name, looked_up_files, find_in_file)) as matches_of_files:
-        rows = _collect_rows(zip(looked_up_files, matches_of_files, strict=True), max_rows=source.rows if one_to_one else None)
+    # One-to-one matches are not more than the source rows. Closing stops the reading of other files once there are more.
+    max_rows = source.rows if one_to_one else None
+    with closing(map_files(snapshot.name, looked_up_files, find_in_file)) as matches_by_file:
+        rows = _collect_rows(zip(looked_up_files, matches_by_file, strict=True), max_rows=max_rows)
     if rows is None or (one_to_one and _has_repeated_key(rows)):
         return None
     return _with_source_rows(rows, source, keys, one_to_one=one_to_one) if with_sources else KeyMatches(rows.positions)

@@ -63,6 +63,4 @@ def _file_changes(changes: TableChanges, partition_names: dict[str, str]) -> tup
         timestamp = _EPOCH + timedelta(milliseconds=file.timestamp)
         partition_values = [file.partition.get(field.name) for field in partition_fields]
         rows.append((spark_path(file.path), file.change, file.version, timestamp, first, words, file.listed, *partition_values))
-    columns = zip(*rows, strict=True)
-    arrays = [pa.array(column, field.type) for column, field in zip(columns, arrow_schema(schema), strict=True)]
-    return pa.Table.from_arrays(arrays, schema=arrow_schema(schema)), schema
+    return pa.Table.from_pylist([dict(zip(schema.names, row, strict=True)) for row in rows], arrow_schema(schema)), schema
