@@ -174,7 +174,10 @@ def json_value(value: Any) -> Any:
 def _indexed_values(
     values: Mapping[str, Any], indexed: frozenset[Leaf], to_json: Callable[[Any], Any], *, opposite: Mapping[str, Any], above: Leaf = ()
 ) -> dict[str, Any]:
-    """Return the JSON form of the values of indexed leaves, in the nesting of the columns. `opposite`: the bounds of the other side."""
+    """Return the bounds or null counts of indexed leaves in JSON form, nested like the columns. A leaf whose value is None is left out.
+
+    `opposite`: the bounds of the other side. `above`: the path of the struct whose fields have these values.
+    """
     json_values: dict[str, Any] = {}
     for name, value in values.items():
         leaf, opposite_value = (*above, name), opposite.get(name)

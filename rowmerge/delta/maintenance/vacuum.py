@@ -181,16 +181,19 @@ def _select_deletable(listed_files: list[StoredObject], old_files: list[StoredOb
     visible_prefixes = (*_DATA_FOLDERS, *_partition_prefixes(snapshot))
     checksums = {file.path: file for file in listed_files if file.path.endswith(".crc")}
     for file in old_files:
-        # A killed process may have left temporary files in the log.
-        is_left_by_put = file.path.startswith(f"{LOG}/") and is_temporary(file.path)
-        is_protected = _is_hidden(file.path, visible_prefixes) and not is_left_by_put
-        if is_protected or file.path.startswith(excluded_folders):
+        if _is_protected(file.path, visible_prefixes) or file.path.startswith(excluded_folders):
             continue
         yield file
         folder, name = posixpath.split(file.path)
         checksum_path = posixpath.join(folder, f".{name}.crc")
         if checksum_path in checksums:
             yield checksums[checksum_path]
+
+
+def _is_protected(path: str, visible_prefixes: tuple[str, ...]) -> bool:
+    """Return whether a path is hidden. A temporary file that a killed process left in the log is not protected."""
+    is_left_by_put = path.startswith(f"{LOG}/") and is_temporary(path)
+    return _is_hidden(path, visible_prefixes) and not is_left_by_put
 
 
 def foreign_folders(listed_files: list[StoredObject]) -> tuple[str, ...]:
