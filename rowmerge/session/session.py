@@ -205,8 +205,8 @@ class Session:
         if key is not None and key_in_hint is not None:
             raise ConfigurationError("The statement has an idempotency key as an argument and one in a hint. Give one of them.")
         statement_key = key_in_hint if key is None else key
-        writes_rows = command.query is not None if isinstance(command, CreateTable) else isinstance(command, RowCommand)
-        if writes_rows:
+        creates_rows = isinstance(command, CreateTable) and command.query is not None
+        if creates_rows or isinstance(command, RowCommand):
             return self._with_key(statement_key)
         if statement_key is None:
             return self._options

@@ -130,8 +130,7 @@ def _partitioning_rows(description: RelationDescription) -> list[TextRow]:
     fields = description.partitioning
     if not fields:
         return []
-    has_transform = any(field.transform.name != IDENTITY for field in fields)
-    if has_transform:
+    if any(field.transform.name != IDENTITY for field in fields):
         return _section("Partitioning", [(f"Part {index}", field.text, "") for index, field in enumerate(fields)])
     columns = Struct(description.columns)
     headings = [("# Partition Information", "", ""), ("# col_name", "data_type", "comment")]

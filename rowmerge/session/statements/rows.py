@@ -146,8 +146,8 @@ def _resolve_source(command: Merge, frame: DataFrame, names: NameResolver) -> Si
     source_name = _source_table_name(command)
     if source_name is None:
         return replace(apart_from(Side(SOURCE, (), columns), target, SOURCE), names=())
-    has_no_schema = names.is_temporary_view(source_name) or len(source_name.parts) > 2
-    parts = source_name.parts if has_no_schema else names.locate(source_name)
+    is_resolved_by_spark = names.is_temporary_view(source_name) or len(source_name.parts) > 2
+    parts = source_name.parts if is_resolved_by_spark else names.locate(source_name)
     source = side_of(parts, None, columns)
     # Tables of one name in two schemas get different aliases. Planning refuses one alias for both sides in all other cases.
     if parts == command.target.parts or command.target_alias is not None:

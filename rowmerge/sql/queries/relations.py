@@ -154,8 +154,7 @@ class _ReadFinder:
         cursor, query_start = self.cursor, self.cursor.index
         while cursor.index < end:
             key = "" if cursor.key(-1) == "." else cursor.key()  # a field name is no keyword
-            names = self.find_in_with_list(scope.names) if key == "WITH" else None
-            if names is not None:
+            if key == "WITH" and (names := self.find_in_with_list(scope.names)) is not None:
                 scope, query_start = replace(scope, names=names), cursor.index
             elif key == "TABLE" and _begins_table_query(cursor, query_start):
                 cursor.index += 1
