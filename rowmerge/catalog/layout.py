@@ -178,17 +178,24 @@ def finish_drops(folder: Storage, table: str, delete: Deletion = delete_files) -
 
 
 def _replace_old_marker(folder: Storage, table: str, marker: str, read_drop: Callable[[], CommitSteps]) -> None:
-    """Put the version of a drop, and delete the marker of 0.1.0, until there is no marker. `read_drop` reads the table that it drops."""
-    while (content := get_if_exists(folder, marker)) is not None:
+    """Replace the file by which rowmerge 0.1.0 marks a table as dropped: put the version that drops the table, and delete the marker.
+
+    `read_drop` reads the table, and returns the commit that drops it. This is repeated until there is no marker, as others may put one.
+    """
+    read_marker = partial(get_if_exists, folder, marker)
+    while (content := read_marker()) is not None:
         drop = read_drop()
         # Others create a table only after the marker is gone. So if it is still there, the table that was read is the dropped one.
-        if get_if_exists(folder, marker) != content:
-            continue
-        put = drop.put()
-        if isinstance(put, Unknown):
-            raise CommitStateUnknown(f"It is not known whether {table} was dropped: {put.reason}. Run the statement again.")
-        if put is not Put.EXISTED and get_if_exists(folder, marker) == content:
+        if read_marker() == content and _put_drop(drop, table) and read_marker() == content:
             delete_files(folder, [[f"{folder.location}/{marker}"]], Origin.LISTED)
+
+
+def _put_drop(drop: CommitSteps, table: str) -> bool:
+    """Put the version that drops a table. Return False if others have put that version before, so that the table must be read again."""
+    put = drop.put()
+    if isinstance(put, Unknown):
+        raise CommitStateUnknown(f"It is not known whether {table} was dropped: {put.reason}. Run the statement again.")
+    return put is not Put.EXISTED
 
 
 class TablesByPath:

@@ -56,23 +56,29 @@ def first_metadata(location: str, view: View, now: int) -> dict[str, Any]:
 
 
 def next_metadata(previous: Mapping[str, Any], version: int, view: View, now: int) -> dict[str, Any]:
-    """Return the metadata of a replaced view: the previous metadata with one more version, without the oldest ones."""
-    schemas = previous["schemas"]
-    new_schema = iceberg_schema(view.columns, max((schema["schema-id"] for schema in schemas), default=-1) + 1)
-    # If the columns are those of an older version, its schema is used, and the new one is left out.
-    schema = next((schema for schema in schemas if schema["fields"] == new_schema["fields"]), new_schema)
-    versions = [*previous["versions"], _new_version(version, schema["schema-id"], view, now)][-KEPT_VERSIONS:]
-    used_schema_ids = {entry["schema-id"] for entry in versions}
+    """Return the metadata of a replaced view: the previous metadata with one more version. Only the last KEPT_VERSIONS versions stay."""
+    old_schemas = previous["schemas"]
+    schema = _schema_for(view.columns, old_schemas)
+    schemas = old_schemas if schema in old_schemas else [*old_schemas, schema]
+    versions = [*previous["versions"], _new_version(version, schema["schema-id"], view, now)]
+    version_log = [*previous["version-log"], {"timestamp-ms": now, "version-id": version}]
+    used_schema_ids = {kept_version["schema-id"] for kept_version in versions[-KEPT_VERSIONS:]}
     return {
         "view-uuid": previous["view-uuid"],
         "format-version": 1,
         "location": previous["location"],
-        "schemas": [entry for entry in (*schemas, new_schema) if entry["schema-id"] in used_schema_ids],
+        "schemas": [used_schema for used_schema in schemas if used_schema["schema-id"] in used_schema_ids],
         "current-version-id": version,
-        "versions": versions,
-        "version-log": [*previous["version-log"], {"timestamp-ms": now, "version-id": version}][-KEPT_VERSIONS:],
+        "versions": versions[-KEPT_VERSIONS:],
+        "version-log": version_log[-KEPT_VERSIONS:],
         "properties": _stored_properties(view),
     }
+
+
+def _schema_for(columns: Struct, schemas: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return the Iceberg schema of a view's columns: one of an older version if its fields are the same, else a new one."""
+    new_schema = iceberg_schema(columns, max((schema["schema-id"] for schema in schemas), default=-1) + 1)
+    return next((schema for schema in schemas if schema["fields"] == new_schema["fields"]), new_schema)
 
 
 def _new_version(version: int, schema_id: int, view: View, now: int) -> dict[str, Any]:

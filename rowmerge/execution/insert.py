@@ -19,7 +19,7 @@ from rowmerge.execution.ways.way import PlannedStatement
 from rowmerge.plan import planner
 from rowmerge.plan.expressions.conditions import Side
 from rowmerge.plan.expressions.qualification import side_of
-from rowmerge.plan.pruning.file_pruning import everything
+from rowmerge.plan.pruning.file_pruning import every_file
 from rowmerge.plan.row_plan import RowPlan
 from rowmerge.plan.schema_evolution import after_insert
 from rowmerge.plan.store_assignment import match_names_by_position
@@ -217,11 +217,11 @@ def _overwritten_files(
     """Return the files that leave the table, None for INSERT INTO, and what a concurrent commit must not have changed."""
     if overwrite is None:
         # A blind append does not list the files.
-        return None, Reads(frozenset(snapshot.files().paths), everything) if rows.reads_table else Reads()
+        return None, Reads(frozenset(snapshot.files().paths), every_file) if rows.reads_table else Reads()
     mask = overwrite.removed_files(snapshot, rows, written)
     listing = snapshot.files()
     removed = listing.filter(mask(listing))
-    read, read_mask = (listing, everything) if rows.reads_table else (removed, mask)
+    read, read_mask = (listing, every_file) if rows.reads_table else (removed, mask)
     return removed, Reads(frozenset(read.paths), read_mask)
 
 
@@ -242,7 +242,7 @@ def static_mask(snapshot: Snapshot, rows: NewRows) -> FileMask:
 def partition_mask(spark: SparkSession, snapshot: Snapshot, values: Mapping[str, str]) -> FileMask:
     """Return the mask of the files that have these partition values, given as SQL text by exact column name."""
     if not values:
-        return everything
+        return every_file
     _check_partitions_known(snapshot)
     # Arrow keeps the time zone of an instant. PySpark's rows lose it.
     evaluated = spark.range(1).selectExpr(*(f"{text} as {backquote(name)}" for name, text in values.items())).toArrow()

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from rowmerge.errors import AlreadyExists, CommitStateUnknown, PlanError
 from rowmerge.execution.commit import DEFAULT_COMMIT_OPTIONS, Attempt, CommitOptions, commit_with_retry
 from rowmerge.execution.result import ChangeResult, RowCounts, Timings, history_metrics
-from rowmerge.plan.pruning.file_pruning import everything
+from rowmerge.plan.pruning.file_pruning import every_file
 from rowmerge.table.commits.request import CommitRequest, Committed, Conflicted, Reads, Unknown
 from rowmerge.table.metadata.shape import TableDefinition
 from rowmerge.table.snapshots.snapshot import Snapshot
@@ -142,7 +142,7 @@ def restore(
             "RESTORE",
             parameters=parameters,
             metrics=history_metrics(counts),
-            reads=Reads(frozenset(snapshot.files().paths), everything),
+            reads=Reads(frozenset(snapshot.files().paths), every_file),
             restored=restored,
         )
         return Attempt(snapshot, change, RowCounts(files_added=counts["num_restored_files"], files_removed=counts["num_removed_files"]))

@@ -11,7 +11,7 @@ from rowmerge.execution.ways import selection
 from rowmerge.execution.ways.target_files import TargetFiles
 from rowmerge.execution.ways.way import ExecutionResult, PlannedStatement, RowChangeRequest
 from rowmerge.plan.file_strategy import Strategy, bins_to_rewrite, choose_strategy
-from rowmerge.plan.pruning.file_pruning import everything
+from rowmerge.plan.pruning.file_pruning import every_file
 from rowmerge.plan.row_plan import RowPlan
 from rowmerge.spark.reading.scan import deleted_rows, spark_path
 from rowmerge.spark.writing.write import rewrite_files
@@ -70,7 +70,7 @@ def _reads(request: RowChangeRequest, result: ExecutionResult) -> Reads:
     """Return what the statement read, which a concurrent commit must not have changed."""
     target = result.files
     if request.planned.reads_table:  # every row of the version counts as read
-        return Reads(frozenset(target.listing.paths), everything)
+        return Reads(frozenset(target.listing.paths), every_file)
     return Reads(frozenset(target.candidates.paths), target.mask, target.columns, result.deciding_rows, result.matching)
 
 

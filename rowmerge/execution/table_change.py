@@ -11,7 +11,7 @@ from rowmerge.execution.commit import DEFAULT_COMMIT_OPTIONS, Attempt, CommitOpt
 from rowmerge.execution.insert import NewRows, partition_mask
 from rowmerge.execution.result import ChangeResult, RowCounts, Timings, insert_metrics, row_counts
 from rowmerge.plan.planner import static_partition
-from rowmerge.plan.pruning.file_pruning import everything
+from rowmerge.plan.pruning.file_pruning import every_file
 from rowmerge.spark.writing.written import Written, discard, discard_if_rejected
 from rowmerge.table.commits.creation import CreationVersion
 from rowmerge.table.commits.request import CommitRequest, Committed, Conflicted, Reads, Unknown
@@ -135,7 +135,7 @@ def change_definition(
         definition = definition_for(snapshot)
         if definition is None:
             return None
-        reads = Reads(frozenset(snapshot.files().paths), everything) if reads_rows else Reads()
+        reads = Reads(frozenset(snapshot.files().paths), every_file) if reads_rows else Reads()
         return CommitRequest(operation, parameters=parameters, definition=definition, reads=reads), RowCounts()
 
     return _change_metadata(table, change_for, DEFAULT_COMMIT_OPTIONS)
@@ -169,7 +169,7 @@ def _replacement(table: Table, definition: TableDefinition, rows: NewRows | None
         parameters=_parameters(definition),
         metrics={} if rows is None else insert_metrics(written),
         files=FileChanges(tuple(written.files), tuple(listing.paths)),
-        reads=Reads(frozenset(listing.paths), everything) if rows is not None and rows.reads_table else Reads(),
+        reads=Reads(frozenset(listing.paths), every_file) if rows is not None and rows.reads_table else Reads(),
         definition=replace(definition, schema=shape.schema),
         replace=True,
     )

@@ -11,11 +11,11 @@ from rowmerge.commands.names import SqlText
 from rowmerge.commands.rows import Delete, Match, Merge, Update
 from rowmerge.errors import AppendOnly, PlanError, UnknownColumn
 from rowmerge.plan.clauses import ClauseScope, clause_of, column_of, update_values
-from rowmerge.plan.expressions.conditions import Condition, Side, analyse
+from rowmerge.plan.expressions.conditions import Condition, Side, divide_condition
 from rowmerge.plan.expressions.moment import rules_at
 from rowmerge.plan.expressions.qualification import apart_from, check_apart, qualify, replace_qualifiers, side_of
 from rowmerge.plan.expressions.restrictions import check_condition, check_merge, check_update
-from rowmerge.plan.pruning.file_pruning import exact_partition_mask, file_mask, nothing
+from rowmerge.plan.pruning.file_pruning import exact_partition_mask, file_mask, no_file
 from rowmerge.plan.row_plan import Clause, Effect, RowPlan, SourceRows
 from rowmerge.plan.schema_evolution import after_merge
 from rowmerge.table.metadata.partitioning import identity_columns
@@ -45,7 +45,7 @@ def plan_merge(
     target = _merge_target(merge, snapshot, source)
     check_merge(merge)
     condition = replace_qualifiers(merge.on.text, (target, source), case_sensitive=case_sensitive)
-    on = analyse(condition, target, source, case_sensitive=case_sensitive)
+    on = divide_condition(condition, target, source, case_sensitive=case_sensitive)
     rules = _rules_now(snapshot.shape.rules, schema)
     scope = ClauseScope(target, source, before, schema, rules, evolves=source_schema is not None, case_sensitive=case_sensitive)
     clauses = tuple(clause_of(when, scope) for when in merge.clauses)
@@ -109,7 +109,7 @@ def plan_insert(table: str, schema: Struct, values: Mapping[str, str], source: S
         source=source,
         clauses=(Clause(Match.NOT_MATCHED, Effect.INSERT, None, {**rules.defaults, **values}),),
         source_rows=SourceRows.ALL,
-        files=nothing,
+        files=no_file,
         bound_columns=(),
         parameters={"mode": "Append"},
         rules=rules,
@@ -130,27 +130,29 @@ def plan_replace_using(insert: RowPlan, snapshot: Snapshot, keys: Sequence[str],
             raise UnknownColumn(field.name, tuple(values), where="the query of INSERT … REPLACE USING")
         key_conditions.append(f"{TARGET}.{backquote(field.name)} = cast({values[field.name]} as {sql_name(field.type)})")
     assert insert.source is not None
-    on = analyse(" AND ".join(key_conditions), insert.target, insert.source)
-    return _replacing(insert, snapshot, on, {"replaceUsing": list(keys)})
+    on = divide_condition(" AND ".join(key_conditions), insert.target, insert.source)
+    return _with_matches_deleted(insert, snapshot, on, {"replaceUsing": list(keys)})
 
 
 def plan_replace_on(insert: RowPlan, snapshot: Snapshot, condition: SqlText, target: Side, *, case_sensitive: bool = False) -> RowPlan:
-    """Plan INSERT … REPLACE ON: delete the rows for which the condition is true with a new row, and insert every new row.
+    """Plan INSERT … REPLACE ON: delete the table's rows for which the condition is true with a new row, and insert every new row.
 
-    The condition may use the columns of `target` and of the query. Raises PlanError, UnsupportedStatement.
+    `insert`: the plan that only inserts the query's rows; `target`: the table's columns, under the name that the condition uses.
+    Raises PlanError, UnsupportedStatement.
     """
     _check_append_only(snapshot, "INSERT … REPLACE ON", {Effect.DELETE})
-    source = insert.source
-    assert source is not None
-    if target.alias.lower() == source.alias.lower():
+    query = insert.source
+    assert query is not None
+    if target.alias.lower() == query.alias.lower():
         raise PlanError(f"Table and query of INSERT … REPLACE ON are both called `{target.alias}`. Give one of them another alias.")
     check_condition(condition, "the REPLACE ON condition")
-    text = replace_qualifiers(condition.text, (target, source), case_sensitive=case_sensitive)
-    on = analyse(text, target, source, case_sensitive=case_sensitive)
-    return _replacing(replace(insert, target=target), snapshot, on, {"replaceOn": condition.text})
+    qualified_condition = replace_qualifiers(condition.text, (target, query), case_sensitive=case_sensitive)
+    on = divide_condition(qualified_condition, target, query, case_sensitive=case_sensitive)
+    return _with_matches_deleted(replace(insert, target=target), snapshot, on, {"replaceOn": condition.text})
 
 
-def _replacing(insert: RowPlan, snapshot: Snapshot, on: Condition, parameters: Mapping[str, object]) -> RowPlan:
+def _with_matches_deleted(insert: RowPlan, snapshot: Snapshot, on: Condition, parameters: Mapping[str, object]) -> RowPlan:
+    """Return the plan of an INSERT that also deletes the table's rows that match a new row. `parameters`: those of Delta's commitInfo."""
     mask, columns = file_mask(on.target_only, insert.target, snapshot.schema, snapshot.partition_columns)
     return replace(
         insert,
@@ -227,7 +229,7 @@ def _target_plan(snapshot: Snapshot, target: Side, effect: Effect, condition: Sq
     conjuncts: tuple[str, ...] = ()
     if condition is not None:
         qualified = qualify(condition.text, target, case_sensitive=case_sensitive)
-        analysed = analyse(qualified, target, None, case_sensitive=case_sensitive)
+        analysed = divide_condition(qualified, target, None, case_sensitive=case_sensitive)
         conjuncts = (*analysed.target_only, *analysed.other)
     mask_arguments = (conjuncts, target, snapshot.schema, snapshot.partition_columns)
     mask, columns = file_mask(*mask_arguments, case_sensitive=case_sensitive)

@@ -52,14 +52,12 @@ class Clause:
     values: Mapping[str, str] = field(default_factory=dict, hash=False)
     keeps_fields: bool = False
 
-    def alone(self) -> str:
-        """Return the text of the clause in a statement without a source."""
+    def describe(self, *, has_source: bool) -> str:
+        """Return the clause as a line of a plan. UPDATE and DELETE have no source, and are written with WHERE instead of WHEN."""
         values = ", ".join(f"{column} = {value}" for column, value in self.values.items())
-        return f"  {f'SET {values} ' if values else ''}{f'WHERE {self.condition}' if self.condition else 'of every row'}"
-
-    def __str__(self) -> str:
+        if not has_source:
+            return f"{f'SET {values} ' if values else ''}{f'WHERE {self.condition}' if self.condition else 'of every row'}"
         guard = f" AND {self.condition}" if self.condition else ""
-        values = ", ".join(f"{column} = {value}" for column, value in self.values.items())
         return f"{self.match.value}{guard} THEN {self.effect.name}{f' {values}' if values else ''}"
 
 
@@ -91,9 +89,14 @@ class RowPlan:
     """What each row that the command writes must satisfy."""
 
     @property
+    def old_schema(self) -> Struct:
+        """Return the table's schema before the command."""
+        return self.schema if self.evolved_from is None else self.evolved_from
+
+    @property
     def new_schema(self) -> Struct | None:
         """Return the table's schema after the command, None if it stays."""
-        return self.schema if self.evolved_from is not None and self.evolved_from != self.schema else None
+        return self.schema if self.old_schema != self.schema else None
 
     def of(self, match: Match) -> tuple[Clause, ...]:
         """Return the clauses of one kind, in order."""
@@ -106,37 +109,38 @@ class RowPlan:
         return len(matched) == 1 and matched[0].effect is Effect.DELETE and matched[0].condition is None
 
     def __str__(self) -> str:
+        """Return the plan as EXPLAIN shows it: the condition with its keys, the clauses, and what else is written, one a line."""
         lines = [f"{self.operation} {self.table}"]
         if self.on is not None:
             lines.append(f"  ON {self.on.text}")
             lines += [f"    key {key.column} {key.op} {key.source}" for key in self.on.keys]
-        lines += [clause.alone() if self.source is None else f"  {clause}" for clause in self.clauses]
-        if self.evolved_from is not None and self.new_schema is not None:
-            lines += [f"  new column {column}" for column in new_columns(self.evolved_from, self.new_schema)]
+        lines += [f"  {clause.describe(has_source=self.source is not None)}" for clause in self.clauses]
+        if self.new_schema is not None:
+            lines += [f"  new column {column}" for column in new_columns(self.old_schema, self.new_schema)]
         if self.source_rows is SourceRows.ALL:
             lines.append("  every source row is inserted")
-        lines += [f"  generated {column} = {text}" for column, text in self.rules.generated.items()]
+        lines += [f"  generated {column} = {expression}" for column, expression in self.rules.generated.items()]
         return "\n".join(lines)
 
 
 def needed_columns(plan: RowPlan) -> frozenset[str] | None:
-    """Return the exact names of the target's columns that the ON condition and the MATCHED clauses use or keep.
+    """Return the target's columns that a MERGE reads of a matching row: those in the ON condition and the MATCHED clauses, or kept by them.
 
     The result is None if that is uncertain: for a subquery, a nondeterministic function, an ambiguous name, or text that is not understood.
     """
     assert plan.on is not None and plan.source is not None
     matched_clauses = plan.of(Match.MATCHED)
-    texts = [plan.on.text, *chain.from_iterable(map(_texts_of, matched_clauses))]
-    text_columns = [_target_columns(plan, text) for text in texts]
-    if None in text_columns:
+    expressions = [plan.on.text, *chain.from_iterable(map(_texts_of, matched_clauses))]
+    used_columns = [_target_columns(plan, expression) for expression in expressions]
+    if None in used_columns:
         return None
-    needed = frozenset[str]().union(*filter(None, text_columns))
-    old_names = (plan.evolved_from or plan.schema).names
-    for clause in matched_clauses:
-        if clause.effect is Effect.UPDATE:
-            # These columns keep their value, in whole or in part, if the update applies.
-            needed |= {name for name in old_names if clause.keeps_fields or name not in clause.values}
-    return needed
+    kept_columns = [_kept_columns(clause, plan.old_schema) for clause in matched_clauses if clause.effect is Effect.UPDATE]
+    return frozenset[str]().union(*filter(None, used_columns), *kept_columns)
+
+
+def _kept_columns(update: Clause, schema: Struct) -> set[str]:
+    """Return the columns that keep their old value, in whole or in part, in an updated row."""
+    return {name for name in schema.names if update.keeps_fields or name not in update.values}
 
 
 def is_upsert(plan: RowPlan) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from rowmerge.table.metadata.schema import Array, DataType, Decimal, Map, Primitive, Struct, sql_name
+from rowmerge.table.metadata.schema import Array, DataType, Decimal, Field, Map, Primitive, Struct, sql_name
 
 _INTEGERS = ("byte", "short", "integer", "long")
 _DIGITS = {"byte": 3, "short": 5, "integer": 10, "long": 20}
@@ -58,12 +58,18 @@ def is_lossless(source: DataType, target: DataType) -> bool:
             allows_nulls = target.value_contains_null or not source.value_contains_null
             return allows_nulls and is_lossless(source.key, target.key) and is_lossless(source.value, target.value)
         case Struct(), Struct():
-            source_types = _types_by_name(source)
-            is_assignable = _why_not_struct(source, target, texts=False) is None
-            return is_assignable and all(is_lossless(source_types[field.name.lower()], field.type) for field in target)
+            return _is_lossless_struct(source, target)
         case ((Primitive() | Decimal()), (Primitive() | Decimal())):
             return _is_lossless_leaf(source, target)
     return False
+
+
+def _is_lossless_struct(source: Struct, target: Struct) -> bool:
+    """Return whether both structs have the same field names, in any order, and each field is cast without loss."""
+    if _why_names_differ(source, target) is not None:
+        return False
+    source_types = _types_by_name(source)
+    return all(is_lossless(source_types[field.name.lower()], field.type) for field in target)
 
 
 def _is_lossless_leaf(source: Primitive | Decimal, target: Primitive | Decimal) -> bool:
@@ -105,15 +111,15 @@ def _match_struct_names(source: Struct, target: Struct) -> Struct:
     """Rename the fields of a struct, unless it has the target's names already or another number of fields."""
     target_types = _types_by_name(target)
     if set(_types_by_name(source)) == set(target_types):
-        names, types = source.names, [target_types[name.lower()] for name in source.names]
-    elif len(source) == len(target):
-        names, types = target.names, [field.type for field in target]
-    else:
+        return Struct(tuple(_match_field(field, field.name, target_types[field.name.lower()]) for field in source))
+    if len(source) != len(target):
         return source
-    fields = []
-    for field, name, type_ in zip(source, names, types, strict=True):
-        fields.append(replace(field, name=name, type=match_names_by_position(field.type, type_)))
-    return Struct(tuple(fields))
+    field_pairs = zip(source, target, strict=True)
+    return Struct(tuple(_match_field(field, target_field.name, target_field.type) for field, target_field in field_pairs))
+
+
+def _match_field(field: Field, name: str, target_type: DataType) -> Field:
+    return replace(field, name=name, type=match_names_by_position(field.type, target_type))
 
 
 def _is_assignable(source: Primitive | Decimal, target: Primitive | Decimal, texts: bool) -> bool:
@@ -125,13 +131,13 @@ def _is_assignable(source: Primitive | Decimal, target: Primitive | Decimal, tex
 
 
 def _why_not_struct(source: Struct, target: Struct, texts: bool) -> str | None:
-    """Return why a struct cannot be stored in another one, or None. Fields are matched by name."""
-    if reason := _why_names_differ(source, target):
-        return reason
+    """Return why a struct cannot be stored in another one, or None if it can. Fields are matched by name."""
+    if names_reason := _why_names_differ(source, target):
+        return names_reason
     source_types = _types_by_name(source)
     for field in target:
-        if reason := _why_not_inside(f"its field `{field.name}`", source_types[field.name.lower()], field.type, texts):
-            return reason
+        if field_reason := _why_not_inside(f"its field `{field.name}`", source_types[field.name.lower()], field.type, texts):
+            return field_reason
     return None
 
 

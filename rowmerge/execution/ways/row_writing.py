@@ -13,7 +13,7 @@ from rowmerge.commands.rows import Match
 from rowmerge.errors import MultipleSourceRowsMatch
 from rowmerge.execution.ways.target_files import TargetFiles, pruning_keys
 from rowmerge.execution.ways.way import ExecutionResult, RowChangeRequest
-from rowmerge.plan.pruning.file_pruning import everything
+from rowmerge.plan.pruning.file_pruning import every_file
 from rowmerge.plan.row_plan import SourceRows
 from rowmerge.spark.matching.joins import Join, check_names, choose_join, merge_outcomes, relevant_files, repeated_keys, unmatched_rows
 from rowmerge.spark.reading.scan import read_snapshot, spark_path
@@ -154,5 +154,5 @@ def deciding_rows(request: RowChangeRequest, written: Written, files: TargetFile
 def matching_files(request: RowChangeRequest, source: Source | None) -> FileMask:
     """Return the mask of files of concurrent commits that hold rows which the statement would have changed or matched."""
     if source is not None and source.counting is not None:
-        return everything  # without a stored source, its matches cannot be computed again
+        return every_file  # without a stored source, its matches cannot be computed again
     return partial(relevant_files, request.spark, request.snapshot, request.plan, source)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain, pairwise
 
 from sqlglot import Token, TokenType, exp
 
@@ -113,7 +114,7 @@ def is_same_name(left: Sequence[str], right: Sequence[str], case_sensitive: bool
     return [part.lower() for part in left] == [part.lower() for part in right]
 
 
-def analyse(text: str, target: Side, source: Side | None, *, case_sensitive: bool = False) -> Condition:
+def divide_condition(text: str, target: Side, source: Side | None, *, case_sensitive: bool = False) -> Condition:
     """Divide a condition at its top-level ANDs. If sqlglot cannot parse it, `other` holds the whole text, and `analysed` is false."""
     tree, tokens = parse(text), tokens_of(text)
     conjuncts = _conjuncts(_Operand(tree, tokens)) if tree is not None and tokens else None
@@ -140,12 +141,12 @@ def nondeterministic(text: str) -> str | None:
     tokens = tokens_of(text) or []
     for index, token in enumerate(tokens[:-1]):
         is_call = tokens[index + 1].token_type is TokenType.L_PAREN and token.token_type is not TokenType.STRING
-        if is_call and not _is_member(tokens, index) and token.text.lower() in NONDETERMINISTIC:
+        if is_call and not _follows_dot(tokens, index) and token.text.lower() in NONDETERMINISTIC:
             return token.text.lower()
     return None
 
 
-def _is_member(tokens: Sequence[Token], index: int) -> bool:
+def _follows_dot(tokens: Sequence[Token], index: int) -> bool:
     """Return whether a token follows a dot, so that it is part of a name even if it is a keyword."""
     return index > 0 and tokens[index - 1].token_type is TokenType.DOT
 
@@ -247,36 +248,37 @@ class _Scope:
 
 
 def _conjuncts(condition: _Operand) -> list[_Operand] | None:
-    """Return the operands of the top-level ANDs, or None if the tree and the tokens contradict each other."""
-    tree, tokens = condition.tree, condition.tokens
-    if isinstance(tree, exp.Paren):
-        if not _is_enclosed(tokens):
-            return None
-        inner = _conjuncts(_Operand(tree.this, tokens[1:-1]))
-        return inner if inner is None or len(inner) > 1 else [condition]
-    if not isinstance(tree, exp.And):
+    """Return the operands of the top-level ANDs of a condition, or None if its tree and its tokens contradict each other.
+
+    Both are divided in parallel: the tree says where the condition has an AND, and only the tokens know the place of each operand's text.
+    """
+    if isinstance(condition.tree, exp.Paren):
+        return _conjuncts_in_parentheses(condition)
+    if not isinstance(condition.tree, exp.And):
         return [condition]
-    # The tree has no positions, so the same ANDs are looked for among the tokens.
-    operand_trees, operand_tokens = list(tree.flatten(unnest=False)), _split_at_and(tokens)
+    operand_trees, operand_tokens = list(condition.tree.flatten(unnest=False)), _split_at_and(condition.tokens)
     if operand_tokens is None or len(operand_tokens) != len(operand_trees):
         return None
-    conjuncts: list[_Operand] = []
-    for operand in map(_Operand, operand_trees, operand_tokens):
-        operand_conjuncts = _conjuncts(operand)
-        if operand_conjuncts is None:
-            return None
-        conjuncts += operand_conjuncts
-    return conjuncts
+    conjuncts_by_operand = list(map(_conjuncts, map(_Operand, operand_trees, operand_tokens)))
+    return None if None in conjuncts_by_operand else list(chain.from_iterable(filter(None, conjuncts_by_operand)))
+
+
+def _conjuncts_in_parentheses(condition: _Operand) -> list[_Operand] | None:
+    """Return what `_conjuncts` returns. A condition without an AND inside keeps its parentheses."""
+    if not _is_enclosed(condition.tokens):
+        return None
+    conjuncts = _conjuncts(_Operand(condition.tree.this, condition.tokens[1:-1]))
+    return [condition] if conjuncts is not None and len(conjuncts) == 1 else conjuncts
 
 
 def _depths(tokens: list[Token]) -> list[int] | None:
     """Return how many brackets and CASE … END enclose each token, or None if they do not balance. Brackets enclose themselves."""
     depths, depth = [], 0
     for index, token in enumerate(tokens):
-        is_member = _is_member(tokens, index)
-        depth += token.token_type in _OPEN and not is_member
+        is_name = _follows_dot(tokens, index)
+        depth += token.token_type in _OPEN and not is_name
         depths.append(depth)
-        depth -= token.token_type in _CLOSE and not is_member
+        depth -= token.token_type in _CLOSE and not is_name
         if depth < 0:
             return None
     return depths if depth == 0 else None
@@ -294,10 +296,10 @@ def _split_at_and(tokens: list[Token]) -> list[list[Token]] | None:
     depths = _depths(tokens)
     if depths is None:
         return None
-    top_level_indexes = [index for index, depth in enumerate(depths) if depth == 0 and not _is_member(tokens, index)]
-    and_indexes = _and_indexes(tokens, top_level_indexes)
-    starts, ends = [0, *(index + 1 for index in and_indexes)], [*and_indexes, len(tokens)]
-    operands = [tokens[start:end] for start, end in zip(starts, ends, strict=True)]
+    # In `s.and`, the keyword is the name of a field.
+    keyword_indexes = [index for index, depth in enumerate(depths) if depth == 0 and not _follows_dot(tokens, index)]
+    borders = [-1, *_and_indexes(tokens, keyword_indexes), len(tokens)]
+    operands = [tokens[border + 1 : next_border] for border, next_border in pairwise(borders)]
     return operands if all(operands) else None
 
 

@@ -91,18 +91,25 @@ def _columns(sides: Sequence[Side]) -> str:
 
 
 def _star_edits(tree: exp.Expr, text: str, sides: Sequence[Side]) -> Iterator[Edit]:
-    """Yield an edit for each `*` that stands for all columns (`struct(*)`), none if count(*) or a subquery makes that uncertain."""
-    stars = [star for star in tree.find_all(exp.Star) if not isinstance(star.parent, exp.Column)]
-    if not stars or tree.find(exp.Query, exp.Count) is not None:
+    """Yield an edit for each `*` without a qualifier that means all columns: `struct(*)` becomes `struct(t.a, t.b)`.
+
+    `* EXCEPT (a)` becomes `t.* EXCEPT (a)` if there is one side. Nothing changes if the `*` may be that of count(*) or of a subquery.
+    """
+    has_star = any(not isinstance(star.parent, exp.Column) for star in tree.find_all(exp.Star))
+    if not has_star or tree.find(exp.Query, exp.Count) is not None:
         return
-    tokens: list[Token] = tokens_of(text) or []
+    for star, next_type in _star_arguments(tokens_of(text) or []):
+        if next_type in (TokenType.R_PAREN, TokenType.COMMA):
+            yield star.start, star.end + 1, _columns(sides)
+        elif next_type is TokenType.EXCEPT and len(sides) == 1:
+            yield star.start, star.start, f"{backquote(sides[0].alias)}."
+
+
+def _star_arguments(tokens: list[Token]) -> Iterator[tuple[Token, TokenType]]:
+    """Yield each `*` that begins an argument, with the type of the next token. Behind an operand, a `*` is a multiplication."""
     for previous, token, following in zip(tokens, tokens[1:], tokens[2:], strict=False):
-        # A star between other tokens is a multiplication.
-        is_argument = token.token_type is TokenType.STAR and previous.token_type in (TokenType.L_PAREN, TokenType.COMMA)
-        if is_argument and following.token_type in (TokenType.R_PAREN, TokenType.COMMA):
-            yield token.start, token.end + 1, _columns(sides)
-        elif is_argument and following.token_type is TokenType.EXCEPT and len(sides) == 1:
-            yield token.start, token.start, f"{backquote(sides[0].alias)}."
+        if token.token_type is TokenType.STAR and previous.token_type in (TokenType.L_PAREN, TokenType.COMMA):
+            yield token, following.token_type
 
 
 def side_of(parts: tuple[str, ...], alias: str | None, columns: tuple[str, ...]) -> Side:

@@ -19,6 +19,11 @@ from rowmerge.plan.pruning.predicates import Predicate, conjunction, understand
 from rowmerge.table.metadata.schema import Field, Struct
 from rowmerge.table.snapshots.files import FileListing, FileMask
 
+_LOWER_BOUND_TESTS = {"=": pc.less_equal, "<=>": pc.less_equal, "<": pc.less, "<=": pc.less_equal}
+"""By operator, what the lower bound of a column must be to the highest key. It does not matter for other operators."""
+_UPPER_BOUND_TESTS = {"=": pc.greater_equal, "<=>": pc.greater_equal, ">": pc.greater, ">=": pc.greater_equal}
+"""By operator, what the upper bound of a column must be to the lowest key. It does not matter for other operators."""
+
 
 def file_mask(
     conjuncts: Sequence[str], side: Side, schema: Struct, partition_columns: Collection[str], *, case_sensitive: bool = False
@@ -53,54 +58,61 @@ def exact_partition_mask(
 def key_mask(
     column: str, op: str, values: pa.Array, has_null: bool, schema: Struct, partition_columns: Collection[str]
 ) -> tuple[FileMask, tuple[str, ...]]:
-    """Return the mask of the files that may hold a row with `column op v` for a value v (or NULL, with <=> and `has_null`).
+    """Return the mask of the files that may hold a row with `column op key` for a source's key, and the columns whose bounds it needs.
 
-    `values` are non-null and of the column's type; `op` is one of = <=> < <= > >=. For equality a file counts only if a value lies
-    within its bounds, not merely within the range of all values. The second result is the columns whose bounds the mask needs.
+    `values`: the keys, non-null, of the column's type; `op`: one of = <=> < <= > >=; `has_null`: the source has a NULL key too.
     """
     field = _comparable_field(column, schema)
     keys = None if field is None else _comparison_keys(values, field)
     if field is None or keys is None:
-        return everything, ()
-    numbers = keys.filter(pc.invert(pc.is_nan(keys))) if pa.types.is_floating(keys.type) else keys
-    if op in ("=", "<=>") and len(numbers):
-        return _column_mask(field, partition_columns, op == "<=>" and has_null, lambda extent: bounds.holds_one_of(extent, numbers))
-    low, high = pc.min_max(numbers).values()
-    if len(numbers) < len(keys):
-        high = pa.scalar(math.nan, numbers.type)  # NaN is above all numbers, as in Spark
-        low = low if len(numbers) else high
-    return range_mask(column, op, low, high, has_null, schema, partition_columns)
+        return every_file, ()
+    keys_but_nan = keys.filter(pc.invert(pc.is_nan(keys))) if pa.types.is_floating(keys.type) else keys
+    if op in ("=", "<=>") and len(keys_but_nan):
+        # Keys may lie far apart, so a file counts only with one of them within its bounds. A file with bounds has no NaN.
+        nulls_match = op == "<=>" and has_null
+        return _column_mask(field, partition_columns, nulls_match, lambda extent: bounds.holds_one_of(extent, keys_but_nan))
+    least, greatest = _least_and_greatest(keys_but_nan, has_nan=len(keys_but_nan) < len(keys))
+    return range_mask(column, op, least, greatest, has_null, schema, partition_columns)
+
+
+def _least_and_greatest(keys: pa.Array, *, has_nan: bool) -> tuple[pa.Scalar, pa.Scalar]:
+    """Return the least and the greatest of the keys, and of NaN if `has_nan`, which is above all numbers as in Spark."""
+    least, greatest = pc.min_max(keys).values()
+    if not has_nan:
+        return least, greatest
+    not_a_number = pa.scalar(math.nan, keys.type)
+    return (least if len(keys) else not_a_number), not_a_number
 
 
 def range_mask(
     column: str, op: str, low: pa.Scalar | None, high: pa.Scalar | None, has_null: bool, schema: Struct, partition_columns: Collection[str]
 ) -> tuple[FileMask, tuple[str, ...]]:
-    """Return what `key_mask` does, from the least and the greatest value only. These are None or null if NULL is the only value."""
+    """Return what `key_mask` does, from the least and the greatest key only. These are None or null if NULL is the only key."""
     field = _comparable_field(column, schema)
     if field is None:
-        return everything, ()
+        return every_file, ()
     nulls_match = op == "<=>" and has_null
     if low is None or high is None or not (low.is_valid and high.is_valid):
         return _column_mask(field, partition_columns, nulls_match, lambda extent: extent.no_file)
-    ends = _comparison_keys(pa.array([low, high], low.type), field)
-    if ends is None:
-        return everything, ()
-    return _column_mask(field, partition_columns, nulls_match, lambda extent: _bounds_allow(extent, op, ends[0], ends[1]))
+    low_and_high = _comparison_keys(pa.array([low, high], low.type), field)
+    if low_and_high is None:
+        return every_file, ()
+    return _column_mask(field, partition_columns, nulls_match, lambda extent: _bounds_allow(extent, op, *low_and_high))
 
 
-def everything(files: FileListing) -> pa.Array:
+def every_file(files: FileListing) -> pa.Array:
     """Return true for every file."""
     return Listing(files).constantly(True)
 
 
-def nothing(files: FileListing) -> pa.Array:
+def no_file(files: FileListing) -> pa.Array:
     """Return false for every file."""
     return Listing(files).constantly(False)
 
 
 def all_of(masks: Sequence[FileMask]) -> FileMask:
     """Return the mask of the files that every mask is true for."""
-    return lambda files: reduce(pc.and_, (whole(mask(files)) for mask in masks), everything(files))
+    return lambda files: reduce(pc.and_, (whole(mask(files)) for mask in masks), every_file(files))
 
 
 def _all(conjuncts: Sequence[str], side: Side, schema: Struct, partition_columns: Collection[str], case_sensitive: bool) -> Predicate:
@@ -131,19 +143,12 @@ def _column_mask(
 
 
 def _bounds_allow(column: Extent, op: str, low: pa.Scalar, high: pa.Scalar) -> pa.Array | None:
-    """Return for each file whether its bounds allow `column op v` for a v from low to high; None if they cannot exclude a file."""
-    is_unbounded = pa.types.is_floating(high.type) and math.isnan(high.as_py())  # NaN is above all numbers, as in Spark
-    match op:
-        case ">":
-            return pc.greater(column.upper, low)
-        case ">=":
-            return pc.greater_equal(column.upper, low)
-        case "<" | "<=" if is_unbounded:
-            return None
-        case "<":
-            return pc.less(column.lower, high)
-        case "<=":
-            return pc.less_equal(column.lower, high)
-    reaches_low = pc.greater_equal(column.upper, low)
-    # A file with bounds has no NaN, so the numbers are compared with low alone.
-    return reaches_low if is_unbounded else pc.and_kleene(pc.less_equal(column.lower, high), reaches_low)
+    """Return for each file whether its bounds allow `column op key` for a key from low to high; None if they exclude no file."""
+    bound_tests = []
+    # NaN is above all numbers, as in Spark. So if it is the highest key, no lower bound is above the keys.
+    has_nan = pa.types.is_floating(high.type) and math.isnan(high.as_py())
+    if op in _LOWER_BOUND_TESTS and not has_nan:
+        bound_tests.append(_LOWER_BOUND_TESTS[op](column.lower, high))
+    if op in _UPPER_BOUND_TESTS:
+        bound_tests.append(_UPPER_BOUND_TESTS[op](column.upper, low))
+    return reduce(pc.and_kleene, bound_tests) if bound_tests else None

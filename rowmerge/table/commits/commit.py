@@ -97,44 +97,70 @@ class Existing:
 
 
 def put_settled(storage: Storage, path: str, data: bytes) -> Literal[Put.CREATED] | Existing | Unknown:
-    """Put an object if it is absent, and read the object at the path to decide whose it is. Every conditional put goes through here.
+    """Put an object if it is absent, and repeat this until it is certain who put the object at the path. Every conditional put goes here.
 
     The content must identify its writer: equal bytes are this writer's own, because a store or its client may repeat a put.
-    A store's answer that an object exists counts only if the object can be read. Until then the put is repeated.
-    Raises ConditionalPutsUnsupported, and StorageError if the object is certainly absent: a local disk has failed, and no request to it is
-    pending.
+    Raises ConditionalPutsUnsupported, and StorageError if the object is certainly absent.
     """
     check_conditional_puts(storage)
     reason = ""
     for wait in (*WAITS, 0):
-        failure: StorageError | None = None
-        try:
-            if storage.put_if_absent(path, data) is Put.CREATED:
-                return Put.CREATED
-            reason = f"the store answers that {storage.location}/{path} exists, but nothing can be read there"
-        except NotDurable as not_durable:
-            return Unknown(not_durable.message.rstrip("."))
-        except StorageError as error:
-            failure, reason = error, error.message.rstrip(".")
-        try:
-            existing = storage.get(path)
-            return _confirmed(storage, path) if existing == data else Existing(existing)
-        except FileNotFoundError:
-            # A request to an object store may still arrive, so only the absence of a local file is final.
-            if failure is not None and local_path(storage.location) is not None:
-                raise failure from None
-        except StorageError as error:
-            reason = error.message.rstrip(".")
+        result = _put_and_read(storage, path, data)
+        if not isinstance(result, _Unsettled):
+            return result
+        reason = result.reason
         time.sleep(wait)
     return Unknown(reason)
 
 
-def _confirmed(storage: Storage, path: str) -> Literal[Put.CREATED] | Unknown:
+@dataclass(frozen=True)
+class _Unsettled:
+    """The store has not said whose object is at the path. `reason`: half a sentence."""
+
+    reason: str
+
+
+_PutResult = Literal[Put.CREATED] | Existing | Unknown | _Unsettled
+
+
+def _put_and_read(storage: Storage, path: str, data: bytes) -> _PutResult:
+    """Put an object if it is absent. Unless the store answers that it created the object, read it to decide whose it is."""
+    try:
+        if storage.put_if_absent(path, data) is Put.CREATED:
+            return Put.CREATED
+    except NotDurable as not_durable:
+        return _unknown(not_durable)
+    except StorageError as failure:
+        return _read_owner(storage, path, data, failure)
+    return _read_owner(storage, path, data, None)
+
+
+def _read_owner(storage: Storage, path: str, data: bytes, put_failure: StorageError | None) -> _PutResult:
+    """Read the object after a put that failed, or whose answer was that it exists (None). That answer counts only if it can be read."""
+    try:
+        existing = storage.get(path)
+    except StorageError as error:
+        return _Unsettled(_unknown(error).reason)
+    except FileNotFoundError:
+        if put_failure is None:
+            return _Unsettled(f"the store answers that {storage.location}/{path} exists, but nothing can be read there")
+        # A request to an object store may still arrive. A local disk has no pending requests, so there the file's absence is final.
+        if local_path(storage.location) is not None:
+            raise put_failure from None
+        return _Unsettled(_unknown(put_failure).reason)
+    return _confirm(storage, path) if existing == data else Existing(existing)
+
+
+def _unknown(error: StorageError) -> Unknown:
+    return Unknown(error.message.rstrip("."))
+
+
+def _confirm(storage: Storage, path: str) -> Literal[Put.CREATED] | Unknown:
     """Make this writer's own object durable after a put without a clear answer. A file server may report a link that it made as failed."""
     try:
         storage.sync([f"{storage.location}/{path}"])
     except StorageError as failure:
-        return Unknown(failure.message.rstrip("."))
+        return _unknown(failure)
     return Put.CREATED
 
 

@@ -327,10 +327,11 @@ def sql_name(type_: DataType) -> str:
             return f"struct<{','.join(field_texts)}>"
 
 
-def arrow_type(type_: DataType, ids: Mapping[str, int] | None = None, path: str = "") -> pa.DataType:
+def arrow_type(type_: DataType, nested_ids: Mapping[str, int] | None = None, parent_path: str = "") -> pa.DataType:
     """Return the Arrow type of a column's values, with timestamps in microseconds. Raises ValueError if Arrow has no such type.
 
-    `ids`: NESTED_IDS of the field whose type it is. `path`: where in that field the type is, with a dot at the end.
+    `nested_ids`: the field ids of what lists and maps in the column hold, by path (`element.value`). `parent_path`: the path of the type in
+    the column with a dot at the end, empty for the column itself.
     """
     match type_:
         case Primitive(name):
@@ -342,17 +343,19 @@ def arrow_type(type_: DataType, ids: Mapping[str, int] | None = None, path: str 
         case Fixed(length, uuid):
             return pa.uuid() if uuid else pa.binary(length)
         case Array(element, contains_null):
-            return pa.list_(_nested_arrow_field("element", element, contains_null, ids, path))
+            return pa.list_(_nested_arrow_field("element", element, contains_null, nested_ids, parent_path))
         case Map(key, value, value_contains_null):
-            key_field = _nested_arrow_field("key", key, False, ids, path)
-            return pa.map_(key_field, _nested_arrow_field("value", value, value_contains_null, ids, path))
+            key_field = _nested_arrow_field("key", key, False, nested_ids, parent_path)
+            value_field = _nested_arrow_field("value", value, value_contains_null, nested_ids, parent_path)
+            return pa.map_(key_field, value_field)
         case Struct():
             return pa.struct(list(arrow_schema(type_)))
 
 
-def _nested_arrow_field(name: str, type_: DataType, is_nullable: bool, ids: Mapping[str, int] | None, path: str) -> pa.Field:
+def _nested_arrow_field(name: str, type_: DataType, is_nullable: bool, nested_ids: Mapping[str, int] | None, parent_path: str) -> pa.Field:
     """Return the Arrow field of a list's elements, or of a map's keys or values."""
-    return pa.field(name, arrow_type(type_, ids, f"{path}{name}."), is_nullable, _arrow_id(ids, f"{path}{name}"))
+    path = f"{parent_path}{name}"
+    return pa.field(name, arrow_type(type_, nested_ids, f"{path}."), is_nullable, _arrow_id(nested_ids, path))
 
 
 def arrow_schema(schema: Struct) -> pa.Schema:

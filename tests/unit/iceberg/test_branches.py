@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rowmerge.errors import ConcurrentAppend, ConcurrentDeleteDelete, MetadataChanged, PlanError, VersionNotFound
-from rowmerge.plan.pruning.file_pruning import everything
+from rowmerge.plan.pruning.file_pruning import every_file
 from rowmerge.table.commits.request import CommitRequest, Committed
 from rowmerge.table.snapshots.files import FileChanges
 from rowmerge.table.table import SnapshotReference
@@ -47,7 +47,7 @@ def test_commits_to_one_branch_are_judged_by_its_snapshots(lake: Lake) -> None:
     base = side.snapshot()
     assert isinstance(side.commit(base, CommitRequest("WRITE", files=FileChanges(written(base, [20])))), Committed)
     assert isinstance(side.commit(base, deleting(lake, base, 4)), Committed)
-    assert conflict(side.commit(base, keeping_out(lake, base, 7, everything))) is ConcurrentAppend
+    assert conflict(side.commit(base, keeping_out(lake, base, 7, every_file))) is ConcurrentAppend
     assert conflict(side.commit(base, deleting(lake, base, 4))) is ConcurrentDeleteDelete
     assert (lake.ids(), ids(lake)) == (list(range(10)), [0, 1, 2, 3, 5, 6, 7, 8, 9, 20])
 

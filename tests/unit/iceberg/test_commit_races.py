@@ -21,7 +21,7 @@ from rowmerge.errors import (
 from rowmerge.iceberg import DirectoryOperations, IcebergTable
 from rowmerge.iceberg.maintenance.dropping import drop_table
 from rowmerge.iceberg.metadata.refs import MAIN, point_branch_at
-from rowmerge.plan.pruning.file_pruning import everything
+from rowmerge.plan.pruning.file_pruning import every_file
 from rowmerge.storage.store import Put, Storage
 from rowmerge.table.commits.request import CommitRequest, Committed, Reads
 from rowmerge.table.metadata.partitioning import identities
@@ -281,7 +281,7 @@ def test_the_first_snapshots_of_a_table_that_expired_are_missed(tmp_path: Path) 
     first = lake.append([1])
     lake.append([2])
     lake.update(RemoveSnapshotsUpdate(snapshot_ids=[first]))
-    change = CommitRequest("MERGE", files=FileChanges(written(base, [1])), reads=Reads(frozenset(), everything))
+    change = CommitRequest("MERGE", files=FileChanges(written(base, [1])), reads=Reads(frozenset(), every_file))
     assert conflict(lake.table.commit(base, change)) is MetadataChanged
     other = Lake(tmp_path / "other")
     other.create()

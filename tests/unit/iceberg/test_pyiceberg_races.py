@@ -19,7 +19,7 @@ from pyiceberg.table import Table as TheirTable
 
 from rowmerge.errors import CommitConflict, ConcurrentAppend, ConcurrentDeleteRead, MetadataChanged
 from rowmerge.iceberg import CatalogClient, CatalogOperations, IcebergTable
-from rowmerge.plan.pruning.file_pruning import everything
+from rowmerge.plan.pruning.file_pruning import every_file
 from rowmerge.table.commits.request import CommitRequest, Committed
 from rowmerge.table.snapshots.files import FileChanges
 from rowmerge.table.snapshots.snapshot import Snapshot
@@ -110,7 +110,7 @@ def delete_13(lake: Lake, base: Snapshot) -> CommitRequest:
 
 
 def upsert(lake: Lake, base: Snapshot) -> CommitRequest:
-    return keeping_out(lake, base, 13, everything)
+    return keeping_out(lake, base, 13, every_file)
 
 
 def append(lake: Lake, base: Snapshot) -> CommitRequest:

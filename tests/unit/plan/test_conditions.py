@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from rowmerge.plan.expressions.conditions import KeyPair, Side, analyse, nondeterministic, resolve
+from rowmerge.plan.expressions.conditions import KeyPair, Side, divide_condition, nondeterministic, resolve
 
 TARGET = Side("t", (("analytics", "orders"),), ("id", "amount", "day", "s", "items", "name"))
 SOURCE = Side("src", (("staged",),), ("id", "amt", "day_given", "s2", "Key"))
 
 
 def test_an_on_condition_falls_into_keys_and_filters() -> None:
-    on = analyse(
+    on = divide_condition(
         "t.id = src.id and (t.day >= date '2024-01-01' and amt > 5) and name = upper(src.Key) and t.amount + src.amt > 3", TARGET, SOURCE
     )
     assert on.keys == (KeyPair("id", "=", "src.id"), KeyPair("name", "=", "upper(src.Key)"))
@@ -43,7 +43,7 @@ def test_an_on_condition_falls_into_keys_and_filters() -> None:
     ],
 )
 def test_a_comparison_of_a_target_column_with_the_source_is_a_key(text: str, key: KeyPair | None) -> None:
-    on = analyse(text, TARGET, SOURCE)
+    on = divide_condition(text, TARGET, SOURCE)
     if key is None:  # a key whose source is a longer slice of the text
         key = KeyPair("id", "=", text.removeprefix("t.id = "))
     assert on.keys == (key,)
@@ -76,7 +76,7 @@ def test_a_comparison_of_a_target_column_with_the_source_is_a_key(text: str, key
     ],
 )
 def test_whatever_else_ties_the_sides_is_left_alone(text: str) -> None:
-    on = analyse(text, TARGET, SOURCE)
+    on = divide_condition(text, TARGET, SOURCE)
     assert on.analysed and not on.keys and not on.target_only and not on.source_only
     assert [part.strip("()") for part in on.other] == [text.strip("()")]
 
@@ -104,7 +104,7 @@ def test_whatever_else_ties_the_sides_is_left_alone(text: str) -> None:
     ],
 )
 def test_conjuncts_of_one_side_are_told_apart(text: str, target_only: tuple[str, ...], source_only: tuple[str, ...]) -> None:
-    on = analyse(text, TARGET, SOURCE)
+    on = divide_condition(text, TARGET, SOURCE)
     assert (on.target_only, on.source_only, on.keys, on.other) == (target_only, source_only, (), ())
 
 
@@ -112,19 +112,19 @@ def test_conjuncts_of_one_side_are_told_apart(text: str, target_only: tuple[str,
     "text", ["", "t.id =", "'open", "a b c", "t.id = 1; t.id = 2", "/* open", "((t.id = 1)", "SELECT 1 FROM", "t.id = 1 AND", "x ->"]
 )
 def test_text_that_does_not_parse_is_kept_whole(text: str) -> None:
-    on = analyse(text, TARGET, SOURCE)
+    on = divide_condition(text, TARGET, SOURCE)
     assert not on.analysed and on.other == (text,) and not on.keys
 
 
 def test_without_a_source_only_the_target_is_seen() -> None:
-    condition = analyse("id = 1 AND src.id = 2", TARGET, None)
+    condition = divide_condition("id = 1 AND src.id = 2", TARGET, None)
     assert condition.target_only == ("id = 1",)
     assert condition.other == ("src.id = 2",)
 
 
 def test_case_decides_only_when_it_is_asked_to() -> None:
-    assert analyse("T.ID = SRC.ID", TARGET, SOURCE).keys == (KeyPair("id", "=", "SRC.ID"),)
-    assert analyse("T.ID = SRC.ID", TARGET, SOURCE, case_sensitive=True).other == ("T.ID = SRC.ID",)
+    assert divide_condition("T.ID = SRC.ID", TARGET, SOURCE).keys == (KeyPair("id", "=", "SRC.ID"),)
+    assert divide_condition("T.ID = SRC.ID", TARGET, SOURCE, case_sensitive=True).other == ("T.ID = SRC.ID",)
 
 
 def test_a_qualifier_goes_before_a_struct_of_the_same_name() -> None:
@@ -140,10 +140,10 @@ def test_a_column_that_a_side_has_twice_is_nobodys() -> None:
 
 
 def test_a_thousand_conjuncts_are_no_trouble() -> None:
-    on = analyse(" AND ".join(f"t.id <> {number}" for number in range(1000)), TARGET, SOURCE)
+    on = divide_condition(" AND ".join(f"t.id <> {number}" for number in range(1000)), TARGET, SOURCE)
     assert len(on.target_only) == 1000
     deep = "(" * 2000 + "t.id = src.id" + ")" * 2000
-    assert analyse(deep, TARGET, SOURCE).text == deep
+    assert divide_condition(deep, TARGET, SOURCE).text == deep
 
 
 @pytest.mark.parametrize(

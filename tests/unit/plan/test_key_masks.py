@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from rowmerge.plan.pruning.file_pruning import all_of, everything, key_mask, nothing, range_mask
+from rowmerge.plan.pruning.file_pruning import all_of, every_file, key_mask, no_file, range_mask
 from rowmerge.table.metadata.schema import CHAR_VARCHAR, Array, Primitive, Struct, arrow_type
 from rowmerge.table.snapshots.files import FileListing
 from tests.unit.plan.listings import INTEGERS, MISSING, NULLS, between, column, listing
@@ -56,8 +56,8 @@ def test_nan_keys_are_above_all_numbers() -> None:
 def test_keys_of_char_and_unordered_columns_prune_nothing() -> None:
     values = pa.array(["q"])
     for field in (column("string", **{CHAR_VARCHAR: "char(3)"}), column(Array(Primitive("string")))):
-        assert key_mask("x", "=", values, False, Struct((field,)), ()) == (everything, ())
-        assert range_mask("x", "=", values[0], values[0], False, Struct((field,)), ()) == (everything, ())
+        assert key_mask("x", "=", values, False, Struct((field,)), ()) == (every_file, ())
+        assert range_mask("x", "=", values[0], values[0], False, Struct((field,)), ()) == (every_file, ())
 
 
 def test_a_range_of_keys_prunes_what_is_outside() -> None:
@@ -80,8 +80,8 @@ def test_masks_are_combined() -> None:
     first = lambda listing: pa.chunked_array([[True], [True, False]])  # noqa: E731
     second = lambda listing: pa.array([False, True, True])  # noqa: E731
     assert all_of([first, second])(files).to_pylist() == [False, True, False]
-    assert all_of([])(files).to_pylist() == everything(files).to_pylist() == [True, True, True]
-    assert nothing(files).to_pylist() == [False, False, False]
+    assert all_of([])(files).to_pylist() == every_file(files).to_pylist() == [True, True, True]
+    assert no_file(files).to_pylist() == [False, False, False]
 
 
 def test_a_million_keys_meet_ten_thousand_files_by_sorting() -> None:

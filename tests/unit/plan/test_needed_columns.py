@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from rowmerge.commands.rows import Match
-from rowmerge.plan.expressions.conditions import Side, analyse
-from rowmerge.plan.pruning.file_pruning import everything
+from rowmerge.plan.expressions.conditions import Side, divide_condition
+from rowmerge.plan.pruning.file_pruning import every_file
 from rowmerge.plan.row_plan import Clause, Effect, RowPlan, SourceRows, is_upsert, needed_columns
 from rowmerge.table.metadata.rules import Rules
 from rowmerge.table.metadata.schema import Field, Primitive, Struct
@@ -19,7 +19,9 @@ ALL = {"id": "s.id", "a": "s.a", "b": "s.v"}
 
 
 def needed(*clauses: Clause, on: str = "t.id = s.id") -> frozenset[str] | None:
-    plan = RowPlan("MERGE", "db.t", SCHEMA, TARGET, clauses, everything, (), SOURCE, analyse(on, TARGET, SOURCE), SourceRows.UNMATCHED)
+    plan = RowPlan(
+        "MERGE", "db.t", SCHEMA, TARGET, clauses, every_file, (), SOURCE, divide_condition(on, TARGET, SOURCE), SourceRows.UNMATCHED
+    )
     return needed_columns(plan)
 
 
@@ -54,8 +56,8 @@ INSERT = Clause(Match.NOT_MATCHED, Effect.INSERT, None, ALL)
 
 
 def upserts(*clauses: Clause, generated: dict[str, str] | None = None) -> bool:
-    on = analyse("t.id = s.id", TARGET, SOURCE)
-    plan = RowPlan("MERGE", "db.t", SCHEMA, TARGET, clauses, everything, (), SOURCE, on, SourceRows.UNMATCHED)
+    on = divide_condition("t.id = s.id", TARGET, SOURCE)
+    plan = RowPlan("MERGE", "db.t", SCHEMA, TARGET, clauses, every_file, (), SOURCE, on, SourceRows.UNMATCHED)
     return is_upsert(replace(plan, rules=Rules(generated=generated or {})))
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rowmerge.plan.expressions.conditions import Side, analyse, nondeterministic
+from rowmerge.plan.expressions.conditions import Side, divide_condition, nondeterministic
 from rowmerge.plan.expressions.qualification import qualify, replace_qualifiers
 from rowmerge.plan.pruning.file_pruning import exact_partition_mask, file_mask
 from tests.unit.plan.random_files import PARTITION_COLUMNS, SCHEMA, SIDE
@@ -111,7 +111,7 @@ FRAGMENTS = st.sampled_from(
 @settings(max_examples=500, deadline=None)
 @given(st.one_of(st.lists(FRAGMENTS, max_size=12).map(" ".join), st.lists(FRAGMENTS, max_size=8).map("".join), st.text(max_size=20)))
 def test_no_text_at_all_is_an_error(text: str) -> None:
-    analyse(text, SIDE, SOURCE)
+    divide_condition(text, SIDE, SOURCE)
     nondeterministic(text)
     qualify(text, SIDE)
     replace_qualifiers(text, (SIDE, SOURCE))
@@ -121,5 +121,5 @@ def test_no_text_at_all_is_an_error(text: str) -> None:
 
 def test_what_is_not_understood_is_no_warning_to_the_user(caplog: pytest.LogCaptureFixture) -> None:
     qualify("get_json_object(s, '$..[')", ORDERS)
-    assert analyse("o.s -> ')'", ORDERS, SOURCE).text
+    assert divide_condition("o.s -> ')'", ORDERS, SOURCE).text
     assert not caplog.records
