@@ -20,6 +20,7 @@ from rowmerge.parquet.fitting import conform, renamed
 from rowmerge.parquet.partitions import PartitionKey, partition_path, split_by_partition
 
 Values = dict[str, Any]
+Path = tuple[str, ...]
 ROW_ID, CHANGED_IN = "__rowmerge_row_id", "__rowmerge_changed_in"
 """The names of the two hidden columns among the table's columns."""
 _LOCAL_THREADS = 2
@@ -296,15 +297,13 @@ class Leaf:
     `has_bounds`: whether the footer's bounds of the leaf are kept.
     """
 
-    path: tuple[str, ...]
+    path: Path
     file_path: str
     is_float: bool
     has_bounds: bool
 
 
-def _leaves(
-    type_: pa.DataType, stored: pa.DataType, path: tuple[str, ...] = (), file_path: tuple[str, ...] = (), *, is_repeated: bool = False
-) -> Iterator[Leaf]:
+def _leaves(type_: pa.DataType, stored: pa.DataType, path: Path = (), file_path: Path = (), *, is_repeated: bool = False) -> Iterator[Leaf]:
     """Yield the leaves of a type in the file's order. `stored`: the type in the file; `is_repeated`: it is inside a list or map."""
     if not pa.types.is_nested(type_):
         is_float = pa.types.is_floating(type_)
@@ -318,7 +317,7 @@ def _leaves(
         yield from _leaves(child_type, stored_type, (*path, name), (*file_path, *file_names), is_repeated=is_repeated)
 
 
-def _children(type_: pa.DataType, stored: pa.DataType) -> Iterator[tuple[str, tuple[str, ...], pa.DataType, pa.DataType]]:
+def _children(type_: pa.DataType, stored: pa.DataType) -> Iterator[tuple[str, Path, pa.DataType, pa.DataType]]:
     """Yield each part of a struct, list or map: its name, its names in the file, its type, and its type in the file."""
     if pa.types.is_struct(type_):
         for column, stored_column in zip(type_, stored, strict=True):
@@ -373,7 +372,7 @@ def sizes_of(groups: Sequence[pq.RowGroupMetaData], leaves: Sequence[Leaf]) -> V
     return sizes
 
 
-def put(tree: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
+def put(tree: dict[str, Any], path: Path, value: Any) -> None:
     """Set the value at a path of nested dicts."""
     for name in path[:-1]:
         tree = tree.setdefault(name, {})

@@ -64,8 +64,12 @@ class _Target:
     resolved_paths: tuple[str, ...]
 
 
+PathGroups = Iterable[Iterable[str]]
+"""Absolute paths of files, in groups that are deleted one after the other."""
+
+
 def delete_files(
-    folder: FileDeleter, groups: Iterable[Iterable[str]], origin: Origin, *, locations: Sequence[str] = (), live: Iterable[str] = ()
+    folder: FileDeleter, groups: PathGroups, origin: Origin, *, locations: Sequence[str] = (), live: Iterable[str] = ()
 ) -> None:
     """Delete files of a table by their absolute paths, group by group.
 
@@ -92,9 +96,7 @@ def _delete_targets(targets: Sequence[_Target]) -> None:
         deleter.delete(list(dict.fromkeys(target.relative for target in targets if target.deleter.location == location)))
 
 
-def clean_up(
-    folder: FileDeleter, groups: Iterable[Iterable[str]], origin: Origin, *, locations: Sequence[str] = (), live: Iterable[str] = ()
-) -> None:
+def clean_up(folder: FileDeleter, groups: PathGroups, origin: Origin, *, locations: Sequence[str] = (), live: Iterable[str] = ()) -> None:
     """Delete files that no version needs, as `delete_files` does, for a statement whose purpose is not the deletion.
 
     A failure is logged once per location and does not fail the statement. VACUUM deletes the files later, or the next log cleanup.
@@ -109,7 +111,7 @@ def clean_up(
             logger.warning("Files that no version needs stay at %s, because they cannot be deleted: %s", folder.location, error.message)
 
 
-Deletion = Callable[[FileDeleter, Iterable[Iterable[str]], Origin], None]
+Deletion = Callable[[FileDeleter, PathGroups, Origin], None]
 """`delete_files`, or `clean_up` for a statement whose purpose is not the deletion."""
 
 

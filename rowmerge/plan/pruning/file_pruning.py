@@ -24,11 +24,14 @@ _LOWER_BOUND_TESTS = {"=": pc.less_equal, "<=>": pc.less_equal, "<": pc.less, "<
 _UPPER_BOUND_TESTS = {"=": pc.greater_equal, "<=>": pc.greater_equal, ">": pc.greater, ">=": pc.greater_equal}
 """By operator, what the upper bound of a column must be to the lowest key. It does not matter for other operators."""
 
+BoundsMask = tuple[FileMask, tuple[str, ...]]
+"""A mask, and the columns whose bounds it needs."""
+
 
 def file_mask(
     conjuncts: Sequence[str], side: Side, schema: Struct, partition_columns: Collection[str], *, case_sensitive: bool = False
-) -> tuple[FileMask, tuple[str, ...]]:
-    """Return the mask of the files that may hold a row for which all conjuncts are true, and the columns whose bounds the mask needs.
+) -> BoundsMask:
+    """Return the mask of the files that may hold a row for which all conjuncts are true.
 
     A conjunct is SQL over the columns of `side`, whose types `schema` has.
     """
@@ -55,10 +58,8 @@ def exact_partition_mask(
     return mask
 
 
-def key_mask(
-    column: str, op: str, values: pa.Array, has_null: bool, schema: Struct, partition_columns: Collection[str]
-) -> tuple[FileMask, tuple[str, ...]]:
-    """Return the mask of the files that may hold a row with `column op key` for a source's key, and the columns whose bounds it needs.
+def key_mask(column: str, op: str, values: pa.Array, has_null: bool, schema: Struct, partition_columns: Collection[str]) -> BoundsMask:
+    """Return the mask of the files that may hold a row with `column op key` for one of a source's keys.
 
     `values`: the keys, non-null, of the column's type; `op`: one of = <=> < <= > >=; `has_null`: the source has a NULL key too.
     """
@@ -86,7 +87,7 @@ def _least_and_greatest(keys: pa.Array, *, has_nan: bool) -> tuple[pa.Scalar, pa
 
 def range_mask(
     column: str, op: str, low: pa.Scalar | None, high: pa.Scalar | None, has_null: bool, schema: Struct, partition_columns: Collection[str]
-) -> tuple[FileMask, tuple[str, ...]]:
+) -> BoundsMask:
     """Return what `key_mask` does, from the least and the greatest key only. These are None or null if NULL is the only key."""
     field = _comparable_field(column, schema)
     if field is None:
@@ -131,7 +132,8 @@ def _comparison_keys(values: pa.Array | pa.ChunkedArray, field: Field) -> pa.Arr
 
 def _column_mask(
     field: Field, partition_columns: Collection[str], nulls_match: bool, test: Callable[[Extent], pa.Array | None]
-) -> tuple[FileMask, tuple[str, ...]]:
+) -> BoundsMask:
+    """Return the mask of the files that may hold a value for which a test of the column's bounds is true, or NULL if `nulls_match`."""
     is_partition = field.name in partition_columns
 
     def mask(files: FileListing) -> pa.Array:

@@ -105,10 +105,9 @@ def _predicate(node: exp.Expr, table: _Table, depth: int = 0) -> Predicate:
 def _predicate_without_negation(node: exp.Expr, table: _Table, depth: int) -> Predicate:
     """Return the predicate of a condition as if its argument `negate` were not set."""
     match node:
-        case exp.And():
-            return _combined([_predicate(operand, table, depth + 1) for operand in node.flatten()], Verdict.both)
-        case exp.Or():
-            return _combined([_predicate(operand, table, depth + 1) for operand in node.flatten()], Verdict.either)
+        case exp.And() | exp.Or():
+            operands = [_predicate(operand, table, depth + 1) for operand in node.flatten()]
+            return _combined(operands, Verdict.both if isinstance(node, exp.And) else Verdict.either)
         case exp.Not():
             return _negated(_predicate(node.this, table, depth + 1))
         case exp.Boolean():

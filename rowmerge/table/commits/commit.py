@@ -106,21 +106,15 @@ def put_settled(storage: Storage, path: str, data: bytes) -> Literal[Put.CREATED
     reason = ""
     for wait in (*WAITS, 0):
         result = _put_and_read(storage, path, data)
-        if not isinstance(result, _Unsettled):
+        if not isinstance(result, str):
             return result
-        reason = result.reason
+        reason = result
         time.sleep(wait)
     return Unknown(reason)
 
 
-@dataclass(frozen=True)
-class _Unsettled:
-    """The store has not said whose object is at the path. `reason`: half a sentence."""
-
-    reason: str
-
-
-_PutResult = Literal[Put.CREATED] | Existing | Unknown | _Unsettled
+_PutResult = Literal[Put.CREATED] | Existing | Unknown | str
+"""Whose object is at a path after a put. A text says why that is uncertain, so that the put must be repeated."""
 
 
 def _put_and_read(storage: Storage, path: str, data: bytes) -> _PutResult:
@@ -129,7 +123,7 @@ def _put_and_read(storage: Storage, path: str, data: bytes) -> _PutResult:
         if storage.put_if_absent(path, data) is Put.CREATED:
             return Put.CREATED
     except NotDurable as not_durable:
-        return _unknown(not_durable)
+        return Unknown(_reason(not_durable))
     except StorageError as failure:
         return _read_owner(storage, path, data, failure)
     return _read_owner(storage, path, data, None)
@@ -140,19 +134,19 @@ def _read_owner(storage: Storage, path: str, data: bytes, put_failure: StorageEr
     try:
         existing = storage.get(path)
     except StorageError as error:
-        return _Unsettled(_unknown(error).reason)
+        return _reason(error)
     except FileNotFoundError:
         if put_failure is None:
-            return _Unsettled(f"the store answers that {storage.location}/{path} exists, but nothing can be read there")
+            return f"the store answers that {storage.location}/{path} exists, but nothing can be read there"
         # A request to an object store may still arrive. A local disk has no pending requests, so there the file's absence is final.
         if local_path(storage.location) is not None:
             raise put_failure from None
-        return _Unsettled(_unknown(put_failure).reason)
+        return _reason(put_failure)
     return _confirm(storage, path) if existing == data else Existing(existing)
 
 
-def _unknown(error: StorageError) -> Unknown:
-    return Unknown(error.message.rstrip("."))
+def _reason(error: StorageError) -> str:
+    return error.message.rstrip(".")
 
 
 def _confirm(storage: Storage, path: str) -> Literal[Put.CREATED] | Unknown:
@@ -160,7 +154,7 @@ def _confirm(storage: Storage, path: str) -> Literal[Put.CREATED] | Unknown:
     try:
         storage.sync([f"{storage.location}/{path}"])
     except StorageError as failure:
-        return _unknown(failure)
+        return Unknown(_reason(failure))
     return Put.CREATED
 
 

@@ -343,18 +343,18 @@ def arrow_type(type_: DataType, nested_ids: Mapping[str, int] | None = None, par
         case Fixed(length, uuid):
             return pa.uuid() if uuid else pa.binary(length)
         case Array(element, contains_null):
-            return pa.list_(_nested_arrow_field("element", element, contains_null, nested_ids, parent_path))
+            return pa.list_(_nested_arrow_field(f"{parent_path}element", element, contains_null, nested_ids))
         case Map(key, value, value_contains_null):
-            key_field = _nested_arrow_field("key", key, False, nested_ids, parent_path)
-            value_field = _nested_arrow_field("value", value, value_contains_null, nested_ids, parent_path)
+            key_field = _nested_arrow_field(f"{parent_path}key", key, False, nested_ids)
+            value_field = _nested_arrow_field(f"{parent_path}value", value, value_contains_null, nested_ids)
             return pa.map_(key_field, value_field)
         case Struct():
             return pa.struct(list(arrow_schema(type_)))
 
 
-def _nested_arrow_field(name: str, type_: DataType, is_nullable: bool, nested_ids: Mapping[str, int] | None, parent_path: str) -> pa.Field:
-    """Return the Arrow field of a list's elements, or of a map's keys or values."""
-    path = f"{parent_path}{name}"
+def _nested_arrow_field(path: str, type_: DataType, is_nullable: bool, nested_ids: Mapping[str, int] | None) -> pa.Field:
+    """Return the Arrow field of a list's elements, or of a map's keys or values. `path`: that in `nested_ids`."""
+    name = path.rpartition(".")[2]
     return pa.field(name, arrow_type(type_, nested_ids, f"{path}."), is_nullable, _arrow_id(nested_ids, path))
 
 

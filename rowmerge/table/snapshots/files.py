@@ -33,18 +33,8 @@ def file_listing(partition: pa.StructType, bounds: pa.StructType, nulls: pa.Stru
     lower, upper: bounds of the columns asked for (null = unknown; upper >= every value, lower <= every value, NaN excepted: a float
     column that may hold NaN has null bounds); nulls: null counts of the same columns (null = unknown).
     """
-    return pa.schema(
-        [
-            ("path", pa.string()),
-            ("size", pa.int64()),
-            ("records", pa.int64()),
-            ("deleted", pa.int64()),
-            ("partition", partition),
-            ("lower", bounds),
-            ("upper", bounds),
-            ("nulls", nulls),
-        ]
-    )
+    numbers = [(name, pa.int64()) for name in ("size", "records", "deleted")]
+    return pa.schema([("path", pa.string()), *numbers, ("partition", partition), ("lower", bounds), ("upper", bounds), ("nulls", nulls)])
 
 
 class ListedFile(NamedTuple):
