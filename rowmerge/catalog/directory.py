@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 from uuid import uuid4
 
 from rowmerge.catalog import errors, layout
@@ -178,11 +179,7 @@ class DirectoryCatalog:
             content = inspect_folder(folder)
             if content is not None and not (or_replace and isinstance(content, ViewFolder)):
                 raise errors.already_exists(schema, name)
-            if isinstance(content, ViewFolder):
-                version = content.version + 1
-                metadata = next_metadata(content.content, version, view, _now())
-            else:
-                version, metadata = 1 + last_drop(folder), first_metadata(folder.location, view, _now())
+            version, metadata = _next_version(folder, content, view)
             data = json.dumps(metadata, ensure_ascii=False, indent=2).encode()
             path = f"{folder.location}/{file_of(version)}"
             was_put = put_once(folder, file_of(version), data, f"the view {label}")
@@ -192,6 +189,7 @@ class DirectoryCatalog:
                 forget_versions(folder, version - KEPT_VERSIONS)
                 return view_of(Relation.of_view(schema, name), metadata, version, path)
             if was_put:
+                # Others created or dropped a table in the folder, so no reader finds the view. It is withdrawn, and the folder inspected.
                 clean_up(folder, [[path]], Origin.WRITTEN)
         raise AlreadyExists(f"Others replaced the view {label} {_ATTEMPTS} times meanwhile. Run the statement again.")
 
@@ -247,6 +245,14 @@ class DirectoryCatalog:
                 layout.drop_table(folder, str(relation), format_)
                 self._tables.pop((format_, folder.location, str(relation)), None)
         folder.remove_folders()
+
+
+def _next_version(folder: Storage, content: FolderContent | None, view: View) -> tuple[int, dict[str, Any]]:
+    """Return the number and the metadata of a view's next version, or of its first one, which follows the last drop in the folder."""
+    if isinstance(content, ViewFolder):
+        version = content.version + 1
+        return version, next_metadata(content.content, version, view, _now())
+    return 1 + last_drop(folder), first_metadata(folder.location, view, _now())
 
 
 def _drop_view(folder: Storage, name: str, view: ViewFolder) -> None:

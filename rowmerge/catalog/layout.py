@@ -91,9 +91,8 @@ def inspect_folder(folder: Storage, table_metadata: Cache[bool] | None = None) -
 
     `table_metadata` remembers metadata files of tables. While such a file exists, the folder holds the same table, not a view.
     """
-    paths = [f"{LOG}/{DROPPED}", f"{METADATA}/{DROPPED}", f"{LOG}/{0:020d}.json", f"{LOG}/_last_checkpoint"]
-    exist = [partial(folder.exists, path) for path in paths]
-    requests: list[Callable[[], Any]] = [folder.folders, partial(folder.list, METADATA), *exist]
+    paths = (f"{LOG}/{DROPPED}", f"{METADATA}/{DROPPED}", f"{LOG}/{0:020d}.json", f"{LOG}/_last_checkpoint")
+    requests: list[Callable[[], Any]] = [folder.folders, partial(folder.list, METADATA), *(partial(folder.exists, path) for path in paths)]
     # All at once: on an object store, each of them is a request.
     subfolders, metadata_files, has_marker_in_log, has_marker_in_metadata, has_first_commit, has_checkpoint = run_concurrently(requests)
     if (has_marker_in_log or has_marker_in_metadata) and (LOG in subfolders or METADATA in subfolders):
