@@ -98,18 +98,16 @@ def inspect_folder(folder: Storage, table_metadata: Cache[bool] | None = None) -
     if (has_marker_in_log or has_marker_in_metadata) and (LOG in subfolders or METADATA in subfolders):
         return Leftovers()
     has_drops = MARKERS in subfolders
-    has_log = LOG in subfolders and (has_first_commit or has_checkpoint or _has_later_log_files(folder))
+    has_log = LOG in subfolders and (has_first_commit or has_checkpoint)
+    if LOG in subfolders and not has_log:
+        # The first entries of a long log are cleaned up. Then the log is listed, which takes longer than two look-ups.
+        has_log = any(file.path.endswith((".json", ".parquet")) for file in folder.list(LOG))
     if has_log and not (has_drops and has_dropped_table(folder)):
         return TableFolder("delta")
     content = None
     if METADATA in subfolders:
         content = _inspect_metadata(folder, metadata_files, None if has_drops else table_metadata)
     return content or read_pointer(folder)
-
-
-def _has_later_log_files(folder: Storage) -> bool:
-    # The first entries of a long log are cleaned up. Then the log is listed, which takes longer than two look-ups.
-    return any(file.path.endswith((".json", ".parquet")) for file in folder.list(LOG))
 
 
 def _inspect_metadata(folder: Storage, listed_files: Sequence[StoredObject], table_metadata: Cache[bool] | None) -> FolderContent | None:

@@ -159,9 +159,7 @@ def is_upsert(plan: RowPlan) -> bool:
 
 
 def keys_decide(plan: RowPlan) -> bool:
-    """Return whether the keys are the whole ON condition, and the plan needs no more of a matching target row than its position."""
-    if plan.on is None or not plan.on.keys_alone:
-        return False
+    """Return whether a plan whose ON condition compares keys alone needs no more of a matching target row than its position."""
     if plan.duplicates_allowed and plan.source_rows is not SourceRows.UNMATCHED:
         return not plan.of(Match.NOT_MATCHED_BY_SOURCE)
     return is_upsert(plan) or source_decides(plan)

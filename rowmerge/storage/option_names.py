@@ -1,7 +1,5 @@
 """Names of storage options that obstore 0.12 accepts, by provider."""
 
-from __future__ import annotations
-
 from typing import Final
 
 PROVIDERS: Final = {"s3": ("s3", "s3a", "s3n"), "gs": ("gs",), "azure": ("az", "azure", "adl", "abfs", "abfss")}

@@ -52,7 +52,7 @@ def read_manifest_list(storage: Storage, path: str) -> tuple[Manifest, ...]:
     plain = plain_path(path)
     file = read_avro(_read_bytes(storage, plain, "manifest list"), plain, schemas.NAMES)
     try:
-        schemas.check_manifest_list_schema(file.schema)
+        schemas.check_schema(file.schema, schemas.MANIFEST_LIST)
         return tuple(parse_manifest(record) for record in file.records)
     except _INVALID_RECORD_ERRORS as error:
         raise CorruptLog(plain, f"it is no manifest list ({type(error).__name__}: {error})") from error
@@ -225,7 +225,7 @@ def _parse_entries(manifest: Manifest, data: bytes) -> tuple[Entry, ...]:
     plain = plain_path(manifest.path)
     file = read_avro(data, plain, schemas.NAMES)
     try:
-        schemas.check_manifest_schema(file.schema)
+        schemas.check_schema(file.schema, schemas.MANIFEST)
         scales = schemas.partition_scales(file.schema)
         entries = assign_row_ids([parse_entry(record, manifest, scales, plain) for record in file.records], manifest)
     except _INVALID_RECORD_ERRORS as error:

@@ -209,23 +209,18 @@ def _names_by_id(fields: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, str
             yield from _names_by_id(items.get("fields", []) if isinstance(items, dict) else [])
 
 
-_MANIFEST = manifest_schema(PartitionSpec(), Schema(), 3)
-_MANIFEST_LIST = manifest_list_schema(3)
-NAMES: Mapping[int, str] = dict(_names_by_id([*_MANIFEST["fields"], *_MANIFEST_LIST["fields"]]))
+MANIFEST = manifest_schema(PartitionSpec(), Schema(), 3)
+MANIFEST_LIST = manifest_list_schema(3)
+NAMES: Mapping[int, str] = dict(_names_by_id([*MANIFEST["fields"], *MANIFEST_LIST["fields"]]))
 """The names of the fields of manifests and manifest lists, by id. Older writers spelled some differently."""
 _INTEGERS = frozenset({"int", "long"})
 _ACCEPTED_TYPES: Mapping[str, frozenset[str]] = {"int": _INTEGERS, "long": _INTEGERS}
 """The Avro types that a file may have for a type of the specification, if there are several."""
 
 
-def check_manifest_schema(schema: Mapping[str, Any]) -> None:
-    """Raise ValueError if a manifest of this Avro schema has a field of another type than in the specification."""
-    _check_fields(schema, _MANIFEST, {})
-
-
-def check_manifest_list_schema(schema: Mapping[str, Any]) -> None:
-    """Raise ValueError if a manifest list of this Avro schema has a field of another type than in the specification."""
-    _check_fields(schema, _MANIFEST_LIST, {})
+def check_schema(schema: Mapping[str, Any], specified: Mapping[str, Any]) -> None:
+    """Raise ValueError if a field of an Avro schema has another type than in the schema `specified`, MANIFEST or MANIFEST_LIST."""
+    _check_fields(schema, specified, {})
 
 
 def _check_fields(record: Any, expected: Mapping[str, Any], named_types: dict[str, Any]) -> None:

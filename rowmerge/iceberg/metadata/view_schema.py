@@ -50,12 +50,7 @@ def _iceberg_type(type_: DataType, ids: Iterator[int]) -> Any:
         case Decimal(precision, scale):
             return f"decimal({precision}, {scale})"
         case Array(element, contains_null):
-            return {
-                "type": "list",
-                "element-id": next(ids),
-                "element-required": not contains_null,
-                "element": _iceberg_type(element, ids),
-            }
+            return {"type": "list", "element-id": next(ids), "element-required": not contains_null, "element": _iceberg_type(element, ids)}
         case Map(key, value, value_contains_null):
             return {
                 "type": "map",

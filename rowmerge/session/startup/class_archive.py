@@ -104,7 +104,7 @@ def archive_stem(config: Mapping[str, str]) -> Path | None:
     spark_home = Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent)
     try:
         folder = _cache_folder()
-        jars = _list_jars(spark_home)
+        jars = sorted((jar.name, jar.stat().st_size, jar.stat().st_mtime_ns) for jar in os.scandir(spark_home / "jars"))
         java_modules = (java.parent.parent / "lib" / "modules").stat()
     except (OSError, RuntimeError):
         return None
@@ -112,11 +112,6 @@ def archive_stem(config: Mapping[str, str]) -> Path | None:
     identity = [str(java), java_modules.st_size, java_modules.st_mtime_ns, str(spark_home), jars, class_path]
     digest = hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:16]
     return folder / f"spark-{pyspark.__version__}-{digest}"
-
-
-def _list_jars(spark_home: Path) -> list[tuple[str, int, int]]:
-    """Return the name, the size and the time of change of each of Spark's jars, sorted."""
-    return sorted((jar.name, jar.stat().st_size, jar.stat().st_mtime_ns) for jar in os.scandir(spark_home / "jars"))
 
 
 def _archives(stem: Path) -> list[Path]:

@@ -1,7 +1,5 @@
 """Names of the columns that the engine adds to rows of tables and sources."""
 
-from __future__ import annotations
-
 FILE, POSITION = "__rowmerge_file", "__rowmerge_position"
 """The address of a target row: the path of its data file, and its index in that file."""
 ORDINAL = "__rowmerge_source"
