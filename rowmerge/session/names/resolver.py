@@ -59,11 +59,8 @@ class NameResolver:
         self.temporary_views, self.schema = temporary_views, schema
         self._catalog = catalog
         self._catalog_names = CATALOGS if catalog_name is None else (catalog_name.lower(), *CATALOGS)
-
-    @property
-    def catalog_name(self) -> str:
+        self.catalog_name = self._catalog_names[0]
         """The catalog's name as `information_schema` shows it."""
-        return self._catalog_names[0]
 
     def without_catalog(self, name: TableName) -> TableName:
         """Return the name without its first part if that is the catalog's name and two or more parts follow."""
