@@ -37,16 +37,16 @@ class Module:
 
     @property
     def code_lines(self) -> int:
-        """The number of lines without blank lines, comments and docstrings, which may grow while the code does not."""
+        """The number of lines without blank lines, comments and docstrings (of attributes, too), which may grow while the code does not."""
         lines: set[int] = set()
         with tokenize.open(self.path) as file:
             for token in tokenize.generate_tokens(file.readline):
                 if token.type not in _TOKENS_WITHOUT_CODE:
                     lines.update(range(token.start[0], token.end[0] + 1))
         for node in ast.walk(self.tree):
-            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node, clean=False) is not None:
-                docstring = node.body[0]
-                lines.difference_update(range(docstring.lineno, (docstring.end_lineno or docstring.lineno) + 1))
+            # A statement that is a text documents a module, a class, a function, or the attribute above it.
+            if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+                lines.difference_update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
         return len(lines)
 
 

@@ -38,7 +38,8 @@ def test_a_cycle_is_reported_with_its_members() -> None:
 
 def test_code_lines_leave_out_docstrings_comments_and_blank_lines(tmp_path: Path) -> None:
     path = tmp_path / "module.py"
-    text = '"""A module\nof two lines."""\n\nx = """two\nlines"""  # A comment.\n\n\ndef f():\n    """One."""\n    # Two.\n    return x\n'
+    text = '"""A module\nof two lines."""\n\nx = """two\nlines"""  # A comment.\n"""What x is."""\n\n\n'
+    text += 'def f():\n    """One."""\n    # Two.\n    return x\n'
     path.write_text(text)
     assert Module("module", path, ast.parse(text), len(text.splitlines())).code_lines == 4
 
