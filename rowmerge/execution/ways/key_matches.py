@@ -8,7 +8,7 @@ from rowmerge.commands.rows import Match
 from rowmerge.errors import MissingDataFile, UnreadableDataFile
 from rowmerge.execution.ways.target_files import TargetFiles
 from rowmerge.execution.ways.way import Reason, RowChangeRequest
-from rowmerge.plan.row_plan import SourceRows, keys_decide
+from rowmerge.plan.row_plan import SourceRows
 from rowmerge.spark.matching.key_lookup import KeyMatches, find_key_matches
 from rowmerge.spark.reading.scan import spark_path
 from rowmerge.spark.source.source import Source
@@ -36,7 +36,7 @@ def why_needs_rows(request: RowChangeRequest) -> Reason | None:
         return Reason("updated rows keep their row ids")
     if request.plan.on is None or not request.plan.on.keys_alone:
         return Reason("the ON condition is more than a comparison of keys")
-    return None if keys_decide(request.plan) else Reason("a clause reads or keeps columns of the target")
+    return None if request.do_keys_decide else Reason("a clause reads or keeps columns of the target")
 
 
 def requires_one_to_one(request: RowChangeRequest) -> bool:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NewType
 
 from rowmerge.execution.ways.target_files import TargetFiles, pruning_keys, target_files
 from rowmerge.plan.expressions.conditions import KeyPair
-from rowmerge.plan.row_plan import Effect, RowPlan, SourceRows, is_upsert, needed_columns
+from rowmerge.plan.row_plan import Effect, RowPlan, SourceRows, is_upsert, keys_decide, needed_columns
 from rowmerge.spark.source.source import Source, SourceRowsOnce
 from rowmerge.spark.spark_session import is_local_mode
 from rowmerge.spark.writing.written import Written
@@ -86,6 +86,11 @@ class RowChangeRequest:
     def is_upsert(self) -> bool:
         """Whether each source row becomes the same new row, with or without a match."""
         return is_upsert(self.plan)
+
+    @cached_property
+    def do_keys_decide(self) -> bool:
+        """What `keys_decide` returns. Several ways ask, and to parse the clauses of a wide table once takes seconds."""
+        return keys_decide(self.plan)
 
     @cached_property
     def needed_columns(self) -> frozenset[str] | None:

@@ -13,6 +13,8 @@ import pytest
 
 from rowmerge.execution import ways
 from rowmerge.execution.ways import selection
+from rowmerge.execution.ways import way as way_module
+from rowmerge.execution.ways.key_matches import why_needs_rows
 from rowmerge.execution.ways.way import ExecutionResult, NotApplicable, Reason, RowChangeRequest, Way
 from rowmerge.spark.writing.written import Written
 from rowmerge.table.snapshots.files import AddedFile
@@ -51,3 +53,18 @@ def test_files_of_a_way_that_finds_out_late_that_it_does_not_apply_are_deleted(t
     assert selection.execute(request) is result
     assert runs == ["second", "third"]
     assert not written.exists()
+
+
+def test_the_clauses_of_a_statement_are_analysed_once_for_all_ways(monkeypatch: pytest.MonkeyPatch) -> None:
+    analysed: list[object] = []
+
+    def keys_decide(plan: object) -> bool:
+        analysed.append(plan)
+        return True
+
+    monkeypatch.setattr(way_module, "keys_decide", keys_decide)
+    plan: Any = SimpleNamespace(clauses=(), on=SimpleNamespace(keys=("id",), keys_alone=True), of=lambda _: ())
+    snapshot: Any = SimpleNamespace(shape=SimpleNamespace(change_data_location=None))
+    request = RowChangeRequest(None, snapshot, SimpleNamespace(plan=plan), lambda _: nullcontext())  # type: ignore[arg-type]
+    assert [why_needs_rows(request), why_needs_rows(request)] == [None, None]
+    assert analysed == [plan]
