@@ -23,7 +23,7 @@ def parse_create(cursor: Cursor) -> CreateTable | CloneTable | CreateView | Crea
     if cursor.accept("TABLE"):
         return parse_table(cursor, or_replace)
     if cursor.accept_any(*SCHEMA_WORDS):
-        return None if or_replace else _parse_schema(cursor)  # Spark's error says that a schema cannot be replaced
+        return None if or_replace else _parse_schema(cursor)  # Spark refuses to replace a schema
     if cursor.accept("FUNCTION"):
         return parse_create_function(cursor, or_replace, aggregate=False)
     if cursor.accept("AGGREGATE", "FUNCTION"):
