@@ -153,7 +153,7 @@ def removed_rows_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) 
 
 
 def double_removal_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:
-    """Return ConcurrentDeleteDelete if both commits delete the same row, alone or with its file. They may delete other rows of a file."""
+    """Return a conflict if both commits delete a row, or if one removes a file of which the other deletes rows."""
     for path in sorted(planned.changed_paths & concurrent.removed_paths):
         deleted_rows = concurrent.newly_deleted(path)
         # None: the concurrent commit removed the file, or restored rows of it. A change that removes a file may have copied deleted rows.

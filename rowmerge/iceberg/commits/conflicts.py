@@ -221,7 +221,7 @@ def moved_rows_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) ->
 
 
 def double_removal_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:
-    """Return a conflict if both commits delete the same row, alone or with its file. They may delete different rows of a file."""
+    """Return a conflict if both commits delete a row, or if one removes a file of which the other deletes rows."""
     removed_paths = planned.changed_paths & concurrent.removed_paths
     if removed_paths:
         return _conflict(ConcurrentDeleteDelete, concurrent, planned, min(removed_paths))
