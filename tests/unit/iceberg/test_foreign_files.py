@@ -123,7 +123,7 @@ def test_a_live_file_that_expiry_takes_for_an_expired_one_stops_it(lake: Lake, m
     lake.append([2])
     live = lake.paths[0]
     monkeypatch.setattr(vacuum, "only_expired", lambda *_: {live: FileKind.DATA})
-    expiry = vacuum._Expiry((), lake.current(), {live: FileKind.DATA})
+    expiry = vacuum._Expiry((), lake.current, {live: FileKind.DATA})
     monkeypatch.setattr(vacuum.Vacuum, "_expire", lambda self, options: expiry)
     before = lake.on_disk()
     with pytest.raises(LiveFileProtected, match="is a live file of the table"):
