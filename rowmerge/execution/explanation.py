@@ -69,7 +69,7 @@ def _file_lines(snapshot: Snapshot, plan: RowPlan, files: TargetFiles) -> Lines:
 
 
 def _effect_of_keys(plan: RowPlan) -> Lines:
-    """Explain whether the source's keys leave out files when the statement runs."""
+    """Return the line of EXPLAIN that says whether the source's keys exclude files when the statement runs, or an empty list."""
     if plan.on is None:
         return []
     if plan.of(Match.NOT_MATCHED_BY_SOURCE):

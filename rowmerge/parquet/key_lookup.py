@@ -36,10 +36,10 @@ class TooManyRows(Exception):
 
 @dataclass(frozen=True)
 class LookedUpFile:
-    """A data file. `held`: how the file holds the columns of the lookup; `partition`: the values of columns that it does not hold."""
+    """A data file. `stored_columns`: its columns of the lookup; `partition`: the values of columns that the file does not hold."""
 
     path: str
-    held: StoredColumns
+    stored_columns: StoredColumns
     deleted: Positions
     partition: Mapping[str, Any]
     filesystem_options: Options = field(default_factory=dict, repr=False)
@@ -100,10 +100,10 @@ def map_files(table: str, files: Sequence[LookedUpFile], read: Callable[[LookedU
 
 def _find_rows(file: LookedUpFile, columns: pa.Schema, keys: SourceKeys) -> list[tuple[pa.Table, Numbers]]:
     """Return the matching rows of each row group that has some, and their positions."""
-    key_columns = _select(columns, file.held, keys.names)
-    other_columns = _select(columns, file.held, set(columns.names).difference(keys.names))
+    key_columns = _select(columns, file.stored_columns, keys.names)
+    other_columns = _select(columns, file.stored_columns, set(columns.names).difference(keys.names))
     rows_by_group = []
-    with open_data_file(file.path, file.filesystem_options, by_field_id=file.held.by_field_id) as source:
+    with open_data_file(file.path, file.filesystem_options, by_field_id=file.stored_columns.by_field_id) as source:
         for matches in _matching_rows(source, file, key_columns, keys):
             tables = [matches.keys]
             if len(other_columns.schema):
@@ -126,9 +126,9 @@ def find_positions(file: LookedUpFile, columns: pa.Schema, keys: SourceKeys, *, 
 
     A statement may delete so many rows that their numbers would not fit into memory.
     """
-    key_columns = _select(columns, file.held, keys.names)
+    key_columns = _select(columns, file.stored_columns, keys.names)
     positions, numbers = Positions(), [np.zeros(0, dtype=np.int64)]
-    with open_data_file(file.path, file.filesystem_options, by_field_id=file.held.by_field_id) as source:
+    with open_data_file(file.path, file.filesystem_options, by_field_id=file.stored_columns.by_field_id) as source:
         for matches in _matching_rows(source, file, key_columns, keys):
             positions.update((matches.indexes + matches.start).astype(np.uint64))
             if with_numbers:
@@ -168,14 +168,14 @@ def _batches(row_counts: Sequence[int], min_rows: int) -> Iterator[list[int]]:
         yield batch
 
 
-def _select(columns: pa.Schema, held: StoredColumns, names: Collection[str]) -> _Columns:
-    selected = [(column, stored) for column, stored in zip(columns, held.stored, strict=True) if column.name in names]
+def _select(columns: pa.Schema, stored_columns: StoredColumns, names: Collection[str]) -> _Columns:
+    selected = [(column, stored) for column, stored in zip(columns, stored_columns.stored, strict=True) if column.name in names]
     return _Columns(pa.schema([column for column, _ in selected]), pa.schema([stored for _, stored in selected]))
 
 
 def _read_row_group(source: pq.ParquetFile, group: int, columns: _Columns, file: LookedUpFile) -> pa.Table:
     """Read columns of a row group. A column that the file lacks is NULL or the partition value."""
-    file_schema, by_field_id = source.schema_arrow, file.held.by_field_id
+    file_schema, by_field_id = source.schema_arrow, file.stored_columns.by_field_id
     file_indexes = file_columns(file_schema, columns.stored, by_field_id=by_field_id)
     file_names = [file_schema.field(index).name for index in file_indexes if index is not None]
     row_count = source.metadata.row_group(group).num_rows
@@ -185,7 +185,7 @@ def _read_row_group(source: pq.ParquetFile, group: int, columns: _Columns, file:
     else:
         rows = pa.table([pa.nulls(row_count, column.type) for column in columns.schema], schema=columns.schema)
     for index, column in enumerate(columns.schema):
-        if column.name in file.held.missing_columns:
+        if column.name in file.stored_columns.missing_columns:
             partition_value = pa.scalar(file.partition.get(column.name), column.type)
             rows = rows.set_column(index, column, pa.repeat(partition_value, row_count))
     return rows

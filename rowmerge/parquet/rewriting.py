@@ -38,16 +38,16 @@ def write_live_rows(
 
 def _live_rows(spec: WriteSpec, path: str, deleted: BitMap64, partition: dict[str, Any]) -> Iterator[pa.Table]:
     """Yield the live rows of a file, batch by batch, with the columns of `spec`."""
-    held = spec.older_layouts.get(path, StoredColumns(spec.stored, spec.by_field_id, ()))
+    stored_columns = spec.older_layouts.get(path, StoredColumns(spec.stored, spec.by_field_id, ()))
     deleted_positions = np.array(deleted.to_array(), dtype=np.int64)
     start = 0
-    for batch in _batches(held, path, spec.filesystem_options):
+    for batch in _batches(stored_columns, path, spec.filesystem_options):
         # The conversion comes before the filter: Arrow cannot filter every type that others write (string views of delta-rs).
         file_rows = pa.Table.from_batches([batch])
-        rows = from_file(file_rows, spec.schema, held.stored, by_field_id=held.by_field_id, initial=spec.initial_values)
+        rows = from_file(file_rows, spec.schema, stored_columns.stored, by_field_id=stored_columns.by_field_id, initial=spec.initial_values)
         if spec.lineage is not None:
             rows = spec.lineage.filled(rows, path, start)
-        rows = _with_partition_values(rows, held.missing_columns, partition)
+        rows = _with_partition_values(rows, stored_columns.missing_columns, partition)
         yield _without_deleted(rows, start, deleted_positions)
         start += batch.num_rows
 
@@ -70,8 +70,8 @@ def _with_partition_values(rows: pa.Table, names: Sequence[str], partition: dict
     return rows
 
 
-def _batches(held: StoredColumns, path: str, filesystem_options: Options) -> Iterator[pa.RecordBatch]:
-    with open_data_file(path, filesystem_options, by_field_id=held.by_field_id) as source:
-        indexes = file_columns(source.schema_arrow, held.stored, by_field_id=held.by_field_id)
+def _batches(stored_columns: StoredColumns, path: str, filesystem_options: Options) -> Iterator[pa.RecordBatch]:
+    with open_data_file(path, filesystem_options, by_field_id=stored_columns.by_field_id) as source:
+        indexes = file_columns(source.schema_arrow, stored_columns.stored, by_field_id=stored_columns.by_field_id)
         columns = [source.schema_arrow.field(index).name for index in indexes if index is not None]
         yield from source.iter_batches(batch_size=131_072, columns=columns)

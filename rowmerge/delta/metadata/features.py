@@ -148,7 +148,7 @@ def _required_features(table: str, protocol: Protocol, metadata: Metadata, prope
     """Return the features that the metadata uses or the properties request, with those that these depend on."""
     features = {*_property_features(metadata.configuration), *_column_features(metadata.schema), *_requested_features(table, properties)}
     if protocol.supports("typeWidening-preview"):
-        # As in Delta, the stable feature is not added to the preview: readers that know only the preview could not read the table.
+        # A table with the preview does not get the stable feature too: readers that know only the preview could not read it.
         features.discard("typeWidening")
     if "rowTracking" in features:
         # A domain stores the highest row id.

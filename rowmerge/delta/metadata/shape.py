@@ -82,7 +82,7 @@ def _constraints(metadata: Metadata) -> Iterator[Check]:
 
 
 def _invariants(table: str, schema: Struct, parents: tuple[str, ...]) -> Iterator[Check]:
-    """Yield the invariants of columns and of fields of structs. `parents`: the names from the top to this struct."""
+    """Yield the invariants of columns and of fields of structs. `parents`: the names of the structs around `schema`, outermost first."""
     for field in schema:
         path = (*parents, field.name)
         if INVARIANT in field.metadata:

@@ -31,7 +31,7 @@ _Integers = NDArray[np.int64]
 ReadValues = Callable[[_Integers], Sequence[Any]]
 """Returns the next value of each block, for an array of block numbers."""
 AddItems = Callable[[list[Any], _Integers, int], None]
-"""Adds the next items of each block to its array, for arrays, block numbers, and the number of items."""
+"""Reads the next items of each block into its array. Arguments: the arrays, the numbers of the blocks, the number of items."""
 
 _BYTE_INDEXES = np.arange(10)
 """The indexes of the bytes of the longest integer."""

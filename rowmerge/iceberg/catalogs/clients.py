@@ -158,13 +158,13 @@ class CatalogClient:
 
         Return False if the view is gone, or if the server cannot replace views.
         """
-        rest = self._rest
-        assert rest is not None, "only REST catalogs have views"
+        rest_catalog = self._rest
+        assert rest_catalog is not None, "only REST catalogs have views"
         with self._calling(f"replacing the view {namespace}.{view}"):
-            url = rest.url(Endpoints.load_view, namespace=quote(namespace, safe=""), view=quote(view, safe=""))
+            url = rest_catalog.url(Endpoints.load_view, namespace=quote(namespace, safe=""), view=quote(view, safe=""))
             request = _replacement_request(namespace, view, old_metadata, metadata)
             # pyiceberg 0.12 has no call for this. Its session has the user's certificates and tokens.
-            response = rest._session.post(url, json=request)
+            response = rest_catalog._session.post(url, json=request)
             if response.status_code in _CANNOT_REPLACE:
                 return False
             if not response.ok:

@@ -129,7 +129,7 @@ class SnapshotFiles:
         removed_paths: Iterable[str],
         deleted_rows: Mapping[str, Positions],
     ) -> WrittenSnapshot:
-        """Write and put the files of the snapshot that follows `parent`, whose live files are `live`.
+        """Write the manifests, delete files and manifest list of the snapshot after `parent`. `live`: the live files of `parent`.
 
         The snapshot lacks the data files in `removed_paths`, and the rows in `deleted_rows`, positions by data file.
         Raises StorageError, CorruptLog, ValueError for a path that `live` does not have.

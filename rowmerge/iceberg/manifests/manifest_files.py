@@ -50,10 +50,10 @@ class ManifestHeader:
 def read_manifest_list(storage: Storage, path: str) -> tuple[Manifest, ...]:
     """Return the manifests of a snapshot, from the absolute path of its manifest list. Raises CorruptLog, StorageError."""
     plain = plain_path(path)
-    file = read_avro(_read_bytes(storage, plain, "manifest list"), plain, schemas.NAMES)
+    manifest_list = read_avro(_read_bytes(storage, plain, "manifest list"), plain, schemas.NAMES)
     try:
-        schemas.check_schema(file.schema, schemas.MANIFEST_LIST)
-        return tuple(parse_manifest(record) for record in file.records)
+        schemas.check_schema(manifest_list.schema, schemas.MANIFEST_LIST)
+        return tuple(parse_manifest(record) for record in manifest_list.records)
     except _INVALID_RECORD_ERRORS as error:
         raise CorruptLog(plain, f"it is no manifest list ({type(error).__name__}: {error})") from error
 
@@ -86,7 +86,7 @@ def state_of(manifest: Manifest) -> tuple[object, ...]:
 
 
 def write_manifest(storage: Storage, path: str, entries: Sequence[Entry], header: ManifestHeader, snapshot_id: int) -> Manifest:
-    """Write a manifest of a snapshot to an absolute path, and return its record for the manifest list. Raises StorageError.
+    """Write entries as a manifest at an absolute path. Return the manifest's record for the manifest list. Raises StorageError.
 
     UNASSIGNED sequence numbers are written as null, so that every attempt of a commit can use the same manifest.
     """
@@ -223,11 +223,11 @@ def _manifest_bytes(storage: Storage, manifest: Manifest) -> bytes:
 def _parse_entries(manifest: Manifest, data: bytes) -> tuple[Entry, ...]:
     """Return the entries in the bytes of a manifest, and add them to the cache."""
     plain = plain_path(manifest.path)
-    file = read_avro(data, plain, schemas.NAMES)
+    avro_file = read_avro(data, plain, schemas.NAMES)
     try:
-        schemas.check_schema(file.schema, schemas.MANIFEST)
-        scales = schemas.partition_scales(file.schema)
-        entries = assign_row_ids([parse_entry(record, manifest, scales, plain) for record in file.records], manifest)
+        schemas.check_schema(avro_file.schema, schemas.MANIFEST)
+        scales = schemas.partition_scales(avro_file.schema)
+        entries = assign_row_ids([parse_entry(record, manifest, scales, plain) for record in avro_file.records], manifest)
     except _INVALID_RECORD_ERRORS as error:
         raise CorruptLog(plain, f"it is no manifest ({type(error).__name__}: {error})") from error
     _cache.put(state_of(manifest), entries, sum(_cached_values(entry.file) for entry in entries))

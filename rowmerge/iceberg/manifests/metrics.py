@@ -66,7 +66,7 @@ def metrics_modes(schema: Schema, properties: Mapping[str, str], sorted_by: Coll
 
 
 def _find_field_id(schema: Schema, name: str) -> int | None:
-    """Return the id of a field, or None if it was renamed or dropped since. Java too accepts properties of such fields."""
+    """Return the id of a column by its name, None if the column was renamed or dropped. Iceberg in Java accepts its properties, too."""
     try:
         return schema.find_field(name).field_id
     except ValueError:

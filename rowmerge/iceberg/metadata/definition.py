@@ -227,7 +227,7 @@ def _check_type(table: str, column: str, old_type: DataType, new_type: DataType)
 def _schema_updates(metadata: TableMetadata, schema: Schema) -> Iterator[TableUpdate]:
     if schema.schema_id == metadata.current_schema_id and schema.as_struct() == metadata.schema().as_struct():
         return
-    is_known = any(known.schema_id == schema.schema_id for known in metadata.schemas)
+    is_known = schema.schema_id in {old_schema.schema_id for old_schema in metadata.schemas}
     if not is_known:
         yield update.AddSchemaUpdate(schema_=schema)
     yield update.SetCurrentSchemaUpdate(schema_id=schema.schema_id if is_known else _LAST_ADDED)
@@ -244,7 +244,7 @@ def _spec_updates(metadata: TableMetadata, schema: Schema, partitioning: tuple[P
 
 def _order_updates(metadata: TableMetadata, schema: Schema, ordering: tuple[SortField, ...]) -> Iterator[TableUpdate]:
     order = find_or_build_order(ordering, schema, metadata.sort_orders)
-    if not any(order.order_id == known.order_id for known in metadata.sort_orders):
+    if order.order_id not in {old_order.order_id for old_order in metadata.sort_orders}:
         yield update.AddSortOrderUpdate(sort_order=order)
     yield update.SetDefaultSortOrderUpdate(sort_order_id=order.order_id)
 

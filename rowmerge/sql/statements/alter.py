@@ -101,7 +101,7 @@ def _parse_drop_constraint(cursor: Cursor, name: TableName) -> definitions.DropC
 
 
 def _parse_add_constraint(cursor: Cursor, name: TableName) -> definitions.AddConstraint:
-    """Parse `[CONSTRAINT name] CHECK (…)` after ADD. Refuse everything else that is no column and no partition field."""
+    """Parse `[CONSTRAINT name] CHECK (…)` after ADD. Raise UnsupportedStatement for what else Spark can add, such as partitions."""
     if not (cursor.next_is("CONSTRAINT") or columns.begins_constraint(cursor)):
         raise cursor.unsupported(_NOT_SUPPORTED.format(form="ADD", advice=_REWRITE), cursor.token(-1))
     check = columns.parse_constraint(cursor)

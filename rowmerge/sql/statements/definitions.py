@@ -18,7 +18,7 @@ SCHEMA_WORDS = ("SCHEMA", "DATABASE", "NAMESPACE")
 
 
 def parse_create(cursor: Cursor) -> CreateTable | CloneTable | CreateView | CreateSchema | CreateFunction | None:
-    """Parse CREATE of a table, a view, a schema or a function. Return None for what Spark creates: other objects and other formats."""
+    """Parse CREATE TABLE, VIEW, SCHEMA or FUNCTION. Return None for other objects and for other table formats, which Spark creates."""
     or_replace = cursor.accept("OR", "REPLACE")
     if cursor.accept("TABLE"):
         return parse_table(cursor, or_replace)

@@ -97,7 +97,7 @@ class Existing:
 
 
 def put_settled(storage: Storage, path: str, data: bytes) -> Literal[Put.CREATED] | Existing | Unknown:
-    """Put an object if it is absent, and repeat this until it is certain who put the object at the path. Every conditional put goes here.
+    """Put an object if it is absent. Repeat this until it is certain who put the object. Every conditional put goes through here.
 
     The content must identify its writer: equal bytes are this writer's own, because a store or its client may repeat a put.
     Raises ConditionalPutsUnsupported, and StorageError if the object is certainly absent.
