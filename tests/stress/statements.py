@@ -364,13 +364,13 @@ def _leave_out(check: str | None) -> None:
     """Leave out one check of the engine."""
     if check == "identity of a drop":
         for drop, name in ((delta_drop.Drop, "dropped_id"), (iceberg_drop.Drop, "dropped_uuid")):
-            follow = drop.follow
+            rebase = drop.rebase
 
-            def unchecked(self: Any, follow: Any = follow, name: str = name) -> Any:
+            def unchecked(self: Any, rebase: Any = rebase, name: str = name) -> Any:
                 setattr(self, name, None)
-                return follow(self)
+                return rebase(self)
 
-            drop.follow = unchecked  # type: ignore[assignment,method-assign]
+            drop.rebase = unchecked  # type: ignore[assignment,method-assign]
     elif check == "cleanup of a Delta log":
         delta_commit.Commit._verify_continuation = lambda self: Put.CREATED  # type: ignore[method-assign]
     elif check == "ghosts of Iceberg metadata":

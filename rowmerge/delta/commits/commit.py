@@ -30,7 +30,7 @@ from rowmerge.delta.snapshots.snapshot import DeltaSnapshot, own_snapshot
 from rowmerge.errors import AppendOnly, CommitConflict, MetadataChanged, RowmergeError, UnsupportedTableFeature
 from rowmerge.storage.deletion import Origin, clean_up
 from rowmerge.storage.store import Put, Storage
-from rowmerge.table.commits.commit import Existing, commit, put_settled
+from rowmerge.table.commits.commit import ExistingObject, commit, put_until_certain
 from rowmerge.table.commits.creation import FIRST_VERSION, CreationVersion, conflict_after_put
 from rowmerge.table.commits.request import CommitRequest, Outcome, Unknown
 from rowmerge.table.metadata.shape import TableDefinition
@@ -83,15 +83,15 @@ class Commit:
         self._build_actions()
         self.written = serialize(self._actions)
         path = commit_path(self.version)
-        result = put_settled(self.storage, path, self.written)
-        if isinstance(result, Existing):
+        result = put_until_certain(self.storage, path, self.written)
+        if isinstance(result, ExistingObject):
             self._concurrent_document = Document(f"{self.storage.location}/{path}", result.data)
             return Put.EXISTED
         if result is not Put.CREATED:
             return result
         return self._verify_only_table() if self.base is None else self._verify_continuation()
 
-    def follow(self) -> int | CommitConflict:
+    def rebase(self) -> int | CommitConflict:
         """Prepare the change to come after the commit that took its version. Return the number of merged commits, or the conflict."""
         document = self._concurrent_document
         assert document is not None

@@ -15,7 +15,7 @@ from rowmerge.delta.metadata.actions import DROP, DROPPED, LOWEST_PROTOCOL, Acti
 from rowmerge.errors import CommitConflict, CorruptLog, MetadataChanged, RowmergeError, StorageError
 from rowmerge.storage.deletion import Origin, clean_up
 from rowmerge.storage.store import Put, Storage
-from rowmerge.table.commits.commit import Existing, commit, put_settled
+from rowmerge.table.commits.commit import ExistingObject, commit, put_until_certain
 from rowmerge.table.commits.drop_markers import delete_marker, put_marker
 from rowmerge.table.commits.request import CommitRequest, Unknown
 from rowmerge.table.snapshots.files import FileChanges
@@ -59,12 +59,12 @@ class Drop:
         if self._state is not None and is_dropped_at(self.storage, self._newest_version):
             return self._dropped_by_others()
         put_marker(self.storage, FORMAT, self.version)
-        result = put_settled(self.storage, commit_path(self.version), serialize(self._build_actions()))
-        if isinstance(result, Existing):
+        result = put_until_certain(self.storage, commit_path(self.version), serialize(self._build_actions()))
+        if isinstance(result, ExistingObject):
             return Put.EXISTED
         return self._verify_continuation() if result is Put.CREATED else result
 
-    def follow(self) -> int | CommitConflict:
+    def rebase(self) -> int | CommitConflict:
         """Read the newest version. Return a conflict if it belongs to another table than the one to drop."""
         self._read_newest()
         if self.dropped_id is not None and self._current_id is not None and self._current_id != self.dropped_id:

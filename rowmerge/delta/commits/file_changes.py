@@ -13,7 +13,7 @@ from rowmerge.concurrency import map_concurrently
 from rowmerge.delta.files.live_files import LiveFiles
 from rowmerge.delta.files.paths import absolute_paths, log_path, uri_of
 from rowmerge.delta.files.statistics import clustering_columns, parsed_text, statistics_json, with_wide_bounds
-from rowmerge.delta.files.text_values import to_text
+from rowmerge.delta.files.text_values import partition_text
 from rowmerge.delta.log.checkpoint_reading import read_footer
 from rowmerge.delta.log.replay import State
 from rowmerge.delta.metadata.actions import Action, Metadata, without_nulls
@@ -102,7 +102,7 @@ class FileActionBuilder:
         texts: dict[str, str | None] = {}
         for column, stored_name in zip(self._partition_fields, self.metadata.stored_partition_columns, strict=True):
             try:
-                texts[stored_name] = to_text(file.partition.get(column.name), column.type)
+                texts[stored_name] = partition_text(file.partition.get(column.name), column.type)
             except UnicodeDecodeError as error:
                 raise TypeMismatch(f"A value of the partition column {column.name} is no text ({error}). Cast it to string.") from error
         return texts

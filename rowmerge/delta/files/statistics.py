@@ -16,7 +16,7 @@ from rowmerge.table.metadata.json_objects import decode_json
 from rowmerge.table.metadata.schema import DataType, Decimal, Field, Primitive, Struct
 from rowmerge.table.snapshots.files import AddedFile
 
-Leaf = tuple[str, ...]
+ColumnPath = tuple[str, ...]
 """A column, or a field inside structs, by its names from the top."""
 
 CLUSTERING = "delta.clustering"
@@ -33,7 +33,7 @@ def has_bounds(type_: DataType) -> bool:
     return isinstance(type_, Decimal) or (isinstance(type_, Primitive) and type_.name in _COMPARABLE)
 
 
-def leaves(fields: Iterable[Field], above: Leaf = ()) -> Iterator[Leaf]:
+def leaves(fields: Iterable[Field], above: ColumnPath = ()) -> Iterator[ColumnPath]:
     """Yield the columns and nested fields that are no structs. Arrays and maps are leaves."""
     for field in fields:
         if isinstance(field.type, Struct):
@@ -42,7 +42,7 @@ def leaves(fields: Iterable[Field], above: Leaf = ()) -> Iterator[Leaf]:
             yield (*above, field.name)
 
 
-def clustering_columns(domains: Mapping[str, str]) -> list[Leaf]:
+def clustering_columns(domains: Mapping[str, str]) -> list[ColumnPath]:
     """Return the columns of a clustered table, which always have statistics (PROTOCOL.md, Clustered Table)."""
     try:
         return [tuple(column) for column in decode_json(domains[CLUSTERING])["clusteringColumns"]]
@@ -50,7 +50,7 @@ def clustering_columns(domains: Mapping[str, str]) -> list[Leaf]:
         return []
 
 
-def indexed_leaves(schema: Struct, partition_columns: Iterable[str], properties: Mapping[str, str]) -> frozenset[Leaf]:
+def indexed_leaves(schema: Struct, partition_columns: Iterable[str], properties: Mapping[str, str]) -> frozenset[ColumnPath]:
     """Return the leaves that have statistics: those that `delta.dataSkippingStatsColumns` names, or else the first ones.
 
     `delta.dataSkippingNumIndexedCols` is the number of the first ones, 32 by default. Raises ConfigurationError for an invalid value.
@@ -63,7 +63,7 @@ def indexed_leaves(schema: Struct, partition_columns: Iterable[str], properties:
     return frozenset(leaf for leaf in data_leaves if any(leaf[: len(prefix)] == prefix for prefix in prefixes))
 
 
-def named_leaves(text: str) -> list[Leaf]:
+def named_leaves(text: str) -> list[ColumnPath]:
     """Parse the columns in `delta.dataSkippingStatsColumns`. Raises ConfigurationError."""
     return [_parse_column(column) for column in _split_columns(text)]
 
@@ -76,7 +76,7 @@ def indexed_count(properties: Mapping[str, str]) -> int | None:
     return None if int(text) < 0 else int(text)
 
 
-def statistics_json(file: AddedFile, indexed: frozenset[Leaf]) -> str:
+def statistics_json(file: AddedFile, indexed: frozenset[ColumnPath]) -> str:
     """Return the `stats` of a new file, with the leaves that have statistics."""
     statistics = {
         "numRecords": file.records,
@@ -172,7 +172,12 @@ def json_value(value: Any) -> Any:
 
 
 def _indexed_values(
-    values: Mapping[str, Any], indexed: frozenset[Leaf], to_json: Callable[[Any], Any], *, opposite: Mapping[str, Any], above: Leaf = ()
+    values: Mapping[str, Any],
+    indexed: frozenset[ColumnPath],
+    to_json: Callable[[Any], Any],
+    *,
+    opposite: Mapping[str, Any],
+    above: ColumnPath = (),
 ) -> dict[str, Any]:
     """Return the bounds or null counts of indexed leaves in JSON form, nested like the columns. A leaf whose value is None is left out.
 
@@ -206,7 +211,7 @@ def _split_columns(text: str) -> Iterator[str]:
         yield column
 
 
-def _parse_column(column: str) -> Leaf:
+def _parse_column(column: str) -> ColumnPath:
     """Parse a column name like `a` or `b.c` to its parts. Raises ConfigurationError."""
     names: list[str] = []
     position, column = 0, column.strip()

@@ -22,7 +22,7 @@ def from_text(text: pa.Array, type_: pa.DataType) -> pa.Array:
     return _parse_timestamps(text, type_) if pa.types.is_timestamp(type_) else text.cast(type_)
 
 
-def to_text(value: Any, type_: DataType) -> str | None:
+def partition_text(value: Any, type_: DataType) -> str | None:
     """Return the text of a partition value, None for null and the empty string. Raises UnicodeDecodeError for bytes that are no UTF-8."""
     match value:
         case None:

@@ -9,7 +9,7 @@ from functools import partial
 from itertools import chain, count
 from typing import Any
 
-from rowmerge.delta.files.statistics import Leaf, indexed_leaves, leaves
+from rowmerge.delta.files.statistics import ColumnPath, indexed_leaves, leaves
 from rowmerge.table.metadata.schema import FIELD_ID, DataType, Field, Struct, convert_parts, parts
 
 MAPPING_MODE = "delta.columnMapping.mode"
@@ -105,8 +105,8 @@ def stored_values(values: Mapping[str, Any], schema: Struct, stored: Struct) -> 
 
 
 def stored_indexed_leaves(
-    schema: Struct, stored: Struct, partition_columns: Iterable[str], properties: Mapping[str, str], clustering: Iterable[Leaf] = ()
-) -> frozenset[Leaf]:
+    schema: Struct, stored: Struct, partition_columns: Iterable[str], properties: Mapping[str, str], clustering: Iterable[ColumnPath] = ()
+) -> frozenset[ColumnPath]:
     """Return the leaves with statistics, by physical names. `clustering` has physical names too. Raises ConfigurationError."""
     indexed = indexed_leaves(schema, partition_columns, properties)
     prefixes = tuple(clustering)

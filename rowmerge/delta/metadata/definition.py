@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from rowmerge.delta.files.statistics import INDEXED_COLUMNS, Leaf, named_leaves
+from rowmerge.delta.files.statistics import INDEXED_COLUMNS, ColumnPath, named_leaves
 from rowmerge.delta.metadata.actions import LOWEST_PROTOCOL, Metadata, Protocol, schema_text
 from rowmerge.delta.metadata.column_mapping import MAPPING_MODE, MAX_ID, assign_ids, highest_id, without_mapping
 from rowmerge.delta.metadata.features import GENERATION_EXPRESSION, required_protocol
@@ -132,7 +132,7 @@ def _select(properties: Mapping[str, str], names: Collection[str]) -> dict[str, 
 
 
 def changed_table(
-    table: str, protocol: Protocol, metadata: Metadata, definition: TableDefinition, clustering: tuple[Leaf, ...] = ()
+    table: str, protocol: Protocol, metadata: Metadata, definition: TableDefinition, clustering: tuple[ColumnPath, ...] = ()
 ) -> tuple[Protocol, Metadata]:
     """Return the protocol and metadata after ALTER TABLE. What the definition leaves out does not change.
 
@@ -147,7 +147,7 @@ def changed_table(
     return new_protocol, new_metadata
 
 
-def _changed_metadata(table: str, metadata: Metadata, definition: TableDefinition, clustering: tuple[Leaf, ...]) -> Metadata:
+def _changed_metadata(table: str, metadata: Metadata, definition: TableDefinition, clustering: tuple[ColumnPath, ...]) -> Metadata:
     """Return the metadata with what the definition of ALTER TABLE sets. An empty description removes that of the table."""
     new_metadata = metadata
     if definition.schema is not None:
@@ -196,7 +196,7 @@ def _refuse_order(table: str, definition: TableDefinition) -> None:
         raise PlanError(f"ALTER TABLE {table} WRITE{clause}: Delta tables keep no order of writing. Write the rows with ORDER BY.")
 
 
-def _with_schema(table: str, metadata: Metadata, schema: Struct, clustering: tuple[Leaf, ...]) -> Metadata:
+def _with_schema(table: str, metadata: Metadata, schema: Struct, clustering: tuple[ColumnPath, ...]) -> Metadata:
     """Return the metadata with another schema. Partition columns and indexed columns follow renames."""
     change = SchemaChange(table, metadata, clustering)
     new_schema = change.apply(schema)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rowmerge.delta.files.statistics import Leaf
+from rowmerge.delta.files.statistics import ColumnPath
 from rowmerge.delta.metadata.actions import Metadata
 from rowmerge.delta.metadata.column_mapping import ID, MAPPING_MODE, PHYSICAL_NAME, named_fields
 from rowmerge.delta.metadata.properties import TYPE_WIDENING, is_true
@@ -103,7 +103,7 @@ class SchemaChange:
 
     table: str
     metadata: Metadata
-    clustering: tuple[Leaf, ...] = ()
+    clustering: tuple[ColumnPath, ...] = ()
 
     @property
     def mapped(self) -> bool:
@@ -188,7 +188,7 @@ class SchemaChange:
             raise PlanError(f"{problem} without type widening. {advice}")
 
 
-def renamed_leaf(leaf: Leaf, old: Struct, new: Struct) -> Leaf | None:
+def renamed_leaf(leaf: ColumnPath, old: Struct, new: Struct) -> ColumnPath | None:
     """Return the path of a leaf in a later schema of a table with column mapping, None if the leaf was dropped."""
     name, *nested_names = leaf
     old_field = old.find(name)

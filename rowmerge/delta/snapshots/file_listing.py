@@ -17,7 +17,7 @@ from rowmerge.delta.files.text_values import from_text
 from rowmerge.delta.metadata.actions import Metadata
 from rowmerge.errors import CorruptLog
 from rowmerge.table.metadata.schema import Field, arrow_type
-from rowmerge.table.snapshots.files import FileListing, file_listing
+from rowmerge.table.snapshots.files import FileListing, listing_schema
 
 
 def files_of(files: LiveFiles, location: str, paths: Collection[str]) -> LiveFiles:
@@ -32,7 +32,7 @@ def list_files(files: LiveFiles, location: str, metadata: Metadata, columns: Col
     fields = list(compress(metadata.schema, has_bounds))
     partition_fields = [field for field in map(metadata.schema.find, metadata.partition_columns) if field is not None]
     partition_type = pa.struct([(field.name, arrow_type(field.type)) for field in partition_fields])
-    schema = file_listing(partition_type, bounds_type(fields), nulls_type(fields))
+    schema = listing_schema(partition_type, bounds_type(fields), nulls_type(fields))
     if not files.count:
         return FileListing(schema.empty_table())
     statistics = _statistics_columns(files, list(compress(metadata.stored_schema, has_bounds)), schema)

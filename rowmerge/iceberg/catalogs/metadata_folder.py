@@ -17,7 +17,7 @@ from rowmerge.iceberg.metadata.parsing import NEWEST_FORMAT, parse_metadata
 from rowmerge.iceberg.metadata.updates import serialize_metadata
 from rowmerge.storage.deletion import Origin, clean_up
 from rowmerge.storage.store import Put, Storage, get_if_exists
-from rowmerge.table.commits.commit import Existing, put_settled
+from rowmerge.table.commits.commit import ExistingObject, put_until_certain
 from rowmerge.table.commits.request import Unknown
 
 FOLDER = "metadata"
@@ -100,8 +100,8 @@ class MetadataFolder:
 
     def put(self, version: int, metadata: TableMetadata) -> Put | Unknown:
         """Put a version if it is absent."""
-        put = put_settled(self._storage, metadata_path(version), serialize_metadata(metadata))
-        return Put.EXISTED if isinstance(put, Existing) else put
+        put = put_until_certain(self._storage, metadata_path(version), serialize_metadata(metadata))
+        return Put.EXISTED if isinstance(put, ExistingObject) else put
 
     def clean_up(self, paths: Sequence[str], live: Sequence[str] = ()) -> None:
         """Delete metadata files in this order. A failure leaves orphans. `live`: absolute paths of files that must stay."""

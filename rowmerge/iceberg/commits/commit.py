@@ -69,7 +69,7 @@ class Commit:
         updates, is_followed = run_both(self._snapshot_updates, partial(self.operations.is_followed, self._head))
         return Put.EXISTED if is_followed else self.operations.commit(self._head, (*self._definition, *updates))
 
-    def follow(self) -> int | CommitConflict | None:
+    def rebase(self) -> int | CommitConflict | None:
         """Check the commits since the head, and make the newest metadata the head, unless there is a conflict.
 
         Return how many of them deleted other rows in files of this change, None if this commit is already in the newest metadata.
@@ -231,7 +231,7 @@ class Creation(Commit):
             return withdraw_creation(self.operations, self.table, metadata.table_uuid) or put
         return put
 
-    def follow(self) -> CommitConflict | None:
+    def rebase(self) -> CommitConflict | None:
         newest = self.operations.current()
         if newest is not None and newest.metadata.table_uuid == self.base.metadata.table_uuid:
             return None

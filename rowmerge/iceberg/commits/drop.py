@@ -16,7 +16,7 @@ from rowmerge.iceberg.catalogs.metadata_folder import CurrentMetadata, metadata_
 from rowmerge.iceberg.catalogs.operations import DirectoryOperations, is_dropped
 from rowmerge.iceberg.metadata.updates import serialize_metadata
 from rowmerge.storage.store import Put, Storage
-from rowmerge.table.commits.commit import Existing, commit, put_settled
+from rowmerge.table.commits.commit import ExistingObject, commit, put_until_certain
 from rowmerge.table.commits.creation import DROPPED_TABLE
 from rowmerge.table.commits.drop_markers import put_marker
 from rowmerge.table.commits.request import Unknown
@@ -26,10 +26,10 @@ FORMAT = "iceberg"
 OPERATION = "DROP TABLE"
 
 
-def put_drop(storage: Storage, version: int) -> Literal[Put.CREATED] | Existing | Unknown:
+def put_drop(storage: Storage, version: int) -> Literal[Put.CREATED] | ExistingObject | Unknown:
     """Put the version that ends a view of a folder. Views and tables of a folder share the version numbers. Raises StorageError."""
     put_marker(storage, FORMAT, version)
-    return put_settled(storage, metadata_path(version), serialize_metadata(_dropped_metadata(storage.location)))
+    return put_until_certain(storage, metadata_path(version), serialize_metadata(_dropped_metadata(storage.location)))
 
 
 def withdraw_creation(operations: DirectoryOperations, table: str, table_uuid: uuid.UUID) -> Unknown | None:
@@ -64,7 +64,7 @@ class Drop:
         put_marker(self.operations.storage, FORMAT, self.version)
         return self.operations.put_first(self._base, self.version, self._metadata)
 
-    def follow(self) -> int | CommitConflict:
+    def rebase(self) -> int | CommitConflict:
         self._read_newest()
         if self.dropped_uuid is not None and self._newest_uuid not in (None, self.dropped_uuid):
             return self._table_missing()

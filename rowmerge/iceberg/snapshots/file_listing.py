@@ -20,7 +20,7 @@ from rowmerge.iceberg.metadata.partition_values import partition_value_name, par
 from rowmerge.iceberg.snapshots.live_files import LiveFiles, ManifestFiles
 from rowmerge.parquet.fitting import uuid_texts
 from rowmerge.table.metadata.schema import Decimal, Field, Primitive, Struct, arrow_type
-from rowmerge.table.snapshots.files import OF_UUIDS, SOURCE, TRANSFORM, FileListing, file_listing
+from rowmerge.table.snapshots.files import OF_UUIDS, SOURCE, TRANSFORM, FileListing, listing_schema
 
 _BOUNDS = ("lower", "upper", "nulls")
 """The columns of a listing for lower bounds, upper bounds and null counts."""
@@ -29,7 +29,7 @@ _BOUNDS = ("lower", "upper", "nulls")
 def list_files(
     files: LiveFiles, entries: Sequence[Entry], schema: Schema, columns: Struct, spec: PartitionSpec, bound_columns: Collection[str] = ()
 ) -> FileListing:
-    """Return entries in the form of `rowmerge.table.snapshots.files.file_listing`, with bounds of these top-level columns.
+    """Return entries in the form of `rowmerge.table.snapshots.files.listing_schema`, with bounds of these top-level columns.
 
     `partition` has the values of the table's current partition fields, and is null for a file of another spec.
     Raises CorruptLog, StorageError.
@@ -48,7 +48,7 @@ def list_files(
 def _listing_schema(partition_type: pa.StructType, bounded: Sequence[Field]) -> pa.Schema:
     bounds_type = pa.struct([(field.name, arrow_type(field.type)) for field in bounded])
     null_counts_type = pa.struct([(field.name, pa.int64()) for field in bounded])
-    return file_listing(partition_type, bounds_type, null_counts_type)
+    return listing_schema(partition_type, bounds_type, null_counts_type)
 
 
 def _list_manifest(

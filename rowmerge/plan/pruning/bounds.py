@@ -94,7 +94,7 @@ class Verdict:
 
 
 class Listing:
-    """A file listing (`rowmerge.table.snapshots.files.file_listing`), each column of it looked at once."""
+    """A file listing (`rowmerge.table.snapshots.files.listing_schema`), each column of it looked at once."""
 
     def __init__(self, files: FileListing) -> None:
         self._files = files.rows

@@ -4,7 +4,7 @@ A format implements `CommitSteps` by its specification: the path of the next ver
 
 A successful put is not yet a commit. A slow statement may find the name of its version free, because another process cleaned the log or
 created another table in the folder. So every commit verifies after its put that the version continues the table of the plan. Delta lists
-the log from the base on (`Commit._continued`), one more request in sequence. An Iceberg table in a folder reads its base again and, where
+the log from the base on (`Commit._verify_continuation`), one more request in sequence. An Iceberg table in a folder reads its base again and, where
 old metadata is deleted, lists the versions (`DirectoryOperations._verify_put`), beside other requests. No reader takes a rejected version
 for the current one.
 """
@@ -39,7 +39,7 @@ class CommitSteps(Protocol):
         that no reader applies it.
         """
 
-    def follow(self) -> int | Unknown | CommitConflict | None:
+    def rebase(self) -> int | Unknown | CommitConflict | None:
         """Read the commits of others since the newest version that was read, and prepare the change to follow them.
 
         Return the number of commits whose deletions in files of this change are now part of it. Return None if this change is already
@@ -77,7 +77,7 @@ def _put_next_version(steps: CommitSteps) -> Outcome:
     rebases = 0
     while True:
         put = steps.put()
-        result = steps.follow() if put is Put.EXISTED else put
+        result = steps.rebase() if put is Put.EXISTED else put
         match result:
             case Put.CREATED | None:
                 return Committed(steps.version, rebases)
@@ -90,13 +90,13 @@ def _put_next_version(steps: CommitSteps) -> Outcome:
 
 
 @dataclass(frozen=True)
-class Existing:
+class ExistingObject:
     """The content that another writer has put at the path."""
 
     data: bytes
 
 
-def put_settled(storage: Storage, path: str, data: bytes) -> Literal[Put.CREATED] | Existing | Unknown:
+def put_until_certain(storage: Storage, path: str, data: bytes) -> Literal[Put.CREATED] | ExistingObject | Unknown:
     """Put an object if it is absent. Repeat this until it is certain who put the object. Every conditional put goes through here.
 
     The content must identify its writer: equal bytes are this writer's own, because a store or its client may repeat a put.
@@ -113,7 +113,7 @@ def put_settled(storage: Storage, path: str, data: bytes) -> Literal[Put.CREATED
     return Unknown(reason)
 
 
-_PutResult = Literal[Put.CREATED] | Existing | Unknown | str
+_PutResult = Literal[Put.CREATED] | ExistingObject | Unknown | str
 """Whose object is at a path after a put. A text says why that is uncertain, so that the put must be repeated."""
 
 
@@ -142,7 +142,7 @@ def _read_owner(storage: Storage, path: str, data: bytes, put_failure: StorageEr
         if local_path(storage.location) is not None:
             raise put_failure from None
         return _reason(put_failure)
-    return _confirm(storage, path) if existing == data else Existing(existing)
+    return _confirm(storage, path) if existing == data else ExistingObject(existing)
 
 
 def _reason(error: StorageError) -> str:
@@ -159,11 +159,11 @@ def _confirm(storage: Storage, path: str) -> Literal[Put.CREATED] | Unknown:
 
 
 def put_once(storage: Storage, path: str, data: bytes, subject: str) -> bool:
-    """Put an object if it is absent, as `put_settled` does, and return whether it was absent. `subject` describes the object in errors.
+    """Put an object if it is absent, as `put_until_certain` does, and return whether it was absent. `subject` describes the object in errors.
 
     Raises CommitStateUnknown, ConditionalPutsUnsupported, StorageError if the object is certainly not there.
     """
-    settled = put_settled(storage, path, data)
+    settled = put_until_certain(storage, path, data)
     if isinstance(settled, Unknown):
         advice = "Check whether it exists before you run the statement again."
         raise CommitStateUnknown(f"It is not known whether {subject} was written: {settled.reason}. {advice}")

@@ -22,7 +22,7 @@ SOURCE, TRANSFORM, OF_UUIDS = b"source", b"transform", b"of uuids"
 the column holds texts of UUIDs, of which the bytes are hashed."""
 
 
-def file_listing(partition: pa.StructType, bounds: pa.StructType, nulls: pa.StructType) -> pa.Schema:
+def listing_schema(partition: pa.StructType, bounds: pa.StructType, nulls: pa.StructType) -> pa.Schema:
     """Return the Arrow schema of a snapshot's list of live data files, which has one row per file.
 
     path: absolute, not percent-encoded, with its scheme (`file:///w/s/t/x=A%2FA/p.parquet` is the folder `x=A%2FA`);
@@ -38,7 +38,7 @@ def file_listing(partition: pa.StructType, bounds: pa.StructType, nulls: pa.Stru
 
 
 class ListedFile(NamedTuple):
-    """One file of a listing. The fields have the meaning of the columns of `file_listing`."""
+    """One file of a listing. The fields have the meaning of the columns of `listing_schema`."""
 
     path: str
     size: int
@@ -54,7 +54,7 @@ class ListedFile(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class FileListing:
-    """Live data files of a snapshot, one row a file. `rows` has the schema of `file_listing`."""
+    """Live data files of a snapshot, one row a file. `rows` has the schema of `listing_schema`."""
 
     rows: pa.Table
 

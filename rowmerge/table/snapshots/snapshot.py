@@ -71,7 +71,7 @@ class Snapshot(Protocol):
         """The columns by which another engine clusters the rows of files; empty for most tables."""
 
     def files(self, columns: Collection[str] = ()) -> FileListing:
-        """Return the live files in the schema of `file_listing`, with the known bounds of these top-level columns.
+        """Return the live files in the schema of `listing_schema`, with the known bounds of these top-level columns.
 
         Raises CorruptLog, StorageError.
         """

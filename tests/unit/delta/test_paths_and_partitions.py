@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from rowmerge.delta.files.paths import absolute_path, absolute_paths, log_path
-from rowmerge.delta.files.text_values import from_text, to_text
+from rowmerge.delta.files.text_values import from_text, partition_text
 from rowmerge.errors import CorruptLog, TypeMismatch
 from rowmerge.table.metadata.schema import DataType, Decimal, Field, Primitive, Struct, arrow_type
 from tests.support.delta_tables import Lake, committed
@@ -80,13 +80,13 @@ MOMENT = datetime.datetime(2024, 1, 2, 3, 4, 5, 123456, tzinfo=UTC)
 )
 def test_partition_values_come_back(type_: str | DataType, value: Any, text: str | None) -> None:
     type_ = Primitive(type_) if isinstance(type_, str) else type_
-    assert to_text(value, type_) == text
+    assert partition_text(value, type_) == text
     assert from_text(pa.array([text], pa.string()), arrow_type(type_)).to_pylist() == [value]
 
 
 def test_an_empty_string_is_null() -> None:
-    assert to_text("", Primitive("string")) is None
-    assert to_text(b"", Primitive("binary")) is None
+    assert partition_text("", Primitive("string")) is None
+    assert partition_text(b"", Primitive("binary")) is None
 
 
 @pytest.mark.parametrize("text", ["2024-01-02 03:04:05.123456", "2024-01-02T03:04:05.123456Z", "2024-01-02T05:04:05.123456+02:00"])

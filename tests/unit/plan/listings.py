@@ -10,7 +10,7 @@ import pyarrow as pa
 from rowmerge.plan.expressions.conditions import Side
 from rowmerge.plan.pruning.file_pruning import file_mask
 from rowmerge.table.metadata.schema import Field, Primitive, Struct, arrow_type
-from rowmerge.table.snapshots.files import FileListing, file_listing
+from rowmerge.table.snapshots.files import FileListing, listing_schema
 
 MISSING: dict[str, Any] = {"lower": None, "upper": None, "nulls": None}
 
@@ -32,7 +32,7 @@ def listing(field: Field, files: Sequence[Mapping[str, Any]]) -> FileListing:
         for index, file in enumerate(files)
     ]
     bounds = pa.struct([(field.name, type_)])
-    return FileListing(pa.Table.from_pylist(rows, file_listing(pa.struct([]), bounds, pa.struct([(field.name, pa.int64())]))))
+    return FileListing(pa.Table.from_pylist(rows, listing_schema(pa.struct([]), bounds, pa.struct([(field.name, pa.int64())]))))
 
 
 def partitions(field: Field, values: Sequence[Any]) -> FileListing:
@@ -42,7 +42,7 @@ def partitions(field: Field, values: Sequence[Any]) -> FileListing:
         for index, value in enumerate(values)
     ]
     empty = pa.struct([])
-    return FileListing(pa.Table.from_pylist(rows, file_listing(pa.struct([(field.name, arrow_type(field.type))]), empty, empty)))
+    return FileListing(pa.Table.from_pylist(rows, listing_schema(pa.struct([(field.name, arrow_type(field.type))]), empty, empty)))
 
 
 def column(type_: Any, **metadata: Any) -> Field:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from rowmerge.plan.expressions.conditions import Side
 from rowmerge.table.metadata.schema import Decimal, Field, Primitive, Struct, arrow_schema, arrow_type
-from rowmerge.table.snapshots.files import FileListing, file_listing
+from rowmerge.table.snapshots.files import FileListing, listing_schema
 
 NAN = float("nan")
 SCHEMA = Struct(
@@ -164,7 +164,7 @@ def _structs() -> tuple[pa.StructType, pa.StructType, pa.StructType]:
     return partition, pa.struct([(f.name, arrow_type(f.type)) for f in free]), pa.struct([(f.name, pa.int64()) for f in free])
 
 
-LISTING = file_listing(*_structs())
+LISTING = listing_schema(*_structs())
 
 
 def _name(column: str) -> st.SearchStrategy[str]:

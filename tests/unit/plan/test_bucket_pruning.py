@@ -15,7 +15,7 @@ from rowmerge.plan.expressions.conditions import Side
 from rowmerge.plan.pruning.file_pruning import file_mask, key_mask
 from rowmerge.table.metadata.schema import DataType, Field, Primitive, Struct, arrow_type
 from rowmerge.table.metadata.schema import Decimal as DecimalType
-from rowmerge.table.snapshots.files import SOURCE, TRANSFORM, FileListing, file_listing
+from rowmerge.table.snapshots.files import SOURCE, TRANSFORM, FileListing, listing_schema
 
 SIDE = Side("t", ("t",), ("k",))
 TYPES: list[tuple[DataType, Any]] = [
@@ -40,7 +40,7 @@ def listing(type_: DataType, files: list[list[Any]], buckets: int, known: list[b
     bounds = pa.StructArray.from_arrays([pa.nulls(len(files), values.type)], names=["k"])
     nulls = pa.StructArray.from_arrays([pa.nulls(len(files), pa.int64())], names=["k"])
     sizes = pa.array([1] * len(files), pa.int64())
-    shape = file_listing(partition.type, bounds.type, nulls.type)
+    shape = listing_schema(partition.type, bounds.type, nulls.type)
     paths = pa.array([str(at) for at in range(len(files))])
     return FileListing(pa.Table.from_arrays([paths, sizes, sizes, sizes, partition, bounds, bounds, nulls], schema=shape))
 
