@@ -1,12 +1,12 @@
-"""The commit protocol of both table formats: put a change as the next version, after the commits of others that do not conflict with it.
+"""The commit protocol of both table formats: put a change as the next version, after all concurrent commits without a conflict.
 
 A format implements `CommitSteps` by its specification: the path of the next version, the changes of concurrent commits, the written files.
 
 A successful put is not yet a commit. A slow statement may find the name of its version free, because another process cleaned the log or
 created another table in the folder. So every commit verifies after its put that the version continues the table of the plan. Delta lists
-the log from the base on (`Commit._verify_continuation`), one more request in sequence. An Iceberg table in a folder reads its base again and, where
-old metadata is deleted, lists the versions (`DirectoryOperations._verify_put`), beside other requests. No reader takes a rejected version
-for the current one.
+the log from the base on (`Commit._verify_continuation`), one more request in sequence. An Iceberg table in a folder reads its base again.
+Where old metadata is deleted, it also lists the versions (`DirectoryOperations._verify_put`), in parallel with other requests. No reader
+uses a rejected version as the current one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Literal, Protocol
 
 from rowmerge.errors import CommitConflict, CommitStateUnknown, NotDurable, RowmergeError, StorageError
 from rowmerge.storage.conditional_puts import check_conditional_puts
-from rowmerge.storage.store import Put, Storage, local_path
+from rowmerge.storage.store import Put, Storage, get_if_exists, local_path
 from rowmerge.table.commits.request import Committed, Conflicted, Outcome, Unknown
 from rowmerge.table.snapshots.files import FileChanges
 
@@ -26,7 +26,7 @@ WAITS = (0.1, 0.2, 0.4, 0.8)
 
 
 class CommitSteps(Protocol):
-    """What a format does in each step of a commit. Every method raises RowmergeError only while the change is certainly not committed."""
+    """The steps of a commit that depend on the table format. Every method raises RowmergeError only if nothing is committed."""
 
     @property
     def version(self) -> int:
@@ -35,15 +35,17 @@ class CommitSteps(Protocol):
     def put(self) -> Put | Unknown | CommitConflict:
         """Put the change as the version after the newest version that was read.
 
-        CREATED means that the version continues the table that the change was planned on. A conflict means that the version does not, and
-        that no reader applies it.
+        Returns:
+            CREATED if the version continues the table on which the change was planned. EXISTED if another commit has taken the version.
+            A conflict if the version does not continue the table, so that no reader applies it.
         """
 
     def rebase(self) -> int | Unknown | CommitConflict | None:
-        """Read the commits of others since the newest version that was read, and prepare the change to follow them.
+        """Read the concurrent commits since the newest version that was read, and base the change on the last of them.
 
-        Return the number of commits whose deletions in files of this change are now part of it. Return None if this change is already
-        committed, or the conflict with the first commit that this change cannot follow.
+        Returns:
+            The number of concurrent commits whose deleted rows were merged into the deleted rows of this change. None if this change is
+            one of the committed versions, after an earlier put without an answer. Or the first conflict with a concurrent commit.
         """
 
     def discard(self) -> None:
@@ -57,7 +59,14 @@ def commit(steps: CommitSteps, storage: Storage, files: FileChanges) -> Outcome:
     """Make the data files of a change durable, and commit the change. Delete its files if it is certainly not committed.
 
     If the outcome is unknown, every file stays, because a version may refer to it. The removal of orphan files deletes it later.
-    Raises the RowmergeError of a step, after which nothing was committed. After any other exception the outcome is unknown.
+
+    Args:
+        steps: The steps of the table format.
+        storage: The storage of the table's folder, which also writes the data files.
+        files: The data files that the change adds.
+
+    Raises:
+        RowmergeError: A step failed, and nothing was committed. After any other exception, the outcome is unknown.
     """
     try:
         storage.sync(file.path for file in files.written)
@@ -73,76 +82,100 @@ def commit(steps: CommitSteps, storage: Storage, files: FileChanges) -> Outcome:
 
 
 def _put_next_version(steps: CommitSteps) -> Outcome:
-    """Put the change as the next version, after the commits of others that take a version first, until the outcome is decided."""
+    """Put the change as the next version. While another commit has taken that version, rebase the change and put it again."""
     rebases = 0
     while True:
-        put = steps.put()
-        result = steps.rebase() if put is Put.EXISTED else put
+        put_result = steps.put()
+        result = steps.rebase() if put_result is Put.EXISTED else put_result
         match result:
+            # None: the rebase found this change among the committed versions, because a put without an answer had succeeded.
             case Put.CREATED | None:
                 return Committed(steps.version, rebases)
             case Unknown():
                 return result
             case CommitConflict():
                 return Conflicted(result)
-            case int():
-                rebases += result
+            case int(merged_commits):
+                rebases += merged_commits
 
 
 @dataclass(frozen=True)
 class ExistingObject:
-    """The content that another writer has put at the path."""
+    """The object of another writer at the path of a put."""
 
     data: bytes
 
 
-def put_until_certain(storage: Storage, path: str, data: bytes) -> Literal[Put.CREATED] | ExistingObject | Unknown:
-    """Put an object if it is absent. Repeat this until it is certain who put the object. Every conditional put goes through here.
+@dataclass(frozen=True)
+class _UncertainPut:
+    """A put after which it is uncertain whether the object exists, so that the put must be repeated."""
 
-    The content must identify its writer: equal bytes are this writer's own, because a store or its client may repeat a put.
-    Raises ConditionalPutsUnsupported, and StorageError if the object is certainly absent.
+    reason: str
+
+
+_PutResult = Literal[Put.CREATED] | ExistingObject | Unknown
+
+
+def put_until_certain(storage: Storage, path: str, data: bytes) -> _PutResult:
+    """Put an object if it is absent. Repeat the put until it is certain which writer created the object.
+
+    Every conditional put goes through this function. A store or its client may repeat a put, so an object with the content `data` counts
+    as created by this put.
+
+    Args:
+        storage: The storage of the folder.
+        path: The path of the object, relative to the folder.
+        data: The content. It must differ from that of every other writer, for example by a UUID.
+
+    Returns:
+        CREATED if this writer created the object, or the object of another writer. Unknown if neither is certain after the last attempt.
+
+    Raises:
+        ConditionalPutsUnsupported: The store cannot put an object only if it is absent.
+        StorageError: The put failed, and the object is certainly absent.
     """
     check_conditional_puts(storage)
     reason = ""
     for wait in (*WAITS, 0):
         result = _put_and_read(storage, path, data)
-        if not isinstance(result, str):
+        if not isinstance(result, _UncertainPut):
             return result
-        reason = result
+        reason = result.reason
         time.sleep(wait)
     return Unknown(reason)
 
 
-_PutResult = Literal[Put.CREATED] | ExistingObject | Unknown | str
-"""Whose object is at a path after a put. A text says why that is uncertain, so that the put must be repeated."""
-
-
-def _put_and_read(storage: Storage, path: str, data: bytes) -> _PutResult:
-    """Put an object if it is absent. Unless the store answers that it created the object, read it to decide whose it is."""
+def _put_and_read(storage: Storage, path: str, data: bytes) -> _PutResult | _UncertainPut:
+    """Put an object if it is absent. Unless the store confirms the creation, read the object to find out which writer created it."""
+    put_error: StorageError | None = None
     try:
         if storage.put_if_absent(path, data) is Put.CREATED:
             return Put.CREATED
-    except NotDurable as not_durable:
-        return Unknown(_reason(not_durable))
-    except StorageError as failure:
-        return _read_owner(storage, path, data, failure)
-    return _read_owner(storage, path, data, None)
-
-
-def _read_owner(storage: Storage, path: str, data: bytes, put_failure: StorageError | None) -> _PutResult:
-    """Read the object after a put that failed, or whose answer was that it exists (None). That answer counts only if it can be read."""
-    try:
-        existing = storage.get(path)
+    except NotDurable as error:
+        return Unknown(_reason(error))
     except StorageError as error:
-        return _reason(error)
-    except FileNotFoundError:
-        if put_failure is None:
-            return f"the store answers that {storage.location}/{path} exists, but nothing can be read there"
-        # A request to an object store may still arrive. A local disk has no pending requests, so there the file's absence is final.
-        if local_path(storage.location) is not None:
-            raise put_failure from None
-        return _reason(put_failure)
-    return _confirm(storage, path) if existing == data else ExistingObject(existing)
+        put_error = error
+    return _identify_writer(storage, path, data, put_error)
+
+
+def _identify_writer(storage: Storage, path: str, data: bytes, put_error: StorageError | None) -> _PutResult | _UncertainPut:
+    """Read the object after an unconfirmed put of `data`, and return which writer created it.
+
+    `put_error`: the error of the put, None if the store answered that the object exists. Raises `put_error` if the object is certainly
+    absent.
+    """
+    try:
+        content = get_if_exists(storage, path)
+    except StorageError as read_error:
+        return _UncertainPut(_reason(read_error))
+    if content is not None:
+        return _confirm(storage, path) if content == data else ExistingObject(content)
+    if put_error is None:
+        return _UncertainPut(f"the store answers that {storage.location}/{path} exists, but nothing can be read there")
+    # A request to an object store may still arrive. A local disk has no pending requests, so there the absence of the file is final.
+    if local_path(storage.location) is not None:
+        raise put_error
+    return _UncertainPut(_reason(put_error))
 
 
 def _reason(error: StorageError) -> str:
@@ -150,7 +183,7 @@ def _reason(error: StorageError) -> str:
 
 
 def _confirm(storage: Storage, path: str) -> Literal[Put.CREATED] | Unknown:
-    """Make this writer's own object durable after a put without a clear answer. A file server may report a link that it made as failed."""
+    """Make this writer's own object durable after an unconfirmed put. A file server may report an error for a link that it created."""
     try:
         storage.sync([f"{storage.location}/{path}"])
     except StorageError as failure:
@@ -159,12 +192,21 @@ def _confirm(storage: Storage, path: str) -> Literal[Put.CREATED] | Unknown:
 
 
 def put_once(storage: Storage, path: str, data: bytes, subject: str) -> bool:
-    """Put an object if it is absent, as `put_until_certain` does, and return whether it was absent. `subject` describes the object in errors.
+    """Put an object if it is absent, as `put_until_certain` does, and return whether it was absent.
 
-    Raises CommitStateUnknown, ConditionalPutsUnsupported, StorageError if the object is certainly not there.
+    Args:
+        storage: The storage of the folder.
+        path: The path of the object, relative to the folder.
+        data: The content. It must differ from that of every other writer.
+        subject: The description of the object in errors, such as "the schema `sales`".
+
+    Raises:
+        CommitStateUnknown: It is not certain whether the object was written.
+        ConditionalPutsUnsupported: The store cannot put an object only if it is absent.
+        StorageError: The put failed, and the object is certainly absent.
     """
-    settled = put_until_certain(storage, path, data)
-    if isinstance(settled, Unknown):
+    result = put_until_certain(storage, path, data)
+    if isinstance(result, Unknown):
         advice = "Check whether it exists before you run the statement again."
-        raise CommitStateUnknown(f"It is not known whether {subject} was written: {settled.reason}. {advice}")
-    return settled is Put.CREATED
+        raise CommitStateUnknown(f"It is not known whether {subject} was written: {result.reason}. {advice}")
+    return result is Put.CREATED
