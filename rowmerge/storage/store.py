@@ -177,7 +177,7 @@ class Storage:
         """Create an object unless it exists. This call is the whole concurrency control of commits.
 
         Call `put_until_certain` in `rowmerge/table/commits/commit.py` instead, because neither answer is final. An object store also
-        EXISTED to a put that the store or its client has repeated. S3 answers 409 while another put is in progress.
+        answers EXISTED to a put that the store or its client has repeated. S3 answers 409 while another put is in progress.
         StorageError means that the outcome is unknown.
         """
         try:

@@ -62,7 +62,7 @@ def commit(steps: CommitSteps, storage: Storage, files: FileChanges) -> Outcome:
 
     Args:
         steps: The steps of the table format.
-        storage: The storage of the table's folder, which also writes the data files.
+        storage: The storage of the table's folder, through which the data files become durable.
         files: The data files that the change adds.
 
     Raises:
@@ -197,7 +197,7 @@ def put_once(storage: Storage, path: str, data: bytes, subject: str) -> bool:
     Args:
         storage: The storage of the folder.
         path: The path of the object, relative to the folder.
-        data: The content. It must differ from that of every other writer.
+        data: The content. An object of another writer with the same content counts as created by this put.
         subject: The description of the object in errors, such as "the schema `sales`".
 
     Raises:
