@@ -32,14 +32,14 @@ _SECONDS_AT_EXIT = 1.0
 _background_threads: set[threading.Thread] = set()
 
 
-def run_concurrently(calls: Sequence[Callable[[], T]], *, is_distant: bool = True) -> list[T]:
+def run_concurrently(calls: Sequence[Callable[[], T]], *, is_remote: bool = True) -> list[T]:
     """Run calls in up to STORE_THREADS threads and return their results, in the order of the calls.
 
-    `is_distant`: the calls wait for another machine. If False, or for a single call, the calls run one after another in this thread,
+    `is_remote`: the calls wait for another machine. If False, or for a single call, the calls run one after another in this thread,
     because starting threads takes longer than calls to a local disk.
     Raises the error of the first call that fails, in the order of the calls. Calls that have started end before that.
     """
-    if len(calls) < 2 or not is_distant:
+    if len(calls) < 2 or not is_remote:
         return [call() for call in calls]
     with ThreadPoolExecutor(min(STORE_THREADS, len(calls))) as pool:
         return [future.result() for future in [pool.submit(call) for call in calls]]
@@ -98,12 +98,12 @@ def map_ahead(function: Callable[[S], T], items: Iterable[S]) -> Iterator[T]:
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-def run_in_background(call: Callable[[], object], *, ignored: type[Exception], is_distant: bool) -> None:
-    """Run an optional call in a daemon thread, or now if it is not `is_distant`. Skip the call while many such threads run.
+def run_in_background(call: Callable[[], object], *, ignored: type[Exception], is_remote: bool) -> None:
+    """Run an optional call in a daemon thread, or now if it is not `is_remote`. Skip the call while many such threads run.
 
     An error of the class `ignored` is logged as a debug message. At its exit, the process waits up to a second for these threads.
     """
-    if not is_distant:
+    if not is_remote:
         _run_optional(call, ignored)
     elif len(_background_threads) < _MOST_BACKGROUND_THREADS:
         thread = threading.Thread(target=_run_optional, args=(call, ignored), daemon=True)

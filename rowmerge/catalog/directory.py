@@ -17,7 +17,7 @@ from rowmerge.catalog.views import KEPT_VERSIONS, file_of, first_metadata, forge
 from rowmerge.errors import AlreadyExists, CommitStateUnknown, SchemaNotFound, StorageError, TableError
 from rowmerge.iceberg.commits.drop import put_drop
 from rowmerge.storage.cache import Cache
-from rowmerge.storage.deletion import Origin, clean_up
+from rowmerge.storage.deletion import PathOrigin, try_delete_files
 from rowmerge.storage.store import Put, Storage, local_path
 from rowmerge.table.commits.commit import put_once
 from rowmerge.table.commits.drop_markers import after_drop
@@ -190,7 +190,7 @@ class DirectoryCatalog:
                 return view_of(Relation.of_view(schema, name), metadata, version, path)
             if was_put:
                 # Others created or dropped a table in the folder, so no reader finds the view. It is withdrawn, and the folder inspected.
-                clean_up(folder, [[path]], Origin.WRITTEN)
+                try_delete_files(folder, [[path]], PathOrigin.THIS_PROCESS)
         raise AlreadyExists(f"Others replaced the view {label} {_ATTEMPTS} times meanwhile. Run the statement again.")
 
     def drop_view(self, schema: str, name: str) -> None:
@@ -227,7 +227,7 @@ class DirectoryCatalog:
         """Return the folder of a relation that will be created, after a deletion that was begun there is finished."""
         self.check_schema_exists(schema)
         folder = self._folder(schema, name)
-        layout.finish_drops(folder, quoted_name(schema, name), clean_up)
+        layout.finish_drops(folder, quoted_name(schema, name), try_delete_files)
         return folder
 
     def _drop(self, relation: Relation) -> None:
@@ -297,7 +297,7 @@ def _check_warehouse(storage: Storage) -> None:
     probe = f".rowmerge-probe-{uuid4()}"
     try:
         storage.put(probe, b"")
-        clean_up(storage, [[f"{storage.location}/{probe}"]], Origin.WRITTEN)
+        try_delete_files(storage, [[f"{storage.location}/{probe}"]], PathOrigin.THIS_PROCESS)
     except StorageError as error:
         advice = "The warehouse must be a folder that can be made and written: check the path, its permissions and storage_options."
         raise StorageError(storage.location, error.reason, advice) from error

@@ -31,7 +31,7 @@ from rowmerge.iceberg.catalogs.operations import DROPPED
 from rowmerge.iceberg.commits.drop import Drop as IcebergDrop
 from rowmerge.iceberg.maintenance import dropping as iceberg
 from rowmerge.storage.cache import Cache
-from rowmerge.storage.deletion import Deletion, Origin, delete_files
+from rowmerge.storage.deletion import Deletion, PathOrigin, delete_files
 from rowmerge.storage.store import Put, Storage, StoredObject, get_if_exists
 from rowmerge.table.commits.commit import CommitSteps, put_once
 from rowmerge.table.commits.creation import is_iceberg_drop
@@ -184,7 +184,7 @@ def _replace_old_marker(folder: Storage, table: str, marker: str, read_drop: Cal
         drop = read_drop()
         # Others create a table only after the marker is gone. So if it is still there, the table that was read is the dropped one.
         if read_marker() == content and _put_drop(drop, table) and read_marker() == content:
-            delete_files(folder, [[f"{folder.location}/{marker}"]], Origin.LISTED)
+            delete_files(folder, [[f"{folder.location}/{marker}"]], PathOrigin.LISTING)
 
 
 def _put_drop(drop: CommitSteps, table: str) -> bool:

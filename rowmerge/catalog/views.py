@@ -11,7 +11,7 @@ from uuid import uuid4
 from rowmerge.catalog.catalog import Relation, View
 from rowmerge.errors import CorruptLog, TableError
 from rowmerge.iceberg.metadata.view_schema import columns_of, iceberg_schema
-from rowmerge.storage.deletion import Origin, clean_up
+from rowmerge.storage.deletion import PathOrigin, try_delete_files
 from rowmerge.storage.store import Storage
 from rowmerge.table.commits.drop_markers import marked_versions
 from rowmerge.table.metadata.json_objects import decode_json
@@ -46,7 +46,7 @@ def forget_versions(folder: Storage, last: int) -> None:
         dropped_version = last_drop(folder)
         versions = sorted(version for file in folder.list("metadata") if (version := version_of(file.path)) is not None)
         paths = [f"{folder.location}/{file_of(version)}" for version in versions if dropped_version < version <= last]
-        clean_up(folder, [paths], Origin.LISTED)
+        try_delete_files(folder, [paths], PathOrigin.LISTING)
 
 
 def first_metadata(location: str, view: View, now: int) -> dict[str, Any]:

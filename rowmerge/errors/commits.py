@@ -21,17 +21,27 @@ class CommitConflict(RowmergeError):
     def __init__(
         self, table: str, version: int, operation: str, detail: str = "", rule: str = "", earlier: Sequence[CommitConflict] = ()
     ) -> None:
-        self.table, self.version, self.operation, self.detail, self.earlier = table, version, operation, detail, tuple(earlier)
-        self.rule = rule or type(self).rule
-        self.reason = f"{operation} committed version {version} first and {self.rule}{f': {detail}' if detail else ''}"
-        attempts = [f" Attempt {number}: {type(conflict).__name__}, {conflict.reason}." for number, conflict in enumerate(earlier, 1)]
-        last_attempt, advice = "", ""
-        if attempts:
-            last_attempt = f" That was attempt {len(attempts) + 1}, and the last.{''.join(attempts)}"
+        """Build the message, for example "ConcurrentAppend on sales.orders: MERGE committed version 4 first and added files that […]".
+
+        Args:
+            table: The name of the table.
+            version: The version or snapshot id of the other commit.
+            operation: The statement of the other commit.
+            detail: The files or rows of the conflict, empty without one.
+            rule: What the other commit did, as the end of a sentence; empty for the `rule` of the class.
+            earlier: The conflicts of earlier attempts, oldest first. The message lists them.
+        """
+        self.table, self.version, self.operation = table, version, operation
+        self.detail, self.rule, self.earlier = detail, rule or type(self).rule, tuple(earlier)
+        suffix = f": {detail}" if detail else ""
+        self.reason = f"{operation} committed version {version} first and {self.rule}{suffix}"
+        history, advice = "", ""
+        if earlier:
+            attempts = [f" Attempt {number}: {type(conflict).__name__}, {conflict.reason}." for number, conflict in enumerate(earlier, 1)]
+            history = f" That was attempt {len(attempts) + 1}, and the last.{''.join(attempts)}"
             advice = ", or allow more attempts: 'rowmerge.commit.retry.num-retries'"
-        super().__init__(
-            f"{type(self).__name__} on {table}: {self.reason}.{last_attempt} Nothing was written; run the statement again{advice}."
-        )
+        message = f"{type(self).__name__} on {table}: {self.reason}.{history} Nothing was written; run the statement again{advice}."
+        super().__init__(message)
 
     def after(self, earlier: Sequence[CommitConflict]) -> CommitConflict:
         """Return the same conflict as the last of several attempts. `earlier` are the conflicts of the other attempts."""

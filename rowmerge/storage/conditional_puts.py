@@ -23,7 +23,7 @@ def check_conditional_puts(storage: Storage) -> None:
 
     Raises ConditionalPutsUnsupported, and StorageError if the store cannot be written to.
     """
-    if not storage.is_distant:
+    if not storage.is_remote:
         return
     bucket = storage.location.partition("://")[2].partition("/")[0]
     key = (bucket, storage.configuration.fingerprint)

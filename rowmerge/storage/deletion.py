@@ -26,12 +26,12 @@ _SCHEMES = {"s3a": "s3", "s3n": "s3", "abfs": "abfss"}
 """Hadoop has three schemes for S3, and two for Azure."""
 
 
-class Origin(Enum):
-    """Where the paths of a deletion come from. Paths that this process wrote or listed are not percent-encoded."""
+class PathOrigin(Enum):
+    """The source of the paths of a deletion. Only paths from metadata may be percent-encoded."""
 
-    NAMED = "the table's metadata names them"
-    WRITTEN = "this process wrote them"
-    LISTED = "a listing returned them"
+    METADATA = "the table's metadata names them"
+    THIS_PROCESS = "this process wrote them"
+    LISTING = "a listing returned them"
 
 
 _reported_locations: set[str] = set()
@@ -53,7 +53,7 @@ class FileDeleter(Protocol):
 
 @dataclass(frozen=True)
 class _Target:
-    """Describe a file to delete.
+    """A file to delete.
 
     `path` is the path as the caller spells it, `resolved_paths` its resolved readings, `relative` the path below the deleter's location.
     """
@@ -69,22 +69,31 @@ PathGroups = Iterable[Iterable[str]]
 
 
 def delete_files(
-    folder: FileDeleter, groups: PathGroups, origin: Origin, *, locations: Sequence[str] = (), live: Iterable[str] = ()
+    table_folder: FileDeleter, path_groups: PathGroups, origin: PathOrigin, *, locations: Sequence[str] = (), live_paths: Iterable[str] = ()
 ) -> None:
     """Delete files of a table by their absolute paths, group by group.
 
-    `folder`: the table's folder. `locations`: the other folders where the table's current properties put files. Other tables may have files
-    there too, so no listed path is deleted there. `live`: the absolute paths of the files that the table needs.
+    Paths outside the table's folder and `locations` are skipped. Such files belong to other owners, even if the table's metadata contains
+    their paths.
 
-    Paths outside these folders are skipped: they belong to other owners, even if the table's metadata names them.
-    Raises LiveFileProtected before the first deletion, StorageError.
+    Args:
+        table_folder: The deleter of the table's folder.
+        path_groups: The absolute paths of the files. The deletion of a group begins after that of the group before it.
+        origin: The source of the paths. Paths from a listing are deleted only in the table's folder.
+        locations: The other folders in which the table's current properties put files. Other tables may have files there, too.
+        live_paths: The absolute paths of the files that the table needs.
+
+    Raises:
+        LiveFileProtected: A file to delete is a live file. No file has been deleted.
+        StorageError: A file cannot be deleted. Files before it have been deleted.
     """
-    path_groups = [paths for paths in map(list, groups) if paths]
-    if not path_groups:
+    nonempty_groups = [paths for paths in map(list, path_groups) if paths]
+    if not nonempty_groups:
         return
-    roots = _TableRoots(folder, () if origin is Origin.LISTED else locations)
-    target_groups = [list(roots.targets(paths, origin)) for paths in path_groups]
-    roots.check_not_live([target for targets in target_groups for target in targets], live)
+    # A listing of a folder that tables share also contains the files of the other tables.
+    roots = _TableRoots(table_folder, () if origin is PathOrigin.LISTING else locations)
+    target_groups = [list(roots.targets(paths, origin)) for paths in nonempty_groups]
+    roots.check_not_live(list(chain.from_iterable(target_groups)), live_paths)
     for targets in target_groups:
         _delete_targets(targets)
 
@@ -96,42 +105,58 @@ def _delete_targets(targets: Sequence[_Target]) -> None:
         deleter.delete(list(dict.fromkeys(target.relative for target in targets if target.deleter.location == location)))
 
 
-def clean_up(folder: FileDeleter, groups: PathGroups, origin: Origin, *, locations: Sequence[str] = (), live: Iterable[str] = ()) -> None:
-    """Delete files that no version needs, as `delete_files` does, for a statement whose purpose is not the deletion.
+def try_delete_files(
+    table_folder: FileDeleter, path_groups: PathGroups, origin: PathOrigin, *, locations: Sequence[str] = (), live_paths: Iterable[str] = ()
+) -> None:
+    """Delete files that no version of a table needs, as `delete_files` does, but log a failure instead of raising it.
 
-    A failure is logged once per location and does not fail the statement. VACUUM deletes the files later, or the next log cleanup.
+    A failure is logged once for each location. VACUUM or the next log cleanup deletes the remaining files.
+
+    Args:
+        table_folder: The deleter of the table's folder.
+        path_groups: The absolute paths of the files, in groups that are deleted one after the other.
+        origin: The source of the paths.
+        locations: The other folders in which the table's current properties put files.
+        live_paths: The absolute paths of the files that the table needs.
     """
     try:
-        delete_files(folder, groups, origin, locations=locations, live=live)
+        delete_files(table_folder, path_groups, origin, locations=locations, live_paths=live_paths)
     except RowmergeError as error:
+        location = table_folder.location
         with _lock:
-            is_reported = folder.location in _reported_locations
-            _reported_locations.add(folder.location)
+            is_reported = location in _reported_locations
+            _reported_locations.add(location)
         if not is_reported:
-            logger.warning("Files that no version needs stay at %s, because they cannot be deleted: %s", folder.location, error.message)
+            logger.warning("Files that no version needs stay at %s, because they cannot be deleted: %s", location, error.message)
 
 
-Deletion = Callable[[FileDeleter, PathGroups, Origin], None]
-"""`delete_files`, or `clean_up` for a statement whose purpose is not the deletion."""
+Deletion = Callable[[FileDeleter, PathGroups, PathOrigin], None]
+"""`delete_files`, or `try_delete_files` for a statement whose purpose is not the deletion."""
 
 
-def deletable_files(folder: FileDeleter, paths: Iterable[str], locations: Sequence[str] = ()) -> list[str]:
-    """Return those of the paths in the table's metadata that `delete_files` would delete, in their order."""
-    return [target.path for target in _TableRoots(folder, locations).targets(paths, Origin.NAMED)]
+def deletable_files(table_folder: FileDeleter, paths: Iterable[str], locations: Sequence[str] = ()) -> list[str]:
+    """Return the paths that `delete_files` would delete, in their order.
+
+    Args:
+        table_folder: The deleter of the table's folder.
+        paths: Absolute paths as the table's metadata contains them.
+        locations: The other folders in which the table's current properties put files.
+    """
+    return [target.path for target in _TableRoots(table_folder, locations).targets(paths, PathOrigin.METADATA)]
 
 
 class _TableRoots:
-    """Hold the folders below which the files of one table may be deleted. Each folder is resolved once."""
+    """The folders below which the files of one table may be deleted. Each folder is resolved once."""
 
-    def __init__(self, folder: FileDeleter, locations: Sequence[str]) -> None:
+    def __init__(self, table_folder: FileDeleter, locations: Sequence[str]) -> None:
         self._real_folders: dict[str, str] = {}
-        deleters = (folder, *(folder.at(location) for location in locations))
+        deleters = (table_folder, *(table_folder.at(location) for location in locations))
         self._roots = [(posixpath.join(self._resolve(f"{deleter.location}/."), ""), deleter) for deleter in deleters]
 
-    def targets(self, paths: Iterable[str], origin: Origin) -> Iterator[_Target]:
-        """Yield those of the files that may be deleted."""
+    def targets(self, paths: Iterable[str], origin: PathOrigin) -> Iterator[_Target]:
+        """Yield the files that may be deleted: those whose readings all lie below a root."""
         for path in paths:
-            readings = self._readings(path) if origin is Origin.NAMED else [path]
+            readings = self._readings(path) if origin is PathOrigin.METADATA else [path]
             resolved_paths = tuple(map(self._resolve, readings))
             roots = [self._root_of(resolved_path) for resolved_path in resolved_paths]
             # No object has a name with `..` or with an empty segment. A resolved name would be another object.
@@ -144,13 +169,13 @@ class _TableRoots:
         """Return the root that contains a path, as its resolved prefix and its deleter."""
         return next((root for root in self._roots if resolved_path.startswith(root[0])), None)
 
-    def check_not_live(self, targets: Sequence[_Target], live: Iterable[str]) -> None:
+    def check_not_live(self, targets: Sequence[_Target], live_paths: Iterable[str]) -> None:
         """Raise LiveFileProtected if one of the targets is a live file."""
         if not targets:
             return
         target_paths = {resolved_path: target.path for target in targets for resolved_path in target.resolved_paths}
         target_names = {path.rpartition("/")[2] for path in target_paths}
-        for reading in chain.from_iterable(map(self._readings, live)):
+        for reading in chain.from_iterable(map(self._readings, live_paths)):
             for resolved_path in self._resolve_live(reading, target_names):
                 if resolved_path in target_paths:
                     raise LiveFileProtected(self._roots[0][1].location, target_paths[resolved_path])
@@ -165,7 +190,7 @@ class _TableRoots:
             yield self._resolve(f"{path}/.")
 
     def _readings(self, path: str) -> list[str]:
-        """Return the path as it is spelled, and its percent-decodings. The location of a root is not percent-encoded, so it stays."""
+        """Return a path as it is spelled, and its percent-decodings. The location of a root is not percent-encoded, and is not decoded."""
         location = absolute_location(path)
         if "%" not in location:
             return [location]
@@ -185,7 +210,7 @@ class _TableRoots:
         return f"file://{self._real_path(below)}" if authority in ("", "localhost") else ""
 
     def _real_path(self, path: str) -> str:
-        """Return a local path with the links of its folders resolved. Its last name stays: deleting a link deletes the link."""
+        """Return a local path with the links of its folders resolved. A link in the last name stays: a deletion deletes the link."""
         parent, name = posixpath.split(path)
         if name in ("", ".", ".."):
             return os.path.realpath(path)

@@ -106,7 +106,7 @@ class Storage:
         return storage
 
     @property
-    def is_distant(self) -> bool:
+    def is_remote(self) -> bool:
         """Whether each call is a request to another machine. Optional calls then run in the background."""
         return self._local is None
 

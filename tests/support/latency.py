@@ -51,7 +51,7 @@ class RoundTrips:
 class DistantStorage(Storage):
     """Storage whose calls, and those of the stores made of it, are round trips."""
 
-    is_distant = True
+    is_remote = True
 
     def __init__(self, location: str, options: Mapping[str, Any] | None = None, *, trips: RoundTrips) -> None:
         super().__init__(location, options)

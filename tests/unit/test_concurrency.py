@@ -63,7 +63,7 @@ def test_the_error_of_the_first_item_that_fails_is_raised(run: Callable[..., lis
 
 
 def test_calls_to_a_local_disk_and_single_calls_need_no_thread() -> None:
-    assert run_concurrently([this_thread] * 3, is_distant=False) == [this_thread()] * 3
+    assert run_concurrently([this_thread] * 3, is_remote=False) == [this_thread()] * 3
     assert run_concurrently([this_thread]) == map_concurrently(this_thread, [1]) == [this_thread()]
     assert this_thread() not in map_concurrently(this_thread, [1, 2])
 
@@ -99,20 +99,20 @@ def test_a_dropped_iterator_of_map_ahead_waits_for_no_thread() -> None:
     is_released.set()
 
 
-@pytest.mark.parametrize("is_distant", [True, False])
-def test_an_error_of_an_optional_call_is_a_debug_message(caplog: pytest.LogCaptureFixture, is_distant: bool) -> None:
+@pytest.mark.parametrize("is_remote", [True, False])
+def test_an_error_of_an_optional_call_is_a_debug_message(caplog: pytest.LogCaptureFixture, is_remote: bool) -> None:
     def fail() -> None:
         raise KeyError("lost")
 
     with caplog.at_level(logging.DEBUG, logger=concurrency.__name__):
-        run_in_background(fail, ignored=KeyError, is_distant=is_distant)
+        run_in_background(fail, ignored=KeyError, is_remote=is_remote)
         wait_for_background(60)
     assert [record.levelname for record in caplog.records] == ["DEBUG"] and "lost" in caplog.text
 
 
 def test_an_optional_call_on_a_local_disk_runs_now() -> None:
     threads: list[int] = []
-    run_in_background(lambda: threads.append(this_thread()), ignored=KeyError, is_distant=False)
+    run_in_background(lambda: threads.append(this_thread()), ignored=KeyError, is_remote=False)
     assert threads == [this_thread()]
 
 

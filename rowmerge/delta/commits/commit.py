@@ -28,7 +28,7 @@ from rowmerge.delta.metadata.properties import APPEND_ONLY, DELETION_VECTORS, IN
 from rowmerge.delta.metadata.row_tracking import assign_row_ids, assigns_row_ids
 from rowmerge.delta.snapshots.snapshot import DeltaSnapshot, own_snapshot
 from rowmerge.errors import AppendOnly, CommitConflict, MetadataChanged, RowmergeError, UnsupportedTableFeature
-from rowmerge.storage.deletion import Origin, clean_up
+from rowmerge.storage.deletion import PathOrigin, try_delete_files
 from rowmerge.storage.store import Put, Storage
 from rowmerge.table.commits.commit import ExistingObject, commit, put_until_certain
 from rowmerge.table.commits.creation import FIRST_VERSION, CreationVersion, conflict_after_put
@@ -134,7 +134,7 @@ class Commit:
             return Unknown(failure.message)
         if not isinstance(verdict, Rejected):
             return verdict
-        clean_up(self.storage, [[f"{self.storage.location}/{commit_path(self.version)}"]], Origin.WRITTEN)
+        try_delete_files(self.storage, [[f"{self.storage.location}/{commit_path(self.version)}"]], PathOrigin.THIS_PROCESS)
         return MetadataChanged(self.table, self.version, "another commit", verdict.reason)
 
     def _verify_only_table(self) -> Put | Unknown | CommitConflict:

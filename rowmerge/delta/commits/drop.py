@@ -13,7 +13,7 @@ from rowmerge.delta.log.log_files import commit_path, list_log, version_of_file
 from rowmerge.delta.log.versions import is_dropped_at, read_state
 from rowmerge.delta.metadata.actions import DROP, DROPPED, LOWEST_PROTOCOL, Action, Metadata, serialize
 from rowmerge.errors import CommitConflict, CorruptLog, MetadataChanged, RowmergeError, StorageError
-from rowmerge.storage.deletion import Origin, clean_up
+from rowmerge.storage.deletion import PathOrigin, try_delete_files
 from rowmerge.storage.store import Put, Storage
 from rowmerge.table.commits.commit import ExistingObject, commit, put_until_certain
 from rowmerge.table.commits.drop_markers import delete_marker, put_marker
@@ -106,7 +106,7 @@ class Drop:
         if metadata is None or metadata.id == self.id:
             return Put.CREATED
         # The number of the version had been freed, so its file lies below a checkpoint, and its marker says nothing.
-        clean_up(self.storage, [[f"{self.storage.location}/{commit_path(self.version)}"]], Origin.WRITTEN)
+        try_delete_files(self.storage, [[f"{self.storage.location}/{commit_path(self.version)}"]], PathOrigin.THIS_PROCESS)
         delete_marker(self.storage, FORMAT, self.version)
         return Put.EXISTED if metadata.id == self.dropped_id else self._dropped_by_others()
 

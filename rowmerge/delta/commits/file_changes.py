@@ -22,7 +22,7 @@ from rowmerge.delta.snapshots.deletion_vectors import VectorFiles, file_and_vect
 from rowmerge.delta.snapshots.file_listing import files_of
 from rowmerge.delta.snapshots.snapshot import DeltaSnapshot, own_snapshot
 from rowmerge.errors import MissingDataFile, TypeMismatch
-from rowmerge.storage.deletion import Origin, clean_up
+from rowmerge.storage.deletion import PathOrigin, try_delete_files
 from rowmerge.storage.store import Storage
 from rowmerge.table.commits.request import CommitRequest
 from rowmerge.table.snapshots.files import AddedFile, Positions
@@ -95,7 +95,12 @@ class FileActionBuilder:
 
     def _clean_up(self, paths: Sequence[str], live: Sequence[str] = ()) -> None:
         location = self.storage.location
-        clean_up(self.storage, [[f"{location}/{path}" for path in paths]], Origin.WRITTEN, live=[f"{location}/{path}" for path in live])
+        try_delete_files(
+            self.storage,
+            [[f"{location}/{path}" for path in paths]],
+            PathOrigin.THIS_PROCESS,
+            live_paths=[f"{location}/{path}" for path in live],
+        )
 
     def _partition_texts(self, file: AddedFile) -> dict[str, str | None]:
         """Return the `partitionValues` of a file. Raise TypeMismatch for a value that is not valid Unicode."""

@@ -95,7 +95,7 @@ def put_checksum(storage: Storage, version: int, checksum: bytes) -> None:
     """Put the checksum of a committed version, unless there is one. On a distant store, a thread puts it. It never raises."""
     # A power cut may leave a part of it, which counts as missing.
     put = partial(storage.without_sync().put_if_absent, checksum_path(version), checksum)
-    run_in_background(put, ignored=RowmergeError, is_distant=storage.is_distant)
+    run_in_background(put, ignored=RowmergeError, is_remote=storage.is_remote)
 
 
 def read_checksum(storage: Storage, version: int) -> Mapping[str, Any] | None:

@@ -11,7 +11,7 @@ from rowmerge.delta.log.ndjson import Document, file_actions, is_drop, non_file_
 from rowmerge.delta.log.replay import apply_table_actions, empty_state
 from rowmerge.delta.maintenance.vacuum import foreign_folders, paths_below
 from rowmerge.errors import CommitStateUnknown
-from rowmerge.storage.deletion import Deletion, Origin, delete_files
+from rowmerge.storage.deletion import Deletion, PathOrigin, delete_files
 from rowmerge.storage.store import Storage, StoredObject
 from rowmerge.table.commits.commit import commit
 from rowmerge.table.commits.creation import has_other_table
@@ -49,7 +49,7 @@ def finish_drop(storage: Storage, delete: Deletion) -> None:
     if not is_drop(document) or not _ensure_checkpoint(storage, listing, document, version):
         return
     # Others may create a table meanwhile. Its files stay: they are younger than the commit of the drop, as `Table.create` verifies.
-    delete(storage, _paths_before_drop(storage, document, version, listing.commits[version].modified), Origin.LISTED)
+    delete(storage, _paths_before_drop(storage, document, version, listing.commits[version].modified), PathOrigin.LISTING)
 
 
 def _ensure_checkpoint(storage: Storage, listing: LogListing, document: Document, version: int) -> bool:

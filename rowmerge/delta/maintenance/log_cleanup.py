@@ -13,7 +13,7 @@ from rowmerge.delta.log.log_files import LOG, SIDECARS, Checkpoint, LogListing, 
 from rowmerge.delta.log.replay import State
 from rowmerge.delta.metadata.properties import log_retention, protected_before
 from rowmerge.errors import CorruptLog
-from rowmerge.storage.deletion import Origin, clean_up
+from rowmerge.storage.deletion import PathOrigin, try_delete_files
 from rowmerge.storage.store import Storage, StoredObject
 
 logger = logging.getLogger(__name__)
@@ -53,7 +53,7 @@ def _delete_expired(storage: Storage, listing: LogListing, state: State, cut_off
         entries = entries[:_MOST_ENTRIES]
     sidecars = _unused_sidecars(storage, listing, entries, now)
     paths = [[f"{storage.location}/{file.path}" for file in files] for files in (entries, sidecars)]
-    clean_up(storage, paths, Origin.LISTED)
+    try_delete_files(storage, paths, PathOrigin.LISTING)
 
 
 def _cut_off_time(now: int, retention: int) -> int:

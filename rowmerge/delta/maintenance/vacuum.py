@@ -26,7 +26,7 @@ from rowmerge.delta.metadata.properties import tombstone_retention
 from rowmerge.delta.snapshots.deletion_vectors import file_and_vector_paths
 from rowmerge.delta.snapshots.snapshot import DeltaSnapshot
 from rowmerge.errors import CommitStateUnknown, PlanError, RowmergeError
-from rowmerge.storage.deletion import Origin, delete_files
+from rowmerge.storage.deletion import PathOrigin, delete_files
 from rowmerge.storage.disk import is_temporary
 from rowmerge.storage.store import Storage, StoredObject, local_path
 from rowmerge.table.commits.drop_markers import has_markers
@@ -120,7 +120,7 @@ class Vacuum:
         files = newest_snapshot.state.files
         live_paths = file_and_vector_paths(self.storage.location, files.column("path"), files.column("deletionVector"))
         try:
-            delete_files(self.storage, [paths], Origin.LISTED, live=live_paths)
+            delete_files(self.storage, [paths], PathOrigin.LISTING, live_paths=live_paths)
         except RowmergeError:
             self._record("VACUUM END", {"status": "FAILED"}, {})
             raise

@@ -105,7 +105,7 @@ class SnapshotReader:
             return read_state(self._storage, listing, version, older_state, self._own_commits)
         read_version = partial(read_state, self._storage, listing, version)
         calls: list[Callable[[], Any]] = [read_version, partial(read_checksum, self._storage, version)]
-        state, checksum = run_concurrently(calls, is_distant=self._storage.is_distant)
+        state, checksum = run_concurrently(calls, is_remote=self._storage.is_remote)
         if checksum is not None:
             check_state(self._storage, state, checksum, self._is_mismatch_fatal)
         assert isinstance(state, State)

@@ -57,7 +57,7 @@ class CatalogOperations:
     keeps_ids = False
 
     def __init__(self, client: CatalogClient, namespace: str, table: str, storage: Storage) -> None:
-        """`namespace`, `table`: as the catalog spells them; `storage`: of the folder where the table lies, or will."""
+        """`namespace`, `table`: as the catalog spells them; `storage`: that of the table's current or future location."""
         self._client, self._identifier, self.storage = client, (namespace, table), storage
         self.newest_format = client.newest_format
         self._last_loaded: CurrentMetadata | None = None
@@ -85,7 +85,7 @@ class CatalogOperations:
 
         return self._send(_Request(staged, (table_update.AssertCreate(),), _creation_updates(metadata), status_in))
 
-    def is_followed(self, base: CurrentMetadata) -> bool:
+    def is_outdated(self, base: CurrentMetadata) -> bool:
         """Return False: `commit` loads the table right before it commits."""
         return False
 
@@ -122,14 +122,14 @@ class CatalogOperations:
     def _settle_failed_commit(self, request: _Request, errors: Sequence[Exception]) -> Put | Unknown | None:
         """Return the outcome of a commit by the newest metadata, after each attempt raised an error; None if it must be sent again.
 
-        Raises CatalogFailed if the metadata shows no outcome and the catalog has refused every attempt for good.
+        Raises CatalogFailed if the metadata decides no outcome, and the catalog has finally refused every attempt.
         """
         try:
             newest = self.current()
         except RowmergeError:
-            return None  # The newest metadata may refer to the files of this commit, so even a final refusal settles nothing.
+            return None  # The newest metadata may contain this commit, so even a final refusal decides nothing.
         is_refused = all(map(_is_final, errors))
-        outcome = _outcome(request, newest, is_refused)
+        outcome = _outcome_by_metadata(request, newest, is_refused)
         if outcome is None and is_refused:
             raise self._failure(errors[-1]) from None
         return outcome
@@ -138,12 +138,21 @@ class CatalogOperations:
         return self._client.failure(f"committing {'.'.join(self._identifier)}", error)
 
 
-def _outcome(request: _Request, newest: CurrentMetadata | None, is_refused: bool) -> Put | Unknown | None:
-    """Return the outcome of a failed commit by the newest metadata, None if the catalog may still accept the commit.
+def _outcome_by_metadata(request: _Request, newest: CurrentMetadata | None, is_refused: bool) -> Put | Unknown | None:
+    """Return the outcome of a commit whose attempts raised errors, None if the newest metadata does not decide it.
 
-    Without metadata (None), only the final refusal of a new table is certain.
+    The metadata does not decide a commit that it neither contains nor excludes: the catalog may still accept it, unless `is_refused`.
+
+    Args:
+        request: The commit.
+        newest: The newest metadata of the table, None if the catalog has no such table.
+        is_refused: Whether the catalog has finally refused every attempt.
+
+    Returns:
+        CREATED if the metadata contains the commit, EXISTED if another commit excludes it.
     """
     if newest is None:
+        # Without a table, only the refusal of a creation is certain: an existing table may have been renamed after the commit.
         is_refused_creation = is_refused and isinstance(request.table, StagedTable)
         return None if is_refused_creation else Unknown(_TABLE_MISSING)
     status = request.status_in(newest)
@@ -159,7 +168,7 @@ def _is_acceptable(request: _Request, metadata: TableMetadata) -> bool:
     try:
         for requirement in request.requirements:
             requirement.validate(metadata)
-        # A commit to another branch takes the sequence number and the row ids of the snapshot.
+        # A commit to another branch fulfils the requirements, but has taken the sequence number and the row ids of the snapshot.
         apply_updates(metadata, request.updates)
     except (exceptions.CommitFailedException, LookupError, ValueError):
         return False
@@ -177,7 +186,7 @@ def _comparable_content(metadata: TableMetadata) -> object:
 
 
 def _is_final(error: Exception) -> bool:
-    """Return whether the catalog certainly committed nothing, and never will for this request."""
+    """Return whether an error proves that the catalog has committed nothing, and will not commit this request later."""
     response = getattr(error.__cause__, "response", None)
     status = getattr(response, "status_code", None)
     if status is not None:
@@ -186,7 +195,7 @@ def _is_final(error: Exception) -> bool:
 
 
 def _definition_requirements(base: TableMetadata) -> tuple[TableRequirement, ...]:
-    """Return the requirements that the table has the rows and the definition of `base`. Properties and other branches may differ."""
+    """Return the requirements that main and the table's definition are those of `base`. Properties and other branches may differ."""
     return (
         table_update.AssertTableUUID(uuid=base.table_uuid),
         table_update.AssertRefSnapshotId(ref=MAIN, snapshot_id=base.current_snapshot_id),
@@ -199,7 +208,10 @@ def _definition_requirements(base: TableMetadata) -> tuple[TableRequirement, ...
 
 
 def _reference_requirements(base: TableMetadata, updates: tuple[TableUpdate, ...]) -> tuple[TableRequirement, ...]:
-    """Return the requirements that references other than main are unchanged: all if updates remove any snapshots, else the moved ones."""
+    """Return the requirements that references other than main are unchanged.
+
+    They are about all references if updates remove snapshots or references, else about those that the updates move.
+    """
     snapshot_ids: dict[str, int | None] = {name: ref.snapshot_id for name, ref in base.refs.items()}
     if any(isinstance(update, table_update.RemoveSnapshotsUpdate | table_update.RemoveSnapshotRefUpdate) for update in updates):
         names = list(base.refs)

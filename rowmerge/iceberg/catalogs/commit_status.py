@@ -1,6 +1,6 @@
-"""Whether a commit is part of a table's metadata, when the answer of the catalog does not say it.
+"""Whether a table's newest metadata contains a commit whose request to the catalog failed or was not answered.
 
-Other writers may have followed the commit, and may have expired its snapshot. Where nothing excludes that, the status is unknown.
+Other writers may have committed after it, and may have expired its snapshot. If the metadata does not exclude that, the status is unknown.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from rowmerge.iceberg.metadata.updates import apply_updates
 
 
 class CommitStatus(Enum):
-    """Whether metadata contains a commit. ABSENT also stands for a change of the definition or of references that others have reverted."""
+    """Whether metadata contains a commit. ABSENT includes a change of the definition or of references that others have reverted."""
 
     COMMITTED = auto()
     ABSENT = auto()
@@ -26,10 +26,16 @@ class CommitStatus(Enum):
 
 
 def commit_status(current: CurrentMetadata, base: CurrentMetadata, updates: Sequence[TableUpdate]) -> CommitStatus:
-    """Return whether `current`, the table's newest metadata, contains the commit of `updates` to `base`."""
+    """Return whether the newest metadata of a table contain a commit.
+
+    Args:
+        current: The newest metadata of the table.
+        base: The metadata to which the commit applied its updates.
+        updates: The updates of the commit.
+    """
     metadata = current.metadata
     if metadata.table_uuid != base.metadata.table_uuid:
-        # This is another table of the same name. The one with the commit may have been renamed.
+        # This is another table of the same name. The table with the commit may have been renamed.
         return CommitStatus.UNKNOWN
     snapshot_ids = {update.snapshot.snapshot_id for update in updates if isinstance(update, AddSnapshotUpdate)}
     if snapshot_ids:
@@ -43,13 +49,13 @@ def commit_status(current: CurrentMetadata, base: CurrentMetadata, updates: Sequ
 
 
 def _is_almost_newest(base: CurrentMetadata, current: CurrentMetadata) -> bool:
-    """Return whether no commit came after `base`, or only the one that made `current`. Each commit logs the metadata file before it."""
+    """Return whether `current` is `base` or the next version after it. The metadata log of each version ends with the version before it."""
     previous_paths = [entry.metadata_file for entry in current.metadata.metadata_log[-1:]]
     return bool(base.path) and base.path in (current.path, *previous_paths)
 
 
 def _snapshots_status(metadata: TableMetadata, base: TableMetadata, snapshot_ids: set[int]) -> CommitStatus:
-    """Return whether the metadata contains these snapshots, or snapshots that follow them.
+    """Return whether metadata contains these snapshots, or snapshots that follow them.
 
     If they have expired, the current snapshot still refers to their manifests and data files.
     """
@@ -59,8 +65,8 @@ def _snapshots_status(metadata: TableMetadata, base: TableMetadata, snapshot_ids
 
 
 def _has_every_snapshot(metadata: TableMetadata, base: TableMetadata) -> bool:
-    """Return whether the metadata certainly contains each snapshot that was committed after `base`."""
-    # Format version 1 has no sequence numbers. Later on, parents prove nothing: pyiceberg's expiry removes them from the next snapshot.
+    """Return whether the metadata certainly contains each snapshot that was committed after `base`: none has expired."""
+    # Format version 1 has no sequence numbers. In later ones, parents prove nothing: pyiceberg's expiry removes the parent of a snapshot.
     if isinstance(base, TableMetadataV1) or isinstance(metadata, TableMetadataV1):
         return _has_every_parent(metadata, base)
     new_numbers = range(base.last_sequence_number + 1, metadata.last_sequence_number + 1)
@@ -69,7 +75,7 @@ def _has_every_snapshot(metadata: TableMetadata, base: TableMetadata) -> bool:
 
 
 def _referenced_ids(metadata: TableMetadata) -> set[int | None]:
-    """Return the ids of all snapshots that the metadata contains or names. None stands for the parent of a first snapshot."""
+    """Return the ids of all snapshots that the metadata contains or refer to. None stands for the parent of a first snapshot."""
     return {
         *(snapshot.snapshot_id for snapshot in metadata.snapshots),
         *(snapshot.parent_snapshot_id for snapshot in metadata.snapshots),
@@ -84,22 +90,23 @@ def _snapshots_after(metadata: TableMetadata, base: TableMetadata) -> list[Icebe
 
 
 def _has_every_parent(metadata: TableMetadata, base: TableMetadata) -> bool:
-    """Return whether each snapshot after `base` follows another one, back to the current one of `base`. Then no snapshot is missing."""
+    """Return whether the metadata contains the parent of each snapshot after `base`. Then no snapshot has expired."""
     parent_ids = {snapshot.parent_snapshot_id for snapshot in _snapshots_after(metadata, base)}
     present_ids = {snapshot.snapshot_id for snapshot in (*base.snapshots, *metadata.snapshots)}
     return parent_ids <= present_ids and base.current_snapshot_id in _referenced_ids(metadata)
 
 
 def _changes_status(metadata: TableMetadata, base: TableMetadata, target: TableMetadata) -> CommitStatus:
-    """Return whether the metadata has what a commit without new snapshots changes: what distinguishes `target` from `base`.
+    """Return whether metadata contains the changes of a commit that adds no snapshot.
 
-    If the commit moves references to other snapshots, these decide alone.
+    `base` is the metadata before the commit, `target` the metadata that the commit would make. Their differences are the changes.
+    If the commit moves branches or tags, only these are compared.
     """
     ref_names = base.refs.keys() | target.refs.keys()
     moved_refs = [name for name in ref_names if _snapshot_id(base, name) != _snapshot_id(target, name)]
     if moved_refs:
         statuses = {_ref_status(metadata, base, target, name) for name in moved_refs}
-        if CommitStatus.ABSENT in statuses:  # a commit happens as a whole, so one reference that did not move decides
+        if CommitStatus.ABSENT in statuses:  # a commit is atomic, so one reference that did not move decides
             return CommitStatus.ABSENT
         return CommitStatus.UNKNOWN if CommitStatus.UNKNOWN in statuses else CommitStatus.COMMITTED
     base_values, target_values, current_values = _updatable_values(base), _updatable_values(target), _updatable_values(metadata)
@@ -109,22 +116,26 @@ def _changes_status(metadata: TableMetadata, base: TableMetadata, target: TableM
 
 
 def _ref_status(metadata: TableMetadata, base: TableMetadata, target: TableMetadata, name: str) -> CommitStatus:
-    """Return whether a branch or tag was moved from its snapshot in `base` to the one in `target`, or to a descendant of that."""
+    """Return whether a commit moved a branch or tag from its snapshot in `base` to its snapshot in `target`.
+
+    Others may have moved it again since. Then the status is unknown if the parents of its snapshot lead to neither of the two.
+    """
     base_id, target_id, current_id = _snapshot_id(base, name), _snapshot_id(target, name), _snapshot_id(metadata, name)
-    if name == MAIN and target_id is not None:  # the snapshot log tells about main alone
+    if name == MAIN and target_id is not None:
+        # The snapshot log contains every snapshot that main has pointed at.
         return _log_status(metadata, base, target_id)
     if metadata.refs.get(name) == target.refs.get(name):
         return CommitStatus.COMMITTED
     if current_id == base_id:
         return CommitStatus.ABSENT
+    # New snapshots on the branch begin at the snapshot that the branch had when they were committed.
     origin_id = _newest_ancestor_in(base, metadata, current_id)
-    if origin_id is None or origin_id not in (base_id, target_id):
-        return CommitStatus.UNKNOWN
-    return CommitStatus.COMMITTED if origin_id == target_id else CommitStatus.ABSENT
+    status_by_origin = {base_id: CommitStatus.ABSENT, target_id: CommitStatus.COMMITTED}
+    return CommitStatus.UNKNOWN if origin_id is None else status_by_origin.get(origin_id, CommitStatus.UNKNOWN)
 
 
 def _newest_ancestor_in(base: TableMetadata, metadata: TableMetadata, snapshot_id: int | None) -> int | None:
-    """Return the newest snapshot of `base` that a snapshot of `metadata` follows, or that it is. None if no parents lead to one."""
+    """Return the newest snapshot of `base` among a snapshot of `metadata` and its ancestors, None if there is none."""
     by_id = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
     while snapshot_id is not None and base.snapshot_by_id(snapshot_id) is None:
         snapshot_id = by_id[snapshot_id].parent_snapshot_id if snapshot_id in by_id else None
@@ -132,7 +143,7 @@ def _newest_ancestor_in(base: TableMetadata, metadata: TableMetadata, snapshot_i
 
 
 def _log_status(metadata: TableMetadata, base: TableMetadata, snapshot_id: int) -> CommitStatus:
-    """Return whether a snapshot of `base` became the current one after it, by the snapshot log.
+    """Return whether a commit after `base` made a snapshot of `base` the current one, by the snapshot log of `metadata`.
 
     The status is unknown if an expiry removed entries, or if the catalog does not write the log.
     """
@@ -156,7 +167,10 @@ def _snapshot_id(metadata: TableMetadata, name: str) -> int | None:
 
 
 def _updatable_values(metadata: TableMetadata) -> dict[object, object]:
-    """Return the values that updates without a new snapshot can change, without ids that a catalog may assign otherwise."""
+    """Return the values that a commit without a new snapshot can change, to compare them with those of other metadata.
+
+    Ids of schemas, partition specs and sort orders are left out, because a catalog may assign other ids than the commit requested.
+    """
     order = metadata.sort_order_by_id(metadata.default_sort_order_id)
     return {
         "format version": metadata.format_version,
@@ -166,5 +180,5 @@ def _updatable_values(metadata: TableMetadata) -> dict[object, object]:
         "sort order": None if order is None else order.fields,
         **{("property", name): value for name, value in metadata.properties.items()},
         **{("reference", name): ref for name, ref in metadata.refs.items()},
-        **{("snapshot", snapshot.snapshot_id): True for snapshot in metadata.snapshots},
+        **{("snapshot", snapshot.snapshot_id): True for snapshot in metadata.snapshots},  # never changes, but may be removed
     }

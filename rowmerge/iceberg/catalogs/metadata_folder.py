@@ -15,14 +15,14 @@ from rowmerge.concurrency import run_concurrently, run_in_background
 from rowmerge.errors import RowmergeError
 from rowmerge.iceberg.metadata.parsing import NEWEST_FORMAT, parse_metadata
 from rowmerge.iceberg.metadata.updates import serialize_metadata
-from rowmerge.storage.deletion import Origin, clean_up
+from rowmerge.storage.deletion import PathOrigin, try_delete_files
 from rowmerge.storage.store import Put, Storage, get_if_exists
 from rowmerge.table.commits.commit import ExistingObject, put_until_certain
 from rowmerge.table.commits.request import Unknown
 
 FOLDER = "metadata"
 HINT = f"{FOLDER}/version-hint.text"
-"""The file with the version from which readers go on to the newest one."""
+"""The file with the version at which readers begin to look for the newest one."""
 _METADATA_FILE = re.compile(r"(?:.*/)?metadata/v(\d+)(?:\.(?:gz|zstd))?\.metadata\.json(?:\.gz)?$")
 _NUMBERED_FILE = re.compile(rf"{FOLDER}/v(\d+)\.")
 _ENDINGS = (".metadata.json", ".gz.metadata.json", ".metadata.json.gz", ".zstd.metadata.json")
@@ -50,21 +50,21 @@ class MetadataFolder:
         self._storage, self._table = storage, table
 
     def highest_version(self) -> int | None:
-        """Return the highest version in the folder. Names of manifests sort before those of versions, so the listing leaves them out."""
+        """Return the highest version in the folder, None without one. The listing leaves out manifests, whose names sort before."""
         return max(self._modification_times(after=f"{FOLDER}/v"), default=None)
 
     def paths_of(self, version: int) -> list[str]:
         """Return the paths of a version's metadata files: uncompressed or compressed, as Java's HadoopTableOperations names them."""
         paths = [f"{FOLDER}/v{version}{ending}" for ending in _ENDINGS]
-        exist = run_concurrently([partial(self._storage.exists, path) for path in paths], is_distant=self._storage.is_distant)
+        exist = run_concurrently([partial(self._storage.exists, path) for path in paths], is_remote=self._storage.is_remote)
         return [path for path, exists in zip(paths, exist, strict=True) if exists]
 
-    def has_other_form(self, version: int) -> bool:
+    def has_compressed_file(self, version: int) -> bool:
         """Return whether another writer has put this version as a compressed file, too."""
         return any(path != metadata_path(version) for path in self.paths_of(version))
 
     def read(self, version: int, cached: CurrentMetadata | None = None) -> CurrentMetadata | None:
-        """Read a version's metadata, None if it has no file. Raises CorruptLog, UnsupportedTableFeature, StorageError."""
+        """Read a version's metadata, None if the version has no file. Raises CorruptLog, UnsupportedTableFeature, StorageError."""
         paths = self.paths_of(version)
         data = get_if_exists(self._storage, paths[0]) if paths else None
         if data is None:
@@ -76,7 +76,7 @@ class MetadataFolder:
         return CurrentMetadata(parse_metadata(data, path, self._table), path, version, digest=digest)
 
     def describe(self, version: int, metadata: TableMetadata) -> CurrentMetadata:
-        """Return the metadata of a version that was put, as `read` returns the metadata."""
+        """Return the metadata of a version that was put, as `read` would return it."""
         digest = _digest(serialize_metadata(metadata))
         return CurrentMetadata(metadata, self.absolute(metadata_path(version)), version, digest=digest)
 
@@ -89,23 +89,23 @@ class MetadataFolder:
         return get_if_exists(self._storage, metadata_path(version)) == serialize_metadata(metadata)
 
     def has_older_successor(self, version: int, newest: int) -> bool:
-        """Return whether a version above `version`, up to `newest`, is older than it. Then `version` is a ghost of another history."""
+        """Return whether a version above `version`, up to `newest`, has an older file. Then `version` is stale: the other was put first."""
         times = self._modification_times()
         return version in times and any(times[successor] < times[version] for successor in times if version < successor <= newest)
 
     def _modification_times(self, after: str | None = None) -> dict[int, int]:
-        """List the folder, and return the modification time of each version's metadata file. `after`: as in `Storage.list`."""
+        """List the folder, and return the modification time (ms) of each version's metadata file. `after`: as in `Storage.list`."""
         matches = [(_METADATA_FILE.match(file.path), file.modified) for file in self._storage.list(FOLDER, after=after)]
         return {int(match[1]): modified for match, modified in matches if match is not None}
 
     def put(self, version: int, metadata: TableMetadata) -> Put | Unknown:
-        """Put a version if it is absent."""
+        """Put a version if it is absent. Raises StorageError if the version was certainly not put."""
         put = put_until_certain(self._storage, metadata_path(version), serialize_metadata(metadata))
         return Put.EXISTED if isinstance(put, ExistingObject) else put
 
-    def clean_up(self, paths: Sequence[str], live: Sequence[str] = ()) -> None:
-        """Delete metadata files in this order. A failure leaves orphans. `live`: absolute paths of files that must stay."""
-        clean_up(self._storage, [[self.absolute(path)] for path in paths], Origin.NAMED, live=live)
+    def try_delete_files(self, paths: Sequence[str], live: Sequence[str] = ()) -> None:
+        """Delete metadata files one after the other. A failure leaves orphans. `live`: the absolute paths of files that the table needs."""
+        try_delete_files(self._storage, [[self.absolute(path)] for path in paths], PathOrigin.METADATA, live_paths=live)
 
     def absolute(self, path: str) -> str:
         return f"{self._storage.location}/{path}"
@@ -131,19 +131,18 @@ class VersionHint:
         return int(text) if text.isdigit() else None
 
     def advance(self, version: int) -> None:
-        """Write a verified version, unless the hint names a higher one. On a distant store, a thread writes it. Never raises."""
-        run_in_background(partial(self._advance, version), ignored=RowmergeError, is_distant=self._storage.is_distant)
+        """Write a verified version, unless the hint names a higher one. On a remote store, a thread writes it. It never raises."""
+        run_in_background(partial(self._advance, version), ignored=RowmergeError, is_remote=self._storage.is_remote)
 
     def _advance(self, version: int) -> None:
         """Write a version to the hint, unless the hint names a higher one that exists."""
         with self._lock:
-            hinted = self.read()
-            is_behind = hinted is None or hinted <= version or not self._folder.paths_of(hinted)
-            if is_behind:
+            hint = self.read()
+            if hint is None or hint <= version or not self._folder.paths_of(hint):
                 self._write(version)
 
     def _write(self, version: int) -> None:
-        """Write a version to the hint, and then the highest one if others have deleted the version's file after commits of their own."""
+        """Write a version to the hint. If others have deleted its file after later commits, write the highest version instead."""
         self._storage.put(HINT, str(version).encode())
         if self._folder.paths_of(version):
             return
@@ -158,7 +157,7 @@ def metadata_path(version: int) -> str:
 
 
 def version_in(path: str) -> int | None:
-    """Return the version in the name of a metadata file or of a temporary file of one, None for all other relative paths."""
+    """Return the version in the relative path of a metadata file, or of a temporary file for one. Return None for other files."""
     match = _NUMBERED_FILE.match(path)
     return int(match[1]) if match else None
 

@@ -36,24 +36,35 @@ class TableOperations(Protocol):
     """Whether the catalog creates a table with the schema and partition spec ids of its metadata."""
 
     def current(self) -> CurrentMetadata | None:
-        """Return the newest metadata, None if there is no such table. Raises CorruptLog, StorageError."""
+        """Return the newest metadata, None if the table does not exist. Raises CorruptLog, StorageError."""
 
     def creation_version(self) -> CreationVersion | None:
         """Return the version of a new table. See `Table.creation_version`."""
 
     def create(self, metadata: TableMetadata, version: CreationVersion | None = None) -> Put | Unknown | CommitConflict:
-        """Create the table with its snapshots. Return EXISTED if the table exists, or if others have dropped one since `version` was read.
+        """Create the table with its snapshots.
 
-        Return the conflict with a table of another format, which may leave the new table there. Raises StorageError if it is not there.
+        Args:
+            metadata: The metadata of the new table.
+            version: The result of `creation_version` before the data files were written; None to read it now.
+
+        Returns:
+            EXISTED if the table exists, or if others have dropped a table since `version` was read. After a conflict with a table of
+            another format, the new table may exist beside it.
+
+        Raises:
+            StorageError: The table was certainly not created.
         """
 
-    def is_followed(self, base: CurrentMetadata) -> bool:
-        """Return True if the newest metadata certainly is not `base`, so that a commit must fail. False proves nothing."""
+    def is_outdated(self, base: CurrentMetadata) -> bool:
+        """Return True if the newest metadata certainly is not `base`, so that a commit must fail. After False, it may be newer, too."""
 
     def commit(self, base: CurrentMetadata, updates: tuple[TableUpdate, ...]) -> Put | Unknown:
         """Commit updates to `base`. Return EXISTED if another commit came first.
 
-        Raises StorageError if the updates are certainly not committed, TableNotFound for a table that is being dropped.
+        Raises:
+            StorageError: The updates are certainly not committed.
+            TableNotFound: The table is being dropped.
         """
 
 
@@ -61,11 +72,11 @@ class DirectoryOperations:
     """Implements `TableOperations`: puts each `metadata/v<N>.metadata.json` if it is absent. Iceberg's Hadoop catalog reads the same files.
 
     A table with `write.metadata.delete-after-commit.enabled` deletes its old metadata, oldest first. Then the name of an old version is
-    free again, and a writer that planned on the version before it can put it. Such a ghost is never the current version:
+    free again, and a writer that planned on the version before it can put it. Such a stale version is never the current version:
 
     - A reader that starts at the hint lists the versions if old ones were deleted, and takes the highest. The current version is never
-      deleted, so a ghost has a lower number.
-    - A writer acknowledges its version, and writes the hint, only after it has verified that the version is no ghost.
+      deleted, so a stale version has a lower number.
+    - A writer acknowledges its version, and writes the hint, only after it has verified that the version is not stale.
     """
 
     newest_format = NEWEST_FORMAT
@@ -82,7 +93,7 @@ class DirectoryOperations:
         return None if newest is None or is_dropped(newest.metadata) else newest
 
     def newest(self) -> CurrentMetadata | None:
-        """Return the newest version, also that of a dropped table; None if there was never a table. Raises CorruptLog, StorageError."""
+        """Return the newest version, also that of a drop; None if the folder has no version. Raises CorruptLog, StorageError."""
         if self._last_read is None or not self._is_newest(self._last_read):
             self._last_read = self._read_newest()
         return self._last_read
@@ -91,29 +102,46 @@ class DirectoryOperations:
         return creation_version(self.storage, "iceberg", lambda: _first_version_after(self.newest()))
 
     def create(self, metadata: TableMetadata, version: CreationVersion | None = None) -> Put | Unknown | CommitConflict:
-        """Put the first version, as `TableOperations.create` states. Look for a table of the other format before and after the put."""
+        """Put the first version, as `TableOperations.create` states.
+
+        A table of another format in the folder is a conflict. The method looks for one before and after the put.
+        """
         expected = version or self.creation_version()
         find_conflict = partial(conflict_with_other, self.storage, self._table, "iceberg", expected)
         newest, conflict = run_both(self._read_newest, find_conflict)
+        # The table exists, or others have created or dropped one since `version` was read.
         if expected is None or expected.number != _first_version_after(newest):
             return Put.EXISTED
         if conflict is not None:
             return conflict
-        put = self.put_first(newest, expected.number, metadata, expected)
+        put = self.put_creation_or_drop(newest, expected.number, metadata, expected)
+        # A first version above 1 follows the version of a drop. The markers of that drop are obsolete now.
         if put is Put.CREATED and expected.number > 1:
             delete_markers(self.storage, "iceberg", expected.number)
         return put
 
-    def put_first(
+    def put_creation_or_drop(
         self, base: CurrentMetadata | None, version: int, metadata: TableMetadata, expected: CreationVersion | None = None
     ) -> Put | Unknown | CommitConflict:
-        """Put the first version of a new table, or the version that ends a dropped one, after `base` (None: the version before is unknown).
+        """Put the version that creates or drops the table, verify it, and write it to the version hint.
 
-        Raises StorageError when it certainly was not put, TableNotFound for a first version where rowmerge 0.1.0 drops a table.
+        Args:
+            base: The metadata of the version before; None if the folder has none, or if it cannot be read.
+            version: The number of the version.
+            metadata: The metadata of the new table, or that of the drop.
+            expected: The result of `creation_version` for a creation, None for a drop.
+
+        Returns:
+            EXISTED if another version came first. A conflict if others have created or dropped a table of another format in the folder.
+
+        Raises:
+            StorageError: The version certainly was not put.
+            TableNotFound: The version creates a table, and rowmerge 0.1.0 is dropping a table in the folder.
         """
         put = self.folder.put(version, metadata)
         if put is not Put.CREATED:
             return put
+        # A creation of the other format may have put its version since the look before the put. One of the two sees the other here.
         find_conflict = partial(conflict_after_put, self.storage, self._table, "iceberg", expected)
         verified, conflict = run_both(partial(self._verify_put, base, version, metadata), find_conflict)
         if verified is not Put.CREATED:
@@ -123,13 +151,13 @@ class DirectoryOperations:
         self._hint.advance(version)
         return Put.CREATED
 
-    def is_followed(self, base: CurrentMetadata) -> bool:
+    def is_outdated(self, base: CurrentMetadata) -> bool:
         assert base.version is not None
         next_paths, is_unchanged = run_both(partial(self.folder.paths_of, base.version + 1), partial(self.folder.is_unchanged, base))
         return bool(next_paths) or not is_unchanged
 
     def commit(self, base: CurrentMetadata, updates: tuple[TableUpdate, ...]) -> Put | Unknown:
-        """Put the version after `base`, verify it, and publish it."""
+        """Put the version after `base`, verify it, and write it to the version hint."""
         assert base.version is not None
         metadata = apply_updates(base.metadata, updates, location=base.path)
         metadata = metadata.model_copy(update={"snapshot_log": gapless_snapshot_log(base.metadata.snapshot_log, metadata)})
@@ -137,20 +165,20 @@ class DirectoryOperations:
         put = self.folder.put(version, metadata)
         outcome = self._verify_put(base, version, metadata) if put is Put.CREATED else put
         if outcome is Put.CREATED:
-            self._publish(base, version, metadata)
+            self._write_hint_and_clean(base, version, metadata)
         return outcome
 
-    def _publish(self, base: CurrentMetadata, version: int, metadata: TableMetadata) -> None:
+    def _write_hint_and_clean(self, base: CurrentMetadata, version: int, metadata: TableMetadata) -> None:
         """Write a verified version to the hint, and delete the metadata files that have left the metadata log."""
         self._last_read = self.folder.describe(version, metadata)
         old_paths = [self.folder.relative(old_path) for old_path in metadata_files_to_delete(base.metadata, metadata)]
         live_paths = [self._last_read.path, *(entry.metadata_file for entry in metadata.metadata_log)]
         self._hint.advance(version)
-        self.folder.clean_up(old_paths, live_paths)
+        self.folder.try_delete_files(old_paths, live_paths)
 
     def _is_newest(self, current: CurrentMetadata) -> bool:
-        """Return whether the file of `current` has the same content as before, and no version comes after it."""
-        checks = [lambda: not self.is_followed(current)]
+        """Return whether the file of `current` has the bytes that were read, and no version comes after it."""
+        checks = [lambda: not self.is_outdated(current)]
         if _deletes_metadata(current.metadata):
             checks.append(lambda: self.folder.highest_version() == current.version)
         return all(run_concurrently(checks))
@@ -168,6 +196,7 @@ class DirectoryOperations:
         return None if read is None or not first_paths or _deletes_metadata(read.metadata) else read
 
     def _last_version_after_hint(self) -> int | None:
+        """Return the last of the versions that follow the hint without a gap. Return None if the hint names no version."""
         version = self._hint.read()
         if version is None:
             return None
@@ -180,6 +209,7 @@ class DirectoryOperations:
         return version
 
     def _read_highest(self) -> CurrentMetadata | None:
+        """List the versions, and read the highest one. Raises CorruptLog if its file was deleted before each read."""
         for _ in range(_READ_ATTEMPTS):
             highest = self.folder.highest_version()
             if highest is None:
@@ -190,65 +220,74 @@ class DirectoryOperations:
         raise CorruptLog(self.folder.absolute(FOLDER), "its newest metadata file was gone before it was read, each time")
 
     def _verify_put(self, base: CurrentMetadata | None, version: int, metadata: TableMetadata) -> Put | Unknown:
-        """Return CREATED if a version that was put follows `base` (None: is the first), EXISTED for a ghost, which no reader opens.
+        """Verify that a version, which was just put, continues the table of `base`. If not, delete it and return EXISTED.
 
-        Our processes delete old metadata oldest first. So while the file of `base` exists, nobody has freed the name of the version after
-        it. Java deletes in any order, so a table that deletes metadata must also have no higher version.
-        Raises TableNotFound for a table that rowmerge 0.1.0 drops, unless the version drops it, too.
+        The put of a stale version succeeds, too: others have committed the same version first, and have deleted its metadata file since.
+        No reader opens a stale version. `base` is None for a first version.
+        Raises TableNotFound for a table that rowmerge 0.1.0 is dropping, unless the version is that of another drop.
         """
+        checks: list[Callable[[], bool]] = [
+            partial(self.storage.exists, f"{FOLDER}/{DROPPED}"),
+            partial(self.folder.has_compressed_file, version),
+            partial(self._may_be_stale, base, version, metadata),
+        ]
         try:
-            has_drop_marker, has_other_form, *ghost_signs = run_concurrently(self._checks_after_put(base, version, metadata))
+            has_drop_marker, has_compressed_file, may_be_stale = run_concurrently(checks)
             if has_drop_marker and not is_dropped(metadata):
-                self.folder.clean_up([metadata_path(version)])
-                self.folder.clean_up([HINT])  # a call of its own, because a failure ends a call
+                self.folder.try_delete_files([metadata_path(version)])
+                self.folder.try_delete_files([HINT])  # a call of its own, because a failure ends a call
                 raise TableNotFound(self._table)
-            if has_other_form:
-                self.folder.clean_up([metadata_path(version)])
+            if has_compressed_file:
+                self.folder.try_delete_files([metadata_path(version)])
                 return Put.EXISTED
-            return self._verify_by_newest(base, version, metadata) if any(ghost_signs) else Put.CREATED
+            return self._verify_by_newest(base, version, metadata) if may_be_stale else Put.CREATED
         except (StorageError, CorruptLog) as failure:
             return Unknown(failure.message)
 
-    def _checks_after_put(self, base: CurrentMetadata | None, version: int, metadata: TableMetadata) -> list[Callable[[], bool]]:
-        """Return checks for the drop marker of rowmerge 0.1.0, for another file of the version, and for signs that it is a ghost."""
-        checks: list[Callable[[], bool]] = [
-            partial(self.storage.exists, f"{FOLDER}/{DROPPED}"),
-            partial(self.folder.has_other_form, version),
-            lambda: base is not None and not self.folder.is_unchanged(base),
-        ]
-        if _may_be_ghost(base, metadata):
+    def _may_be_stale(self, base: CurrentMetadata | None, version: int, metadata: TableMetadata) -> bool:
+        """Return whether others may have committed and deleted the same version before it was put.
+
+        rowmerge deletes old metadata oldest first. So while the file of `base` exists, it has not deleted the file of the next version.
+        Iceberg in Java deletes in any order. So a table that deletes metadata must also have no higher version.
+        """
+        checks: list[Callable[[], bool]] = [lambda: base is not None and not self.folder.is_unchanged(base)]
+        if _may_reuse_name(base, metadata):
             checks.append(lambda: self.folder.highest_version() != version)
-        return checks
+        return any(run_concurrently(checks))
 
     def _verify_by_newest(self, base: CurrentMetadata | None, version: int, metadata: TableMetadata) -> Put | Unknown:
-        """Return CREATED if the newest metadata is or follows a version, Unknown if nothing tells. Delete a ghost and return EXISTED."""
+        """Return CREATED if the newest metadata follows a version that was put, Unknown if that is uncertain.
+
+        Otherwise the version is stale: delete it, and return EXISTED.
+        """
         newest = self._read_newest()
         if newest is None or newest.version is None:
             return Unknown(f"{metadata_path(version)} was put, and the table is gone")
         is_later = newest.version > version and newest.metadata.table_uuid == metadata.table_uuid
         if is_later and (_logs_version(newest.metadata, version) or _has_snapshots_of(newest.metadata, metadata, base)):
             return Put.CREATED
+        # The metadata log and the snapshots may have expired. Only a higher version with an older file proves that this version is stale.
         if is_later and not self.folder.has_older_successor(version, newest.version):
             return Unknown(f"others have committed since, and no metadata tells whether they follow {metadata_path(version)}")
         if self.folder.contains(version, metadata):
-            self.folder.clean_up([metadata_path(version)])
+            self.folder.try_delete_files([metadata_path(version)])
         return Put.EXISTED
 
 
 def is_dropped(metadata: TableMetadata) -> bool:
-    """Return whether this is the metadata that a drop put, as `is_iceberg_drop` does for JSON."""
+    """Return whether this is the metadata that a drop put. `is_iceberg_drop` has the same rule for JSON."""
     return metadata.properties.get(DROPPED_TABLE) == "true" and not metadata.metadata_log and not metadata.snapshots
 
 
 def _first_version_after(newest: CurrentMetadata | None) -> int | None:
-    """Return the version with which a new table begins after `newest`, None if `newest` is the version of a table that exists."""
+    """Return the first version of a new table after `newest`, None if `newest` is the version of a table that exists."""
     if newest is None:
         return 1
     return (newest.version or 0) + 1 if is_dropped(newest.metadata) else None
 
 
-def _may_be_ghost(base: CurrentMetadata | None, metadata: TableMetadata) -> bool:
-    """Return whether the name of a version after `base` may be free because its file was deleted."""
+def _may_reuse_name(base: CurrentMetadata | None, metadata: TableMetadata) -> bool:
+    """Return whether the version after `base` may have the name of a deleted file: its table, or a dropped one, deletes old metadata."""
     if base is None or _deletes_metadata(base.metadata):
         return True
     return DROPPED_TABLE in base.metadata.properties or DROPPED_TABLE in metadata.properties

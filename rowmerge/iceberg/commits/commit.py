@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-import logging
-import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -20,7 +18,7 @@ from rowmerge.errors import CommitConflict, ConcurrentDeleteDelete, MetadataChan
 from rowmerge.iceberg.catalogs.operations import DirectoryOperations, TableOperations
 from rowmerge.iceberg.commits.conflicts import PlannedCommit, concurrent_commits, find_conflict
 from rowmerge.iceberg.commits.drop import withdraw_creation
-from rowmerge.iceberg.commits.snapshot_entry import snapshot_updates
+from rowmerge.iceberg.commits.snapshot_entry import new_snapshot_id, snapshot_updates
 from rowmerge.iceberg.commits.snapshot_files import SnapshotFiles
 from rowmerge.iceberg.manifests.content import UNASSIGNED, Entry
 from rowmerge.iceberg.metadata.definition import alteration_updates, replacement_updates
@@ -36,8 +34,6 @@ from rowmerge.table.commits.request import CommitRequest, Outcome, Unknown
 from rowmerge.table.metadata.shape import TableDefinition
 from rowmerge.table.snapshots.files import FileListing, Positions
 
-logger = logging.getLogger(__name__)
-
 
 @dataclass
 class Commit:
@@ -49,7 +45,7 @@ class Commit:
     change: CommitRequest
 
     def __post_init__(self) -> None:
-        self.snapshot_id = uuid.uuid4().int >> 65
+        self.snapshot_id = new_snapshot_id()
         self._definition = self._definition_updates()
         self._head = self.base.current
 
@@ -66,8 +62,8 @@ class Commit:
         return 0 if self.change.replace else self._head_id(self._head.metadata) or 0
 
     def put(self) -> Put | Unknown | CommitConflict:
-        updates, is_followed = run_both(self._snapshot_updates, partial(self.operations.is_followed, self._head))
-        return Put.EXISTED if is_followed else self.operations.commit(self._head, (*self._definition, *updates))
+        updates, is_outdated = run_both(self._snapshot_updates, partial(self.operations.is_outdated, self._head))
+        return Put.EXISTED if is_outdated else self.operations.commit(self._head, (*self._definition, *updates))
 
     def rebase(self) -> int | CommitConflict | None:
         """Check the commits since the head, and make the newest metadata the head, unless there is a conflict.

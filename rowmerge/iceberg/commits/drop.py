@@ -62,7 +62,7 @@ class Drop:
         if self._base is not None and is_dropped(self._base.metadata):
             return self._table_missing()
         put_marker(self.operations.storage, FORMAT, self.version)
-        return self.operations.put_first(self._base, self.version, self._metadata)
+        return self.operations.put_creation_or_drop(self._base, self.version, self._metadata)
 
     def rebase(self) -> int | CommitConflict:
         self._read_newest()

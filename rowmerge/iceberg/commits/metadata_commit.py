@@ -40,7 +40,7 @@ def commit_updates(operations: TableOperations, table: str, operation: str, make
         updates = make_updates(current)
         if not updates:
             return None
-        put = Put.EXISTED if operations.is_followed(current) else operations.commit(current, updates)
+        put = Put.EXISTED if operations.is_outdated(current) else operations.commit(current, updates)
         if put is Put.CREATED:
             return current
         if isinstance(put, Unknown):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
+import uuid
 from collections import Counter
 from collections.abc import Sequence
 
@@ -31,6 +32,11 @@ _TOTALS = (
     ("total-position-deletes", "added-position-deletes", "removed-position-deletes"),
     ("total-equality-deletes", "added-equality-deletes", "removed-equality-deletes"),
 )
+
+
+def new_snapshot_id() -> int:
+    """Return a random positive snapshot id of 63 bits, because Iceberg stores ids as signed longs."""
+    return uuid.uuid4().int >> 65
 
 
 def snapshot_updates(

@@ -21,7 +21,7 @@ from rowmerge.iceberg.metadata.locations import plain_path
 from rowmerge.iceberg.metadata.properties import file_locations
 from rowmerge.iceberg.metadata.updates import ROW_LINEAGE, next_row_id
 from rowmerge.iceberg.snapshots.live_files import LiveFiles, key_of_delete, scope_of
-from rowmerge.storage.deletion import Origin, clean_up
+from rowmerge.storage.deletion import PathOrigin, try_delete_files
 from rowmerge.storage.store import Storage
 from rowmerge.table.metadata.settings import whole_number
 from rowmerge.table.snapshots.files import AddedFile, Positions
@@ -171,19 +171,21 @@ class SnapshotFiles:
 
     def discard(self) -> None:
         """Delete all files that were written, because no version refers to them. A failure leaves them as orphans."""
-        self._clean_up(self._written_paths)
+        self._try_delete(self._written_paths)
 
     def discard_superseded(self) -> None:
         """Delete the files of earlier attempts, after the last one is committed. A failure leaves them as orphans."""
-        self._clean_up([path for path in self._written_paths if path not in self._used_paths], self._used_paths)
+        self._try_delete([path for path in self._written_paths if path not in self._used_paths], self._used_paths)
 
     @property
     def target_manifest_size(self) -> int:
         """Return the number of bytes of a full manifest. Raises ConfigurationError."""
         return whole_number(self.metadata.properties, "commit.manifest.target-size-bytes", 8 * 1024 * 1024)
 
-    def _clean_up(self, paths: Sequence[str], live: Iterable[str] = ()) -> None:
-        clean_up(self.storage, [paths], Origin.WRITTEN, locations=file_locations(self.metadata.properties), live=live)
+    def _try_delete(self, paths: Sequence[str], live: Iterable[str] = ()) -> None:
+        try_delete_files(
+            self.storage, [paths], PathOrigin.THIS_PROCESS, locations=file_locations(self.metadata.properties), live_paths=live
+        )
 
     def entries_of(self, manifests: Iterable[Manifest]) -> list[Entry]:
         """Read the entries of manifests, also of those that wait to be put."""

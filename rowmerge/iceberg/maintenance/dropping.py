@@ -17,7 +17,7 @@ from rowmerge.iceberg.maintenance.reachable import file_key, needed_files
 from rowmerge.iceberg.manifests.manifest_files import read_manifest_list, read_manifests
 from rowmerge.iceberg.metadata.locations import plain_path
 from rowmerge.iceberg.metadata.properties import GC_ENABLED, file_locations
-from rowmerge.storage.deletion import Deletion, Origin, delete_files
+from rowmerge.storage.deletion import Deletion, PathOrigin, delete_files
 from rowmerge.storage.disk import is_temporary
 from rowmerge.storage.store import Storage, StoredObject
 from rowmerge.table.commits.commit import commit
@@ -33,8 +33,11 @@ _LOG = "_delta_log"
 def drop_table(storage: Storage, table: str) -> None:
     """Drop the table of a folder, even if its metadata cannot be read, and delete its files.
 
-    If others drop the table first, it does nothing to a table that they create in its place.
-    Raises StorageError if the table is certainly still there, or was dropped and its files cannot be deleted. Raises CommitStateUnknown.
+    If others drop the table first and create a new one in the folder, the new table stays.
+
+    Raises:
+        CommitStateUnknown: It is not known whether the table was dropped. No file has been deleted.
+        StorageError: The table was certainly not dropped, or it was dropped and its files cannot be deleted.
     """
     outcome = commit(Drop(DirectoryOperations(storage, table), table), storage, FileChanges())
     if isinstance(outcome, Unknown):
@@ -46,21 +49,22 @@ def drop_table(storage: Storage, table: str) -> None:
 
 
 def delete_dropped_files(storage: Storage, dropped: CurrentMetadata) -> None:
-    """Delete the files that the metadata of a table names that has left its catalog, data first and metadata last.
+    """Delete the files of a table that was removed from its catalog, data files first and metadata files last.
 
-    Files outside the table's places stay, such as files that `add_files` registered or the files of a shallow clone's source. So do files
-    that the metadata does not name, and all files of a table with `gc.enabled` = false. Raises CorruptLog, StorageError.
+    These are the files to which `dropped`, the last metadata of the table, refers. Other files in the table's location stay. Files outside
+    the table's location and its data and metadata paths stay, too: `add_files` may have registered them, or another table may own them.
+    A table with `gc.enabled` = false keeps all files. Raises CorruptLog, StorageError.
     """
     properties = dropped.metadata.properties
     if properties.get(GC_ENABLED, "true").strip().lower() == "false":
         return
-    groups = [sorted({plain_path(path) for path in paths}) for paths in _named_files(storage, dropped)]
-    delete_files(storage, [with_checksums(paths) for paths in groups], Origin.NAMED, locations=file_locations(properties))
+    path_groups = [sorted({plain_path(path) for path in paths}) for paths in _referenced_files(storage, dropped)]
+    delete_files(storage, [with_checksums(paths) for paths in path_groups], PathOrigin.METADATA, locations=file_locations(properties))
     storage.remove_folders()
 
 
-def _named_files(storage: Storage, current: CurrentMetadata) -> list[Iterable[str]]:
-    """Return the files that metadata names, each group before the group that names it."""
+def _referenced_files(storage: Storage, current: CurrentMetadata) -> list[Iterable[str]]:
+    """Return the paths of the files to which metadata refers, in groups. Each group comes before the files that contain its paths."""
     metadata = current.metadata
     manifest_lists = [snapshot.manifest_list for snapshot in metadata.snapshots]
     manifests = {manifest.path: manifest for path in manifest_lists for manifest in read_manifest_list(storage, path)}
@@ -71,25 +75,36 @@ def _named_files(storage: Storage, current: CurrentMetadata) -> list[Iterable[st
 
 
 def finish_drop(storage: Storage, table: str, delete: Deletion) -> None:
-    """Delete what a dropped table left in the folder, if the newest version is that of a drop.
+    """Delete the files of a dropped table from its folder, unless a new table has followed the drop.
 
-    Others may create a table meanwhile. All of its files are younger than the version of the drop, as `Table.create` verifies, so none of
-    them is deleted. Raises CorruptLog, StorageError.
+    Others may create a table in the folder at the same time. All files of the new table are younger than the version of the drop, so none
+    of them is deleted. `Table.create` verifies this order.
+
+    Args:
+        storage: The storage of the folder.
+        table: The name of the table in errors.
+        delete: The function that deletes the files, which decides whether a failure is an error.
+
+    Raises:
+        CorruptLog: The metadata of a table of another format in the folder is malformed.
+        StorageError: The folder cannot be listed, or `delete` failed.
     """
+    # Most folders have no marker of a drop, so most calls end before the long listing.
     if not marked_versions(storage, FORMAT):
         return
     folder = MetadataFolder(storage, table)
     objects = storage.list()
     metadata_files = _metadata_files(objects)
     put_times = {version: file.modified for version, file in metadata_files}
-    newest = max(put_times, default=None)
-    if newest is None or newest not in marked_versions(storage, FORMAT) or not _is_drop(folder, newest):
+    drop_version = max(put_times, default=None)
+    if drop_version is None or not _is_drop(storage, folder, drop_version):
         return
-    content_paths = _content_paths(storage, objects, _needed_keys(storage, folder, newest - 1), dropped_at=put_times[newest])
-    # `DirectoryOperations` relies on the deletion of metadata in this order, oldest first.
-    old_metadata = sorted((version, file.path) for version, file in metadata_files if version < newest)
+    needed_keys = _needed_keys(storage, folder, drop_version - 1)
+    content_paths = _content_paths(storage, objects, needed_keys, dropped_at=put_times[drop_version])
+    # The oldest metadata goes first. So a slow commit to the dropped table cannot find a free version whose predecessor still exists.
+    old_metadata = sorted((version, file.path) for version, file in metadata_files if version < drop_version)
     metadata_groups = [[folder.absolute(path)] for _, path in old_metadata]
-    delete(storage, [content_paths, *metadata_groups], Origin.LISTED)
+    delete(storage, [content_paths, *metadata_groups], PathOrigin.LISTING)
 
 
 def _metadata_files(objects: list[StoredObject]) -> list[tuple[int, StoredObject]]:
@@ -98,8 +113,10 @@ def _metadata_files(objects: list[StoredObject]) -> list[tuple[int, StoredObject
     return [(version, file) for version, file in zip(versions, objects, strict=True) if version is not None]
 
 
-def _is_drop(folder: MetadataFolder, version: int) -> bool:
-    """Return whether a version is that of a drop. A marked version may be a view that was faster than the drop, or a table."""
+def _is_drop(storage: Storage, folder: MetadataFolder, version: int) -> bool:
+    """Return whether a version is that of a drop. A marker is put first, so the version may also be a concurrent view or table."""
+    if version not in marked_versions(storage, FORMAT):
+        return False
     try:
         current = folder.read(version)
     except (CorruptLog, UnsupportedTableFeature):
@@ -112,11 +129,12 @@ def _version_of(file: StoredObject) -> int | None:
 
 
 def _content_paths(storage: Storage, objects: list[StoredObject], needed: set[str], dropped_at: int) -> list[str]:
-    """Return the files other than metadata that are older than the drop or that the dropped table needs. Paths are absolute.
+    """Return the absolute paths of the dropped table's files, except metadata files.
 
-    Tables in folders below stay. If the folder has a table of another format, its files are older, too. So age decides nothing then.
+    These are the files that are older than the drop (`dropped_at` in ms), and those that the table's last version needs (`needed` by
+    `file_key`). Files of tables in inner folders stay.
     """
-    # Files of a table of another format may be as old, so their age decides nothing.
+    # The folder may also hold a table of another format. Its files may be older than the drop, too, so age decides nothing then.
     older_than = 0 if has_other_table(storage, objects, FORMAT) else dropped_at
     excluded = (f"{_LOG}/", f"{MARKERS}/", HINT, *inner_tables(objects))
     files = [file for file in objects if _version_of(file) is None and not file.path.startswith(excluded)]
@@ -125,7 +143,7 @@ def _content_paths(storage: Storage, objects: list[StoredObject], needed: set[st
 
 
 def _needed_keys(storage: Storage, folder: MetadataFolder, version: int) -> set[str]:
-    """Return the files that the last version of a dropped table needs, as far as its metadata can be read."""
+    """Return the files that the last version of a dropped table needs, by `file_key`. Return none if its metadata cannot be read."""
     try:
         current = folder.read(version)
         return set() if current is None else set(needed_files(storage, current.metadata))

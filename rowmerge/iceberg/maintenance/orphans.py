@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import posixpath
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from pyiceberg.table.metadata import TableMetadata
 
@@ -18,28 +18,44 @@ from rowmerge.table.maintenance import inner_tables
 def find_orphans(
     location: str, current: CurrentMetadata, needed: Collection[str], objects: Sequence[StoredObject], older_than: int
 ) -> list[str]:
-    """Return the orphan files in a listing of the table's folder, relative to it. They are older than `older_than` (ms).
+    """Return the orphan files in a listing of a table's folder: old files to which neither the metadata nor a snapshot refers.
 
-    `needed`: the files that the snapshots need, by `file_key`. These files stay, too: hidden files, files of tables in folders below,
-    metadata files that the metadata log names or that are newer than the table's, and files with the name of one that is needed elsewhere.
+    Args:
+        location: The location of the table's folder.
+        current: The current metadata of the table.
+        needed: The files that the snapshots need, by `file_key`.
+        objects: The objects in the folder.
+        older_than: The time (milliseconds since the epoch) before which an orphan was written.
+
+    Returns:
+        Paths relative to the folder. Metadata files come last, the oldest version first.
     """
-    metadata_paths = (current.path, *(entry.metadata_file for entry in current.metadata.metadata_log))
-    metadata_keys = {file_key(path) for path in metadata_paths if path}
-    needed_paths, names_elsewhere = _split_by_location(location, metadata_keys.union(needed))
-    inner_prefixes, partition_prefixes = inner_tables(objects), _partition_prefixes(current.metadata)
-
-    def must_stay(path: str) -> bool:
-        if path in needed_paths or posixpath.basename(path) in names_elsewhere:
-            return True
-        if path == HINT or _is_newer_metadata(path, current):
-            return True
-        return path.startswith(inner_prefixes) or _is_hidden(path, partition_prefixes)
-
-    orphans = [file.path for file in objects if file.modified < older_than and not must_stay(file.path)]
+    may_be_orphan = _orphan_rule(location, current, needed, objects)
+    orphans = [file.path for file in objects if file.modified < older_than and may_be_orphan(file.path)]
     listed_paths = {file.path for file in objects}
     orphans += [checksum for checksum in map(checksum_of, orphans) if checksum in listed_paths]
-    # The oldest metadata goes first: a writer that sleeps on it must not find the next one gone and its own still there.
-    return sorted(orphans, key=lambda path: (_version_or_first(path), path))
+    # `DirectoryOperations` relies on this order: while a metadata file exists, the name of the next version has not become free.
+    return sorted(orphans, key=lambda path: (_metadata_version(path), path))
+
+
+def _orphan_rule(
+    location: str, current: CurrentMetadata, needed: Collection[str], objects: Sequence[StoredObject]
+) -> Callable[[str], bool]:
+    """Return the function that decides by its relative path whether a file may be an orphan. `needed` is that of `find_orphans`."""
+    metadata_paths = (current.path, *(entry.metadata_file for entry in current.metadata.metadata_log))
+    metadata_keys = {file_key(path) for path in metadata_paths if path}
+    needed_paths, outside_names = _split_by_location(location, metadata_keys.union(needed))
+    inner_prefixes, partition_prefixes = inner_tables(objects), _partition_prefixes(current.metadata)
+
+    def may_be_orphan(path: str) -> bool:
+        # A needed file outside the folder may be the same file under another spelling of the location.
+        if path in needed_paths or posixpath.basename(path) in outside_names:
+            return False
+        if path == HINT or _is_newer_metadata(path, current):
+            return False
+        return not path.startswith(inner_prefixes) and not _is_hidden(path, partition_prefixes)
+
+    return may_be_orphan
 
 
 def checksum_of(path: str) -> str:
@@ -49,27 +65,27 @@ def checksum_of(path: str) -> str:
 
 
 def with_checksums(paths: Sequence[str]) -> list[str]:
-    """Return absolute paths, and for those on a disk also the checksum files that Hadoop's local file system writes beside them."""
+    """Return absolute paths, and for files on a disk also the paths of the checksum files that Hadoop's local file system writes."""
     return [*paths, *(checksum_of(path) for path in paths if local_path(path) is not None)]
 
 
 def _split_by_location(location: str, paths: Collection[str]) -> tuple[set[str], set[str]]:
-    """Return the relative paths of the files below the location, and the names of all others."""
+    """Return the relative paths of the files below a location, and the names of the files outside it."""
     relative_paths = {path: _relative_path(location, path) for path in paths}
-    names_elsewhere = {posixpath.basename(path) for path, relative_path in relative_paths.items() if relative_path is None}
-    return {relative_path for relative_path in relative_paths.values() if relative_path is not None}, names_elsewhere
+    outside_names = {posixpath.basename(path) for path, relative_path in relative_paths.items() if relative_path is None}
+    return {relative_path for relative_path in relative_paths.values() if relative_path is not None}, outside_names
 
 
 def _relative_path(location: str, path: str) -> str | None:
-    """Return the path of a file below a location, relative to that, else None. On a disk, also look behind symbolic links."""
+    """Return the path of a file relative to a location, None for a file outside it. On a disk, resolve symbolic links."""
     root = f"{file_key(location)}/"
     if path.startswith(root):
         return posixpath.normpath(path.removeprefix(root))
     folder, file = local_path(location), local_path(path)
     if folder is None or file is None:
         return None
-    real = os.path.relpath(os.path.realpath(file), os.path.realpath(folder))
-    return None if real.startswith("..") else real
+    relative_path = os.path.relpath(os.path.realpath(file), os.path.realpath(folder))
+    return None if relative_path.startswith("..") else relative_path
 
 
 def _partition_prefixes(metadata: TableMetadata) -> tuple[str, ...]:
@@ -77,16 +93,17 @@ def _partition_prefixes(metadata: TableMetadata) -> tuple[str, ...]:
     return tuple(f"{field.name}=" for spec in metadata.partition_specs for field in spec.fields if field.name[:1] in "._")
 
 
-def _is_hidden(path: str, prefixes: tuple[str, ...]) -> bool:
-    return any(part.startswith((".", "_")) and not part.startswith(prefixes) for part in path.split("/"))
+def _is_hidden(path: str, partition_prefixes: tuple[str, ...]) -> bool:
+    """Return whether a file or one of its folders is hidden: its name begins with `.` or `_`, and it is no partition folder."""
+    return any(name.startswith((".", "_")) and not name.startswith(partition_prefixes) for name in path.split("/"))
 
 
 def _is_newer_metadata(path: str, current: CurrentMetadata) -> bool:
-    """Return whether a metadata file follows the current version. A temporary file does not."""
-    return not is_temporary(path) and current.version is not None and _version_or_first(path) >= current.version
+    """Return whether a path is that of the current metadata file or of a later version. A temporary file is neither."""
+    return not is_temporary(path) and current.version is not None and _metadata_version(path) >= current.version
 
 
-def _version_or_first(path: str) -> int:
+def _metadata_version(path: str) -> int:
     """Return the version in the name of a metadata file, -1 for other files."""
     version = version_in(path)
     return -1 if version is None else version

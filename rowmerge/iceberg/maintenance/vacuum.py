@@ -1,12 +1,11 @@
-"""VACUUM, its two parts, and the other maintenance procedures, which change no rows.
+"""VACUUM, its two steps, and the other maintenance procedures, which change no rows.
 
-The parts of VACUUM: expire old snapshots and delete their files, and delete files that nothing refers to.
+The steps of VACUUM: expire old snapshots and delete their files; delete orphan files, to which nothing refers.
 
 Models: Iceberg's ExpireSnapshots and DeleteOrphanFiles. One commit removes the snapshots first. So no reader sees a snapshot without its
 files, wherever the process is killed, and the remaining files are orphans. The age of a file protects those of running statements.
 
-Metadata files are deleted oldest first. So a writer that slept can verify after its put whether another version had the name that it found
-free (`DirectoryOperations`).
+Metadata files are deleted oldest first. So a slow writer can verify after its put whether its version is stale (`DirectoryOperations`).
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from rowmerge.iceberg.maintenance.rewriting import DeleteRewriting, ManifestRewr
 from rowmerge.iceberg.metadata.properties import file_locations
 from rowmerge.iceberg.metadata.refs import ancestors, summary_properties
 from rowmerge.iceberg.metadata.updates import apply_updates
-from rowmerge.storage.deletion import Origin, deletable_files, delete_files
+from rowmerge.storage.deletion import PathOrigin, deletable_files, delete_files
 from rowmerge.storage.store import StoredObject
 from rowmerge.table.maintenance import Expired, ExpiryOptions, RewrittenDeletes, RewrittenManifests, Vacuumed, VacuumOptions
 
@@ -42,7 +41,7 @@ ORPHANS_AFTER = 3 * _DAY
 
 
 class _Listing(NamedTuple):
-    """The objects in a table's folder, and the time (milliseconds since the epoch) before which an orphan must have been written."""
+    """The objects in a table's folder, and the time (milliseconds since the epoch) before which orphans were written."""
 
     objects: Sequence[StoredObject]
     orphans_before: int
@@ -50,16 +49,16 @@ class _Listing(NamedTuple):
 
 @dataclass(frozen=True)
 class _Expiry:
-    """The updates that expire snapshots, the table after them, and the files that only the expired snapshots need."""
+    """The updates that expire snapshots, the metadata with these updates, and the files that only the expired snapshots need."""
 
     updates: tuple[TableUpdate, ...]
-    after: CurrentMetadata
+    new_metadata: CurrentMetadata
     files: Mapping[str, FileKind]
 
 
 @dataclass
 class Vacuum:
-    """Runs VACUUM, or one of its parts, on a table. `now` in milliseconds since the epoch."""
+    """Runs VACUUM, or one of its steps, on a table. `now` is in milliseconds since the epoch."""
 
     operations: TableOperations
     table: str
@@ -71,36 +70,39 @@ class Vacuum:
         """The metadata for which the needed files were read last, and these files."""
 
     def run(self, options: VacuumOptions) -> Vacuumed:
-        """Expire snapshots, delete their files and the orphans, and return the paths of these files. A dry run only finds the paths.
+        """Expire snapshots, delete their files and the orphan files, and return the paths of these files. A dry run only finds the paths.
 
         Raises PlanError for a retention that is not safe, UnsupportedTableFeature, StorageError.
         """
         self._check_retention(options)
         retained_since = None if options.retain_hours is None else self.now - int(options.retain_hours * _HOUR)
-        # The listing comes first: what is committed after it is either not in the listing, or in the metadata that is read then.
+        # The listing comes before the metadata. So a file of a later commit is either not in the listing, or known from the metadata.
         listing = self._list_objects(retained_since)
         if options.dry_run:
             expiry = self._plan_expiry(newest(self.operations, self.table), ExpiryOptions(retained_since))
         else:
             expiry = self._expire(ExpiryOptions(retained_since))
         snapshot_files = self._deletable(expiry)
-        orphans = [path for path in self._orphans(expiry.after, listing) if path not in expiry.files]
+        orphans = [path for path in self._orphans(expiry.new_metadata, listing) if path not in expiry.files]
         if not options.dry_run:
             self._delete_expired(snapshot_files)
-            self._delete_orphans(orphans, expiry.after, listing)
+            self._delete_orphans(orphans, expiry.new_metadata, listing)
         paths = (*chain.from_iterable(snapshot_files.values()), *orphans)
-        return Vacuumed(paths, expiry.after.metadata.current_snapshot_id or 0)
+        return Vacuumed(paths, expiry.new_metadata.metadata.current_snapshot_id or 0)
 
     def expire(self, options: ExpiryOptions) -> Expired:
-        """Expire snapshots, and delete the files that only they needed. Raises as `run`, and PlanError for a snapshot that must stay."""
+        """Expire snapshots, and delete the files that only they need. Raises as `run`, and PlanError for a snapshot that must stay."""
         expiry = self._expire(options)
         snapshot_files = self._deletable(expiry)
         self._delete_expired(snapshot_files)
         counts = Counter(expiry.files[path] for path in chain.from_iterable(snapshot_files.values()))
-        return Expired(*(counts[kind] for kind in FileKind))  # its fields have the order of FileKind
+        return Expired(*(counts[kind] for kind in FileKind))  # the fields of Expired have the order of FileKind
 
     def remove_orphans(self, older_than: int | None, *, dry_run: bool) -> tuple[str, ...]:
-        """Delete unreferenced files that were written before a time, and return their absolute paths. Raises as `run`."""
+        """Delete the orphan files that were written before a time, and return their absolute paths. Raises what `run` does.
+
+        `older_than` is in milliseconds since the epoch; None stands for three days ago.
+        """
         check_collectable(self.table, newest(self.operations, self.table).metadata)
         listing = self._list_objects(older_than)
         current = newest(self.operations, self.table)
@@ -122,37 +124,40 @@ class Vacuum:
         return _Listing(self.storage.list(), self.now - ORPHANS_AFTER if orphans_before is None else orphans_before)
 
     def _plan_expiry(self, current: CurrentMetadata, options: ExpiryOptions) -> _Expiry:
-        """Return the expiry of snapshots from the current metadata, without a commit. It has no updates if no snapshot expires."""
+        """Return the expiry of snapshots from the current metadata, without a commit. The expiry has no updates if no snapshot expires."""
         check_writable(self.table, current)
         check_collectable(self.table, current.metadata)
         updates = expiry_updates(self.table, current.metadata, options, self.now)
         if not updates:
             return _Expiry((), current, {})
         metadata = apply_updates(current.metadata, updates, location=current.path)
-        after = CurrentMetadata(metadata, current.path, current.version)
-        return _Expiry(updates, after, only_expired(self.storage, current.metadata, metadata))
+        new_metadata = CurrentMetadata(metadata, current.path, current.version)
+        return _Expiry(updates, new_metadata, only_expired(self.storage, current.metadata, metadata))
 
     def _expire(self, options: ExpiryOptions) -> _Expiry:
-        """Commit the expiry of snapshots, and return it. Read the files that only they need before the commit."""
-        attempts: list[_Expiry] = []  # the last one is committed
+        """Commit the expiry of snapshots, and return it with the files that only the expired snapshots need."""
+        plans: list[_Expiry] = []  # one for each attempt; the last one is committed
 
         def plan_updates(current: CurrentMetadata) -> tuple[TableUpdate, ...]:
-            attempts.append(self._plan_expiry(current, options))
-            return attempts[-1].updates
+            plans.append(self._plan_expiry(current, options))
+            return plans[-1].updates
 
         if commit_updates(self.operations, self.table, "the expiry of snapshots", plan_updates) is None:
             return _Expiry((), newest(self.operations, self.table), {})
+        needed = self._files_of_new_snapshots(plans)
+        files = {path: kind for path, kind in plans[-1].files.items() if path not in needed}
+        return _Expiry(plans[-1].updates, newest(self.operations, self.table), files)
+
+    def _files_of_new_snapshots(self, plans: Sequence[_Expiry]) -> Mapping[str, FileKind]:
+        """Return the files that snapshots need which others have committed since the expiry was planned."""
         metadata = newest(self.operations, self.table).metadata
-        planned_ids = {snapshot.snapshot_id for attempt in attempts for snapshot in attempt.after.metadata.snapshots}
-        # Files of snapshots that others have committed since stay.
+        planned_ids = {snapshot.snapshot_id for plan in plans for snapshot in plan.new_metadata.metadata.snapshots}
         new_snapshots = [snapshot for snapshot in metadata.snapshots if snapshot.snapshot_id not in planned_ids]
-        needed = needed_files(self.storage, metadata, new_snapshots)
-        files = {path: kind for path, kind in attempts[-1].files.items() if path not in needed}
-        return _Expiry(attempts[-1].updates, newest(self.operations, self.table), files)
+        return needed_files(self.storage, metadata, new_snapshots)
 
     def _deletable(self, expiry: _Expiry) -> dict[FileKind, list[str]]:
-        """Return the expired files in the table's own places by kind, each kind before the kinds that name it. All other files stay."""
-        locations = file_locations(expiry.after.metadata.properties)
+        """Return the expired files that may be deleted, by kind. Each kind comes before the files that contain its paths."""
+        locations = file_locations(expiry.new_metadata.metadata.properties)
         by_kind = {kind: [path for path, file_kind in expiry.files.items() if file_kind is kind] for kind in FileKind}
         return {kind: deletable_files(self.storage, paths, locations) for kind, paths in by_kind.items() if paths}
 
@@ -162,7 +167,7 @@ class Vacuum:
         current = newest(self.operations, self.table)
         groups = [with_checksums(paths) for paths in snapshot_files.values()]
         locations = file_locations(current.metadata.properties)
-        delete_files(self.storage, groups, Origin.NAMED, locations=locations, live=self._live(current))
+        delete_files(self.storage, groups, PathOrigin.METADATA, locations=locations, live_paths=self._live(current))
 
     def _live(self, current: CurrentMetadata) -> list[str]:
         """Return every file that the table needs, its metadata files included."""
@@ -181,13 +186,14 @@ class Vacuum:
         orphans = find_orphans(self.storage.location, current, self._needed(current).keys(), *listing)
         return [file_key(f"{self.storage.location}/{path}") for path in orphans]
 
-    def _delete_orphans(self, orphans: Sequence[str], seen: CurrentMetadata, listing: _Listing) -> None:
-        """Delete the files that are still orphans, if the table changed after `seen`, while the needed files were read."""
+    def _delete_orphans(self, orphans: Sequence[str], checked: CurrentMetadata, listing: _Listing) -> None:
+        """Delete the files that are still orphans. `checked` is the metadata by which they were found."""
         current = newest(self.operations, self.table)
-        still_orphans = orphans if current is seen else set(self._orphans(current, listing))
+        # Others may have committed while the needed files were read.
+        still_orphans = orphans if current is checked else set(self._orphans(current, listing))
         paths = [path for path in orphans if path in still_orphans]
         if paths:
-            delete_files(self.storage, [paths], Origin.LISTED, live=self._live(current))
+            delete_files(self.storage, [paths], PathOrigin.LISTING, live_paths=self._live(current))
 
 
 @dataclass(frozen=True)

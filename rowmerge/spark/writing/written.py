@@ -17,7 +17,7 @@ from rowmerge.errors import RowmergeError, StorageError
 from rowmerge.parquet.data_files import WriteSpec
 from rowmerge.parquet.filesystems import Options, filesystem_of, without_secrets
 from rowmerge.spark.reading.scan import spark_path
-from rowmerge.storage.deletion import Origin, clean_up
+from rowmerge.storage.deletion import PathOrigin, try_delete_files
 from rowmerge.table.snapshots.files import AddedFile, FileListing, ListedFile, Positions
 
 _STOP_SECONDS = 0.3
@@ -138,7 +138,7 @@ def discard_paths(paths: Sequence[str], filesystem_options: Options) -> None:
         folder = store_paths[0].rpartition("/")[0]
         while not all(path.startswith(f"{folder}/") for path in store_paths):
             folder = folder.rpartition("/")[0]
-        clean_up(DataFolder(folder, filesystem_options), [store_paths], Origin.WRITTEN)
+        try_delete_files(DataFolder(folder, filesystem_options), [store_paths], PathOrigin.THIS_PROCESS)
 
 
 def discard_attempt(*specs: WriteSpec | None) -> None:

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rowmerge.errors import StorageError
-from rowmerge.storage.deletion import Origin, clean_up
+from rowmerge.storage.deletion import PathOrigin, try_delete_files
 from rowmerge.storage.store import Storage, StoredObject
 
 logger = logging.getLogger(__name__)
@@ -52,7 +52,7 @@ def marked_versions(storage: Storage, format_: str) -> list[int]:
 
 def delete_marker(storage: Storage, format_: str, version: int) -> None:
     """Delete the marker of a drop whose version was withdrawn. It never raises."""
-    clean_up(storage, [[f"{storage.location}/{MARKERS}/{format_}-{version:020d}"]], Origin.WRITTEN)
+    try_delete_files(storage, [[f"{storage.location}/{MARKERS}/{format_}-{version:020d}"]], PathOrigin.THIS_PROCESS)
 
 
 def delete_markers(storage: Storage, format_: str, before: int) -> None:
@@ -63,7 +63,7 @@ def delete_markers(storage: Storage, format_: str, before: int) -> None:
         # The table is created: an error here would look like a failed creation. A marker only makes the catalog look once more.
         logger.warning("Markers of dropped tables stay at %s: %s", storage.location, error.message)
         return
-    clean_up(storage, [[f"{storage.location}/{MARKERS}/{format_}-{version:020d}" for version in versions]], Origin.LISTED)
+    try_delete_files(storage, [[f"{storage.location}/{MARKERS}/{format_}-{version:020d}" for version in versions]], PathOrigin.LISTING)
     storage.child(MARKERS).remove_folders()
 
 

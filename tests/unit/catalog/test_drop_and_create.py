@@ -442,8 +442,8 @@ def test_a_late_commit_whose_process_dies_after_the_put_is_harmless_to_every_rea
     warehouse.assert_ids([7, 8])
 
 
-@pytest.mark.parametrize("is_distant", [False, True])
-def test_a_late_commit_does_not_set_the_version_hint_back(tmp_path: Path, is_distant: bool) -> None:
+@pytest.mark.parametrize("is_remote", [False, True])
+def test_a_late_commit_does_not_set_the_version_hint_back(tmp_path: Path, is_remote: bool) -> None:
     warehouse = Warehouse(tmp_path, "iceberg")
     warehouse.create([1])
 
@@ -472,7 +472,7 @@ def test_a_late_commit_does_not_set_the_version_hint_back(tmp_path: Path, is_dis
                 read_hint()
             Storage.delete(self, paths)
 
-    Reading.is_distant = is_distant  # type: ignore[method-assign,assignment]
+    Reading.is_remote = is_remote  # type: ignore[method-assign,assignment]
     assert isinstance(late_commit(warehouse, Reading), Conflicted)
     wait_for_background(60)
     read_hint()

@@ -71,7 +71,7 @@ class Calls:
 
 def counted(calls: Calls, distant: bool = False) -> type[Storage]:
     class Counted(Storage):
-        is_distant = distant  # type: ignore[assignment]
+        is_remote = distant  # type: ignore[assignment]
 
         def child(self, path: str) -> Storage:
             return Counted(f"{self.location}/{path}", self.configuration)

@@ -22,9 +22,9 @@ from rowmerge.table.snapshots.files import AddedFile, FileChanges
 class Breaking(Storage):
     """A folder whose put of a commit fails: before it happened, or after."""
 
-    def __init__(self, location: str, failure: BaseException, *, put_first: bool) -> None:
+    def __init__(self, location: str, failure: BaseException, *, put_creation_or_drop: bool) -> None:
         super().__init__(location)
-        self._failure, self._put_first = failure, put_first
+        self._failure, self._put_first = failure, put_creation_or_drop
 
     def put_if_absent(self, path: str, data: bytes) -> Put:
         if self._put_first:
@@ -32,13 +32,13 @@ class Breaking(Storage):
         raise self._failure
 
 
-def append_to(folder: Path, failure: BaseException, *, put_first: bool) -> Path:
+def append_to(folder: Path, failure: BaseException, *, put_creation_or_drop: bool) -> Path:
     """Append one file over a storage that fails; the file's path."""
     schema = Struct((Field("id", Primitive("long")),))
     DeltaTable(Storage(str(folder)), "t").create(TableDefinition(schema=schema), CommitRequest("CREATE TABLE"))
     path = folder / "part-0.parquet"
     pq.write_table(pa.table({"id": pa.array([1], pa.int64())}), path)
-    table = DeltaTable(Breaking(str(folder), failure, put_first=put_first), "t")
+    table = DeltaTable(Breaking(str(folder), failure, put_creation_or_drop=put_creation_or_drop), "t")
     added = AddedFile(path.as_uri(), path.stat().st_size, 1)
 
     def attempt() -> Attempt:
@@ -51,12 +51,12 @@ def append_to(folder: Path, failure: BaseException, *, put_first: bool) -> Path:
 
 @pytest.mark.parametrize("failure", [KeyboardInterrupt(), RuntimeError("a bug"), MemoryError()])
 def test_files_of_a_commit_that_may_stand_are_kept(tmp_path: Path, failure: BaseException) -> None:
-    path = append_to(tmp_path, failure, put_first=True)
+    path = append_to(tmp_path, failure, put_creation_or_drop=True)
     assert path.exists()
     assert DeltaTable(Storage(str(tmp_path)), "t").snapshot().files().paths == [path.as_uri()]
 
 
 def test_files_of_a_commit_that_certainly_failed_are_deleted(tmp_path: Path) -> None:
-    path = append_to(tmp_path, StorageError("t", "the disk is full"), put_first=False)
+    path = append_to(tmp_path, StorageError("t", "the disk is full"), put_creation_or_drop=False)
     assert not path.exists()
     assert DeltaTable(Storage(str(tmp_path)), "t").snapshot().version == 0

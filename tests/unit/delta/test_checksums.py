@@ -202,7 +202,7 @@ def test_a_checksum_that_cannot_be_put_does_no_harm(tmp_path: Path, caplog: pyte
 class Distant(Storage):
     """A store far away, on which checksums wait until they are let through."""
 
-    is_distant = True
+    is_remote = True
     gate = threading.Event()
 
     def put_if_absent(self, path: str, data: bytes) -> Put:
@@ -258,7 +258,7 @@ from rowmerge.table.metadata.shape import TableDefinition
 from tests.support.delta_tables import ID_NAME
 
 class Distant(Storage):
-    is_distant = True
+    is_remote = True
 
     def put_if_absent(self, path, data):
         if path.endswith(".crc"):

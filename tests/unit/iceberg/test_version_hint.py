@@ -23,7 +23,7 @@ HINT = "metadata/version-hint.text"
 class Waiting(Storage):
     """Storage whose puts of the hint wait for an event, once each."""
 
-    is_distant = True
+    is_remote = True
     events: list[threading.Event]
     has_begun_to_wait: threading.Event
 
@@ -39,7 +39,7 @@ class Waiting(Storage):
 
 
 class OnDisk(Waiting):
-    is_distant = False
+    is_remote = False
 
 
 @pytest.fixture
@@ -114,9 +114,9 @@ def test_a_hint_of_a_version_that_others_deleted_is_corrected(tmp_path: Path, ev
     assert sorted(Lake(slow.folder).ids()) == [1, *range(10, 15)]
 
 
-@pytest.mark.parametrize("is_distant", [False, True])
+@pytest.mark.parametrize("is_remote", [False, True])
 @pytest.mark.parametrize("deletes_metadata", [False, True])
-def test_the_hint_is_written_after_the_version_is_verified(tmp_path: Path, is_distant: bool, deletes_metadata: bool) -> None:
+def test_the_hint_is_written_after_the_version_is_verified(tmp_path: Path, is_remote: bool, deletes_metadata: bool) -> None:
     events: list[str] = []
 
     class Recording(Storage):
@@ -130,7 +130,7 @@ def test_the_hint_is_written_after_the_version_is_verified(tmp_path: Path, is_di
             events.append("verified")
             return verified
 
-    Recording.is_distant = is_distant  # type: ignore[method-assign,assignment]
+    Recording.is_remote = is_remote  # type: ignore[method-assign,assignment]
     lake = Lake(tmp_path / "t")
     lake.table = IcebergTable(Operations(Recording(str(lake.folder)), "s.t"), "s.t")
     lake.create({"write.metadata.delete-after-commit.enabled": str(deletes_metadata).lower()})
@@ -178,7 +178,7 @@ from rowmerge.iceberg import DirectoryOperations, IcebergTable
 from rowmerge.storage.store import Storage
 
 class Slow(Storage):
-    is_distant = True
+    is_remote = True
 
     def put(self, path, data):
         time.sleep(0.3)

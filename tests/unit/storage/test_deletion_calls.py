@@ -48,7 +48,7 @@ def direct_calls() -> set[str]:
 
 
 def test_no_module_deletes_files_of_tables_by_itself() -> None:
-    assert direct_calls() - EXCEPTIONS.keys() == set(), "call rowmerge.storage.deletion.delete_files or clean_up"
+    assert direct_calls() - EXCEPTIONS.keys() == set(), "call rowmerge.storage.deletion.delete_files or try_delete_files"
 
 
 def test_only_code_of_executors_deletes_what_it_wrote_by_itself() -> None:

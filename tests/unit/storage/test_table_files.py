@@ -9,7 +9,7 @@ from urllib.parse import quote
 import pytest
 
 from rowmerge.errors import LiveFileProtected, StorageError
-from rowmerge.storage.deletion import Origin, clean_up, deletable_files, delete_files
+from rowmerge.storage.deletion import PathOrigin, deletable_files, delete_files, try_delete_files
 from rowmerge.storage.store import Storage
 from tests.support.bucket import Bucket, serving
 
@@ -57,7 +57,7 @@ def files(root: Path) -> set[str]:
 )
 def test_a_path_outside_the_table_is_skipped(folder: Path, tmp_path: Path, path: str) -> None:
     spelled = path.format(folder=folder, others=tmp_path / "others")
-    delete_files(Storage(str(folder)), [[spelled]], Origin.NAMED)
+    delete_files(Storage(str(folder)), [[spelled]], PathOrigin.METADATA)
     assert files(tmp_path) == {"a", "b c", "victim"} and (tmp_path / "others/victim").exists() and (folder.parent / "victim").exists()
     assert deletable_files(Storage(str(folder)), [spelled]) == []
 
@@ -76,17 +76,19 @@ def test_a_path_outside_the_table_is_skipped(folder: Path, tmp_path: Path, path:
 )
 def test_a_path_inside_the_table_is_deleted_however_it_is_spelled(folder: Path, tmp_path: Path, path: str) -> None:
     spelled = path.format(folder=folder, alias=tmp_path / "alias")
-    delete_files(Storage(str(folder)), [[spelled, spelled]], Origin.NAMED)
+    delete_files(Storage(str(folder)), [[spelled, spelled]], PathOrigin.METADATA)
     assert files(tmp_path) == {"b c", "victim"}
 
 
 def test_a_table_that_is_reached_by_a_link_deletes_its_files(folder: Path, tmp_path: Path) -> None:
-    delete_files(Storage(str(tmp_path / "alias")), [[f"file://{tmp_path}/alias/data/a"], [f"file://{folder}/data/b c"]], Origin.NAMED)
+    delete_files(
+        Storage(str(tmp_path / "alias")), [[f"file://{tmp_path}/alias/data/a"], [f"file://{folder}/data/b c"]], PathOrigin.METADATA
+    )
     assert files(tmp_path) == {"victim"}
 
 
 def test_a_link_is_deleted_and_not_what_it_names(folder: Path, tmp_path: Path) -> None:
-    delete_files(Storage(str(folder)), [[f"file://{folder}/link"]], Origin.LISTED)
+    delete_files(Storage(str(folder)), [[f"file://{folder}/link"]], PathOrigin.LISTING)
     assert not (folder / "link").exists() and (tmp_path / "others/victim").exists()
 
 
@@ -95,9 +97,9 @@ def test_in_other_locations_only_named_files_are_deleted(folder: Path, tmp_path:
     elsewhere.mkdir()
     (elsewhere / "named").touch()
     path = f"file://{elsewhere}/named"
-    delete_files(Storage(str(folder)), [[path]], Origin.LISTED, locations=[str(elsewhere)])
+    delete_files(Storage(str(folder)), [[path]], PathOrigin.LISTING, locations=[str(elsewhere)])
     assert (elsewhere / "named").exists()
-    delete_files(Storage(str(folder)), [[path], [f"{path}/../../others/victim"]], Origin.NAMED, locations=[f"{elsewhere}/"])
+    delete_files(Storage(str(folder)), [[path], [f"{path}/../../others/victim"]], PathOrigin.METADATA, locations=[f"{elsewhere}/"])
     assert files(tmp_path) == {"a", "b c", "victim"}
 
 
@@ -113,12 +115,12 @@ def test_in_other_locations_only_named_files_are_deleted(folder: Path, tmp_path:
         "file://{folder}/data/live",
     ],
 )
-@pytest.mark.parametrize("origin", list(Origin))
-def test_a_live_file_stops_the_deletion_before_its_first_file(folder: Path, tmp_path: Path, live: str, origin: Origin) -> None:
+@pytest.mark.parametrize("origin", list(PathOrigin))
+def test_a_live_file_stops_the_deletion_before_its_first_file(folder: Path, tmp_path: Path, live: str, origin: PathOrigin) -> None:
     (folder / "data/live").symlink_to(folder / "data/b c")
     paths = [[f"file://{folder}/data/a"], [f"file://{folder}/data/b c"]]
     with pytest.raises(LiveFileProtected) as error:
-        delete_files(Storage(str(folder)), paths, origin, live=[live.format(folder=folder, alias=tmp_path / "alias")])
+        delete_files(Storage(str(folder)), paths, origin, live_paths=[live.format(folder=folder, alias=tmp_path / "alias")])
     assert error.value.path == f"file://{folder}/data/b c" and error.value.path in str(error.value)
     assert files(folder) == {"a", "b c"}
 
@@ -128,7 +130,7 @@ def test_the_location_of_a_table_is_not_decoded(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
         (tmp_path / name / "a").touch()
     delete_files(
-        Storage(f"{tmp_path}/ware%20house"), [[f"file://{tmp_path}/ware%20house/a", f"file://{tmp_path}/ware house/a"]], Origin.NAMED
+        Storage(f"{tmp_path}/ware%20house"), [[f"file://{tmp_path}/ware%20house/a", f"file://{tmp_path}/ware house/a"]], PathOrigin.METADATA
     )
     assert (tmp_path / "ware house/a").exists() and not (tmp_path / "ware%20house/a").exists()
 
@@ -148,16 +150,16 @@ def test_the_root_of_a_disk_is_not_the_working_directory(tmp_path: Path, monkeyp
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
     monkeypatch.chdir(here)
-    delete_files(Storage(str(tmp_path / "t")), [[f"file://{named}"]], Origin.NAMED, locations=[root])
+    delete_files(Storage(str(tmp_path / "t")), [[f"file://{named}"]], PathOrigin.METADATA, locations=[root])
     assert not named.exists() and (here / named.relative_to("/")).exists()
 
 
-@pytest.mark.parametrize("origin", [Origin.LISTED, Origin.WRITTEN])
-def test_names_of_listed_and_of_written_files_are_not_decoded(tmp_path: Path, origin: Origin) -> None:
+@pytest.mark.parametrize("origin", [PathOrigin.LISTING, PathOrigin.THIS_PROCESS])
+def test_names_of_listed_and_of_written_files_are_not_decoded(tmp_path: Path, origin: PathOrigin) -> None:
     names = ["x=..%2F..%2Fetc", "%2e%2e", "a%2520b"]
     for name in names:
         (tmp_path / name).touch()
-    delete_files(Storage(str(tmp_path)), [[f"file://{tmp_path}/{name}" for name in names]], origin, live=[f"file://{tmp_path}/c"])
+    delete_files(Storage(str(tmp_path)), [[f"file://{tmp_path}/{name}" for name in names]], origin, live_paths=[f"file://{tmp_path}/c"])
     assert files(tmp_path) == set()
 
 
@@ -174,7 +176,7 @@ def test_objects_are_deleted_a_thousand_by_one_call_and_group_after_group() -> N
             "s3://other/w/t/last",
         ]
         table = Storage(f"{bucket.location}/w/t", bucket.options)
-        delete_files(table, [[*paths, *outside], ["s3a://lake/w/t/last"]], Origin.NAMED, live=["s3://lake/w/t/another"])
+        delete_files(table, [[*paths, *outside], ["s3a://lake/w/t/last"]], PathOrigin.METADATA, live_paths=["s3://lake/w/t/another"])
     assert bucket.requests == [1000, 1000, 500, 1]
     assert bucket.objects.keys() == {"w/victim", "w/t2/a"}
 
@@ -183,16 +185,19 @@ def test_objects_are_deleted_a_thousand_by_one_call_and_group_after_group() -> N
 def test_a_live_object_is_not_deleted(live: str) -> None:
     with serving(Bucket(objects={"w/t/a b": b"", "w/t/c": b""})) as bucket, pytest.raises(LiveFileProtected):
         delete_files(
-            Storage(f"{bucket.location}/w/t", bucket.options), [["s3://lake/w/t/c", "s3://lake/w/t/a b"]], Origin.NAMED, live=[live]
+            Storage(f"{bucket.location}/w/t", bucket.options),
+            [["s3://lake/w/t/c", "s3://lake/w/t/a b"]],
+            PathOrigin.METADATA,
+            live_paths=[live],
         )
     assert len(bucket.objects) == 2 and not bucket.requests
 
 
-@pytest.mark.parametrize("origin", list(Origin))
-def test_a_live_object_is_not_deleted_under_another_scheme_of_azure(origin: Origin) -> None:
+@pytest.mark.parametrize("origin", list(PathOrigin))
+def test_a_live_object_is_not_deleted_under_another_scheme_of_azure(origin: PathOrigin) -> None:
     place = "c@account.dfs.core.windows.net/t"
     with pytest.raises(LiveFileProtected):
-        delete_files(Storage(f"abfss://{place}"), [[f"abfss://{place}/data/a"]], origin, live=[f"abfs://{place}/data/a"])
+        delete_files(Storage(f"abfss://{place}"), [[f"abfss://{place}/data/a"]], origin, live_paths=[f"abfs://{place}/data/a"])
 
 
 def test_a_failed_clean_up_is_logged_once_with_its_place(caplog: pytest.LogCaptureFixture) -> None:
@@ -200,10 +205,10 @@ def test_a_failed_clean_up_is_logged_once_with_its_place(caplog: pytest.LogCaptu
         table = Storage(f"{bucket.location}/once", bucket.options)
         with caplog.at_level(logging.WARNING):
             for _ in range(3):
-                clean_up(table, [["s3://lake/once/a"]], Origin.NAMED)
-            clean_up(table, [["s3://lake/once/b"]], Origin.NAMED)
+                try_delete_files(table, [["s3://lake/once/a"]], PathOrigin.METADATA)
+            try_delete_files(table, [["s3://lake/once/b"]], PathOrigin.METADATA)
         with pytest.raises(StorageError, match="once/a"):
-            delete_files(table, [["s3://lake/once/a"]], Origin.NAMED)
+            delete_files(table, [["s3://lake/once/a"]], PathOrigin.METADATA)
     (record,) = caplog.records
     assert "s3://lake/once" in record.getMessage()
     assert bucket.objects.keys() == {"once/a"}
@@ -212,5 +217,7 @@ def test_a_failed_clean_up_is_logged_once_with_its_place(caplog: pytest.LogCaptu
 def test_a_clean_up_deletes_no_live_file(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "a").touch()
     with caplog.at_level(logging.WARNING):
-        clean_up(Storage(str(tmp_path)), [[f"file://{tmp_path}/a"]], Origin.NAMED, live=[f"file://{quote(str(tmp_path / 'a'))}"])
+        try_delete_files(
+            Storage(str(tmp_path)), [[f"file://{tmp_path}/a"]], PathOrigin.METADATA, live_paths=[f"file://{quote(str(tmp_path / 'a'))}"]
+        )
     assert (tmp_path / "a").exists() and "live file" in caplog.text
