@@ -1,1 +1,1 @@
-"""Commands carried out: plan, let Spark find and write the rows, commit, and begin again when somebody else was faster."""
+"""Execution of commands: plan, find and write the rows with Spark, commit, and begin again after a conflict."""

@@ -29,8 +29,8 @@ class Attempt:
 class CommitOptions:
     """The options of a commit.
 
-    `retries`: how often to begin again after a conflict, or None for the table's property; `transaction`: the application id and version
-    of a change that must happen once. If the table has this version of the application or a later one, the statement does nothing.
+    `retries`: the maximum number of new attempts after conflicts, or None for the table's property. `transaction`: the application id and
+    version of a change that must happen once. If the table has this version of the application or a later one, nothing is committed.
     """
 
     retries: int | None = None
@@ -38,15 +38,28 @@ class CommitOptions:
 
 
 DEFAULT_COMMIT_OPTIONS = CommitOptions()
-"""Begin again as often as the table says, without a transaction."""
+"""The retries of the table's property, without a transaction."""
 
 
 def commit_with_retry(
     table: Table, attempt: Callable[[], Attempt], timings: Timings, options: CommitOptions = DEFAULT_COMMIT_OPTIONS
 ) -> ChangeResult:
-    """Plan, write and commit. After a conflict, wait with exponential back-off and jitter, and begin again on the newest version.
+    """Plan, write and commit a change. After a conflict, begin again on the newest version.
 
-    Raises CommitConflict if the last attempt conflicts, too, and CommitStateUnknown if a commit may or may not have happened.
+    Waits between two attempts with exponential back-off and jitter.
+
+    Args:
+        table: The table to change.
+        attempt: Plans the change on the newest version, and writes its files. It runs once per attempt.
+        timings: Receives the seconds of each stage of all attempts.
+        options: The number of retries, and the transaction that a table commits only once.
+
+    Returns:
+        The committed version and the counts of the change, or the result of an earlier run of the same transaction.
+
+    Raises:
+        CommitConflict: The last attempt conflicts, too.
+        CommitStateUnknown: The commit may or may not have happened.
     """
     conflicts: list[CommitConflict] = []
     while True:
@@ -70,7 +83,15 @@ def commit_with_retry(
 
 
 def find_earlier_result(table: Table, options: CommitOptions, timings: Timings) -> ChangeResult | None:
-    """Return the result of an earlier run of the same transaction, or None if the table has no such commit."""
+    """Return the result of an earlier run of the same transaction, or None if the table has no such commit.
+
+    The transaction identifiers of the Delta protocol ("Transaction Identifiers") record such runs.
+
+    Args:
+        table: The table that the transaction changes.
+        options: The options with the transaction. Without a transaction, the result is None.
+        timings: The timings of the result.
+    """
     if options.transaction is None:
         return None
     snapshot = table.snapshot()
@@ -81,7 +102,7 @@ def find_earlier_result(table: Table, options: CommitOptions, timings: Timings) 
 
 
 def _commit(table: Table, attempt: Attempt, options: CommitOptions, timings: Timings) -> ChangeResult | CommitConflict:
-    """Commit one attempt if it changes anything. Files of an attempt that is not committed are deleted."""
+    """Commit one attempt if it changes anything, and return the result or the conflict. Delete the files of a rejected attempt."""
     base, change = attempt.base, attempt.change
     if change is None or (change.changes_nothing and options.transaction is None):
         return ChangeResult(base.version, attempt.counts, timings)
@@ -103,6 +124,7 @@ def _commit(table: Table, attempt: Attempt, options: CommitOptions, timings: Tim
 
 
 def _unknown_state_error(table: str, operation: str, reason: str, *, is_transaction: bool) -> CommitStateUnknown:
+    """Return the error of a commit that may or may not have happened. Only a transaction is safe to run again."""
     advice = f"Look at DESCRIBE HISTORY {table} before you run it again."
     if is_transaction:
         advice = "Run it again: with its idempotency key it is not done twice."

@@ -1,4 +1,4 @@
-"""OPTIMIZE and REORG: files written again, fewer of them and without their deleted rows; no row changes."""
+"""OPTIMIZE and REORG: rewrite data files into fewer files without their deleted rows. No row changes."""
 
 from __future__ import annotations
 
@@ -30,16 +30,17 @@ from rowmerge.table.table import Table
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-Choose = Callable[[FileListing, int], list[Bin]]
-"""The bins to write, of a file listing, for a size that files should have."""
+ChooseBins = Callable[[FileListing, int], list[Bin]]
+"""Returns the bins to write, given a file listing and the size of a new file in bytes."""
 _DEFAULT_OPTIONS = CompactionOptions()
 
 
 @dataclass(frozen=True)
 class CompactionStatistics:
-    """What a compaction did. `considered_files` is how many files there were to choose from. Sizes are the bytes of each file.
+    """The counts and sizes of one compaction.
 
-    `removed_vectors`: removed files that had deletion vectors; `removed_rows`: the deleted rows of these files.
+    `considered_files`: the number of files that the condition selects. `added_sizes`, `removed_sizes`: the size of each file in bytes.
+    `removed_vectors`: the number of removed files with deletion vectors; `removed_rows`: the number of deleted rows of these files.
     """
 
     considered_files: int = 0
@@ -52,7 +53,7 @@ class CompactionStatistics:
 
     @property
     def metrics(self) -> dict[str, int]:
-        """The metrics of the table's history, under Delta's names (DeltaOperations.scala)."""
+        """The metrics for the table's history, under Delta's names (DeltaOperations.scala)."""
         sorted_sizes = sorted(self.added_sizes) or [0]
         return {
             "numRemovedFiles": len(self.removed_sizes),
@@ -71,24 +72,30 @@ class CompactionStatistics:
 
 @dataclass
 class Compaction:
-    """One OPTIMIZE or REORG. `condition` is about partition columns, None for the whole table; with `by_bounds` it may be about any, and
-    files go that may hold a row for which it is true. `target`: bytes of a file, None for what the table says."""
+    """One OPTIMIZE or REORG.
+
+    `condition`: a SQL condition over partition columns, or None for the whole table. With `by_bounds`, it may use all columns, and selects
+    the files whose column bounds allow a matching row. `target_size`: the size of a new file in bytes, or None for the table's property.
+    """
 
     spark: SparkSession
     table: Table
     operation: str
-    choose: Choose
+    choose_bins: ChooseBins
     condition: str | None
     options: CommitOptions = DEFAULT_COMMIT_OPTIONS
-    target: int | None = None
+    target_size: int | None = None
     by_bounds: bool = False
     timings: Timings = field(default_factory=Timings)
     statistics: CompactionStatistics = field(default_factory=CompactionStatistics)
 
     def run(self) -> tuple[ChangeResult, CompactionStatistics]:
-        """Write and commit. Begin again if a concurrent commit changed the files.
+        """Rewrite the files and commit. Begin again if a concurrent commit changed one of these files.
 
-        Raises CommitConflict, PlanError for a condition on other columns, UnsupportedTableFeature.
+        Raises:
+            CommitConflict: The last attempt conflicts, too.
+            PlanError: The condition uses a column that is no partition column.
+            UnsupportedTableFeature: The table has a feature that forbids to rewrite its files.
         """
         result = commit_with_retry(self.table, self._attempt, self.timings, self.options)
         return result, self.statistics
@@ -100,8 +107,8 @@ class Compaction:
             snapshot.check_writable()
             snapshot.shape.check_rows_may_move("rewrite files of")
             files = self._candidates(snapshot)
-            target_size = self.target or snapshot.settings.target_file_size or WriteSpec.target_file_size
-            bins = self.choose(files, target_size)
+            target_size = self.target_size or snapshot.settings.target_file_size or WriteSpec.target_file_size
+            bins = self.choose_bins(files, target_size)
         self.statistics = CompactionStatistics(considered_files=len(files))
         if not bins:
             return Attempt(snapshot, None, RowCounts())
@@ -120,7 +127,7 @@ class Compaction:
         return Attempt(snapshot, change, counts, added)
 
     def _rewrite(self, snapshot: Snapshot, removed: FileListing, bins: Sequence[Bin], target_size: int) -> tuple[AddedFile, ...]:
-        """Write the files of each bin together, without deleted rows: in the table's order if it has one. Complete `statistics`."""
+        """Rewrite the files of each bin together, without deleted rows and in the table's write order. Complete `statistics`."""
         partitions = len({tuple(bin_.partition.values()) for bin_ in bins})
         deleted = deleted_rows(self.spark, snapshot, removed.paths)
         if snapshot.shape.ordering:
@@ -139,7 +146,10 @@ class Compaction:
         return tuple(written.files)
 
     def _candidates(self, snapshot: Snapshot) -> FileListing:
-        """Return the files that the condition selects. Raises PlanError, UnknownColumn."""
+        """Return the files that the condition selects. Raise PlanError, UnknownColumn.
+
+        `files_where` knows the partition columns only. It raises UnknownColumn for all other columns of the table.
+        """
         files = snapshot.files()
         if self.condition is None:
             return files
@@ -147,6 +157,7 @@ class Compaction:
             with translated(self.condition, snapshot.name):
                 return files_where(self.spark, snapshot, files, self.condition)
         except UnknownColumn as error:
+            # The column may exist, with the table's name as a qualifier, and be no partition column.
             if snapshot.schema.find(error.name.rsplit(".", 1)[-1]) is None:
                 raise
             if self.by_bounds:
@@ -161,7 +172,7 @@ class Compaction:
         )
 
     def _candidates_by_bounds(self, snapshot: Snapshot, condition: str) -> FileListing:
-        """Return the files that may hold a row for which the condition is true, by their bounds."""
+        """Return the files whose partition values and column bounds allow a row for which the condition is true."""
         name = TableName(tuple(snapshot.name.split(".")[-1:]))
         with translated(condition, snapshot.name):
             # Spark reports errors of the condition. A plan ignores a condition that it does not understand.
@@ -171,6 +182,7 @@ class Compaction:
         return files.filter(pc.fill_null(plan.files(files), True))
 
     def _parameters(self) -> dict[str, object]:
+        """Return the operation parameters for the table's history, as delta-spark writes them."""
         predicate = [] if self.condition is None else [self.condition]
         if self.operation == "REORG":
             return {"predicate": predicate, "applyPurge": True}
@@ -182,25 +194,49 @@ def optimize(
     table: Table,
     condition: str | None,
     options: CommitOptions = DEFAULT_COMMIT_OPTIONS,
-    wishes: CompactionOptions = _DEFAULT_OPTIONS,
+    compaction_options: CompactionOptions = _DEFAULT_OPTIONS,
     *,
     by_bounds: bool = False,
 ) -> tuple[ChangeResult, CompactionStatistics]:
-    """Run OPTIMIZE: write small files and files with many deleted rows together. `by_bounds`: see `Compaction`.
+    """Run OPTIMIZE: rewrite small files and files with many deleted rows into files of the target size.
 
-    Raises UnsupportedTableFeature for a clustered table, PlanError, CommitConflict.
+    Args:
+        spark: The Spark session that reads and writes the files.
+        table: The table to optimize.
+        condition: A SQL condition that selects files, or None for all files. Without `by_bounds`, it uses partition columns only.
+        options: The number of retries, and the transaction of the commit.
+        compaction_options: The sizes and numbers of files that decide which files are rewritten.
+        by_bounds: Whether the condition may use all columns, and selects files by their column bounds.
+
+    Returns:
+        The result of the commit, and the counts and sizes of the rewritten files.
+
+    Raises:
+        UnsupportedTableFeature: The table is clustered, or has a feature that forbids to rewrite its files.
+        PlanError: The condition uses a column that is no partition column.
+        CommitConflict: The last attempt conflicts, too.
     """
     snapshot = table.snapshot()
     if snapshot.clustering_columns:
         columns = ", ".join(snapshot.clustering_columns)
         advice = f"Its files are clustered by {columns}: optimize it in an engine that clusters, or use REORG TABLE … APPLY (PURGE)."
         raise UnsupportedTableFeature(snapshot.name, "clustering", action="optimize", advice=advice)
-    choose = partial(bins_to_compact, options=wishes)
-    return Compaction(spark, table, "OPTIMIZE", choose, condition, options, wishes.target_size, by_bounds).run()
+    choose_bins = partial(bins_to_compact, options=compaction_options)
+    return Compaction(spark, table, "OPTIMIZE", choose_bins, condition, options, compaction_options.target_size, by_bounds).run()
 
 
 def purge(
     spark: SparkSession, table: Table, condition: str | None, options: CommitOptions = DEFAULT_COMMIT_OPTIONS
 ) -> tuple[ChangeResult, CompactionStatistics]:
-    """Run REORG … APPLY (PURGE): rewrite every file with deleted rows without these rows."""
+    """Run REORG TABLE … APPLY (PURGE): rewrite every file that has deleted rows, without these rows.
+
+    Args:
+        spark: The Spark session that reads and writes the files.
+        table: The table to purge.
+        condition: A SQL condition over partition columns that selects files, or None for all files.
+        options: The number of retries, and the transaction of the commit.
+
+    Returns:
+        The result of the commit, and the counts and sizes of the rewritten files.
+    """
     return Compaction(spark, table, "REORG", bins_to_purge, condition, options).run()

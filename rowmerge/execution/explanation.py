@@ -1,4 +1,4 @@
-"""What EXPLAIN prints of a statement that writes: its plan, and what is known of files and rows before anything is run."""
+"""EXPLAIN of statements that write: the plan, the files to read and to remove, and the way of execution. No Spark job runs."""
 
 from __future__ import annotations
 
@@ -36,9 +36,16 @@ Lines = list[str]
 
 
 def explain_row_change(spark: SparkSession, snapshot: Snapshot, statement: PlannedStatement, source: str | None) -> Lines:
-    """Return the lines of EXPLAIN for MERGE, UPDATE, DELETE and INSERT … REPLACE. `source` describes the source, None for none.
+    """Return the lines of EXPLAIN for MERGE, UPDATE, DELETE and INSERT … REPLACE.
 
-    Raises the errors that the statement itself would raise for its names and types, such as UnknownColumn and TypeMismatch.
+    Args:
+        spark: The Spark session, which analyses the names and types of the statement.
+        snapshot: The version of the table on which the statement is planned.
+        statement: The plan of the statement, with its source.
+        source: The description of the source, or None for a statement without a source.
+
+    Raises:
+        RowmergeError: The errors of the statement itself for its names and types, such as UnknownColumn and TypeMismatch.
     """
     _check_names_and_types(spark, snapshot, statement)
     plan = statement.plan
@@ -53,7 +60,7 @@ def explain_row_change(spark: SparkSession, snapshot: Snapshot, statement: Plann
 
 
 def _file_lines(snapshot: Snapshot, plan: RowPlan, files: TargetFiles) -> Lines:
-    """Explain which files the statement reads, and what becomes of the files that lose rows."""
+    """Explain which files the statement reads, and how it changes the files that lose rows."""
     lines = [f"  files: {len(files.candidates)} of {len(files.listing)} may hold rows to change ({_size(files.candidates)})"]
     for condition in plan.conjuncts:
         lines.append(f"    {condition}: {_effect_of_condition(snapshot, plan.target, condition, files.listing)}")
@@ -69,7 +76,7 @@ def _file_lines(snapshot: Snapshot, plan: RowPlan, files: TargetFiles) -> Lines:
 
 
 def _effect_of_keys(plan: RowPlan) -> Lines:
-    """Return the line of EXPLAIN that says whether the source's keys exclude files when the statement runs, or an empty list."""
+    """Explain whether the keys of the source leave out files at run time. Return no line for a statement without keys."""
     if plan.on is None:
         return []
     if plan.of(Match.NOT_MATCHED_BY_SOURCE):
@@ -79,7 +86,14 @@ def _effect_of_keys(plan: RowPlan) -> Lines:
 
 
 def explain_insert(snapshot: Snapshot, rows: NewRows, source: str, overwrite: Overwrite | None) -> Lines:
-    """Explain INSERT INTO, or INSERT OVERWRITE if `overwrite` is given."""
+    """Return the lines of EXPLAIN for INSERT INTO and INSERT OVERWRITE.
+
+    Args:
+        snapshot: The version of the table on which the statement is planned.
+        rows: The rows to insert.
+        source: The description of the query.
+        overwrite: The files that INSERT OVERWRITE removes, or None for INSERT INTO.
+    """
     plan = rows.plan(snapshot)
     new_rows(rows.source.alias(rows.side.alias), plan, plan.clauses)  # Spark analyses the values
     return [
@@ -92,19 +106,20 @@ def explain_insert(snapshot: Snapshot, rows: NewRows, source: str, overwrite: Ov
 
 
 def _insert_file_lines(snapshot: Snapshot, rows: NewRows, overwrite: Overwrite | None) -> Lines:
-    """Explain which files an INSERT removes."""
+    """Explain which files an INSERT INTO or INSERT OVERWRITE removes."""
     if overwrite is None:
         lines = [f"  files: none of {len(snapshot.files())} is read or leaves"]
         if not rows.reads_table:
             lines.append("  commit: a blind append, which meets no conflict but with changes of the definition")
         return lines
     if not overwrite.is_dynamic(snapshot):
-        return [_removed_files(snapshot, static_mask(snapshot, rows), if_not_exists=overwrite.if_not_exists)]
-    by = ", ".join(f"`{field.name}`" if field.identity else field.text for field in snapshot.shape.partitioning)
-    return [f"  files: of {len(snapshot.files())}, those leave whose partition ({by}) gets a row, which shows when it runs"]
+        return [_removed_files_line(snapshot, static_mask(snapshot, rows), if_not_exists=overwrite.if_not_exists)]
+    partition_fields = ", ".join(f"`{field.name}`" if field.identity else field.text for field in snapshot.shape.partitioning)
+    return [f"  files: of {len(snapshot.files())}, those leave whose partition ({partition_fields}) gets a row, which shows when it runs"]
 
 
-def _removed_files(snapshot: Snapshot, mask: FileMask, *, if_not_exists: bool = False) -> str:
+def _removed_files_line(snapshot: Snapshot, mask: FileMask, *, if_not_exists: bool = False) -> str:
+    """Explain how many files leave the table, or that IF NOT EXISTS keeps them. `mask` is true for the files that leave."""
     listing = snapshot.files()
     removed = listing.filter(mask(listing))
     if if_not_exists and len(removed):
@@ -113,13 +128,21 @@ def _removed_files(snapshot: Snapshot, mask: FileMask, *, if_not_exists: bool = 
 
 
 def explain_truncate(snapshot: Snapshot, mask: FileMask) -> Lines:
-    """Explain TRUNCATE TABLE. `mask` is true for the files that leave the table."""
+    """Return the lines of EXPLAIN for TRUNCATE TABLE. `mask` is true for the files that leave the table."""
     version = f"  on version {snapshot.version}, isolation level {snapshot.settings.isolation_level('TRUNCATE')}"
-    return [f"TRUNCATE {snapshot.name}", _removed_files(snapshot, mask), version]
+    return [f"TRUNCATE {snapshot.name}", _removed_files_line(snapshot, mask), version]
 
 
 def explain_create(name: str, command: CreateTable, columns: Struct, existing: Snapshot | None, source: str) -> Lines:
-    """Explain CREATE [OR REPLACE] TABLE … AS SELECT. `existing` is the table that has the name, if any."""
+    """Return the lines of EXPLAIN for CREATE [OR REPLACE] TABLE … AS SELECT.
+
+    Args:
+        name: The name of the table with its schema.
+        command: The statement.
+        columns: The columns of the query.
+        existing: The newest version of the table with this name, or None without such a table.
+        source: The description of the query.
+    """
     lines = [f"CREATE{' OR REPLACE' if command.or_replace else ''} TABLE {name} AS SELECT"]
     lines += [f"  column {quote(column.name)} {column.sql_type}" for column in columns]
     if command.partitioned_by:
@@ -128,7 +151,7 @@ def explain_create(name: str, command: CreateTable, columns: Struct, existing: S
 
 
 def _effect_on_existing(command: CreateTable, existing: Snapshot | None) -> str:
-    """Explain what CREATE TABLE does to the table that has the name, if any."""
+    """Explain what CREATE TABLE does to an existing table of the same name."""
     if existing is None:
         return "  the table does not exist: definition and rows become its version 0"
     if command.if_not_exists:
@@ -140,6 +163,7 @@ def _effect_on_existing(command: CreateTable, existing: Snapshot | None) -> str:
 
 
 def _source_lines(source: str | None, reads_table: bool) -> Lines:
+    """Explain the source of a statement, and whether the statement reads the table that it changes."""
     lines = [] if source is None else [f"  source: {source}"]
     if reads_table:
         lines.append("  reads the table that it changes: every row of this version counts as read")
@@ -147,6 +171,7 @@ def _source_lines(source: str | None, reads_table: bool) -> Lines:
 
 
 def _checks_and_version(snapshot: Snapshot, plan: RowPlan) -> Lines:
+    """Explain the checks of written rows, the change data feed, and the version and isolation level of the statement."""
     rules = [check.text for check in plan.rules.checks]
     lines = [f"  checks of every written row: {', '.join(rules)}"] if rules else []
     if snapshot.shape.change_data_location is not None:
@@ -155,29 +180,32 @@ def _checks_and_version(snapshot: Snapshot, plan: RowPlan) -> Lines:
 
 
 def _check_names_and_types(spark: SparkSession, snapshot: Snapshot, statement: PlannedStatement) -> None:
-    """Raise what Spark finds wrong with the names and types of a statement. Spark analyses its queries over no files and runs none."""
+    """Raise the errors that Spark's analysis finds in the names and types of a statement. No Spark job runs.
+
+    Spark analyses a DataFrame when it is made. So this function makes the DataFrames of the statement, over no files, and drops them.
+    """
     plan = statement.plan
     target = read_snapshot(spark, snapshot, snapshot.files().without_files(), addresses=True)
-    if statement.source is None or plan.on is None:
+    if plan.on is None:  # UPDATE, DELETE and INSERT … REPLACE WHERE
         _analyse_target_clauses(plan, target.alias(plan.target.alias))
     if statement.source is None:
         return
     source = unevaluated(statement.source.frame)
-    if plan.on is not None:
+    if plan.on is not None:  # MERGE, INSERT … REPLACE USING and ON
         merge_outcomes(plan, choose_join(plan, source), target, source)
     if plan.of(Match.NOT_MATCHED):
         unmatched_rows(plan, source, BitMap64())
 
 
 def _analyse_target_clauses(plan: RowPlan, target: DataFrame) -> None:
-    """Let Spark analyse the clauses that read only the target, whose rows have the alias of the plan's target."""
+    """Make Spark analyse the clauses that read only the target. `target` has the alias of the plan's target."""
     for clause in plan.of(Match.NOT_MATCHED_BY_SOURCE):
         changed_rows = target if clause.condition is None else target.where(clause.condition)
         outcome_rows(changed_rows, plan, [("true", replace(clause, condition=None))], OutcomeShape(addresses=True))
 
 
 def _effect_of_condition(snapshot: Snapshot, target: Side, condition: str, listing: FileListing) -> str:
-    """Explain how many files a condition of the statement leaves out."""
+    """Explain how many files a condition of the statement leaves out, by partition values or column bounds."""
     mask, columns = file_mask([condition], target, snapshot.schema, snapshot.partition_columns)
     skipped_files = len(listing) - (pc.sum(mask(listing)).as_py() or 0)
     if skipped_files:
@@ -187,7 +215,7 @@ def _effect_of_condition(snapshot: Snapshot, target: Side, condition: str, listi
 
 
 def _write_rule(mode: WriteMode, files: FileListing, *, can_mark: bool) -> str:
-    """Explain by which rule files that lose rows are marked or rewritten."""
+    """Explain which files that lose rows get a deletion vector, and which are rewritten."""
     if mode is WriteMode.COPY_ON_WRITE:
         return "a file that loses rows is rewritten without them"
     if not can_mark:
@@ -202,6 +230,6 @@ def _write_rule(mode: WriteMode, files: FileListing, *, can_mark: bool) -> str:
 
 
 def _size(files: FileListing) -> str:
-    """Return, for example, `3 row(s), 1,234 bytes`. Deleted rows do not count."""
+    """Return the live rows and the bytes of files as text: `3 row(s), 1,234 bytes`."""
     rows = "rows unknown" if files.records.null_count else f"{files.live_rows:,} row(s)"
     return f"{rows}, {files.total_size:,} bytes"

@@ -1,4 +1,4 @@
-"""INSERT INTO, INSERT OVERWRITE, REPLACE USING and REPLACE WHERE: new rows, and what leaves for them."""
+"""INSERT INTO, INSERT OVERWRITE and INSERT … REPLACE USING, ON and WHERE: the new rows, and the files and rows that they replace."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ from rowmerge.spark.writing.written import Written
 from rowmerge.table.commits.request import CommitRequest, Reads
 from rowmerge.table.metadata.partitioning import partition_by
 from rowmerge.table.metadata.rules import Check
-from rowmerge.table.metadata.schema import Struct, arrow_schema, backquote, sql_name
+from rowmerge.table.metadata.schema import DataType, Struct, arrow_schema, backquote, sql_name
 from rowmerge.table.metadata.shape import TableDefinition, TableShape
-from rowmerge.table.snapshots.files import FileChanges, FileListing, FileMask
+from rowmerge.table.snapshots.files import FileChanges, FileMask
 from rowmerge.table.snapshots.snapshot import Snapshot
 from rowmerge.table.table import Table
 
@@ -46,9 +46,9 @@ if TYPE_CHECKING:
 class NewRows:
     """The rows of an INSERT, and how their columns map to the columns of the table.
 
-    `partition`: PARTITION (p = value, q) as pairs of a column and its SQL text, or None for a column without a value; `columns`: the column
-    list, or None for the table's order; `reads_table`: whether the query reads the table itself; `evolves`: whether the statement adds
-    columns that the table lacks; `alias`: the alias of the rows in REPLACE ON.
+    `columns`: the column list, or None for the table's order. `by_name`: whether columns are matched by name. `partition`: the columns of
+    PARTITION (p = value, q) with the SQL text of their values, or None for a column without a value. `reads_table`: whether the query reads
+    the table itself. `evolves`: whether the statement adds missing columns to the table. `alias`: the alias of the rows in REPLACE ON.
     """
 
     frame: DataFrame
@@ -72,8 +72,8 @@ class NewRows:
         """The rows as the source of the plan."""
         return Side(self.alias or planner.SOURCE, (), tuple(self.source.columns))
 
-    def static(self, table: TableShape) -> dict[str, str]:
-        """Return the values of PARTITION (p = value, …) as SQL text by column. Raises UnknownColumn, PlanError."""
+    def static_partition(self, table: TableShape) -> dict[str, str]:
+        """Return the partition values of PARTITION (p = value, …) as SQL text by column name. Raises UnknownColumn, PlanError."""
         return planner.static_partition(table, self.partition, case_sensitive=self.case_sensitive)
 
     def plan(self, snapshot: Snapshot) -> RowPlan:
@@ -81,32 +81,47 @@ class NewRows:
         shape = snapshot.shape
         if not self.evolves:
             return self._plan(shape, snapshot.schema)
-        partition, types = tuple(self.static(shape)), schema_of(self.frame)
-        schema = after_insert(snapshot.schema, types, self.columns, partition, by_name=self.by_name, can_widen=shape.can_widen)
+        partition, query_schema = tuple(self.static_partition(shape)), schema_of(self.frame)
+        schema = after_insert(snapshot.schema, query_schema, self.columns, partition, by_name=self.by_name, can_widen=shape.can_widen)
         return replace(self._plan(shape, schema), evolved_from=snapshot.schema)
 
     def _plan(self, table: TableShape, schema: Struct) -> RowPlan:
-        """Return the plan that inserts every row into a table with this schema."""
-        values, side = self.static(table), self.side
-        names = planner.insert_columns(
-            schema, self.frame.columns, self.columns, values, by_name=self.by_name, table=table.name, case_sensitive=self.case_sensitive
+        """Return the plan that inserts every row into a table with this schema.
+
+        A column of the table gets the value of PARTITION (p = value, …), or else of its column in the query.
+        """
+        static_values, source = self.static_partition(table), self.side
+        target_names = planner.insert_columns(
+            schema,
+            self.frame.columns,
+            self.columns,
+            static_values,
+            by_name=self.by_name,
+            table=table.name,
+            case_sensitive=self.case_sensitive,
         )
-        for name, source_column, source_field in zip(names, side.columns, schema_of(self.frame), strict=True):
-            target_field = schema.find(name, case_sensitive=True)
+        query_values = {}
+        for target_name, source_name, source_field in zip(target_names, source.columns, schema_of(self.frame), strict=True):
+            target_field = schema.find(target_name, case_sensitive=True)
             assert target_field is not None
-            column_ref = f"{backquote(side.alias)}.{backquote(source_column)}"
-            # Statements that may add nested fields match them by name. Others match them by position.
-            goes_by_name = self.by_name or self.evolves
-            type_ = source_field.type if goes_by_name else match_names_by_position(source_field.type, target_field.type)
-            values[name] = column_ref if type_ == source_field.type else f"cast({column_ref} as {sql_name(type_)})"
-        return planner.plan_insert(table.name, schema, values, side, table.rules)
+            column_ref = f"{backquote(source.alias)}.{backquote(source_name)}"
+            query_values[target_name] = self._value(column_ref, source_field.type, target_field.type)
+        return planner.plan_insert(table.name, schema, static_values | query_values, source, table.rules)
+
+    def _value(self, column_ref: str, source_type: DataType, target_type: DataType) -> str:
+        """Return the SQL for a column of the query, with a cast that gives nested fields the names of the target's."""
+        # Statements that may add nested fields match them by name. Others match them by position.
+        if self.by_name or self.evolves:
+            return column_ref
+        type_ = match_names_by_position(source_type, target_type)
+        return column_ref if type_ == source_type else f"cast({column_ref} as {sql_name(type_)})"
 
     def write(self, table: TableShape) -> Written:
-        """Write the rows as data files of a table that has exactly these columns."""
+        """Write the rows as data files of a table whose columns are those of the rows."""
         return self.write_plan(self._plan(table, table.schema), table)
 
     def write_plan(self, plan: RowPlan, table: TableShape) -> Written:
-        """Write the rows of a plan as data files. `table` is the table after the statement."""
+        """Write the rows of a plan as data files of `table`, which has the schema after the statement."""
         return write_outcomes(new_rows(self.source.alias(planner.SOURCE), plan, plan.clauses), WriteRequest(table, Gather.NOT))
 
 
@@ -125,13 +140,22 @@ class Overwrite:
     if_not_exists: bool = False
 
     def is_skipped(self, snapshot: Snapshot, rows: NewRows) -> bool:
-        """Return whether IF NOT EXISTS applies. Raises PlanError if the partition of some files is unknown."""
+        """Return whether INSERT OVERWRITE … IF NOT EXISTS does nothing because the partition contains rows.
+
+        Raises PlanError if the partition of some files is unknown.
+        """
         if rows.partition or self.is_dynamic(snapshot):
             _check_partitions_known(snapshot)
         return self.if_not_exists and bool(pc.any(static_mask(snapshot, rows)(snapshot.files())).as_py())
 
     def removed_files(self, snapshot: Snapshot, rows: NewRows, written: Written) -> FileMask:
-        """Return the mask of the files that leave the table."""
+        """Return the mask of the files that leave the table.
+
+        Args:
+            snapshot: The version of the table that the statement changes.
+            rows: The rows of the INSERT, with its PARTITION clause.
+            written: The files with the new rows, whose partitions a dynamic overwrite replaces.
+        """
         if not self.is_dynamic(snapshot):
             return static_mask(snapshot, rows)
         columns = [field.name for field in snapshot.shape.partitioning]
@@ -142,21 +166,42 @@ class Overwrite:
         return self.dynamic and bool(snapshot.shape.partitioning)
 
 
-def replaced_using(rows: NewRows, snapshot: Snapshot, keys: Sequence[str]) -> PlannedStatement:
-    """Plan INSERT … REPLACE USING (keys): delete the rows that have the keys of a new row, and insert all new rows."""
+def plan_replace_using(rows: NewRows, snapshot: Snapshot, keys: Sequence[str]) -> PlannedStatement:
+    """Plan INSERT … REPLACE USING (keys): delete the rows that have the keys of a new row, and insert all new rows.
+
+    Args:
+        rows: The rows to insert.
+        snapshot: The version of the table on which the statement is planned.
+        keys: The names of the key columns, which the table and the rows have.
+    """
     plan = planner.plan_replace_using(rows.plan(snapshot), snapshot, keys, case_sensitive=rows.case_sensitive)
     return PlannedStatement(plan, SourceRowsOnce(rows.source, planner.SOURCE), rows.reads_table)
 
 
-def replaced_on(rows: NewRows, snapshot: Snapshot, condition: SqlText, target: TableName, alias: str | None) -> PlannedStatement:
-    """Plan INSERT … REPLACE ON: delete the rows for which the condition is true with a new row, and insert all new rows."""
-    side = side_of(target.parts, alias, snapshot.schema.names)
-    plan = planner.plan_replace_on(rows.plan(snapshot), snapshot, condition, side, case_sensitive=rows.case_sensitive)
+def plan_replace_on(rows: NewRows, snapshot: Snapshot, condition: SqlText, target: TableName, alias: str | None) -> PlannedStatement:
+    """Plan INSERT … REPLACE ON: delete the rows that match a new row on the condition, and insert all new rows.
+
+    Args:
+        rows: The rows to insert, with the alias that the condition uses.
+        snapshot: The version of the table on which the statement is planned.
+        condition: The condition over columns of the table and of the new rows.
+        target: The name of the table, which may qualify columns in the condition.
+        alias: The alias of the table, or None without an alias.
+    """
+    target_side = side_of(target.parts, alias, snapshot.schema.names)
+    plan = planner.plan_replace_on(rows.plan(snapshot), snapshot, condition, target_side, case_sensitive=rows.case_sensitive)
     return PlannedStatement(plan, SourceRowsOnce(rows.source, rows.side.alias), rows.reads_table)
 
 
-def replaced_where(rows: NewRows, snapshot: Snapshot, condition: str) -> PlannedStatement:
-    """Plan INSERT INTO … REPLACE WHERE: a DELETE with the condition, and an INSERT whose rows must all fulfil it, in one plan."""
+def plan_replace_where(rows: NewRows, snapshot: Snapshot, condition: str) -> PlannedStatement:
+    """Plan INSERT INTO … REPLACE WHERE: a DELETE with the condition, and an INSERT whose rows must all fulfil it, in one plan.
+
+    Args:
+        rows: The rows to insert.
+        snapshot: The version of the table on which the statement is planned.
+        condition: The condition over columns of the table.
+    """
+    # The condition also checks the new rows, so the table's name cannot qualify its columns. The DELETE has the alias of the new rows.
     delete_command = Delete(TableName((planner.SOURCE,)), None, SqlText(condition))
     delete = planner.plan_delete(delete_command, snapshot, case_sensitive=rows.case_sensitive)
     insert = rows.plan(snapshot)
@@ -166,7 +211,7 @@ def replaced_where(rows: NewRows, snapshot: Snapshot, condition: str) -> Planned
         clauses=(*delete.clauses, *insert.clauses),
         rules=replace(insert.rules, checks=(*insert.rules.checks, condition_check)),
         parameters={"mode": "Overwrite", "predicate": [condition]},
-        # The DELETE finds the rows that leave.
+        # The DELETE decides which files are read and which of their rows are deleted.
         target=delete.target,
         files=delete.files,
         bound_columns=delete.bound_columns,
@@ -180,6 +225,12 @@ def insert(table: Table, rows_for: RowsFor, overwrite: Overwrite | None, options
     """Run INSERT INTO, or INSERT OVERWRITE if `overwrite` is given.
 
     Unless the query reads the table itself, INSERT INTO is a blind append: it conflicts only with a change of schema or protocol.
+
+    Args:
+        table: The table that receives the rows.
+        rows_for: Returns the rows, given the version that the statement changes. It runs once per attempt.
+        overwrite: The files that INSERT OVERWRITE removes, or None for INSERT INTO.
+        options: The number of retries, and the transaction of the commit.
     """
     timings = Timings()
     return commit_with_retry(table, lambda: _attempt(table, rows_for, overwrite, timings), timings, options)
@@ -199,34 +250,35 @@ def _attempt(table: Table, rows_for: RowsFor, overwrite: Overwrite | None, timin
         table_after = snapshot.shape if plan.new_schema is None else snapshot.evolved(plan.new_schema)
     with timings.measure("spark"):
         written = rows.write_plan(plan, table_after)
-    removed, reads = _overwritten_files(snapshot, rows, overwrite, written)
     change = CommitRequest(
         "WRITE",
-        parameters={"mode": "Append" if overwrite is None else "Overwrite", "partitionBy": partition_by(snapshot.shape.partitioning)},
+        parameters={"mode": "Append", "partitionBy": partition_by(snapshot.shape.partitioning)},
         metrics=insert_metrics(written),
-        files=FileChanges(tuple(written.files), () if removed is None else tuple(removed.paths)),
-        reads=reads,
+        files=FileChanges(tuple(written.files)),
+        # A blind append does not list the files.
+        reads=Reads(frozenset(snapshot.files().paths), every_file) if rows.reads_table else Reads(),
         definition=None if plan.new_schema is None else TableDefinition(schema=table_after.schema),
+    )
+    if overwrite is None:
+        return Attempt(snapshot, change, row_counts(written, change.files), change.files.added)
+    return _overwrite_attempt(snapshot, change, overwrite.removed_files(snapshot, rows, written), written, reads_table=rows.reads_table)
+
+
+def _overwrite_attempt(snapshot: Snapshot, append: CommitRequest, mask: FileMask, written: Written, *, reads_table: bool) -> Attempt:
+    """Return the attempt that adds the files of `append` and removes the files for which `mask` is true."""
+    listing = snapshot.files()
+    removed = listing.filter(mask(listing))
+    change = replace(
+        append,
+        parameters={**append.parameters, "mode": "Overwrite"},
+        files=FileChanges(append.files.added, tuple(removed.paths)),
+        reads=append.reads if reads_table else Reads(frozenset(removed.paths), mask),
     )
     return Attempt(snapshot, change, row_counts(written, change.files, removed), change.files.added)
 
 
-def _overwritten_files(
-    snapshot: Snapshot, rows: NewRows, overwrite: Overwrite | None, written: Written
-) -> tuple[FileListing | None, Reads]:
-    """Return the files that leave the table, None for INSERT INTO, and what a concurrent commit must not have changed."""
-    if overwrite is None:
-        # A blind append does not list the files.
-        return None, Reads(frozenset(snapshot.files().paths), every_file) if rows.reads_table else Reads()
-    mask = overwrite.removed_files(snapshot, rows, written)
-    listing = snapshot.files()
-    removed = listing.filter(mask(listing))
-    read, read_mask = (listing, every_file) if rows.reads_table else (removed, mask)
-    return removed, Reads(frozenset(read.paths), read_mask)
-
-
 def _check_partitions_known(snapshot: Snapshot) -> None:
-    """Raise PlanError if the listing lacks the partition of a file."""
+    """Raise PlanError if the file listing lacks the partition values of a file."""
     if snapshot.files().partitions.null_count:
         raise PlanError(
             f"{snapshot.name} has files from before its partitioning was changed: which of their rows are in a partition cannot be told. "
@@ -236,18 +288,24 @@ def _check_partitions_known(snapshot: Snapshot) -> None:
 
 def static_mask(snapshot: Snapshot, rows: NewRows) -> FileMask:
     """Return the mask of the files in the partition of PARTITION (p = value, …), or of all files without that clause."""
-    return partition_mask(rows.frame.sparkSession, snapshot, rows.static(snapshot.shape))
+    return partition_mask(rows.frame.sparkSession, snapshot, rows.static_partition(snapshot.shape))
 
 
 def partition_mask(spark: SparkSession, snapshot: Snapshot, values: Mapping[str, str]) -> FileMask:
-    """Return the mask of the files that have these partition values, given as SQL text by exact column name."""
+    """Return the mask of the files that have these partition values.
+
+    Args:
+        spark: The Spark session that evaluates the values.
+        snapshot: The version of the table with these files.
+        values: The SQL text of each partition value, by the exact name of its column. If it is empty, the mask is true for all files.
+    """
     if not values:
         return every_file
     _check_partitions_known(snapshot)
     # Arrow keeps the time zone of an instant. PySpark's rows lose it.
-    evaluated = spark.range(1).selectExpr(*(f"{text} as {backquote(name)}" for name, text in values.items())).toArrow()
-    types = arrow_schema(snapshot.schema.select(tuple(values)))
-    partition = {name: evaluated[name].cast(types.field(name).type)[0].as_py() for name in values}
+    evaluated_row = spark.range(1).selectExpr(*(f"{text} as {backquote(name)}" for name, text in values.items())).toArrow()
+    schema = arrow_schema(snapshot.schema.select(tuple(values)))
+    partition = {name: evaluated_row[name].cast(schema.field(name).type)[0].as_py() for name in values}
     return _partitions_mask(snapshot, tuple(values), [partition])
 
 

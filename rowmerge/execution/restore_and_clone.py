@@ -1,12 +1,12 @@
-"""RESTORE and SHALLOW CLONE: commit the files of a version again, an older one of the table itself or one of another table.
+"""RESTORE and SHALLOW CLONE: commit the files of an older version of the table, or of a version of another table.
 
-A clone refers to the files of the other table. RESTORE commits files and definition of the older version as a new version.
+A shallow clone refers to the files of the other table. RESTORE commits the files and the definition of the older version as a new version.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow.compute as pc
 
@@ -22,7 +22,7 @@ from rowmerge.table.table import Table
 
 @dataclass
 class Clone:
-    """One clone of `source`, whose name is `source_name`. `properties` override those of the source.
+    """One shallow clone of the version `source` of the table `source_name`. `properties` override the table properties of the source.
 
     After `run`, `counts` holds the columns that CLONE returns in Delta.
     """
@@ -38,8 +38,15 @@ class Clone:
     def run(self, *, or_replace: bool) -> ChangeResult:
         """Commit the clone as one version. A replaced table keeps its history.
 
-        Raises AlreadyExists without `or_replace`, ConfigurationError and UnsupportedTableFeature for a source that cannot be cloned,
-        CommitConflict, CommitStateUnknown.
+        Args:
+            or_replace: Whether the clone replaces an existing table.
+
+        Raises:
+            AlreadyExists: The table exists, and `or_replace` is false.
+            ConfigurationError: A clone cannot set one of the properties.
+            UnsupportedTableFeature: A clone cannot have a feature of the source.
+            CommitConflict: The last attempt to replace the table conflicts, too.
+            CommitStateUnknown: The commit may or may not have happened.
         """
         if not self.table.exists():
             return self._create()
@@ -50,7 +57,7 @@ class Clone:
     def _create(self) -> ChangeResult:
         """Commit the clone as the first version of a new table."""
         timings = Timings()
-        change, counts = self._change(None)
+        change, counts = self._clone_request(None)
         with timings.measure("commit"):
             outcome = self.table.create(TableDefinition(properties=self.properties), change)
         match outcome:
@@ -63,11 +70,16 @@ class Clone:
                 raise CommitStateUnknown(f"It is not known whether {self.name} was created: {reason}. {advice}")
 
     def _replacement(self) -> Attempt:
+        """Return the attempt that replaces the current version of an existing table by the clone."""
         snapshot = self.table.snapshot()
-        return Attempt(snapshot, *self._change(snapshot))
+        change, counts = self._clone_request(snapshot)
+        return Attempt(snapshot, replace(change, definition=TableDefinition(properties=self.properties), replace=True), counts)
 
-    def _change(self, replaced: Snapshot | None) -> tuple[CommitRequest, RowCounts]:
-        """Set `counts`, and return the commit of the clone with its counts. `replaced`: the current table that it replaces, if any."""
+    def _clone_request(self, replaced: Snapshot | None) -> tuple[CommitRequest, RowCounts]:
+        """Return the commit that adds the files of the source, and its counts. Set `counts` to the columns of CLONE.
+
+        `replaced`: the current version of an existing table, whose other files the commit removes, or None for a new table.
+        """
         source_sizes = _sizes_by_path(self.source)
         replaced_sizes = {} if replaced is None else _sizes_by_path(replaced)
         removed_sizes = [size for path, size in replaced_sizes.items() if path not in source_sizes]
@@ -76,8 +88,6 @@ class Clone:
             "CLONE",
             parameters={"source": self.source_name, "sourceVersion": self.source.version},
             metrics=history_metrics(self.counts),
-            definition=None if replaced is None else TableDefinition(properties=self.properties),
-            replace=replaced is not None,
             cloned=self.source,
         )
         return change, RowCounts(files_added=len(source_sizes), files_removed=len(removed_sizes))
@@ -96,12 +106,13 @@ def _clone_counts(source_sizes: Sequence[int], removed_sizes: Sequence[int]) -> 
 
 
 def _sizes_by_path(snapshot: Snapshot) -> dict[str, int]:
+    """Return the size of each live file in bytes by path, 0 for an unknown size."""
     listing = snapshot.files()
     return dict(zip(listing.paths, pc.fill_null(listing.sizes, 0).to_pylist(), strict=True))
 
 
 def _restore_counts(current: Snapshot, restored: Snapshot) -> dict[str, int]:
-    """Return the columns of RESTORE in the order of delta-spark. Files that both versions have are neither removed nor restored."""
+    """Return the columns of RESTORE in the order of delta-spark. Files in both versions count neither as removed nor as restored."""
     difference = current.difference(restored)
     removed_sizes, restored_sizes = difference.own_sizes, difference.other_sizes
     files_after = restored.files()
@@ -115,6 +126,30 @@ def _restore_counts(current: Snapshot, restored: Snapshot) -> dict[str, int]:
     }
 
 
+@dataclass
+class _Restoration:
+    """One RESTORE. `counts`: the columns of RESTORE for the last attempt."""
+
+    table: Table
+    parameters: Mapping[str, object]
+    version: int | None
+    timestamp: int | None
+    counts: dict[str, int] = field(default_factory=dict)
+
+    def attempt(self) -> Attempt:
+        """Return the attempt that commits the older version on the newest version. Set `counts`. Raise PlanError."""
+        current = self.table.snapshot()
+        current.check_writable()
+        restored = self.table.snapshot_at(version=self.version, timestamp=self.timestamp)
+        if restored.version == current.version:
+            raise PlanError(f"{current.name} is at version {current.version} now. Restore an earlier one: see DESCRIBE HISTORY.")
+        self.counts = _restore_counts(current, restored)
+        row_counts = RowCounts(files_added=self.counts["num_restored_files"], files_removed=self.counts["num_removed_files"])
+        metrics, reads = history_metrics(self.counts), Reads(frozenset(current.files().paths), every_file)
+        change = CommitRequest("RESTORE", parameters=self.parameters, metrics=metrics, reads=reads, restored=restored)
+        return Attempt(current, change, row_counts)
+
+
 def restore(
     table: Table,
     parameters: Mapping[str, object],
@@ -123,28 +158,24 @@ def restore(
     timestamp: int | None,
     options: CommitOptions = DEFAULT_COMMIT_OPTIONS,
 ) -> tuple[ChangeResult, Mapping[str, int]]:
-    """Commit an older version as a new one. Return the result, and the columns that RESTORE returns in Delta.
+    """Run RESTORE: commit an older version of the table as a new version. After a conflict, begin again on the newest version.
 
-    `timestamp`: in milliseconds since the epoch, instead of a version; `parameters`: those of the history.
-    Begins again if another commit comes first. Raises VersionNotFound, PlanError for the current version, MissingDataFile if VACUUM
-    deleted a file of the version, CommitConflict.
+    Args:
+        table: The table to restore.
+        parameters: The operation parameters for the table's history.
+        version: The version to restore, or None to restore by time.
+        timestamp: The time of the version in milliseconds since the epoch, or None to restore by number.
+        options: The number of retries, and the transaction of the commit.
+
+    Returns:
+        The result of the commit, and the columns that RESTORE returns in Delta.
+
+    Raises:
+        VersionNotFound: The table has no such version any more.
+        PlanError: The version is the current one.
+        MissingDataFile: VACUUM deleted a file of the version.
+        CommitConflict: The last attempt conflicts, too.
     """
-    counts: dict[str, int] = {}
-
-    def attempt() -> Attempt:
-        snapshot = table.snapshot()
-        snapshot.check_writable()
-        restored = table.snapshot_at(version=version, timestamp=timestamp)
-        if restored.version == snapshot.version:
-            raise PlanError(f"{snapshot.name} is at version {snapshot.version} now. Restore an earlier one: see DESCRIBE HISTORY.")
-        counts.update(_restore_counts(snapshot, restored))
-        change = CommitRequest(
-            "RESTORE",
-            parameters=parameters,
-            metrics=history_metrics(counts),
-            reads=Reads(frozenset(snapshot.files().paths), every_file),
-            restored=restored,
-        )
-        return Attempt(snapshot, change, RowCounts(files_added=counts["num_restored_files"], files_removed=counts["num_removed_files"]))
-
-    return commit_with_retry(table, attempt, Timings(), options), counts
+    restoration = _Restoration(table, parameters, version, timestamp)
+    result = commit_with_retry(table, restoration.attempt, Timings(), options)
+    return result, restoration.counts

@@ -1,6 +1,6 @@
-"""What a command did, in numbers, and where its time went.
+"""The result of a command: its version, the counts of rows and files, the metrics for the table's history, and its timings.
 
-The history of a table tells it by Delta's metrics. Iceberg's summaries are made of these, too.
+The metrics have Delta's names. Iceberg's snapshot summaries are made from them, too.
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ from rowmerge.table.snapshots.files import FileChanges, FileListing
 
 @dataclass(frozen=True)
 class RowCounts:
-    """Rows and files of one command. `files_marked` got a deletion vector; `bytes_added` are the new data files'."""
+    """The counts of the rows and files that one command changed.
+
+    `files_marked`: the number of files with new deletion vectors or delete files. `bytes_added`: the size of all new data files.
+    """
 
     inserted: int = 0
     updated: int = 0
@@ -35,27 +38,28 @@ class RowCounts:
 
 @dataclass
 class Timings:
-    """Seconds by stage: `plan`, `spark`, `commit`, and `wait` after lost races; a retried command adds up."""
+    """The seconds of a command by stage: `plan`, `spark`, `commit` and `wait` (between two attempts), each the sum of all attempts."""
 
     seconds: dict[str, float] = field(default_factory=dict)
 
     @contextmanager
     def measure(self, stage: str) -> Iterator[None]:
-        """Add the time of the block to a stage, less the time that nested blocks add to other stages."""
-        begun, before = time.perf_counter(), sum(self.seconds.values())
+        """Add the time of the block to a stage, without the time that nested blocks add to other stages."""
+        start_time, recorded_seconds = time.perf_counter(), sum(self.seconds.values())
         try:
             yield
         finally:
-            nested = sum(self.seconds.values()) - before
-            self.seconds[stage] = self.seconds.get(stage, 0.0) + time.perf_counter() - begun - nested
+            nested_seconds = sum(self.seconds.values()) - recorded_seconds
+            self.seconds[stage] = self.seconds.get(stage, 0.0) + time.perf_counter() - start_time - nested_seconds
 
 
 @dataclass(frozen=True)
 class ChangeResult:
-    """The version after the command (the one before, when nothing had to change) and what it did.
+    """The result of one command: the committed version, or the current version if the command changed nothing, and the counts.
 
-    `attempts`: how often it was planned and run, more than once after lost races; `rebases`: commits that came first and changed other
-    rows of the same files; `replayed`: it was done before under the same transaction, in `version` where that is known, and nothing now.
+    `attempts`: the number of times that the command was planned and run. `rebases`: the number of concurrent commits that changed other
+    rows of the same files. `replayed`: an earlier run of the same transaction committed `version` (the current version if the version of
+    the transaction is unknown), and this run changed nothing.
     """
 
     version: int
@@ -66,13 +70,20 @@ class ChangeResult:
     replayed: bool = False
 
 
-def row_counts(written: Written, files: FileChanges, removed_unread: FileListing | None = None) -> RowCounts:
-    """Count the rows and files that a statement changed. `removed_unread`: the files that it removed by metadata alone."""
-    rows_removed_unread = 0 if removed_unread is None else removed_unread.live_rows
+def row_counts(written: Written, files: FileChanges, removed_files: FileListing | None = None) -> RowCounts:
+    """Return the counts of the rows and files that a statement changed.
+
+    Args:
+        written: The rows that the statement wrote, and the positions of the target rows that it updated or deleted.
+        files: The file changes to commit.
+        removed_files: The files that the statement removed by metadata alone, without reading them, or None for no such files.
+    """
+    rows_of_removed_files = 0 if removed_files is None else removed_files.live_rows
     return RowCounts(
         inserted=written.inserted,
         updated=written.updated,
-        deleted=written.touched - written.updated + rows_removed_unread,
+        # A target row that is touched and not updated is deleted.
+        deleted=written.touched - written.updated + rows_of_removed_files,
         files_added=len(files.added),
         files_removed=len(files.removed),
         files_marked=len(files.deleted),
@@ -81,7 +92,7 @@ def row_counts(written: Written, files: FileChanges, removed_unread: FileListing
 
 
 def history_metrics(counts: Mapping[str, int]) -> dict[str, int]:
-    """Return the counts of RESTORE or CLONE under the names of the history: `num_copied_files` becomes `numCopiedFiles`."""
+    """Return the counts of RESTORE or CLONE under the names of the table's history: `num_copied_files` becomes `numCopiedFiles`."""
     return {re.sub("_(.)", lambda match: match[1].upper(), name): count for name, count in counts.items()}
 
 
@@ -92,7 +103,16 @@ def insert_metrics(written: Written) -> dict[str, int]:
 
 
 def row_metrics(plan: RowPlan, counts: RowCounts, files: FileChanges, *, copied: int, source_rows: int, timings: Timings) -> dict[str, int]:
-    """Return the metrics of a MERGE, UPDATE, DELETE or INSERT … REPLACE for the history. `copied`: unchanged rows of rewritten files."""
+    """Return the metrics of a MERGE, UPDATE, DELETE or INSERT … REPLACE, under Delta's names (DeltaOperations.scala).
+
+    Args:
+        plan: The plan of the statement.
+        counts: The counts of changed rows and files.
+        files: The file changes to commit.
+        copied: The number of unchanged rows in rewritten files.
+        source_rows: The number of source rows, 0 for a statement without a source.
+        timings: The seconds of each stage.
+    """
     execution_time = {"executionTimeMs": int(1000 * timings.seconds.get("spark", 0.0))}
     match plan.operation:
         case "MERGE":

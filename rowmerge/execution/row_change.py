@@ -1,4 +1,4 @@
-"""MERGE, UPDATE, DELETE and INSERT … REPLACE: from a plan to a commit, again after a conflict."""
+"""MERGE, UPDATE, DELETE and INSERT … REPLACE: plan, find and write rows, commit, and begin again after a conflict."""
 
 from __future__ import annotations
 
@@ -32,24 +32,33 @@ def change_rows(
 ) -> ChangeResult:
     """Plan a row-level statement on the newest version, find and write its rows, and commit. Begin again after a conflict.
 
-    Raises CommitConflict, MultipleSourceRowsMatch, RowsMustStay, and errors of planning and of Spark. Nothing is written when it raises.
+    Args:
+        spark: The Spark session that finds and writes the rows.
+        table: The table to change.
+        plan_for: Returns the plan of the statement on a version of the table. It runs once per attempt.
+        options: The number of retries, and the transaction of the commit.
+
+    Raises:
+        CommitConflict: The last attempt conflicts, too.
+        MultipleSourceRowsMatch: Several source rows match one target row.
+        RowsMustStay: A feature of the table forbids to write rows into another file.
     """
     timings = Timings()
 
-    def attempt() -> Attempt:
+    def plan_and_execute() -> Attempt:
         with timings.measure("plan"):
             snapshot = table.snapshot()
             snapshot.check_writable()
             request = RowChangeRequest(spark, snapshot, plan_for(snapshot), timings.measure)
-            if request.updates_rows:
+            if request.updates_rows:  # an updated row moves to a new file, which a feature of the table may forbid
                 snapshot.shape.check_rows_may_move("update rows of")
-        return _attempt(request, selection.execute(request), timings)
+        return _attempt_of_result(request, selection.execute(request), timings)
 
-    return commit_with_retry(table, attempt, timings, options)
+    return commit_with_retry(table, plan_and_execute, timings, options)
 
 
-def _attempt(request: RowChangeRequest, result: ExecutionResult, timings: Timings) -> Attempt:
-    """Drop, mark or rewrite the files that lost rows, and return the commit of the statement."""
+def _attempt_of_result(request: RowChangeRequest, result: ExecutionResult, timings: Timings) -> Attempt:
+    """Drop, mark or rewrite the files that lose rows, and return the attempt to commit the statement."""
     plan = request.plan
     with discard_on_error(result.written, request.snapshot.shape.filesystem_options), timings.measure("spark"):
         files, copied_rows = file_changes(request.spark, request.snapshot, plan, result.written, result.files)
@@ -67,7 +76,7 @@ def _attempt(request: RowChangeRequest, result: ExecutionResult, timings: Timing
 
 
 def _reads(request: RowChangeRequest, result: ExecutionResult) -> Reads:
-    """Return what the statement read, which a concurrent commit must not have changed."""
+    """Return the files and rows that the statement read. A concurrent commit that changed them is a conflict."""
     target = result.files
     if request.planned.reads_table:  # every row of the version counts as read
         return Reads(frozenset(target.listing.paths), every_file)
@@ -77,7 +86,17 @@ def _reads(request: RowChangeRequest, result: ExecutionResult) -> Reads:
 def file_changes(spark: SparkSession, snapshot: Snapshot, plan: RowPlan, written: Written, files: TargetFiles) -> tuple[FileChanges, int]:
     """Drop, mark or rewrite each file that loses rows. Return the file changes to commit, and the number of copied live rows.
 
-    Raises RowsMustStay, and errors of reading deleted rows and of rewriting.
+    A marked file gets a deletion vector or a position delete file.
+
+    Args:
+        spark: The Spark session that rewrites files.
+        snapshot: The version of the table that the statement changes.
+        plan: The plan of the statement.
+        written: The new files, and the positions of updated and deleted rows by file.
+        files: The files that the statement read, and those that it removes by metadata alone.
+
+    Raises:
+        RowsMustStay: A feature of the table forbids to rewrite a file.
     """
     files_losing_rows = written.touched_files(files.to_read)
     deleted_positions = _deleted_by_strategy(spark, snapshot, plan, written, files_losing_rows)
@@ -97,11 +116,11 @@ def file_changes(spark: SparkSession, snapshot: Snapshot, plan: RowPlan, written
 def _deleted_by_strategy(
     spark: SparkSession, snapshot: Snapshot, plan: RowPlan, written: Written, files: Sequence[ListedFile]
 ) -> dict[Strategy, dict[str, Positions]]:
-    """Choose the strategy of each file that loses rows. Return all deleted positions of the files by strategy and path."""
+    """Choose the strategy for each file that loses rows. Return all deleted positions by strategy and by path of the file."""
     deleted: dict[Strategy, dict[str, Positions]] = {strategy: {} for strategy in Strategy}
-    deleted_before = deleted_rows(spark, snapshot, [file.path for file in files if file.deleted]) if files else {}
+    earlier_deletions = deleted_rows(spark, snapshot, [file.path for file in files if file.deleted]) if files else {}
     for file in files:
-        earlier_positions = deleted_before.get(file.path, Positions())
+        earlier_positions = earlier_deletions.get(file.path, Positions())
         positions = written.positions[spark_path(file.path)] | earlier_positions
         newly_deleted = len(positions) - len(earlier_positions)
         strategy = _strategy(snapshot, plan, file, len(positions), newly_deleted)
@@ -110,7 +129,10 @@ def _deleted_by_strategy(
 
 
 def _strategy(snapshot: Snapshot, plan: RowPlan, file: ListedFile, deleted: int, newly_deleted: int) -> Strategy:
-    """Return whether a file that loses rows is dropped, marked or rewritten. Raises RowsMustStay if the table forbids to rewrite it."""
+    """Return whether a file that loses rows is dropped, marked or rewritten. Raise RowsMustStay if the table forbids to rewrite it.
+
+    `deleted`: the number of deleted rows after the statement; `newly_deleted`: the number of rows that the statement itself deletes.
+    """
     rows_may_move = snapshot.shape.rewrite_blocker is None
     strategy = choose_strategy(
         snapshot.settings.write_mode(plan.operation) if rows_may_move else WriteMode.MERGE_ON_READ,

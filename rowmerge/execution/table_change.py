@@ -35,20 +35,32 @@ def create_table(
     or_replace: bool,
     base: Snapshot | None = None,
 ) -> ChangeResult:
-    """Run CREATE [OR REPLACE] TABLE [… AS]: commit the definition and the rows together. A replaced table keeps its history.
+    """Run CREATE [OR REPLACE] TABLE [… AS SELECT]: commit the definition and the rows together. A replaced table keeps its history.
 
-    `base`: the snapshot of an existing table that the query of the rows read. Raises AlreadyExists without `or_replace`.
+    Args:
+        table: The table to create or to replace.
+        name: The name of the table for error messages.
+        definition: The schema, partitioning, properties and description of the table.
+        rows: The rows of AS SELECT, or None without a query.
+        options: The number of retries, and the transaction of the commit.
+        or_replace: Whether the statement replaces an existing table.
+        base: The snapshot of the existing table that the query reads, or None if there is no such table.
+
+    Raises:
+        AlreadyExists: The table exists, and `or_replace` is false.
+        CommitConflict: The last attempt to replace the table conflicts, too.
+        CommitStateUnknown: The commit may or may not have happened.
     """
-    first_version = table.creation_version()
-    if first_version is not None:
-        return _create(table, name, definition, rows, options, first_version)
+    creation_version = table.creation_version()
+    if creation_version is not None:
+        return _create(table, name, definition, rows, options, creation_version)
     timings = Timings()
     if (earlier_result := find_earlier_result(table, options, timings)) is not None:
         return earlier_result
     if not or_replace:
         raise AlreadyExists(f"The table {name} exists already. Add IF NOT EXISTS or OR REPLACE, or drop it first.")
     if rows is not None and rows.reads_table:
-        # Rows that the query read from the table itself belong to `base`. They would be wrong in a commit on another version.
+        # The query read the rows from `base`. On another version, it may return other rows.
         options = replace(options, retries=0)
     else:
         base = None
@@ -56,35 +68,32 @@ def create_table(
 
 
 def _create(
-    table: Table, name: str, definition: TableDefinition, rows: NewRows | None, options: CommitOptions, first_version: CreationVersion
+    table: Table, name: str, definition: TableDefinition, rows: NewRows | None, options: CommitOptions, creation_version: CreationVersion
 ) -> ChangeResult:
-    """Write the rows of a new table and commit its first version. Files of a rejected commit are deleted."""
+    """Write the rows of a new table and commit its first version. Delete the files of a rejected commit."""
     timings = Timings()
-    shape = table.shape(definition)
-    definition = replace(definition, schema=shape.schema)
+    new_table = table.shape(definition)
+    definition = replace(definition, schema=new_table.schema)
     with timings.measure("spark"):
-        written = rows.write(shape) if rows is not None else Written()
-    change = CommitRequest(
-        "CREATE TABLE" if rows is None else "CREATE TABLE AS SELECT",
-        parameters=_parameters(definition),
-        metrics={} if rows is None else insert_metrics(written),
-        files=FileChanges(tuple(written.files)),
-        transaction=options.transaction,
-    )
-    with discard_if_rejected(written.files, shape.filesystem_options), timings.measure("commit"):
-        outcome = table.create(definition, change, first_version)
+        written = Written() if rows is None else rows.write(new_table)
+    commit_request = replace(_creation_request("CREATE TABLE", definition, rows, written), transaction=options.transaction)
+    with discard_if_rejected(written.files, new_table.filesystem_options), timings.measure("commit"):
+        outcome = table.create(definition, commit_request, creation_version)
     match outcome:
         case Committed(version):
-            return ChangeResult(version, row_counts(written, change.files), timings)
+            return ChangeResult(version, row_counts(written, commit_request.files), timings)
         case Conflicted(conflict):
-            discard(written.files, shape.filesystem_options)
+            discard(written.files, new_table.filesystem_options)
             return _find_earlier_creation(table, name, conflict, options, timings)
         case Unknown(reason):
             raise CommitStateUnknown(f"It is not known whether {name} was created: {reason}. Look at SHOW TABLES before you run it again.")
 
 
 def _find_earlier_creation(table: Table, name: str, conflict: CommitConflict, options: CommitOptions, timings: Timings) -> ChangeResult:
-    """Return the result of another run of the same transaction that created the table first. Raises AlreadyExists otherwise."""
+    """Return the result of another run of the same transaction that created the table first.
+
+    Raise AlreadyExists if another statement created the table, and `conflict` if the table does not exist any more.
+    """
     if not table.exists():
         raise conflict
     earlier_result = find_earlier_result(table, options, timings)
@@ -96,22 +105,29 @@ def _find_earlier_creation(table: Table, name: str, conflict: CommitConflict, op
 def truncate(
     spark: SparkSession, table: Table, partition: Sequence[tuple[str, str | None]] = (), options: CommitOptions = DEFAULT_COMMIT_OPTIONS
 ) -> ChangeResult:
-    """Remove all files, or those of a partition (pairs of a column and its value as SQL text), by metadata alone."""
+    """Run TRUNCATE TABLE: remove all files, or the files of one partition, by metadata alone.
+
+    Args:
+        spark: The Spark session that evaluates the partition values.
+        table: The table to truncate.
+        partition: The columns of PARTITION (p = value) with the SQL text of their values. Empty for all files.
+        options: The number of retries, and the transaction of the commit.
+    """
     return _change_metadata(table, lambda snapshot: _truncation(spark, snapshot, partition), options)
 
 
 def _truncation(spark: SparkSession, snapshot: Snapshot, partition: Sequence[tuple[str, str | None]]) -> tuple[CommitRequest, RowCounts]:
-    """Return the commit that removes the files of a partition. Raises AppendOnly, UnknownColumn, PlanError."""
+    """Return the commit that removes the files of a partition, and its counts. Raise AppendOnly, UnknownColumn, PlanError."""
     snapshot.check_writable()
     if snapshot.shape.rules.append_only:
         raise AppendOnly(snapshot.name, "TRUNCATE")
-    values = static_partition(snapshot.shape, partition)
-    mask = partition_mask(spark, snapshot, values)
+    partition_values = static_partition(snapshot.shape, partition)
+    mask = partition_mask(spark, snapshot, partition_values)
     listing = snapshot.files()
     removed = listing.filter(mask(listing))
     change = CommitRequest(
         "TRUNCATE",
-        parameters={"predicate": [f"{name} <=> {text}" for name, text in values.items()]} if values else {},
+        parameters={"predicate": [f"{name} <=> {text}" for name, text in partition_values.items()]} if partition_values else {},
         metrics={"numRemovedFiles": len(removed), "numDeletedRows": removed.live_rows},
         files=FileChanges(removed=tuple(removed.paths)),
         reads=Reads(frozenset(removed.paths), mask),
@@ -120,7 +136,7 @@ def _truncation(spark: SparkSession, snapshot: Snapshot, partition: Sequence[tup
 
 
 DefinitionFor = Callable[[Snapshot], TableDefinition | None]
-"""Returns the new definition, given the snapshot that the statement changes, or None if the definition stays."""
+"""Returns the new definition of a table, given its current snapshot, or None if the definition stays the same."""
 
 
 def change_definition(
@@ -128,7 +144,12 @@ def change_definition(
 ) -> ChangeResult:
     """Commit the definition that `definition_for` derives from the newest snapshot, or nothing if the result is None.
 
-    `reads_rows`: whether the definition was verified against every row. Then new rows of a concurrent commit are a conflict.
+    Args:
+        table: The table to change.
+        operation: The name of the operation for the table's history.
+        parameters: The operation parameters for the table's history.
+        definition_for: Returns the changed parts of the definition, given the current snapshot. It runs once per attempt.
+        reads_rows: Whether every row was verified against the definition. Then new rows of a concurrent commit are a conflict.
     """
 
     def change_for(snapshot: Snapshot) -> tuple[CommitRequest, RowCounts] | None:
@@ -157,29 +178,33 @@ def _change_metadata(
 
 
 def _replacement(table: Table, definition: TableDefinition, rows: NewRows | None, base: Snapshot | None, timings: Timings) -> Attempt:
-    """Write the rows, and return the commit that replaces the table on `base`, or on the newest version without `base`."""
+    """Write the rows, and return the attempt that replaces the table. `base`: the version to replace, or None for the newest version."""
     with timings.measure("plan"):
         snapshot = table.snapshot() if base is None else base
-        shape = table.shape(definition, snapshot, replace=True)
+        new_table = table.shape(definition, snapshot, replace=True)
     with timings.measure("spark"):
-        written = rows.write(shape) if rows is not None else Written()
-    listing = snapshot.files()
-    change = CommitRequest(
-        "CREATE OR REPLACE TABLE" if rows is None else "CREATE OR REPLACE TABLE AS SELECT",
-        parameters=_parameters(definition),
-        metrics={} if rows is None else insert_metrics(written),
-        files=FileChanges(tuple(written.files), tuple(listing.paths)),
-        reads=Reads(frozenset(listing.paths), every_file) if rows is not None and rows.reads_table else Reads(),
-        definition=replace(definition, schema=shape.schema),
+        written = Written() if rows is None else rows.write(new_table)
+    old_paths = snapshot.files().paths
+    reads_table = rows is not None and rows.reads_table
+    change = replace(
+        _creation_request("CREATE OR REPLACE TABLE", definition, rows, written),
+        files=FileChanges(tuple(written.files), tuple(old_paths)),
+        reads=Reads(frozenset(old_paths), every_file) if reads_table else Reads(),
+        definition=replace(definition, schema=new_table.schema),
         replace=True,
     )
     return Attempt(snapshot, change, row_counts(written, change.files), tuple(written.files))
 
 
-def _parameters(definition: TableDefinition) -> dict[str, object]:
-    return {
+def _creation_request(statement: str, definition: TableDefinition, rows: NewRows | None, written: Written) -> CommitRequest:
+    """Return the commit that adds the written files, with operation, parameters and metrics as delta-spark names them."""
+    parameters = {
         "isManaged": "true",
         "description": definition.description or "",
         "partitionBy": partition_by(definition.partitioning or ()),
         "properties": dict(definition.properties or {}),
     }
+    files = FileChanges(tuple(written.files))
+    if rows is None:
+        return CommitRequest(statement, parameters, files=files)
+    return CommitRequest(f"{statement} AS SELECT", parameters, insert_metrics(written), files)

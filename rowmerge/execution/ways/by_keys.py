@@ -1,12 +1,12 @@
-"""The way of a statement that keys decide, with a source that is kept: the positions of matches are looked up, and nothing is joined.
+"""The way of a statement that its keys decide, with a source that is kept: Arrow looks up the positions of matches, without a join.
 
-This way applies if the keys are the whole condition, the clauses read the source alone, and an update sets every column. Then only
-positions of target rows are needed. Rows are joined instead in tables whose rows keep ids, and for change rows. They are also joined unless
-each target row meets at most one source row, and the reverse.
+This way applies if the keys are the whole condition, the clauses read the source alone, and an update sets every column. Then the statement
+needs only the positions of target rows. Tables with row ids and tables with change rows need a join. Matches that must be one-to-one, and
+are not, need a join, too.
 
-If a match decides whether a row is written, and the source reads few bytes, the job that evaluates the source returns finished rows to the
-driver, up to `MAX_PREPARED_ROWS`. Each comes with the action for a match and for no match. The driver writes the rows that apply, so no
-Python runs on executors. Of a larger source, a second job of Spark makes the rows.
+If a match decides whether a row is written, and the source reads few bytes, the job that evaluates the source returns prepared rows to the
+driver, up to `MAX_PREPARED_ROWS`. Each row has the action for a match and the action for no match. The driver writes the rows that apply,
+so no Python runs on executors. For a larger source, a second Spark job makes the rows.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from rowmerge.spark.writing.written import Written
 from rowmerge.table.snapshots.files import Positions
 
 
-def run(request: RowChangeRequest) -> ExecutionResult | NotApplicable:
+def write_by_keys(request: RowChangeRequest) -> ExecutionResult | NotApplicable:
     """Look up the target rows that match, and write the rows that the clauses make of them and of the source rows without a match."""
     max_keys = MAX_KEYS_WITHOUT_JOIN if request.is_local_mode else 0
     source = request.source.rows(request.key_pairs, most_keys=max_keys, prepare=_prepare_function(request))
@@ -41,9 +41,9 @@ def run(request: RowChangeRequest) -> ExecutionResult | NotApplicable:
 
 
 def _prepare_function(request: RowChangeRequest) -> Prepare | None:
-    """Return the function that makes table rows of source rows before matches are known, or None if the values depend on a match.
+    """Return the function that makes table rows of source rows before the lookup of matches, or None if the values depend on a match.
 
-    A rule could reject a row that the statement does not write. So rows are only prepared if no rule exists or all rows are written.
+    A rule could reject a row that the statement does not write. So rows are only prepared if there is no rule, or if all rows are written.
     """
     values, rules = values_of_all(request.plan), request.plan.rules
     may_reject_unwritten = not request.inserts_every_source_row and bool(rules.checks or rules.generated)
@@ -53,7 +53,7 @@ def _prepare_function(request: RowChangeRequest) -> Prepare | None:
 
 
 def _write_rows(request: RowChangeRequest, matches: KeyMatches, source: Source) -> Written:
-    """Write the new rows, and mark the matching target rows that the clauses replace or delete."""
+    """Write the new rows, and record the positions of the target rows that the clauses replace or delete."""
     if not request.inserts_every_source_row:
         change = _change_matches if requires_one_to_one(request) else _delete_or_keep_matches
         return change(request, matches, source)
@@ -64,7 +64,7 @@ def _write_rows(request: RowChangeRequest, matches: KeyMatches, source: Source) 
 
 
 def _add_source_rows(request: RowChangeRequest, written: Written, source: Source, matched: BitMap64 | None) -> None:
-    """Write the new rows of the source: the prepared ones without Spark. `matched`: see `write_prepared`."""
+    """Write the new rows of the source, without Spark if they are prepared. `matched`: see `write_prepared`."""
     if source.prepared is not None:
         written.add(write_prepared(source, request.table_after, matched))
     else:
@@ -87,14 +87,14 @@ def _change_matches(request: RowChangeRequest, matches: KeyMatches, source: Sour
         written = write_prepared(source, request.table_after, matches.sources)
     else:
         rows = met_or_new_rows(source.marked(matches.sources).alias(request.plan.source.alias), request.plan)
-        # Spark analysed `rows` even if the source is empty: a wrong name is an error whatever rows there are.
+        # Spark analysed `rows` even if the source is empty, so that a wrong name is always an error.
         written = write_source_rows(rows, source, request.table_after, distribution=request.distribution) if source.rows else Written()
     _divide_matches(matches, written)
     return written
 
 
 def _divide_matches(matches: KeyMatches, written: Written) -> None:
-    """Add each matching target row to `written`: as changed if its source row changes it, else as read."""
+    """Add the position of each matching target row to `written`: to `positions` if its source row changes it, else to `reads`."""
     changing_sources = ordinal_array(written.sources).to_numpy()
     for path, bitmap in matches.positions.items():
         positions = np.array(bitmap.to_array(), dtype=np.uint64)
@@ -105,4 +105,4 @@ def _divide_matches(matches: KeyMatches, written: Written) -> None:
             written.reads[path] = Positions(positions[~is_changed])
 
 
-WAY = Way("by_keys", why_needs_rows, run, unless=UNLESS_INEXACT)
+WAY = Way("by_keys", why_needs_rows, write_by_keys, UNLESS_INEXACT)

@@ -1,4 +1,4 @@
-"""The way of every other MERGE: Spark reads the target's files and joins the source, which is kept."""
+"""The way of every other MERGE: Spark reads the target's files and joins the source, whose rows it keeps."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ from rowmerge.execution.ways.row_writing import scan_target, write_join
 from rowmerge.execution.ways.way import ExecutionResult, Reason, RowChangeRequest, Way
 
 
-def why_not_applicable(_: RowChangeRequest) -> Reason | None:
+def why_not_join(_: RowChangeRequest) -> Reason | None:
+    """Return None, because a join executes every statement."""
     return None
 
 
-def run(request: RowChangeRequest) -> ExecutionResult:
+def join_source(request: RowChangeRequest) -> ExecutionResult:
     """Evaluate the source, leave out files by its keys, and join it to the other files."""
     source = request.source.rows(request.key_pairs)
     files = request.files_for(source)
     return write_join(request, files, source, scan_target(request, files, source))
 
 
-WAY = Way("join", why_not_applicable, run)
+WAY = Way("join", why_not_join, join_source)

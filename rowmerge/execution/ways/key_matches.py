@@ -1,4 +1,4 @@
-"""Statements that keys decide: which target rows match is looked up by Arrow, and the source alone gives the new values."""
+"""Statements that their keys decide: Arrow looks up the matching target rows, and the new values come from the source alone."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ UNLESS_INEXACT = "Arrow cannot compare the keys as Spark does, or a row that may
 
 
 def why_keys_do_not_find_rows(request: RowChangeRequest) -> Reason | None:
-    """Return why target rows must be found by a scan, or None if a lookup of the source's keys finds all that the statement needs."""
+    """Return why a scan must find the target rows, or None if a lookup of the source's keys finds all rows that the statement needs."""
     if request.change_data_location is not None:
         return Reason("the change data feed needs all columns of changed rows")
     if request.plan.of(Match.NOT_MATCHED_BY_SOURCE):
@@ -40,12 +40,21 @@ def why_needs_rows(request: RowChangeRequest) -> Reason | None:
 
 
 def requires_one_to_one(request: RowChangeRequest) -> bool:
-    """Whether a target row may match one source row only, so that a join must report what happens, or which error, if it matches more."""
+    """Return whether several matches of one target row are an error, which only a join reports with the keys of the rows."""
     return bool(request.plan.of(Match.MATCHED)) and not request.plan.duplicates_allowed
 
 
 def find_matches(request: RowChangeRequest, files: TargetFiles, source: Source) -> KeyMatches | None:
-    """Look up which rows of the target match, or return None if Arrow cannot tell, or if matches that must be one-to-one are not."""
+    """Look up the target rows that match a source row by their keys.
+
+    Args:
+        request: The statement.
+        files: The files that the statement reads.
+        source: The evaluated source with its keys.
+
+    Returns:
+        The positions of the matching rows, or None if Arrow cannot compare the keys, or if matches that must be one-to-one are not.
+    """
     if not len(files.to_read) or not source.rows:
         return KeyMatches({})
     one_to_one = requires_one_to_one(request)
@@ -55,7 +64,13 @@ def find_matches(request: RowChangeRequest, files: TargetFiles, source: Source) 
 
 
 def replace_matches(request: RowChangeRequest, written: Written, matches: KeyMatches) -> None:
-    """Mark the matching target rows as replaced by rows that were written of every source row."""
+    """Record the matching target rows as replaced by the new rows of the source.
+
+    Args:
+        request: The statement, which writes a new row for every source row.
+        written: The new rows. It receives the positions of the matching rows, and the counts of updated and inserted rows.
+        matches: The matching target rows.
+    """
     written.positions = matches.positions
     if request.is_upsert:
         written.updated = written.touched
@@ -63,11 +78,17 @@ def replace_matches(request: RowChangeRequest, written: Written, matches: KeyMat
 
 
 def files_with_matches(request: RowChangeRequest, source: Source, files: FileListing) -> pa.Array:
-    """Return true for each file of concurrent commits that holds a row which the source matches."""
+    """Return true for each file of concurrent commits that holds a row which the source matches.
+
+    Args:
+        request: The statement.
+        source: The evaluated source with its keys.
+        files: The files that concurrent commits added.
+    """
     try:
         matches = find_key_matches(request.spark, request.snapshot, files, source, one_to_one=False, with_sources=False)
     except (MissingDataFile, UnreadableDataFile):
-        matches = None  # the next attempt reads the file, too, and reports the error
+        matches = None  # all files count as matching, so the next attempt reads this file and reports the error
     if matches is None:
         return pa.repeat(pa.scalar(True), len(files))
     return pa.array([spark_path(path) in matches.positions for path in files.paths], pa.bool_())

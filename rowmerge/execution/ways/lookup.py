@@ -12,7 +12,8 @@ from rowmerge.spark.matching.key_lookup import FEW_KEYS, rows_by_keys, skips_pag
 from rowmerge.spark.source.source import MAX_LOOKED_UP_KEYS
 
 
-def why_not_applicable(request: RowChangeRequest) -> Reason | None:
+def why_not_lookup(request: RowChangeRequest) -> Reason | None:
+    """Return why Arrow cannot look up the target rows with all columns that the statement needs, or None if it can."""
     if (reason := why_keys_do_not_find_rows(request)) is not None:
         return reason
     if request.plan.source_rows is SourceRows.ALL:
@@ -22,11 +23,12 @@ def why_not_applicable(request: RowChangeRequest) -> Reason | None:
     return None
 
 
-def run(request: RowChangeRequest) -> ExecutionResult | NotApplicable:
+def join_looked_up_rows(request: RowChangeRequest) -> ExecutionResult | NotApplicable:
     """Look up the target rows that have a key of the source, with all columns that the statement needs, and join the source to them."""
     assert request.needed_columns is not None
-    max_keys = MAX_LOOKED_UP_KEYS if request.is_local_mode else 0
-    source = request.source.rows(request.key_pairs, most_keys=max_keys)
+    # On a cluster, the driver takes no more keys than for every source.
+    max_driver_keys = MAX_LOOKED_UP_KEYS if request.is_local_mode else 0
+    source = request.source.rows(request.key_pairs, most_keys=max_driver_keys)
     if not source.rows:
         return NotApplicable(Reason("the source has no rows"))
     if skips_pages_instead(request.snapshot, source, request.needed_columns):
@@ -43,8 +45,8 @@ def run(request: RowChangeRequest) -> ExecutionResult | NotApplicable:
 
 WAY = Way(
     "lookup",
-    why_not_applicable,
-    run,
-    unless=f"the source has at most {FEW_KEYS} rows and columns beside the keys are needed, more than {MAX_FOUND_ROWS:,} target rows have "
+    why_not_lookup,
+    join_looked_up_rows,
+    f"the source has at most {FEW_KEYS} rows and columns beside the keys are needed, more than {MAX_FOUND_ROWS:,} target rows have "
     "a key, or Arrow cannot compare the keys as Spark does",
 )

@@ -1,4 +1,4 @@
-"""Writing of changed target rows, of the result of a join, and of new source rows: what the ways share."""
+"""Functions that several ways of execution share: write changed target rows, the rows of a join, and new source rows."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TargetRows:
-    """The target's side of a join: rows with FILE and POSITION, and how the source is joined to them.
+    """The target rows of a join, with the columns FILE and POSITION, and the kind of join.
 
-    `file_names`: the path of a file, as Spark spells it, by the name that stands in FILE. The mapping is empty if FILE holds the path.
+    `file_names`: the path of each file, as Spark spells it, by its short name in FILE. It is empty if FILE holds the path itself.
     """
 
     frame: DataFrame
@@ -41,7 +41,13 @@ class TargetRows:
 
 
 def scan_target(request: RowChangeRequest, files: TargetFiles, source: Source) -> TargetRows:
-    """Let Spark read the files, without row groups and pages that no key of the source reaches by their bounds."""
+    """Return the rows of the target's files as a scan of Spark, which skips row groups and pages by the keys of the source.
+
+    Args:
+        request: The statement.
+        files: The files that the statement reads.
+        source: The source, whose keys become filters that Spark compares with the column bounds of row groups and pages.
+    """
     frame = read_snapshot(request.spark, request.snapshot, files.to_read, addresses=True, lineage=request.lineage is not None)
     for key in pruning_keys(request.snapshot, request.plan, source):
         condition = None if key.column.name in request.snapshot.partition_columns else key.row_condition()
@@ -51,36 +57,51 @@ def scan_target(request: RowChangeRequest, files: TargetFiles, source: Source) -
 
 
 def write_join(request: RowChangeRequest, files: TargetFiles, source: Source, target: TargetRows) -> ExecutionResult:
-    """Join the source to the target, and write the rows that the clauses make of the joined rows and of source rows without a match.
+    """Join the source to the target, and write the rows that the clauses make of matches and of rows without a match.
 
-    Raises MultipleSourceRowsMatch, UnknownColumn, TypeMismatch, and errors of Spark. After an error, the written files are deleted.
+    After an error, the written files are deleted.
+
+    Args:
+        request: The statement.
+        files: The files that the statement reads.
+        source: The evaluated source.
+        target: The rows of `files`, and the kind of join.
+
+    Raises:
+        MultipleSourceRowsMatch: Several source rows change one target row.
+        UnknownColumn: A clause names a column that its side of the join lacks.
     """
-    plan, has_files = request.plan, len(files.to_read) > 0
-    # Spark analyses the statement even if there is nothing to run: a wrong name is an error whatever rows there are.
-    check_names(plan, target.frame, source)
-    has_change_rows, has_lineage = request.change_data_location is not None, request.lineage is not None
-    outcomes = merge_outcomes(plan, target.join, target.frame, source, before=has_change_rows, lineage=has_lineage)
-    written = Written()
-    if has_files and (source.rows or plan.of(Match.NOT_MATCHED_BY_SOURCE)):
-        written = write_changed_rows(request, outcomes, files.to_read, source, target)
+    written = _write_joined_rows(request, files.to_read, source, target)
     with discard_on_error(written, request.snapshot.shape.filesystem_options):
-        if plan.source_rows is SourceRows.ALL or target.join.leaves_unmatched or not has_files:
+        # Without files there is no join, so all source rows are without a match.
+        if request.plan.source_rows is SourceRows.ALL or target.join.leaves_unmatched or not len(files.to_read):
             add_new_rows(request, written, source)
         source = source.counted()
-        if written.repeated and not plan.duplicates_allowed:
-            raise _multiple_matches_error(request, files, source, written.repeated)
-    deciding = _deciding_joined_rows(request, written, files, target.join)
+        _check_single_matches(request, files, source, written)
+    deciding = _deciding_rows_of_join(request, written, files, target.join)
     return ExecutionResult(written, files, source, deciding, matching_files(request, source))
 
 
-def _multiple_matches_error(request: RowChangeRequest, files: TargetFiles, source: Source, repeated: int) -> MultipleSourceRowsMatch:
-    """Return the error with the keys of some target rows that several source rows change, which another join finds."""
+def _write_joined_rows(request: RowChangeRequest, files: FileListing, source: Source, target: TargetRows) -> Written:
+    """Write the rows that the clauses make of joined rows. Without files or source rows, Spark only analyses the join."""
+    plan, writes_change_rows = request.plan, request.change_data_location is not None
+    # A wrong name is an error even if there are no rows.
+    check_names(plan, target.frame, source)
+    outcomes = merge_outcomes(plan, target.join, target.frame, source, before=writes_change_rows, lineage=request.lineage is not None)
+    may_change_rows = len(files) > 0 and (source.rows > 0 or bool(plan.of(Match.NOT_MATCHED_BY_SOURCE)))
+    return write_changed_rows(request, outcomes, files, source, target) if may_change_rows else Written()
+
+
+def _check_single_matches(request: RowChangeRequest, files: TargetFiles, source: Source, written: Written) -> None:
+    """Raise MultipleSourceRowsMatch if several source rows change one target row. A second join finds the keys for the error."""
+    if not written.repeated or request.plan.duplicates_allowed:
+        return
     target = read_snapshot(request.spark, request.snapshot, files.to_read, addresses=True)
-    return MultipleSourceRowsMatch(request.plan.table, repeated_keys(request.plan, target, source), repeated)
+    raise MultipleSourceRowsMatch(request.plan.table, repeated_keys(request.plan, target, source), written.repeated)
 
 
-def _deciding_joined_rows(request: RowChangeRequest, written: Written, files: TargetFiles, join: Join) -> dict[str, Positions] | None:
-    """Return `deciding_rows`, or None if there may be such rows and the join does not report them because it has no ordinals."""
+def _deciding_rows_of_join(request: RowChangeRequest, written: Written, files: TargetFiles, join: Join) -> dict[str, Positions] | None:
+    """Return `deciding_rows`, or None if there may be such rows and the join has no ordinals, so that it does not report them."""
     clauses_may_skip_match = all(clause.condition for clause in request.plan.of(Match.MATCHED))
     has_deciding_rows = len(files.to_read) > 0 and request.plan.source_rows is SourceRows.UNMATCHED and clauses_may_skip_match
     return None if has_deciding_rows and not join.ordinals else deciding_rows(request, written, files)
@@ -89,7 +110,15 @@ def _deciding_joined_rows(request: RowChangeRequest, written: Written, files: Ta
 def write_changed_rows(
     request: RowChangeRequest, outcomes: DataFrame, files: FileListing, source: Source | None = None, target: TargetRows | None = None
 ) -> Written:
-    """Write outcome rows of these files. `source`, `target`: the sides of the join, if there was one."""
+    """Write outcome rows: the new values of updated and inserted rows as data files, and the positions of updated and deleted rows.
+
+    Args:
+        request: The statement.
+        outcomes: The outcome rows. See `outcome_rows`.
+        files: The files of the target rows.
+        source: The source of the join, or None without a join.
+        target: The target rows of the join, or None without a join.
+    """
     file_names = {} if target is None else target.file_names
     write_request = WriteRequest(
         request.table_after,
@@ -103,16 +132,16 @@ def write_changed_rows(
     )
     written = write_outcomes(outcomes, write_request)
     if file_names:
-        written.rename(file_names)
+        written.rename(file_names)  # from the short names in FILE to paths
     if not written.touched:
-        # The added files of a pure insert are its change feed.
+        # The statement only inserts rows, and their change feed is the added data files. Files of change rows would repeat them.
         discard(written.change_rows, request.snapshot.shape.filesystem_options)
         written.change_rows = []
     return written
 
 
 def _gather_mode(request: RowChangeRequest, files: FileListing, source: Source | None, target: TargetRows | None) -> Gather:
-    """Return how outcome rows of these files are gathered before they are written."""
+    """Return whether a shuffle brings the outcome rows together before they are written, so that they make fewer files."""
     if are_small(files):
         return Gather.ONE_TASK
     if source is None or target is None or not target.join.looked_up:
@@ -121,16 +150,22 @@ def _gather_mode(request: RowChangeRequest, files: FileListing, source: Source |
 
 
 def _row_origins(request: RowChangeRequest, files: FileListing, file_names: Mapping[str, str]) -> dict[str, RowOrigin]:
-    """Return the lineage that each file gives to its rows, by the file's name in FILE. Empty if rows keep no lineage."""
+    """Return the first row id and the version of each file, by the file's name in FILE. Empty if the table tracks no row lineage."""
     if request.lineage is None:
         return {}
-    names = {path: name for name, path in file_names.items()}
+    short_names = {path: name for name, path in file_names.items()}
     origins = {spark_path(path): origin for path, origin in request.snapshot.row_origins(files.paths).items()}
-    return {names.get(path, path): origin for path, origin in origins.items()}
+    return {short_names.get(path, path): origin for path, origin in origins.items()}
 
 
 def add_new_rows(request: RowChangeRequest, written: Written, source: Source) -> None:
-    """Write the new rows that NOT MATCHED clauses make of source rows without a match, or of all source rows if the plan inserts all."""
+    """Write the new rows that the NOT MATCHED clauses make of source rows without a match, or of all source rows.
+
+    Args:
+        request: The statement, whose plan says which source rows become new rows.
+        written: The rows that the statement has written, and the ordinals of the source rows with a match. The new rows are added to it.
+        source: The evaluated source.
+    """
     if request.plan.source_rows is SourceRows.NONE:
         return
     matched = BitMap64() if request.plan.source_rows is SourceRows.ALL else written.sources
@@ -141,18 +176,22 @@ def add_new_rows(request: RowChangeRequest, written: Written, source: Source) ->
 
 
 def deciding_rows(request: RowChangeRequest, written: Written, files: TargetFiles) -> dict[str, Positions]:
-    """Return the positions, by path, of unchanged rows that keep a source row from being inserted.
+    """Return the positions, by path, of unchanged target rows whose match prevents the insert of a source row.
 
-    No other unchanged row decides the result: the statement would do the same without it.
+    Without any other unchanged row, the statement would do the same. So only a concurrent change of these rows is a conflict.
+
+    Args:
+        request: The statement.
+        written: The positions of the matched target rows that stay unchanged, by path as Spark spells it.
+        files: The files that the statement read.
     """
     if request.plan.source_rows is not SourceRows.UNMATCHED:
         return {}
-    spark_paths = {path: spark_path(path) for path in files.to_read.paths}
-    return {path: written.reads[in_spark] for path, in_spark in spark_paths.items() if in_spark in written.reads}
+    return {path: written.reads[spark_path(path)] for path in files.to_read.paths if spark_path(path) in written.reads}
 
 
 def matching_files(request: RowChangeRequest, source: Source | None) -> FileMask:
     """Return the mask of files of concurrent commits that hold rows which the statement would have changed or matched."""
     if source is not None and source.counting is not None:
-        return every_file  # without a stored source, its matches cannot be computed again
+        return every_file  # the source is not kept, so its matches cannot be computed again
     return partial(relevant_files, request.spark, request.snapshot, request.plan, source)

@@ -1,9 +1,9 @@
-"""The way of a mirror, a MERGE that changes every target row without a match: one outer join reads the source, and nothing keeps it.
+"""The way of a MERGE that changes every target row without a match: one outer join reads the source, and Spark does not keep its rows.
 
-Such a source is about as large as the target, and no key of it leaves a file unread, so its keys need not be known first.
+Such a source is about as large as the target, and its keys do not leave out files. So the keys are not extracted first.
 
-The way applies if the source is large and nothing known about the source's files contradicts that. After a conflict, the statement begins
-anew and keeps its source, because the rows cannot be checked without the source.
+The way applies if the source may be large. After a conflict, the next attempt keeps the source, because the files of concurrent commits
+cannot be compared with rows that are not kept.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from rowmerge.spark.matching.joins import changes_all_rows
 from rowmerge.spark.source.writing import FEW_BYTES, is_made_of_few_bytes
 
 
-def why_not_applicable(request: RowChangeRequest) -> Reason | None:
+def why_not_single_pass(request: RowChangeRequest) -> Reason | None:
+    """Return why the source is kept before the join, or None if the join reads it without keeping it."""
     source = request.planned.source
     if source is None or not changes_all_rows(request.plan):
         return Reason("no clause changes every target row without a match")
@@ -27,10 +28,10 @@ def why_not_applicable(request: RowChangeRequest) -> Reason | None:
     return None
 
 
-def run(request: RowChangeRequest) -> ExecutionResult:
-    """Join the target to the source while Spark evaluates it."""
+def join_in_single_pass(request: RowChangeRequest) -> ExecutionResult:
+    """Join the target to the source while Spark evaluates the source."""
     source = request.source.stream(request.files.candidates.live_rows)
     return write_join(request, request.files, source, scan_target(request, request.files, source))
 
 
-WAY = Way("single_pass", why_not_applicable, run)
+WAY = Way("single_pass", why_not_single_pass, join_in_single_pass)

@@ -1,4 +1,4 @@
-"""Which data files a row-level statement reads, by its conditions and by the keys of its source."""
+"""File pruning: the data files that a row-level statement reads, by its conditions and by the keys of its source."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from rowmerge.table.snapshots.snapshot import Snapshot
 class TargetFiles:
     """The data files that one statement reads.
 
-    `listing`: all live files; `candidates`: those that may hold rows to change; `removable`: the candidates that leave the table by
-    metadata alone; `to_read`: the other candidates. `mask` chose the candidates from the bounds of `columns`.
+    `listing`: all live files; `candidates`: the files that may hold rows to change; `removable`: the candidates that the statement removes
+    by metadata alone; `to_read`: the other candidates. `mask` selected the candidates by the bounds of `columns`.
     """
 
     listing: FileListing
@@ -37,7 +37,7 @@ class TargetFiles:
 
 @dataclass(frozen=True)
 class PruningKey:
-    """A key of the ON condition whose source values leave out files and rows of the target.
+    """A key of the ON condition whose source values exclude files and rows of the target.
 
     `column`: the target's column; `values`: the distinct source values in the type of `column`, or None if only their range is known.
     """
@@ -63,7 +63,13 @@ class PruningKey:
 
 
 def pruning_keys(snapshot: Snapshot, plan: RowPlan, source: Source) -> list[PruningKey]:
-    """Return the keys that limit which target rows matter: none if the plan also changes rows without a match."""
+    """Return the keys that exclude target rows, or an empty list if the plan also changes target rows without a match.
+
+    Args:
+        snapshot: The version of the table that the statement changes.
+        plan: The plan of the statement.
+        source: The evaluated source with the values of its keys.
+    """
     if plan.of(Match.NOT_MATCHED_BY_SOURCE):
         return []
     keys = (_pruning_key(snapshot, key) for key in source.keys)
@@ -82,7 +88,14 @@ def _pruning_key(snapshot: Snapshot, key: SourceKey) -> PruningKey | None:
 
 
 def target_files(snapshot: Snapshot, plan: RowPlan, keys: Sequence[PruningKey], *, writes_change_rows: bool) -> TargetFiles:
-    """List the files that may hold rows to change, by the conditions of the plan and by the keys."""
+    """List the files that may hold rows to change, by the conditions of the plan and by the keys.
+
+    Args:
+        snapshot: The version of the table that the statement changes.
+        plan: The plan of the statement.
+        keys: The keys of the source that exclude files. Empty before the source is evaluated.
+        writes_change_rows: Whether the commit has files of change rows.
+    """
     masks, bound_columns = [plan.files], list(plan.bound_columns)
     for key in keys:
         key_mask, key_columns = key.file_mask(snapshot)
@@ -97,7 +110,7 @@ def target_files(snapshot: Snapshot, plan: RowPlan, keys: Sequence[PruningKey], 
 
 
 def _removable_files(plan: RowPlan, candidates: FileListing, *, writes_change_rows: bool) -> FileListing:
-    """Return the candidates that leave the table by metadata alone."""
+    """Return the candidates whose rows all leave the table, so that the commit removes the files without reading them."""
     if plan.whole_files is None:
         return candidates.without_files()
     removable = candidates.filter(plan.whole_files(candidates))

@@ -1,4 +1,4 @@
-"""The way of UPDATE, DELETE and INSERT … REPLACE WHERE: a condition on the target alone finds the rows, without a join."""
+"""The way of UPDATE, DELETE and INSERT … REPLACE WHERE: a condition on the target alone selects the rows, without a join."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from rowmerge.spark.values.outcomes import OutcomeShape, boolean, outcome_rows
 from rowmerge.spark.writing.written import Written, discard_on_error
 
 
-def why_not_applicable(request: RowChangeRequest) -> Reason | None:
+def why_not_target_only(request: RowChangeRequest) -> Reason | None:
+    """Return why the statement needs a join, or None if it has no ON condition."""
     return None if request.plan.on is None else Reason("the statement has an ON condition")
 
 
-def run(request: RowChangeRequest) -> ExecutionResult:
-    """Write the rows of the target that the condition selects, and the source's rows if there is a source."""
+def change_selected_rows(request: RowChangeRequest) -> ExecutionResult:
+    """Change the target rows that the condition selects, and write the source's rows if there is a source."""
     source = None if request.planned.source is None else request.source.rows(())
     written = _write_selected_rows(request)
     if source is not None:
@@ -27,17 +28,20 @@ def run(request: RowChangeRequest) -> ExecutionResult:
 
 
 def _write_selected_rows(request: RowChangeRequest) -> Written:
-    """Write what the statement's one clause about the target makes of the rows that its condition selects."""
+    """Update or delete the target rows that the statement's condition selects.
+
+    Without an ON condition, no target row has a match. So the plan has the UPDATE or DELETE as its one clause WHEN NOT MATCHED BY SOURCE.
+    """
     plan, files, has_lineage = request.plan, request.files.to_read, request.lineage is not None
     rows = read_snapshot(request.spark, request.snapshot, files, addresses=True, lineage=has_lineage).alias(plan.target.alias)
     (clause,) = plan.of(Match.NOT_MATCHED_BY_SOURCE)
     if clause.condition is not None:
         # Spark makes semi joins of the IN and EXISTS subqueries of a filter, but not of those inside a CASE.
         rows = rows.where(boolean(clause.condition))
-    cases = [("true", replace(clause, condition=None))]
-    has_change_rows = request.change_data_location is not None
-    outcomes = outcome_rows(rows, plan, cases, OutcomeShape(addresses=True, before=has_change_rows, lineage=has_lineage))
+    unconditional_clause = replace(clause, condition=None)
+    outcome_shape = OutcomeShape(addresses=True, before=request.change_data_location is not None, lineage=has_lineage)
+    outcomes = outcome_rows(rows, plan, [("true", unconditional_clause)], outcome_shape)
     return write_changed_rows(request, outcomes, files) if len(files) else Written()
 
 
-WAY = Way("target_only", why_not_applicable, run)
+WAY = Way("target_only", why_not_target_only, change_selected_rows)

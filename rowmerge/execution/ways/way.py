@@ -1,4 +1,4 @@
-"""What a way of execution is, the request that it receives, and what it returns."""
+"""The interface of a way of execution: the request that it receives, and the result that it returns."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PlannedStatement:
-    """A plan with its source. `reads_table`: the source, or a subquery, reads the table that the statement changes."""
+    """A plan with its source. `reads_table`: whether the source, or a subquery, reads the table that the statement changes."""
 
     plan: RowPlan
     source: SourceRowsOnce | None = None
@@ -34,7 +34,7 @@ class PlannedStatement:
 
 @dataclass(frozen=True)
 class RowChangeRequest:
-    """One attempt of a statement. `measure`: a context manager that adds the time of its block to a stage, `plan` or `spark`."""
+    """One attempt of a statement. `measure` returns a context manager that adds the time of its block to a stage, `plan` or `spark`."""
 
     spark: SparkSession
     snapshot: Snapshot
@@ -43,11 +43,12 @@ class RowChangeRequest:
 
     @property
     def plan(self) -> RowPlan:
+        """The plan of the statement."""
         return self.planned.plan
 
     @property
     def source(self) -> SourceRowsOnce:
-        """The source of a statement that has one, as every statement with an ON condition does."""
+        """The source of a statement that has one. Every statement with an ON condition has a source."""
         assert self.planned.source is not None
         return self.planned.source
 
@@ -58,12 +59,12 @@ class RowChangeRequest:
 
     @cached_property
     def table_after(self) -> TableShape:
-        """The shape of the table with the schema that the statement gives it; new files are written for it."""
+        """The shape of the table with the schema after the statement. New files have this schema."""
         return self.snapshot.shape if self.plan.new_schema is None else self.snapshot.evolved(self.plan.new_schema)
 
     @cached_property
     def change_data_location(self) -> str | None:
-        """The folder of change rows, or None if the statement writes none: the added files are the change feed of a pure insert."""
+        """The folder of change rows, or None if the statement writes none. An insert needs none: its added files are its change feed."""
         inserts_only = all(clause.effect is Effect.INSERT for clause in self.plan.clauses)
         return None if inserts_only else self.snapshot.shape.change_data_location
 
@@ -89,7 +90,7 @@ class RowChangeRequest:
 
     @cached_property
     def do_keys_decide(self) -> bool:
-        """What `keys_decide` returns. Several ways ask, and to parse the clauses of a wide table once takes seconds."""
+        """Whether the keys alone decide the result. It is cached, because parsing the clauses of a wide table takes seconds."""
         return keys_decide(self.plan)
 
     @cached_property
@@ -109,12 +110,12 @@ class RowChangeRequest:
 
     @cached_property
     def files(self) -> TargetFiles:
-        """The files that the conditions of the statement leave, without regard to the keys of its source."""
+        """The files that the conditions of the statement select, without the keys of its source."""
         with self.measure("plan"):
             return target_files(self.snapshot, self.plan, (), writes_change_rows=self.change_data_location is not None)
 
     def files_for(self, source: Source) -> TargetFiles:
-        """Return the files that the conditions of the statement and the keys of an evaluated source leave."""
+        """Return the files that the conditions of the statement and the keys of an evaluated source select."""
         keys = pruning_keys(self.snapshot, self.plan, source)
         if not keys:
             return self.files
@@ -123,15 +124,15 @@ class RowChangeRequest:
 
 
 Reason = NewType("Reason", str)
-"""A short clause that EXPLAIN prints: why a way does not apply."""
+"""The reason why a way does not apply, a short clause that EXPLAIN prints."""
 
 
 @dataclass(frozen=True)
 class ExecutionResult:
     """The rows of one statement, written but not committed.
 
-    `files`: the files of the target that the way considered; `source`: the evaluated source, or None if the statement has none;
-    `deciding_rows`: positions of unchanged target rows that decided the result, by path, or None if every row that was read did;
+    `files`: the files of the target that the statement read; `source`: the evaluated source, or None if the statement has none;
+    `deciding_rows`: the positions of unchanged target rows that decided the result, by path, or None if all rows that were read decided it;
     `matching`: the mask of files of concurrent commits that hold rows which the statement would have read.
     """
 
@@ -144,7 +145,7 @@ class ExecutionResult:
 
 @dataclass(frozen=True)
 class NotApplicable:
-    """The discovery during `run` that a way does not apply. `written`: the files that it wrote in vain."""
+    """The result of a `run` that found that its way does not apply. `written`: the files to delete."""
 
     reason: Reason
     written: Written = field(default_factory=Written)
@@ -155,10 +156,14 @@ class Way:
     """One way to execute a row-level statement.
 
     `why_not_applicable` returns None if the way applies. The function reads metadata only and runs no Spark job.
-    `run` finds and writes the rows. `unless` completes the sentence "run returns NotApplicable if", and is "" if `run` never does.
+    `run` finds and writes the rows. `fallback_condition`: the condition under which `run` returns NotApplicable, or "" if it never does.
     """
 
     name: str
     why_not_applicable: Callable[[RowChangeRequest], Reason | None]
     run: Callable[[RowChangeRequest], ExecutionResult | NotApplicable]
-    unless: str = ""
+    fallback_condition: str = ""
+
+    def applies_to(self, request: RowChangeRequest) -> bool:
+        """Return whether the metadata allows this way."""
+        return self.why_not_applicable(request) is None

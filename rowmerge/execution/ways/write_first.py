@@ -1,6 +1,7 @@
-"""The way of a large upsert or delete+insert: one job evaluates the source, writes its rows and reports their keys; matches come later.
+"""The way of a large upsert or delete+insert: one job evaluates the source and writes its rows. Their matches are looked up afterwards.
 
-Spark evaluates the source once and keeps no row of it. Files that were written in vain are deleted, and the next way keeps the source.
+Spark evaluates the source once and keeps none of its rows. If the way does not apply, its files are deleted, and the next way keeps the
+source.
 
 Each source row of an upsert or of dbt's delete+insert becomes a new row, whatever it matches. This way applies if nothing partitions or
 orders the rows of the table, the driver is the whole cluster, and the source's files are not small.
@@ -21,13 +22,14 @@ from rowmerge.spark.source.writing import FEW_BYTES, is_made_of_few_bytes, write
 from rowmerge.spark.writing.written import discard_on_error
 
 
-def why_not_applicable(request: RowChangeRequest) -> Reason | None:
-    """Return why the source cannot be written before the matches are known, or None if it can."""
+def why_not_write_first(request: RowChangeRequest) -> Reason | None:
+    """Return why the source's rows cannot be written before their matches are looked up, or None if they can."""
     table, source = request.table_after, request.planned.source
     if (reason := why_needs_rows(request)) is not None:
         return reason
     if not request.inserts_every_source_row:
         return Reason("not every source row becomes a new row")
+    # Only the first attempt writes before the lookup. Later attempts keep the source.
     if source is None or source.is_kept or source.was_streamed:
         return Reason("an earlier attempt evaluated the source")
     if table.partitioning or table.ordering:
@@ -41,7 +43,7 @@ def why_not_applicable(request: RowChangeRequest) -> Reason | None:
     return None
 
 
-def run(request: RowChangeRequest) -> ExecutionResult | NotApplicable:
+def write_first(request: RowChangeRequest) -> ExecutionResult | NotApplicable:
     """Write the source's rows, then look up the target rows that they replace."""
     source_and_written = write_source(request.source, request.plan, request.table_after)
     if source_and_written is None:
@@ -53,7 +55,9 @@ def run(request: RowChangeRequest) -> ExecutionResult | NotApplicable:
     if matches is None:
         return NotApplicable(INEXACT, written)
     replace_matches(request, written, matches)
-    return ExecutionResult(written, files, source, deciding_rows(request, written, files), partial(files_with_matches, request, source))
+    # The commit looks up the keys of the source in the files of concurrent commits.
+    matching_files = partial(files_with_matches, request, source)
+    return ExecutionResult(written, files, source, deciding_rows(request, written, files), matching_files)
 
 
-WAY = Way("write_first", why_not_applicable, run, unless=f"the source has more than {MAX_KEYS_WITHOUT_JOIN:,} keys, {UNLESS_INEXACT}")
+WAY = Way("write_first", why_not_write_first, write_first, f"the source has more than {MAX_KEYS_WITHOUT_JOIN:,} keys, {UNLESS_INEXACT}")

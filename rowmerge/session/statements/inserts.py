@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from rowmerge.commands.rows import Insert, OverwriteMode
 from rowmerge.errors import PlanError
 from rowmerge.execution.commit import CommitOptions
-from rowmerge.execution.insert import NewRows, Overwrite, insert, replaced_on, replaced_using, replaced_where
+from rowmerge.execution.insert import NewRows, Overwrite, insert, plan_replace_on, plan_replace_using, plan_replace_where
 from rowmerge.execution.result import ChangeResult
 from rowmerge.execution.row_change import change_rows
 from rowmerge.execution.ways.way import PlannedStatement
@@ -61,14 +61,14 @@ class InsertStatement:
         """Return the plan of a REPLACE on this version, with its rows."""
         command, rows = self.command, self.rows(snapshot)
         if command.replace_using:
-            return replaced_using(rows, snapshot, command.replace_using)
+            return plan_replace_using(rows, snapshot, command.replace_using)
         if command.replace_where is not None:
-            return replaced_where(rows, snapshot, command.replace_where.text)
+            return plan_replace_where(rows, snapshot, command.replace_where.text)
         assert command.replace_on is not None
         condition = StatementScope.begin(self.context, snapshot).bind(command.replace_on)
         # The condition may qualify columns by the catalog, too, as the statement names it.
         name = command.target if self.target.branch is None else self.target.name
-        return replaced_on(rows, snapshot, condition, name, command.alias)
+        return plan_replace_on(rows, snapshot, condition, name, command.alias)
 
     def rows(self, snapshot: Snapshot) -> NewRows:
         """Return the rows to insert when the target is at this version."""
