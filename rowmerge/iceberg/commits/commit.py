@@ -122,7 +122,7 @@ class Commit:
         newest_id = self._head_id(newest)
         if newest_id == self._head_id(self._head.metadata):
             return None
-        self._live = live_files(self.operations.storage, head_of(newest, self.base.branch), self._live.unpartitioned, self._live)
+        self._live = live_files(self.operations.storage, head_of(newest, self.base.branch), self._live.unpartitioned_spec_ids, self._live)
         # Another writer may drop a manifest without entries of removed files.
         missing_paths = self._planned.changed_paths - self._live.by_path(self._planned.changed_paths).keys()
         return ConcurrentDeleteDelete(self.table, newest_id or 0, "a commit", min(missing_paths)) if missing_paths else None
@@ -153,7 +153,7 @@ class Commit:
     def _list_entries(self, entries: Sequence[Entry]) -> FileListing:
         base = self.base
         files = LiveFiles(self.operations.storage, data=tuple(entries))
-        return list_files(files, entries, base.iceberg_schema, base.schema, base.metadata.spec(), self.change.reads.columns)
+        return list_files(files, base.iceberg_schema, base.schema, base.metadata.spec(), self.change.reads.columns)
 
     def _definition_updates(self) -> tuple[TableUpdate, ...]:
         if self.change.replace:

@@ -1,4 +1,4 @@
-"""Read and write deletion vectors of format version 3, in Puffin (Iceberg spec, Deletion Vectors; Puffin spec, deletion-vector-v1)."""
+"""Read and write deletion vectors in Puffin files (`deletion-vector-v1` in the Puffin specification of Iceberg)."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _PROPERTIES = {"created-by": f"dbt-rowmerge {__version__}"}
 
 
 def read_deletion_vectors(storage: Storage, vectors: Sequence[ContentFile]) -> dict[str, Positions]:
-    """Read vectors concurrently; return deleted rows by the absolute plain path of the data file. Raises CorruptLog, StorageError."""
+    """Return the deleted positions of each data file, by absolute path. Read vectors concurrently. Raises CorruptLog, StorageError."""
     paths = [_referenced_data_file(vector) for vector in vectors]
     return dict(zip(paths, map_concurrently(lambda vector: _read_deletion_vector(storage, vector), vectors), strict=True))
 
 
 def _read_deletion_vector(storage: Storage, vector: ContentFile) -> Positions:
-    """Return the deleted rows of one vector. Raises CorruptLog, StorageError."""
+    """Return the positions in one deletion vector. Raises CorruptLog, StorageError."""
     path = plain_path(vector.path)
     if vector.content_offset is None or vector.content_size is None or vector.content_size < FRAME:
         raise CorruptLog(path, "the manifest does not say where in it the deletion vector is")
@@ -44,15 +44,27 @@ def _read_deletion_vector(storage: Storage, vector: ContentFile) -> Positions:
 
 
 def write_deletion_vectors(storage: Storage, path: str, deleted_rows: Sequence[tuple[ContentFile, Positions]]) -> list[ContentFile]:
-    """Write all deleted rows of data files as one Puffin file at an absolute path; return each vector's entry. Raises StorageError."""
+    """Write one Puffin file with a deletion vector for each data file.
+
+    Args:
+        storage: The storage of the table.
+        path: The absolute path of the Puffin file.
+        deleted_rows: Pairs of a data file and the positions of all its deleted rows.
+
+    Returns:
+        A file entry for each deletion vector, in the order of `deleted_rows`.
+
+    Raises:
+        StorageError: The store fails.
+    """
     blobs = [framed(serialize(positions)) for _, positions in deleted_rows]
-    offsets = accumulate(map(len, blobs), initial=len(_MAGIC))  # the first blob follows the magic bytes of the file
+    offsets = accumulate(map(len, blobs), initial=len(_MAGIC))  # The magic bytes of the file precede the first blob.
     vectors = [
         ContentFile(
             content=Content.POSITION_DELETES,
             path=path,
             records=len(positions),
-            size=0,  # known when the footer is encoded
+            size=0,  # The size of the file depends on the footer.
             spec_id=data_file.spec_id,
             partition=data_file.partition,
             format="PUFFIN",
@@ -69,13 +81,13 @@ def write_deletion_vectors(storage: Storage, path: str, deleted_rows: Sequence[t
 
 
 def _encode_puffin(vectors: Sequence[ContentFile], blobs: Sequence[bytes]) -> bytes:
-    """Return the bytes of a file: the blobs, and a footer that says where each is and which data file it goes for (Puffin spec)."""
+    """Return the bytes of a Puffin file: the blobs, and a footer with the offset and the data file of each blob."""
     footer = json.dumps({"blobs": [_blob_metadata(vector) for vector in vectors], "properties": _PROPERTIES}).encode()
     return b"".join([_MAGIC, *blobs, _MAGIC, footer, struct.pack("<i", len(footer)), _NO_FLAGS, _MAGIC])
 
 
 def _blob_metadata(vector: ContentFile) -> dict[str, Any]:
-    """Return the entry of a deletion vector in the footer (Puffin spec, deletion-vector-v1)."""
+    """Return the footer's entry of a deletion vector ("BlobMetadata" in the Puffin specification)."""
     return {
         "type": "deletion-vector-v1",
         "fields": [POS],

@@ -1,4 +1,4 @@
-"""Read and write position-delete files, which name the deleted rows of data files (Iceberg spec, Position Delete Files)."""
+"""Read and write position-delete files, which list deleted rows of data files ("Position Delete Files" in the Iceberg specification)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from rowmerge.storage.store import Storage
 from rowmerge.table.snapshots.files import Positions
 
 FILE_PATH, POS = 2147483546, 2147483545
-"""The field ids of the two columns."""
+"""The field ids of the columns `file_path` and `pos` ("Reserved Field IDs" in the Iceberg specification)."""
 
 _SCHEMA = pa.schema(
     [
@@ -38,39 +38,52 @@ _NAMES = {FILE_PATH: "file_path", POS: "pos"}
 _BATCH_ROWS = 1_000_000
 _CACHED_BYTES = 128 * 1024 * 1024
 _ENTRY_OVERHEAD = 100
-"""The bytes that Python's objects of one data file take in the cache, besides the path and the bitmap."""
+"""The bytes of Python objects for one data file in the cache, without the path and the bitmap."""
 _cache: Cache[Mapping[str, Positions]] = Cache(_CACHED_BYTES)
 
 
 def write_position_deletes(storage: Storage, path: str, data_file: ContentFile, positions: Positions) -> ContentFile:
-    """Write all deleted rows of a data file as Parquet to an absolute path, and return the file's `ContentFile`. Raises StorageError.
+    """Write a position-delete file, in Parquet, for one data file.
 
-    Lower and upper bound of the paths are equal, which tells readers that the file applies to this data file alone.
+    Args:
+        storage: The storage of the table.
+        path: The absolute path of the new delete file.
+        data_file: The data file that contains the deleted rows.
+        positions: The positions of the deleted rows; at least one.
+
+    Returns:
+        The manifest's record of the delete file. The lower and upper bound of its paths are equal, so readers know that it applies to this
+        data file alone.
+
+    Raises:
+        StorageError: The store fails.
     """
     assert positions, "there are deleted rows"
-    rows = np.fromiter(positions, dtype=np.int64, count=len(positions))
-    parquet = _encode_parquet(data_file.path, rows)
+    sorted_positions = np.fromiter(positions, dtype=np.int64, count=len(positions))
+    parquet = _encode_parquet(data_file.path, sorted_positions)
     file_storage, relative_path = located(storage, path)
     file_storage.put(relative_path, parquet)
     path_bound = data_file.path.encode()
     return ContentFile(
         content=Content.POSITION_DELETES,
         path=path,
-        records=len(rows),
+        records=len(positions),
         size=len(parquet),
         spec_id=data_file.spec_id,
         partition=data_file.partition,
-        lower={FILE_PATH: path_bound, POS: to_bytes(LongType(), int(rows[0]))},
-        upper={FILE_PATH: path_bound, POS: to_bytes(LongType(), int(rows[-1]))},
+        lower={FILE_PATH: path_bound, POS: to_bytes(LongType(), int(sorted_positions[0]))},
+        upper={FILE_PATH: path_bound, POS: to_bytes(LongType(), int(sorted_positions[-1]))},
         split_offsets=_row_group_offsets(parquet),
         referenced_data_file=data_file.path,
     )
 
 
-def _encode_parquet(data_file: str, rows: np.ndarray[Any, Any]) -> bytes:
-    batch_paths = pa.repeat(data_file, min(len(rows), _BATCH_ROWS))  # Arrow's text arrays hold up to 2 GiB, which it does not check
-    paths = pa.chunked_array([batch_paths.slice(0, len(rows) - start) for start in range(0, len(rows), _BATCH_ROWS)])
-    table = pa.Table.from_arrays([paths, pa.array(rows)], schema=_SCHEMA)
+def _encode_parquet(data_file: str, positions: np.ndarray[Any, Any]) -> bytes:
+    """Return a Parquet file with a row for each deleted position of a data file."""
+    row_count = len(positions)
+    batch_paths = pa.repeat(data_file, min(row_count, _BATCH_ROWS))  # A string array of Arrow overflows above 2 GiB, without an error.
+    paths = pa.chunked_array([batch_paths.slice(0, row_count - start) for start in range(0, row_count, _BATCH_ROWS)])
+    table = pa.Table.from_arrays([paths, pa.array(positions)], schema=_SCHEMA)
     stream = io.BytesIO()
     options: dict[str, Any] = {"compression": "zstd", "version": "2.6", "store_schema": False, "row_group_size": _BATCH_ROWS}
     pq.write_table(table, stream, use_dictionary=["file_path"], **options)
@@ -84,7 +97,7 @@ def _row_group_offsets(parquet: bytes) -> tuple[int, ...]:
 
 
 def referenced_path(deletes: ContentFile) -> str | None:
-    """Return the absolute plain path of the data file that deletes apply to, or None if they may apply to several."""
+    """Return the absolute path of the one data file to which position deletes apply, None if they may apply to several."""
     if deletes.referenced_data_file is not None:
         return plain_path(deletes.referenced_data_file)
     lower, upper = deletes.lower.get(FILE_PATH), deletes.upper.get(FILE_PATH)
@@ -92,25 +105,25 @@ def referenced_path(deletes: ContentFile) -> str | None:
 
 
 def read_position_deletes(storage: Storage, files: Sequence[ContentFile]) -> dict[str, Positions]:
-    """Return the deleted rows in position-delete files, by the absolute plain path of the data file.
+    """Return the deleted positions in position-delete files, by the absolute path of the data file. Read the files concurrently.
 
-    Several files are read concurrently. Raises CorruptLog, UnsupportedTableFeature for an unknown file format, StorageError.
+    Raises CorruptLog, UnsupportedTableFeature for an unknown file format, StorageError.
     """
     positions: dict[str, Positions] = defaultdict(Positions)
     for file_positions in map_concurrently(lambda file: read_position_delete_file(storage, file), files):
-        for path, deleted in file_positions.items():
-            positions[path] |= deleted
+        for path, deleted_positions in file_positions.items():
+            positions[path] |= deleted_positions
     return positions
 
 
 def read_position_delete_file(storage: Storage, file: ContentFile) -> Mapping[str, Positions]:
-    """Return the deleted rows in one file. The result is cached: do not change it. Raises what `read_position_deletes` does."""
+    """Return the deleted positions in one position-delete file, from a cache: do not change them. Raises as `read_position_deletes`."""
     path = plain_path(file.path)
     cache_key = (path, file.size)
     positions = _cache.get(cache_key)
     if positions is None:
         positions = _read_file(storage, path, file.format)
-        sizes = [len(data_file) + _ENTRY_OVERHEAD + len(rows.serialize()) for data_file, rows in positions.items()]
+        sizes = [len(data_file) + _ENTRY_OVERHEAD + len(bitmap.serialize()) for data_file, bitmap in positions.items()]
         _cache.put(cache_key, positions, sum(sizes))
     return positions
 
@@ -127,13 +140,14 @@ def _read_file(storage: Storage, path: str, format: str) -> dict[str, Positions]
 
 
 def _collect_positions(batches: Iterable[pa.RecordBatch]) -> dict[str, Positions]:
-    """Return the positions in batches by the plain path of their data file."""
+    """Return the positions in batches, by the absolute path of the data file."""
     positions: dict[str, Positions] = {}
     cached_plain_path = cache(plain_path)
     for batch in batches:
         batch_positions = batch.column("pos").to_numpy(zero_copy_only=False)
-        for data_file, rows in _group_by_path(batch.column("file_path"), batch_positions):
-            positions.setdefault(cached_plain_path(data_file), Positions()).update(Positions(array("Q", rows.tobytes())))
+        for data_file, file_positions in _group_by_path(batch.column("file_path"), batch_positions):
+            bitmap = Positions(array("Q", file_positions.tobytes()))
+            positions.setdefault(cached_plain_path(data_file), Positions()).update(bitmap)
     return positions
 
 
@@ -159,17 +173,17 @@ def _decode_avro(data: bytes, path: str) -> pa.Table:
 
 
 def _group_by_path(path_column: pa.Array, positions: np.ndarray[Any, Any]) -> Iterator[tuple[str, np.ndarray[Any, Any]]]:
-    """Yield each data file's path and the positions in its rows, from a batch's two columns. Raises ValueError for an invalid row.
+    """Yield the path of each data file and its positions, from the two columns of a batch. Raises ValueError for an invalid row.
 
-    Whole arrays are compared and split, because a loop over rows would be slow for millions of deletes.
+    A loop over rows would be slow for millions of deletes, so NumPy compares and splits the whole arrays.
     """
     if not len(positions):
         return
     if positions.dtype != np.int64 or positions.min() < 0 or path_column.null_count:
         raise ValueError("a row has no path, or no position from 0 on")
     paths = path_column if pa.types.is_dictionary(path_column.type) else path_column.dictionary_encode()
-    path_codes = paths.indices.to_numpy(zero_copy_only=False)  # one number per row, the same for the same path
-    if np.any(path_codes[1:] < path_codes[:-1]):  # the specification sorts rows by path, but not all writers do
+    path_codes = paths.indices.to_numpy(zero_copy_only=False)  # Equal paths have equal codes.
+    if np.any(path_codes[1:] < path_codes[:-1]):  # The specification requires rows sorted by path, but not all writers sort them.
         order = np.argsort(path_codes, kind="stable")
         path_codes, positions = path_codes[order], positions[order]
     # A group starts at the first row, and wherever the path changes.

@@ -25,12 +25,25 @@ from rowmerge.table.metadata.schema import FIELD_ID, Array, DataType, Field, Map
 from rowmerge.table.metadata.shape import TableDefinition
 
 _LAST_ADDED = -1
-"""The id that means the schema or spec that the update before added (Iceberg REST catalog spec)."""
+"""The id of the schema or spec that the preceding update added (Iceberg REST catalog specification)."""
 
 
 def new_metadata(table: str, location: str, definition: TableDefinition) -> TableMetadata:
-    """Return the metadata of a new table without snapshots. Raises PlanError, ConfigurationError, TypeMismatch, UnsupportedTableFeature."""
-    columns, properties, format_version = _check_definition(table, definition, default_version=2)
+    """Return the metadata of a new table without snapshots.
+
+    Args:
+        table: The name of the table in messages.
+        location: The absolute location of the table.
+        definition: The columns, partitioning, sort order, properties and comment.
+
+    Raises:
+        PlanError: The definition has no columns, two columns of one name, or a transform that a column does not accept.
+        UnknownColumn: The partitioning or the sort order names a column that the definition lacks.
+        ConfigurationError: A property is not valid.
+        TypeMismatch: Iceberg does not have the type of a column.
+        UnsupportedTableFeature: Iceberg or the engine lacks a feature of the definition, such as CHECK constraints.
+    """
+    columns = _columns_of_definition(table, definition, default_version=2)
     builder = SchemaBuilder(table, 0)
     schema = builder.schema(columns)
     spec = find_or_build_spec(definition.partitioning or (), schema, (), FIRST_ID - 1)
@@ -47,33 +60,51 @@ def new_metadata(table: str, location: str, definition: TableDefinition) -> Tabl
         last_partition_id=max([FIRST_ID - 1, *(field.field_id for field in spec.fields)]),
         sort_orders=[order],
         default_sort_order_id=order.order_id,
-        properties=properties,
+        properties=_properties_of_definition(definition),
     )
-    return apply_updates(metadata, tuple(_upgrade_updates(table, metadata, format_version)))
+    return apply_updates(metadata, tuple(_format_version_updates(table, metadata, definition)))
 
 
 def replacement_updates(table: str, metadata: TableMetadata, definition: TableDefinition) -> tuple[TableUpdate, ...]:
-    """Return the updates of CREATE OR REPLACE: new schema, partitioning, sort order and properties. No id is used twice.
+    """Return the metadata updates of CREATE OR REPLACE TABLE.
 
-    A column keeps its id if its name and type stay, as in Java's TableMetadata.buildReplacement.
+    A column keeps its field id if its name and type do not change, as in TableMetadata.buildReplacement of Iceberg's Java library. Another
+    column gets an id that the table never had.
+
+    Args:
+        table: The name of the table in messages.
+        metadata: The current metadata of the table.
+        definition: The columns, partitioning, sort order, properties and comment of the replacement.
+
+    Raises:
+        PlanError, UnknownColumn, ConfigurationError, TypeMismatch, UnsupportedTableFeature: As `new_metadata`.
     """
-    new_columns, properties, format_version = _check_definition(table, definition, metadata.format_version)
+    new_columns = _columns_of_definition(table, definition, metadata.format_version)
     old_columns = columns_of(metadata.schema(), table)
-    columns = Struct(tuple(_with_ids(column, old_columns.find(column.name, case_sensitive=True)) for column in new_columns))
+    columns = Struct(tuple(_with_old_ids(column, old_columns.find(column.name, case_sensitive=True)) for column in new_columns))
     schema = SchemaBuilder(table, metadata.last_column_id).schema(columns, _next_schema_id(metadata))
     return (
         *_schema_updates(metadata, schema),
         *_spec_updates(metadata, schema, definition.partitioning or ()),
         *_order_updates(metadata, schema, definition.ordering or ()),
-        *_upgrade_updates(table, metadata, format_version),
-        *_property_updates(metadata.properties, properties),
+        *_format_version_updates(table, metadata, definition),
+        *_property_updates(metadata.properties, _properties_of_definition(definition)),
     )
 
 
 def alteration_updates(table: str, metadata: TableMetadata, definition: TableDefinition) -> tuple[TableUpdate, ...]:
-    """Return the updates of ALTER TABLE. What the definition leaves out does not change.
+    """Return the metadata updates of ALTER TABLE.
 
-    Raises PlanError for a schema that needs new files, ConfigurationError, UnsupportedTableFeature.
+    Args:
+        table: The name of the table in messages.
+        metadata: The current metadata of the table.
+        definition: The new definition. A field that is None does not change. `properties` has all properties of the table.
+
+    Raises:
+        PlanError: Old data files do not fit the new schema, or the partitioning or the sort order is not valid.
+        TypeMismatch: A column cannot change its type without a rewrite of files.
+        ConfigurationError: A property is not valid.
+        UnsupportedTableFeature: Iceberg or the engine lacks a feature of the definition, such as CHECK constraints.
     """
     _reject_check_constraints(table, definition)
     updates: list[TableUpdate] = []
@@ -87,7 +118,7 @@ def alteration_updates(table: str, metadata: TableMetadata, definition: TableDef
         updates += _order_updates(metadata, schema, definition.ordering)
     if definition.properties is not None:
         check_properties(definition.properties)
-        updates += _upgrade_updates(table, metadata, definition.properties.get(FORMAT_VERSION))
+        updates += _format_version_updates(table, metadata, definition)
     return (*updates, *_property_updates(metadata.properties, _altered_properties(metadata, definition)))
 
 
@@ -104,9 +135,17 @@ def _altered_properties(metadata: TableMetadata, definition: TableDefinition) ->
 
 
 def evolve_schema(table: str, metadata: TableMetadata, columns: Struct) -> Schema:
-    """Return the known schema with these columns, or a new one. Raises PlanError, TypeMismatch, UnsupportedTableFeature.
+    """Return a schema with these columns: one that the table has already, or a new one ("Schema Evolution" in the Iceberg specification).
 
-    Fields with a field id are columns that exist.
+    Args:
+        table: The name of the table in messages.
+        metadata: The current metadata of the table.
+        columns: The columns after the change. A field with a FIELD_ID is a field of the current schema, another one is new.
+
+    Raises:
+        PlanError: A new field is NOT NULL, a dropped column is a partition or sort column, or a name is used twice.
+        TypeMismatch: A field cannot change to its new type.
+        UnsupportedTableFeature: A column is generated, or has a default that the format version does not support.
     """
     _check_columns(table, columns, metadata.format_version)
     columns = Struct(tuple(_with_initial_default(column) for column in columns))
@@ -129,7 +168,7 @@ def _check_dropped_columns(table: str, metadata: TableMetadata, columns: Struct)
 
 
 def _check_partition_names(table: str, metadata: TableMetadata, schema: Schema) -> None:
-    """Raise PlanError for a column with the name of a partition field of another column, in any spec: Java opens no such table."""
+    """Raise PlanError for a column with the name of a partition field of another column, in any spec. Iceberg's Java rejects such tables."""
     column_ids = {name: schema.find_field(name).field_id for name in schema.column_names}
     for field in (field for spec in metadata.partition_specs for field in spec.fields):
         source = schema.find_column_name(field.source_id)
@@ -140,23 +179,26 @@ def _check_partition_names(table: str, metadata: TableMetadata, schema: Schema) 
             )
 
 
-def _check_definition(table: str, definition: TableDefinition, default_version: int) -> tuple[Struct, dict[str, str], str | None]:
-    """Return the columns and properties of a table that is created or replaced, and the format version if its properties name one.
+def _columns_of_definition(table: str, definition: TableDefinition, default_version: int) -> Struct:
+    """Return the columns of a table that is created or replaced, after checks of the whole definition.
 
-    Raises PlanError, ConfigurationError, UnsupportedTableFeature.
+    `default_version`: the format version if the properties have none. Raises PlanError, ConfigurationError, UnsupportedTableFeature.
     """
     if definition.schema is None:
         raise PlanError(f"{table} needs columns. List them, or create it AS SELECT.")
     _reject_check_constraints(table, definition)
-    properties = dict(definition.properties or {})
+    properties = definition.properties or {}
     check_properties(properties)
-    format_version = properties.pop(FORMAT_VERSION, None)
-    if format_version == "1":
+    if properties.get(FORMAT_VERSION) == "1":
         raise UnsupportedTableFeature(table, "format-version 1", action="create", advice="Leave format-version out, or set it to 2.")
-    _check_columns(table, definition.schema, int(format_version or default_version))
-    if definition.description:
-        properties[COMMENT] = definition.description
-    return as_new_columns(definition.schema), properties, format_version
+    _check_columns(table, definition.schema, int(properties.get(FORMAT_VERSION, default_version)))
+    return as_new_columns(definition.schema)
+
+
+def _properties_of_definition(definition: TableDefinition) -> dict[str, str]:
+    """Return the stored properties of a definition: the comment is a property, and the format version is none."""
+    properties = {name: value for name, value in (definition.properties or {}).items() if name != FORMAT_VERSION}
+    return {**properties, COMMENT: definition.description} if definition.description else properties
 
 
 def _reject_check_constraints(table: str, definition: TableDefinition) -> None:
@@ -187,14 +229,14 @@ def _check_value_rules(table: str, field: Field, *, supports_defaults: bool) -> 
 
 
 def _check_evolution(table: str, old_columns: Struct, columns: Struct) -> None:
-    """Raise PlanError for a new field that is NOT NULL, and TypeMismatch for an old one whose type cannot change so; at any depth."""
+    """Check each field at any depth. Raises PlanError for a new field that is NOT NULL, TypeMismatch for an unsupported change of a type."""
     old_fields = {int(field.metadata[FIELD_ID]): field for field in chain.from_iterable(_structs(old_columns))}
     for column in columns:
         _check_field(table, column, old_fields, in_new_field=False)
 
 
 def _check_field(table: str, field: Field, old_fields: Mapping[int, Field], *, in_new_field: bool) -> None:
-    """Check a field and those inside it. Fields inside a new one may be NOT NULL: no old row has a value that lacks them."""
+    """Check a field and its nested fields. A field inside a new field may be NOT NULL, because the new field is null in old rows."""
     field_id = field.metadata.get(FIELD_ID)
     old_field = None if field_id is None else old_fields.get(int(field_id))
     if old_field is not None:
@@ -210,7 +252,7 @@ def _check_field(table: str, field: Field, old_fields: Mapping[int, Field], *, i
 def _check_type(table: str, column: str, old_type: DataType, new_type: DataType) -> None:
     """Raise TypeMismatch if files with the old type cannot be read as the new one."""
     match old_type, new_type:
-        case Struct(), Struct():  # whose fields `_check_field` checks
+        case Struct(), Struct():  # `_check_field` checks the fields of structs
             return
         case Array(old_element, _), Array(new_element, _):
             _check_type(table, column, old_element, new_element)
@@ -257,7 +299,9 @@ def _property_updates(old: Mapping[str, str], new: Mapping[str, str]) -> Iterato
         yield update.RemovePropertiesUpdate(removals=removed)
 
 
-def _upgrade_updates(table: str, metadata: TableMetadata, version: str | None) -> Iterator[TableUpdate]:
+def _format_version_updates(table: str, metadata: TableMetadata, definition: TableDefinition) -> Iterator[TableUpdate]:
+    """Yield the upgrade to the format version in the properties. Raises ConfigurationError for a lower version than the table's."""
+    version = (definition.properties or {}).get(FORMAT_VERSION)
     if version is None or int(version) == metadata.format_version:
         return
     if int(version) < metadata.format_version:
@@ -269,8 +313,8 @@ def _next_schema_id(metadata: TableMetadata) -> int:
     return max(schema.schema_id for schema in metadata.schemas) + 1
 
 
-def _with_ids(field: Field, old_field: Field | None) -> Field:
-    """Return a new field with the ids of the old one if the name and type stay. A string is a new field where a UUID was."""
+def _with_old_ids(field: Field, old_field: Field | None) -> Field:
+    """Return a field of a replacement with the ids of the old field of the same name and type. A string does not replace a UUID."""
     if old_field is None or sql_name(old_field.type) != sql_name(field.type):
         return field
     (stored_field,) = held_types(Struct((old_field,)))
@@ -281,14 +325,14 @@ def _with_ids(field: Field, old_field: Field | None) -> Field:
 
 
 def _with_initial_default(column: Field) -> Field:
-    """Return a new column with its default as initial default, the value of rows that exist."""
+    """Return a new column with its default also as initial default, which old rows have ("Default values" in the Iceberg specification)."""
     if FIELD_ID in column.metadata or DEFAULT not in column.metadata:
         return column
     return replace(column, metadata={**column.metadata, INITIAL: column.metadata[DEFAULT]})
 
 
 def _structs(type_: DataType) -> Iterator[Struct]:
-    """Yield a type and the types inside it, at any depth, that are structs."""
+    """Yield all structs in a type, at any depth, the type itself included."""
     if isinstance(type_, Struct):
         yield type_
     for part in parts(type_):

@@ -1,4 +1,4 @@
-"""Resolve file paths of metadata. Writers spell absolute paths in several ways, the engine in one."""
+"""Normalize file paths in metadata. Writers spell absolute paths in several ways, such as `/x` and `file:/x`."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from rowmerge.storage.store import Storage, absolute_location, locate
 
 
 def is_absolute(path: str) -> bool:
-    """Return whether a path of metadata begins with a slash or a scheme, and so does not depend on its reader."""
+    """Return whether a path in metadata begins with a slash or contains a scheme."""
     return path.startswith("/") or ":/" in path
 
 
 def plain_path(path: str) -> str:
-    """Return an absolute path of metadata as the engine spells it, with its scheme: `/x`, `file:/x` and `file:///x` are one file.
+    """Return an absolute path in metadata in the engine's form, with its scheme: `/x`, `file:/x` and `file:///x` are one file.
 
-    Iceberg's paths are not percent-encoded, so everything after the scheme stays as it is.
+    Paths in Iceberg metadata are not percent-encoded, so the text after the scheme does not change.
     """
     return absolute_location(path)
 
 
 def located(storage: Storage, path: str) -> tuple[Storage, str]:
-    """Return the storage that contains an absolute path, and the relative path in it. It is `storage` itself if that contains the path."""
+    """Return the storage that contains an absolute path, and the relative path in it. Return `storage` itself if it contains the path."""
     return locate(storage, plain_path(path))

@@ -1,6 +1,6 @@
-"""Parse metadata files of Iceberg tables, and reject what cannot be read or written.
+"""Parse metadata files of Iceberg tables, and reject metadata that is invalid or has unsupported features.
 
-pyiceberg does not check that required fields are there, that numbers are in range, and that an id names one thing.
+pyiceberg does not check that required fields are present, that numbers are in range, and that ids are unique.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from rowmerge.table.metadata.schema import below
 NEWEST_FORMAT = 3
 """The highest format version that is read and written."""
 _INVALID_METADATA_ERRORS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError, ValidationError)
-"""What pyiceberg raises when metadata is not what the specification says."""
+"""The errors that pyiceberg raises for metadata that violates the specification."""
 _ADVICE = "Read it in an engine that knows it."
 _UNREAD_TYPES = ("variant", "geometry", "geography")
 _GZIP_MAGIC, _ZSTD_MAGIC = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
@@ -36,20 +36,36 @@ _REQUIRED = (
     "table-uuid location last-sequence-number last-updated-ms last-column-id schemas current-schema-id partition-specs "
     "default-spec-id last-partition-id sort-orders default-sort-order-id".split()
 )
-"""The fields that the specification requires from format version 2 on. pyiceberg invents some of them, even the table's UUID."""
+"""The fields that the specification requires from format version 2 on. pyiceberg fills in some of them, even the table's UUID."""
 
 
 def check_format_version(table: str, version: int, newest: int) -> None:
-    """Raise UnsupportedTableFeature if a format version is above the highest that a catalog can keep."""
+    """Check that a catalog supports a format version.
+
+    Args:
+        table: The name of the table in messages.
+        version: The format version of the table.
+        newest: The highest format version that the catalog supports.
+
+    Raises:
+        UnsupportedTableFeature: `version` is above `newest`.
+    """
     if version > newest:
         advice = f"Its catalog keeps tables of format version {newest} and below: copy it into one, or keep the table in a folder."
         raise UnsupportedTableFeature(table, f"format-version {version}", action="write", advice=advice)
 
 
 def parse_metadata(data: bytes, path: str, table: str) -> TableMetadata:
-    """Parse the bytes of a metadata file, which may be compressed.
+    """Parse and validate a metadata file ("Table Metadata" in the Iceberg specification).
 
-    Raises CorruptLog, and UnsupportedTableFeature for a format version above 3 or a feature that cannot be read.
+    Args:
+        data: The bytes of the file: JSON, which may be compressed with gzip or zstd.
+        path: The path of the file, for messages.
+        table: The name of the table in messages.
+
+    Raises:
+        CorruptLog: The file is no valid table metadata.
+        UnsupportedTableFeature: The metadata has a format version above 3, encryption, or an unsupported type or transform.
     """
     text = _decompress(data, path)
     content = parse_object(text, path)
@@ -64,7 +80,7 @@ def parse_metadata(data: bytes, path: str, table: str) -> TableMetadata:
 
 
 def _explain(error: Exception, content: Mapping[str, Any], path: str, table: str) -> UnsupportedTableFeature | CorruptLog:
-    """Return the error of metadata that is not valid: it has a feature that cannot be read, or it is corrupt."""
+    """Return the error to raise for metadata that pyiceberg cannot parse: an unsupported feature, or corrupt metadata."""
     unread_feature = next(_unread_features(content), None)
     if unread_feature is not None:
         return UnsupportedTableFeature(table, unread_feature, action="read", advice=_ADVICE)
@@ -91,7 +107,7 @@ def _decompress(data: bytes, path: str) -> bytes:
 
 
 def _check_required_fields(content: Mapping[str, Any]) -> None:
-    """Raise ValueError for JSON of metadata that lacks a required field."""
+    """Raise ValueError if metadata of format version 2 or above lacks a required field."""
     if content.get("format-version") == 1:
         return
     for name in _REQUIRED:
@@ -102,7 +118,7 @@ def _check_required_fields(content: Mapping[str, Any]) -> None:
 def _check_metadata(metadata: TableMetadata) -> None:
     """Check that numbers are in range, that ids are unique and resolve, and that defaults have the type of their column.
 
-    Raises ValueError, or the error that Python raises for a value of another type.
+    Raises ValueError. A value of a wrong Python type may raise another error of _INVALID_METADATA_ERRORS.
     """
     for name, number in _numbers(metadata):
         if number is not None and number not in _LONG:
@@ -116,7 +132,7 @@ def _check_metadata(metadata: TableMetadata) -> None:
 
 def _numbers(metadata: TableMetadata) -> Iterator[tuple[str, int | None]]:
     yield "last-updated-ms", metadata.last_updated_ms
-    yield "last-sequence-number", getattr(metadata, "last_sequence_number", None)  # which version 1 does not have
+    yield "last-sequence-number", getattr(metadata, "last_sequence_number", None)  # Format version 1 has none.
     for snapshot in metadata.snapshots:
         yield "snapshot-id", snapshot.snapshot_id
         yield "parent-snapshot-id", snapshot.parent_snapshot_id
@@ -127,7 +143,7 @@ def _numbers(metadata: TableMetadata) -> Iterator[tuple[str, int | None]]:
 
 
 def _check_snapshots(metadata: TableMetadata) -> None:
-    """Check that each reference names a snapshot, and that each snapshot has an absolute path of its manifest list."""
+    """Raise ValueError for a reference to an unknown snapshot, and for a manifest list without an absolute path."""
     snapshot_ids = {snapshot.snapshot_id for snapshot in metadata.snapshots}
     for name, reference in metadata.refs.items():
         if reference.snapshot_id not in snapshot_ids:
@@ -142,12 +158,12 @@ def _check_current_ids(metadata: TableMetadata) -> None:
     for name, get_current in getters.items():
         try:
             get_current()
-        except StopIteration:  # pyiceberg takes the first match of the id with next()
+        except StopIteration:  # pyiceberg searches the id with next()
             raise ValueError(f"{name} names nothing") from None
 
 
 def _check_field_ids(type_: IcebergType, seen_ids: set[int]) -> None:
-    """Check the ids and names of fields at any depth, and add the ids to `seen_ids`, those of the schema so far."""
+    """Raise ValueError for a field id or field name that is used twice, at any depth. Add the ids of the type to `seen_ids`."""
     if isinstance(type_, StructType):
         names = [field.name for field in type_.fields]
         if len(set(names)) < len(names):
@@ -160,7 +176,7 @@ def _check_field_ids(type_: IcebergType, seen_ids: set[int]) -> None:
 
 
 def _check_defaults(schema: Schema) -> None:
-    """Raise the error of `default_text` for a default that is no value of its column's type."""
+    """Raise ValueError, or another error of `default_text`, for a default that is no value of its column's type."""
     for field in schema.fields:
         if field.initial_default is not None:
             default_text(field.initial_default, field.field_type)
@@ -169,13 +185,13 @@ def _check_defaults(schema: Schema) -> None:
 
 
 def _shorten(error: Exception) -> str:
-    """Return the text of an error in one line: pydantic writes a line for each field, and a link."""
+    """Return the text of an error in one line of at most 300 characters, without the links that pydantic adds."""
     text = "; ".join(line.strip() for line in str(error).splitlines() if "errors.pydantic.dev" not in line)
     return text if len(text) <= 300 else f"{text[:300]}…"
 
 
 def _unread_features(content: Mapping[str, Any]) -> Iterator[str]:
-    """Describe columns of types that pyiceberg or the engine cannot read, and transforms of several columns in specs and sort orders."""
+    """Yield a text for each column of an unsupported type, and for each transform of several columns in partition specs and sort orders."""
     for schema in _objects(content, "schemas"):
         for column, type_name in _types(schema, ""):
             if type_name.startswith(_UNREAD_TYPES):
@@ -188,7 +204,7 @@ def _unread_features(content: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _objects(parent: Mapping[str, Any], key: str) -> Iterator[Mapping[str, Any]]:
-    """Yield the objects of a list. The value of `key` may be anything: the metadata is invalid."""
+    """Yield the JSON objects in the list of a key. In invalid metadata, the value may have any type."""
     items = parent.get(key)
     if isinstance(items, list):
         yield from (item for item in items if isinstance(item, Mapping))

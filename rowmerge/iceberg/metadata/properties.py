@@ -35,7 +35,7 @@ DATA_PATH = "write.data.path"
 METADATA_PATH = "write.metadata.path"
 PREVIOUS_VERSIONS = "write.metadata.previous-versions-max"
 FILE_LOCATIONS = (DATA_PATH, METADATA_PATH, "write.object-storage.path", "write.folder-storage.path")
-"""Properties that say where files are written; the last two are older spellings of the first."""
+"""Properties that name the folders of new files. The last two are older names of the first."""
 _MODES = ("write.merge.mode", "write.update.mode", "write.delete.mode")
 _LEVELS = {"zstd": (1, 22), "gzip": (1, 9)}
 """The lowest and the highest compression level of codecs that have levels."""
@@ -46,14 +46,18 @@ class IcebergSettings(TableSettings):
     """The settings of an Iceberg table, from `write.*` and `commit.*` properties and the properties of every format."""
 
     def write_mode(self, operation: str) -> WriteMode:
-        """Return `rowmerge.write.mode` before `write.<operation>.mode`, whose default is copy-on-write. Raises ConfigurationError."""
+        """Return `rowmerge.write.mode`, else `write.<operation>.mode`, else copy-on-write. Raises ConfigurationError."""
         name = f"write.{operation.lower()}.mode"
         if WRITE_MODE in self.properties or name not in _MODES:
             name = WRITE_MODE
         return parse_write_mode(self.properties, name, WriteMode.COPY_ON_WRITE)
 
     def isolation_level(self, operation: str) -> str:
-        """Return `serializable` (the default) or `snapshot`, from `write.<operation>.isolation-level`. Raises ConfigurationError."""
+        """Return the property `write.<operation>.isolation-level`: `serializable`, which is the default, or `snapshot`.
+
+        Raises:
+            ConfigurationError: The property has another value.
+        """
         name = f"write.{operation.lower()}.isolation-level"
         level = self.properties.get(name, "serializable").strip().lower()
         if level not in ("serializable", "snapshot"):
@@ -76,7 +80,7 @@ class IcebergSettings(TableSettings):
 
     @cached_property
     def retry_policy(self) -> RetryPolicy:
-        """The policy of `rowmerge.commit.retry.*`, and of Iceberg's `commit.retry.*` where those are not set. Raises ConfigurationError."""
+        """Return the policy of `rowmerge.commit.retry.*`. Iceberg's `commit.retry.*` are the defaults. Raises ConfigurationError."""
         defaults = {f"rowmerge.{name}": self.properties[name] for name in _RETRIES if name in self.properties}
         return RetryPolicy.of({**defaults, **self.properties})
 
@@ -87,7 +91,7 @@ class IcebergSettings(TableSettings):
 
     @cached_property
     def parquet(self) -> ParquetSettings:
-        """Return the settings of `write.parquet.*`. The compression level counts if the codec has levels. Raises ConfigurationError."""
+        """Return the settings of `write.parquet.*`. A codec without levels ignores the compression level. Raises ConfigurationError."""
         codec = parse_codec(self.properties, COMPRESSION)
         return ParquetSettings(codec, self._compression_level(codec or "zstd"), _parse_bytes(self.properties, ROW_GROUP_SIZE))
 
@@ -102,12 +106,21 @@ class IcebergSettings(TableSettings):
 
 
 def check_properties(properties: Mapping[str, str]) -> None:
-    """Raise ConfigurationError for an unknown property of rowmerge, a property of Delta, and a value that would fail later."""
+    """Check the names and values of table properties.
+
+    Raises:
+        ConfigurationError: A property of `rowmerge.*` is unknown, a property belongs to Delta, or a value is not valid.
+    """
     for name in properties:
         _check_property_name(name)
     if properties.get(FORMAT_VERSION, "2") not in ("1", "2", "3"):
         raise ConfigurationError(f"The table property {FORMAT_VERSION} is {properties[FORMAT_VERSION]!r}. Set it to 2.")
     IcebergSettings(properties).check()
+    check_metadata_log_length(properties)
+
+
+def check_metadata_log_length(properties: Mapping[str, str]) -> None:
+    """Raise ConfigurationError if `write.metadata.previous-versions-max` is no whole number."""
     whole_number(properties, PREVIOUS_VERSIONS, 100)
 
 
@@ -122,7 +135,7 @@ def _check_property_name(name: str) -> None:
 
 
 def file_locations(properties: Mapping[str, str]) -> list[str]:
-    """Return the locations outside the table's folder that its properties name for its files."""
+    """Return the folders that the properties in FILE_LOCATIONS name."""
     return [properties[name] for name in FILE_LOCATIONS if properties.get(name, "").strip()]
 
 

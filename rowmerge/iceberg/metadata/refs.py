@@ -24,7 +24,13 @@ def head_of(metadata: TableMetadata, branch: str) -> IcebergVersion | None:
 
 
 def point_branch_at(metadata: TableMetadata, branch: str, snapshot_id: int) -> TableUpdate:
-    """Build the update that points `branch` at a snapshot and keeps the retention settings of the branch."""
+    """Return the metadata update that points a branch at a snapshot and keeps the retention settings of the branch.
+
+    Args:
+        metadata: The current metadata of the table.
+        branch: The name of the branch, which may be new.
+        snapshot_id: The id of the snapshot.
+    """
     old_ref = metadata.refs.get(branch)
     retention = {name: getattr(old_ref, name, None) for name in ("max_ref_age_ms", "max_snapshot_age_ms", "min_snapshots_to_keep")}
     return SetSnapshotRefUpdate(ref_name=branch, type=SnapshotRefType.BRANCH, snapshot_id=snapshot_id, **retention)
@@ -39,14 +45,14 @@ def ancestors(metadata: TableMetadata, snapshot_id: int | None) -> Iterator[Iceb
 
 
 def summary_properties(snapshot: IcebergVersion | None) -> Mapping[str, str]:
-    """Return the properties in the summary of a snapshot, none without a summary."""
+    """Return the properties in the summary of a snapshot. Return an empty mapping for a snapshot without summary, and for None."""
     return {} if snapshot is None or snapshot.summary is None else snapshot.summary.additional_properties
 
 
 def transactions(metadata: TableMetadata, application: str) -> Iterator[tuple[int, int]]:
-    """Yield (version of the application, snapshot id) of each snapshot that an application made, newest first.
+    """Yield the application's version and the snapshot id of each snapshot of an application, newest first.
 
-    Snapshots from before a replacement or restoration of the table count, too.
+    Snapshots from before a replacement or restoration of the table are included.
     """
     for snapshot in sorted(metadata.snapshots, key=lambda snapshot: -(snapshot.sequence_number or 0)):
         properties = summary_properties(snapshot)

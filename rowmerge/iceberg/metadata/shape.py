@@ -32,24 +32,34 @@ _IN_CONTAINER = -1
 
 
 def table_shape(name: str, storage: Storage, metadata: TableMetadata, schema: Schema) -> TableShape:
-    """Return the shape of the table `name` with one of its schemas. Raises UnsupportedTableFeature for an unknown type or transform."""
+    """Return the columns, folders, settings and supported features of a table, which writers of its data files need.
+
+    Args:
+        name: The name of the table in messages.
+        storage: The storage of the table.
+        metadata: The metadata of the table.
+        schema: The schema of the columns: the current one, or one of the past.
+
+    Raises:
+        UnsupportedTableFeature: A column has an unknown type, or a partition field has an unknown transform.
+    """
     location = absolute_location(metadata.location)
     columns = columns_of(schema, name)
-    stored = _stored_schema(metadata, columns)
+    stored_columns = _stored_columns(metadata, columns)
     data_path = metadata.properties.get(DATA_PATH)
     return TableShape(
         name=name,
         location=location,
         data_location=f"{location}/data" if data_path is None else absolute_location(data_path),
         schema=columns,
-        stored_schema=stored,
+        stored_schema=stored_columns,
         by_field_id=True,
         partitioning=partitioning_of(metadata.spec(), schema, name),
         partition_values_in_files=True,
         settings=settings_of(metadata),
         filesystem_options=storage.configuration.filesystem_options(),
-        row_lineage=_row_lineage(stored) if metadata.format_version >= ROW_LINEAGE else None,
-        # Version 1 has no delete files: rows are copied, whatever the mode.
+        row_lineage=_row_lineage(stored_columns) if metadata.format_version >= ROW_LINEAGE else None,
+        # Format version 1 has no delete files, so every change rewrites data files.
         supports_merge_on_read=metadata.format_version > 1,
         supports_initial_defaults=metadata.format_version >= INITIAL_DEFAULTS,
         can_widen=can_widen,
@@ -59,7 +69,7 @@ def table_shape(name: str, storage: Storage, metadata: TableMetadata, schema: Sc
 
 
 def settings_of(metadata: TableMetadata) -> IcebergSettings:
-    """Return the settings of a table; its comment is not one of them."""
+    """Return the settings in the table properties. The comment is a property, but no setting."""
     return IcebergSettings({name: value for name, value in metadata.properties.items() if name != COMMENT})
 
 
@@ -68,26 +78,26 @@ def _rules(columns: Struct) -> Rules:
     return Rules(not_null_checks(columns), defaults=defaults)
 
 
-def _row_lineage(stored: Struct) -> Lineage:
-    """Return the two columns of the spec's Row Lineage."""
-    row_id = _lineage_column("_row_id", ROW_ID, stored)
-    return Lineage(row_id, _lineage_column("_last_updated_sequence_number", LAST_UPDATED_SEQUENCE_NUMBER, stored))
+def _row_lineage(stored_columns: Struct) -> Lineage:
+    """Return the two columns of row lineage ("Row Lineage" in the Iceberg specification)."""
+    row_id = _lineage_column("_row_id", ROW_ID, stored_columns)
+    return Lineage(row_id, _lineage_column("_last_updated_sequence_number", LAST_UPDATED_SEQUENCE_NUMBER, stored_columns))
 
 
-def _lineage_column(name: str, field_id: int, stored: Struct) -> Field:
+def _lineage_column(name: str, field_id: int, stored_columns: Struct) -> Field:
     """Return a column that readers find by id. Its name contains the id if a stored column has the name already."""
-    return Field(f"{name}_{field_id}" if stored.find(name) else name, Primitive("long"), True, {FIELD_ID: field_id})
+    return Field(f"{name}_{field_id}" if stored_columns.find(name) else name, Primitive("long"), True, {FIELD_ID: field_id})
 
 
-def _stored_schema(metadata: TableMetadata, columns: Struct) -> Struct:
+def _stored_columns(metadata: TableMetadata, columns: Struct) -> Struct:
     """Return the columns under names that no other column had before: Spark finds columns by id, but filters row groups by name."""
     schema_ids = {schema.schema_id for schema in metadata.schemas}
-    has_all_schemas = schema_ids == set(range(len(schema_ids)))  # files may have been written with a schema that was removed
+    has_all_schemas = schema_ids == set(range(len(schema_ids)))  # If not, data files may have columns of a removed schema.
     return _FieldNames(_ids_by_name(metadata.schemas), has_all_schemas).stored_columns(held_types(columns), 0)
 
 
 def _ids_by_name(schemas: Sequence[Schema]) -> Mapping[tuple[int, str], set[int]]:
-    """Return the ids that fields of one name have in any of the schemas, by (id of the parent field, 0 for a column; lower-case name)."""
+    """Return the field ids of each name in all schemas, by (id of the parent field, lower-case name). The parent id of a column is 0."""
     ids_by_name: dict[tuple[int, str], set[int]] = defaultdict(set)
     for schema in schemas:
         for parent_id, field in _fields_with_parent(schema.as_struct(), 0):
@@ -104,9 +114,9 @@ def _fields_with_parent(type_: t.IcebergType, parent_id: int) -> Iterator[tuple[
 
 @dataclass(frozen=True)
 class _FieldNames:
-    """The field names of all known schemas, from which the names in data files follow.
+    """The field ids of each field name in all schemas of a table, to choose the names of columns in data files.
 
-    `has_all_schemas`: metadata still has every schema of the table.
+    `has_all_schemas`: the metadata contains every schema that the table ever had.
     """
 
     ids_by_name: Mapping[tuple[int, str], set[int]]

@@ -1,4 +1,4 @@
-"""Apply updates to metadata with pyiceberg, but without copies of its histories, and upgrade to format version 3, which pyiceberg lacks."""
+"""Apply updates to table metadata with pyiceberg. Upgrade to format version 3, which pyiceberg cannot, and do not copy histories."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from pyiceberg.table.update import TableUpdate, UpgradeFormatVersionUpdate, upda
 from pyiceberg.typedef import IcebergBaseModel
 
 from rowmerge.iceberg.metadata.locations import plain_path
-from rowmerge.iceberg.metadata.properties import PREVIOUS_VERSIONS
-from rowmerge.table.metadata.settings import whole_number
+from rowmerge.iceberg.metadata.properties import check_metadata_log_length
 
 INITIAL_DEFAULTS = 3
 """The first format version with column defaults."""
@@ -25,9 +24,9 @@ _HISTORIES = ("snapshots", "snapshot_log", "metadata_log")
 
 
 class _SharedEntries(list[T]):
-    """The entries of a history, which metadata shares with the metadata before it. Entries never change, so a deep copy is the list itself.
+    """A list of immutable history entries, whose deep copy is the list itself.
 
-    pyiceberg copies metadata deeply after every update. In a table of 400 snapshots, that was most of the time of a commit.
+    pyiceberg copies metadata deeply after every update. In a table of 400 snapshots, these copies took most of the time of a commit.
     """
 
     def __deepcopy__(self, memo: dict[int, Any]) -> _SharedEntries[T]:
@@ -42,43 +41,51 @@ class _SharedEntries(list[T]):
 
 
 def apply_updates(base: TableMetadata, updates: Sequence[TableUpdate], *, location: str | None = None) -> TableMetadata:
-    """Return the metadata after updates; `location` is the absolute path of the metadata file of `base`, for the metadata log.
+    """Return the table metadata after updates.
 
-    Raises ValueError for an update that does not fit, ConfigurationError for an invalid length of the metadata log in the properties.
+    Args:
+        base: The metadata before the updates, which does not change.
+        updates: The updates of the Iceberg REST catalog specification, in their order.
+        location: The absolute path of the metadata file of `base`, which becomes an entry of the metadata log; None for no entry.
+
+    Raises:
+        ConfigurationError: The property `write.metadata.previous-versions-max` is no whole number.
+        ValueError: An update does not fit the metadata.
     """
-    pyiceberg_updates = tuple(update for update in updates if not _adds_row_lineage(update))
+    pyiceberg_updates = tuple(update for update in updates if not _upgrades_to_version_3(update))
     if len(pyiceberg_updates) < len(updates):
-        # pyiceberg cannot upgrade to format version 3, so this is done here, and first, because other updates may need the version.
+        # pyiceberg has no upgrade to format version 3. The upgrade comes first, because other updates may need the version.
         base = _with_row_lineage(base)
         if not pyiceberg_updates:
             return base
-    uncopied_base = base.model_copy(update={name: _SharedEntries(getattr(base, name)) for name in _HISTORIES})
+    base_with_shared_histories = base.model_copy(update={name: _SharedEntries(getattr(base, name)) for name in _HISTORIES})
     try:
-        return update_table_metadata(uncopied_base, pyiceberg_updates, metadata_location=location)
+        return update_table_metadata(base_with_shared_histories, pyiceberg_updates, metadata_location=location)
     except ValueError:
-        whole_number(base.properties, PREVIOUS_VERSIONS, 100)  # raises ConfigurationError if another engine wrote an invalid value
+        # pyiceberg also raises ValueError if another engine set an invalid length of the metadata log.
+        check_metadata_log_length(base.properties)
         raise
 
 
-def _adds_row_lineage(update: TableUpdate) -> bool:
+def _upgrades_to_version_3(update: TableUpdate) -> bool:
     return isinstance(update, UpgradeFormatVersionUpdate) and update.format_version == ROW_LINEAGE
 
 
 def _with_row_lineage(metadata: TableMetadata) -> TableMetadata:
-    """Return the metadata in format version 3. No row has an id: the next snapshot assigns them."""
+    """Return the metadata in format version 3. The next snapshot assigns row ids."""
     if metadata.format_version >= ROW_LINEAGE:
         return metadata
     return TableMetadataV3(**{**metadata.model_dump(), "format-version": ROW_LINEAGE, "next-row-id": 0})
 
 
 def next_row_id(metadata: TableMetadata) -> int | None:
-    """Return the id of the table's next row, or None before format version 3."""
+    """Return the `next-row-id` of table metadata, None below format version 3."""
     return (metadata.next_row_id or 0) if isinstance(metadata, TableMetadataV3) else None
 
 
 def serialize_metadata(metadata: TableMetadata) -> bytes:
     """Return the bytes of a metadata file."""
-    # pyiceberg's class of format version 3 refuses to serialize itself; the method of its base class is complete.
+    # TableMetadataV3.model_dump_json raises NotImplementedError; the method of its base class works.
     return IcebergBaseModel.model_dump_json(metadata).encode()
 
 
@@ -87,9 +94,9 @@ _METADATA_FILE = re.compile(r"metadata/[^/]+\.metadata\.json(\.gz)?")
 
 
 def gapless_snapshot_log(before: Sequence[SnapshotLogEntry], after: TableMetadata) -> list[SnapshotLogEntry]:
-    """Return the snapshot log without the entries before a removed snapshot (Iceberg spec, snapshot-log).
+    """Return the snapshot log after an expiry, without the entries before a removed snapshot (`snapshot-log` in the Iceberg specification).
 
-    Otherwise an older snapshot would be taken for the current one of the time when the removed one was current.
+    With these entries, time travel to a time of the removed snapshot would read an older snapshot.
     """
     live_ids = {snapshot.snapshot_id for snapshot in after.snapshots}
     last_gap = max((index for index, entry in enumerate(before) if entry.snapshot_id not in live_ids), default=None)
@@ -100,9 +107,10 @@ def gapless_snapshot_log(before: Sequence[SnapshotLogEntry], after: TableMetadat
 
 
 def metadata_files_to_delete(before: TableMetadata, after: TableMetadata) -> list[str]:
-    """Return the absolute paths of files that leave the metadata log, oldest first, if the table's properties say to delete them.
+    """Return the absolute paths of the metadata files to delete after a commit, oldest first.
 
-    The log may name any path, so files outside the table's metadata folder or with other names are left out.
+    These files leave the metadata log, and `write.metadata.delete-after-commit.enabled` is true. The log may contain any path, so paths
+    outside the table's folder `metadata` are omitted.
     """
     if after.properties.get(DELETE_AFTER_COMMIT, "false").strip().lower() != "true":
         return []

@@ -19,15 +19,25 @@ from rowmerge.iceberg.snapshots.snapshot import IcebergSnapshot
 
 
 def cloned_metadata(table: str, location: str, source: IcebergSnapshot, properties: Mapping[str, str]) -> TableMetadata:
-    """Return the metadata of a clone, with the ids of the source's columns, specs and orders, because the source's manifests use them.
+    """Return the metadata of a shallow clone of a snapshot.
 
-    `properties` override those of the source. `gc.enabled` is false, as after Iceberg's procedure `snapshot`: an expiry of snapshots must
-    not delete another table's files. Raises ConfigurationError, PlanError for a version from before a partition or sort column.
+    A clone keeps the ids of columns, specs and sort orders, because its manifests are those of the source. `gc.enabled` is false, as after
+    the procedure `snapshot` of Iceberg on Spark, so that an expiry of snapshots does not delete the source's files.
+
+    Args:
+        table: The name of the clone in messages.
+        location: The absolute location of the clone.
+        source: The snapshot to clone.
+        properties: Table properties, which override those of the source.
+
+    Raises:
+        ConfigurationError: A property is not valid, or a clone cannot have its value.
+        PlanError: The snapshot's schema lacks a column of the current partition spec or sort order.
     """
     metadata = source.metadata
     _check_properties(source, properties)
     _check_sources(table, source)
-    # A clone writes into its own folder.
+    # A clone writes to its own folder, so it does not inherit properties that name folders.
     inherited = {name: value for name, value in metadata.properties.items() if name not in (*FILE_LOCATIONS, COMMENT)}
     overrides = {name: value for name, value in properties.items() if name != FORMAT_VERSION}
     return metadata.model_copy(
@@ -46,7 +56,7 @@ def cloned_metadata(table: str, location: str, source: IcebergSnapshot, properti
 
 
 def _history_of(snapshot: IcebergVersion | None) -> dict[str, Any]:
-    """Return the metadata fields of a table with one snapshot, or with none."""
+    """Return the metadata fields of a table whose only snapshot is this one. None stands for a table without snapshots."""
     if snapshot is None:
         return {"current_snapshot_id": None, "snapshots": [], "snapshot_log": [], "refs": {}}
     id_ = snapshot.snapshot_id

@@ -22,56 +22,59 @@ from rowmerge.parquet.fitting import uuid_texts
 from rowmerge.table.metadata.schema import Decimal, Field, Primitive, Struct, arrow_type
 from rowmerge.table.snapshots.files import OF_UUIDS, SOURCE, TRANSFORM, FileListing, listing_schema
 
-_BOUNDS = ("lower", "upper", "nulls")
+_BOUND_COLUMNS = ("lower", "upper", "nulls")
 """The columns of a listing for lower bounds, upper bounds and null counts."""
 
 
-def list_files(
-    files: LiveFiles, entries: Sequence[Entry], schema: Schema, columns: Struct, spec: PartitionSpec, bound_columns: Collection[str] = ()
-) -> FileListing:
-    """Return entries in the form of `rowmerge.table.snapshots.files.listing_schema`, with bounds of these top-level columns.
+def list_files(live: LiveFiles, schema: Schema, columns: Struct, spec: PartitionSpec, bound_columns: Collection[str] = ()) -> FileListing:
+    """Return the live data files as a listing, in the schema of `rowmerge.table.snapshots.files.listing_schema`.
 
-    `partition` has the values of the table's current partition fields, and is null for a file of another spec.
-    Raises CorruptLog, StorageError.
+    Args:
+        live: The live files, whose entries have partition values and column bounds.
+        schema: The Iceberg schema of the table.
+        columns: The columns of `schema` in the engine's types.
+        spec: The current partition spec. The listing has null for the partition of a file of another spec.
+        bound_columns: The names of the top-level columns whose bounds the listing has. Only primitive types have bounds.
+
+    Raises:
+        CorruptLog: A partition value or a bound has another type than its field.
+        StorageError: A delete file must be read to count deleted rows, and the store fails.
     """
-    bounded = [field for field in columns if field.name in bound_columns and isinstance(field.type, Primitive | Decimal)]
-    listing_schema = _listing_schema(_partition_type(schema, spec), bounded)
-    if not entries:
-        return FileListing(listing_schema.empty_table())
-    # The columns that were computed before can be reused for the snapshot's own manifests alone.
-    manifests = files.data_by_manifest if entries is files.data else [ManifestFiles(tuple(entries))]
-    bounded_columns = [schema.find_field(field.name) for field in bounded]
-    batches = [_list_manifest(files, manifest, spec, bounded_columns, listing_schema) for manifest in manifests]
-    return FileListing(pa.Table.from_batches(batches, schema=listing_schema))
+    bounded_fields = [field for field in columns if field.name in bound_columns and isinstance(field.type, Primitive | Decimal)]
+    arrow_schema = _listing_schema(_partition_type(schema, spec), bounded_fields)
+    if not live.data:
+        return FileListing(arrow_schema.empty_table())
+    bounded_columns = [schema.find_field(field.name) for field in bounded_fields]
+    batches = [_manifest_batch(live, manifest, spec, bounded_columns, arrow_schema) for manifest in live.data_by_manifest]
+    return FileListing(pa.Table.from_batches(batches, schema=arrow_schema))
 
 
-def _listing_schema(partition_type: pa.StructType, bounded: Sequence[Field]) -> pa.Schema:
-    bounds_type = pa.struct([(field.name, arrow_type(field.type)) for field in bounded])
-    null_counts_type = pa.struct([(field.name, pa.int64()) for field in bounded])
+def _listing_schema(partition_type: pa.StructType, bounded_fields: Sequence[Field]) -> pa.Schema:
+    bounds_type = pa.struct([(field.name, arrow_type(field.type)) for field in bounded_fields])
+    null_counts_type = pa.struct([(field.name, pa.int64()) for field in bounded_fields])
     return listing_schema(partition_type, bounds_type, null_counts_type)
 
 
-def _list_manifest(
-    files: LiveFiles, manifest: ManifestFiles, spec: PartitionSpec, bounded_columns: Sequence[NestedField], listing_schema: pa.Schema
+def _manifest_batch(
+    live: LiveFiles, manifest: ManifestFiles, spec: PartitionSpec, bounded_columns: Sequence[NestedField], arrow_schema: pa.Schema
 ) -> pa.RecordBatch:
-    """Return the files of one manifest as rows of a listing."""
-    entries = manifest.entries
-    bounds_of_columns = [_column_bounds(manifest, column) for column in bounded_columns]
-    partition_type = listing_schema.field("partition").type
+    """Return the listing of one manifest's data files. All columns except `deleted` are cached, because a manifest never changes."""
+    partition_type = arrow_schema.field("partition").type
     partition_key = ("partition", spec.spec_id, str(partition_type))
-    arrays = [
-        *manifest.compute_once("files", lambda: _path_size_records(entries)),
-        _deleted_counts(files, entries),
-        manifest.compute_once(partition_key, lambda: _partition_values(manifest, spec, partition_type)),
-    ]
-    for name in _BOUNDS:
+    arrays = {
+        **manifest.compute_once("files", lambda: _path_size_records(manifest.entries)),
+        "deleted": _deleted_counts(live, manifest.entries),
+        "partition": manifest.compute_once(partition_key, lambda: _partition_values(manifest, spec, partition_type)),
+    }
+    bounds_of_columns = [_column_bounds(manifest, column) for column in bounded_columns]
+    for name in _BOUND_COLUMNS:
         children = [bounds[name] for bounds in bounds_of_columns]
-        arrays.append(_struct_array(children, listing_schema.field(name).type, len(entries)))
-    return pa.RecordBatch.from_arrays(arrays, schema=listing_schema)
+        arrays[name] = _struct_array(children, arrow_schema.field(name).type, len(manifest.entries))
+    return pa.RecordBatch.from_arrays([arrays[name] for name in arrow_schema.names], schema=arrow_schema)
 
 
 def _partition_type(schema: Schema, spec: PartitionSpec) -> pa.StructType:
-    """Return the type of partition values. The metadata of a field describes its bucket transform."""
+    """Return the Arrow type of a spec's partition values. The metadata of a field describes its bucket transform."""
     fields = [
         pa.field(partition_value_name(schema, field), partition_value_type(schema, field), metadata=_bucket_metadata(schema, field))
         for field in spec.fields
@@ -79,16 +82,17 @@ def _partition_type(schema: Schema, spec: PartitionSpec) -> pa.StructType:
     return pa.struct(fields)
 
 
-def _path_size_records(entries: Sequence[Entry]) -> list[pa.Array]:
-    return [
-        pa.array([plain_path(entry.file.path) for entry in entries], pa.string()),
-        pa.array([entry.file.size for entry in entries], pa.int64()),
-        pa.array([entry.file.records for entry in entries], pa.int64()),
-    ]
+def _path_size_records(entries: Sequence[Entry]) -> dict[str, pa.Array]:
+    """Return the columns `path`, `size` and `records` of a listing."""
+    return {
+        "path": pa.array([plain_path(entry.file.path) for entry in entries], pa.string()),
+        "size": pa.array([entry.file.size for entry in entries], pa.int64()),
+        "records": pa.array([entry.file.records for entry in entries], pa.int64()),
+    }
 
 
 def _bucket_metadata(schema: Schema, field: PartitionField) -> dict[bytes, bytes] | None:
-    """Return the field metadata of a bucket of a top-level column, None for all other partition fields."""
+    """Return the Arrow field metadata of a bucket transform of a top-level column, None for other partition fields."""
     source = next((column for column in schema.fields if column.field_id == field.source_id), None)
     if source is None or not isinstance(field.transform, BucketTransform):
         return None
@@ -128,7 +132,7 @@ def _value_array(partitions: Sequence[tuple[Any, ...]], index: int, type_: pa.Da
 
 
 def _column_bounds(manifest: ManifestFiles, column: NestedField) -> dict[str, pa.Array]:
-    """Return the bounds of one column in each file of a manifest, by `_BOUNDS`. They are computed once for a type of the column."""
+    """Return the bounds and null counts of a column in each file of a manifest, by the names of `_BOUND_COLUMNS`, from the cache."""
     key = ("bounds", column.field_id, str(column.field_type))
     bounds: dict[str, pa.Array] = manifest.compute_once(key, lambda: _compute_bounds(manifest, column))
     return bounds
@@ -137,7 +141,8 @@ def _column_bounds(manifest: ManifestFiles, column: NestedField) -> dict[str, pa
 def _compute_bounds(manifest: ManifestFiles, column: NestedField) -> dict[str, pa.Array]:
     files = [entry.file for entry in manifest.entries]
     null_counts = pa.array([file.null_counts.get(column.field_id) for file in files], pa.int64())
-    return dict(zip(_BOUNDS, (*file_bounds(files, column.field_id, column.field_type), null_counts), strict=True))
+    lower_bounds, upper_bounds = file_bounds(files, column.field_id, column.field_type)
+    return {"lower": lower_bounds, "upper": upper_bounds, "nulls": null_counts}
 
 
 def _struct_array(children: Sequence[Any], type_: pa.StructType, length: int) -> pa.StructArray:

@@ -37,14 +37,17 @@ _REWRITE = "Rewrite the table's data files in the engine that wrote the deletes.
 
 @dataclass(frozen=True, eq=False)
 class ManifestFiles:
-    """The live files of one manifest, which snapshots share. `path`: of the manifest, empty for files that no manifest lists together."""
+    """The live files of one manifest. Snapshots that share the manifest share this object.
+
+    `path`: the manifest's path, empty for files of several manifests.
+    """
 
     entries: tuple[Entry, ...]
     path: str = ""
     _computed: dict[Hashable, Any] = field(default_factory=dict)
 
     def compute_once(self, key: Hashable, compute: Callable[[], Any]) -> Any:
-        """Return the value that was computed from the files for a key. Compute the value at the first call with the key."""
+        """Return the cached value of a key. The first call with the key computes the value, from the files alone."""
         if key not in self._computed:
             self._computed[key] = compute()
         return self._computed[key]
@@ -52,16 +55,16 @@ class ManifestFiles:
 
 @dataclass(frozen=True)
 class LiveFiles:
-    """The entries of live data files and delete files, in the manifests' order, with the paths that the manifests have."""
+    """The manifest entries of live data files and delete files, in the order of the manifests. Paths are those in the manifests."""
 
     storage: Storage
     manifests: tuple[Manifest, ...] = ()
     data: tuple[Entry, ...] = ()
     deletes: tuple[Entry, ...] = ()
-    unpartitioned: frozenset[int] = frozenset()
-    """The ids of specs without partition fields: their equality deletes apply to every file."""
-    read: Mapping[tuple[object, ...], ManifestFiles] = field(default_factory=dict)
-    """The content of `manifests`, by `state_of`."""
+    unpartitioned_spec_ids: frozenset[int] = frozenset()
+    """The ids of partition specs without partition fields. Their equality deletes apply to every data file."""
+    files_by_state: Mapping[tuple[object, ...], ManifestFiles] = field(default_factory=dict)
+    """The live files of `manifests`, by `state_of`."""
 
     @cached_property
     def paths(self) -> list[str]:
@@ -70,19 +73,20 @@ class LiveFiles:
 
     @property
     def data_by_manifest(self) -> list[ManifestFiles]:
-        """Return `data` by manifest, without manifests that have no live file."""
-        read = (self.read.get(state_of(manifest)) for manifest in self.manifests if manifest.content is ManifestContent.DATA)
-        nonempty = [files for files in read if files is not None and files.entries]
-        is_complete = sum(len(files.entries) for files in nonempty) == len(self.data)
-        return nonempty if is_complete else [ManifestFiles(self.data)]
+        """Return `data` grouped by manifest, in one group if the manifests are unknown. A group has at least one file."""
+        data_manifests = [manifest for manifest in self.manifests if manifest.content is ManifestContent.DATA]
+        groups = [self.files_by_state.get(state_of(manifest)) for manifest in data_manifests]
+        nonempty_groups = [group for group in groups if group is not None and group.entries]
+        is_complete = sum(len(group.entries) for group in nonempty_groups) == len(self.data)
+        return nonempty_groups if is_complete else [ManifestFiles(self.data)]
 
     def entries_of(self, manifest: Manifest) -> tuple[Entry, ...]:
-        """Return the live files of one of the manifests. Raises what `read_manifest` does."""
-        files = self.read.get(state_of(manifest))
+        """Return the entries of live files in a manifest. Read a manifest that is not in `manifests`. Raises CorruptLog, StorageError."""
+        files = self.files_by_state.get(state_of(manifest))
         return tuple(entry for entry in read_manifest(self.storage, manifest) if entry.live) if files is None else files.entries
 
     def by_path(self, paths: Collection[str]) -> dict[str, Entry]:
-        """Return the entries of those data files that are live."""
+        """Return the entries of the data files with these absolute paths, by path. Omit paths that are not live."""
         entries = self._entries_by_path if paths else {}
         return {path: entries[path] for path in paths if path in entries}
 
@@ -97,13 +101,16 @@ class LiveFiles:
         return [delete for delete in candidates if delete.sequence_number >= entry.sequence_number]
 
     def equality_deletes_of(self, entry: Entry) -> list[Entry]:
-        """Return the equality-delete files that apply to a data file: younger ones of its partition, and of specs without partitions."""
+        """Return the equality-delete files that apply to a data file.
+
+        These have a higher sequence number, and the partition of the data file or a spec without partition fields.
+        """
         index = self._deletes_index
         candidates = [*index.equality_everywhere, *index.equality.get(entry.file.partition_key, ())]
         return [delete for delete in candidates if delete.sequence_number > entry.sequence_number]
 
     def deleted_positions(self, entries: Sequence[Entry]) -> dict[str, Positions]:
-        """Return the deleted positions of those data files that have any, by path. Raises CorruptLog, MissingDataFile, StorageError."""
+        """Return the deleted positions of data files by absolute path, without files that have none. Raises CorruptLog, StorageError."""
         vectors: dict[str, ContentFile] = {}
         delete_files: dict[str, list[Entry]] = {}
         for entry in entries:
@@ -133,17 +140,22 @@ class LiveFiles:
         return live.deleted_positions([entry]).get(plain_path(entry.file.path), Positions())
 
     def deleted_count(self, entry: Entry) -> int:
-        """Return how many rows position deletes delete in a data file. A row that two delete files name counts twice."""
+        """Return the number of rows that position deletes delete in a data file. A row in two delete files of this data file counts twice."""
         deletes = self.position_deletes_of(entry)
         if all(_is_vector(delete) or scope_of(delete) is not None for delete in deletes):
             return sum(delete.file.records for delete in deletes)
-        # A manifest does not state how many rows of each data file a shared delete file deletes.
+        # A manifest has only the total row count of a delete file that applies to several data files.
         return sum(len(positions) for positions in self.deleted_positions([entry]).values())
 
     def dangling_shared_deletes(self, removed_paths: Collection[str], added_sequence_number: int) -> set[str]:
-        """Return the keys of the delete files for several data files that apply to none after data files are removed.
+        """Return the keys of shared delete files that apply to no data file of the next snapshot.
 
-        `added_sequence_number`: that of added data files, UNASSIGNED if it is that of the new snapshot.
+        A shared delete file may apply to several data files. It applies to data files of its partition, or of the whole table, that are
+        not newer than the deletes ("Scan Planning" in the Iceberg specification).
+
+        Args:
+            removed_paths: The absolute paths of the data files that the next snapshot removes.
+            added_sequence_number: The sequence number of the data files that it adds; UNASSIGNED for the snapshot's own number.
         """
         shared_deletes = [delete for delete in self.deletes if scope_of(delete) is None]
         if not shared_deletes or not removed_paths:
@@ -151,24 +163,26 @@ class LiveFiles:
         added_number = _NEWEST if added_sequence_number == UNASSIGNED else added_sequence_number
         oldest_by_partition = self._oldest_by_partition(removed_paths)
         oldest_in_table = min([added_number, *oldest_by_partition.values()])
-
-        def applies_to_any_file(delete: Entry) -> bool:
+        dangling_keys = set()
+        for delete in shared_deletes:
             oldest_in_partition = oldest_by_partition.get(delete.file.partition_key, _NEWEST)
-            if delete.file.content is not Content.EQUALITY_DELETES:
-                return oldest_in_partition <= delete.sequence_number  # Position deletes never apply to added files.
-            is_of_table = delete.file.spec_id in self.unpartitioned
-            oldest_candidate = oldest_in_table if is_of_table else min(added_number, oldest_in_partition)
-            return oldest_candidate < delete.sequence_number
-
-        return {key_of_delete(delete) for delete in shared_deletes if not applies_to_any_file(delete)}
+            if delete.file.content is not Content.EQUALITY_DELETES:  # Position deletes list rows of present files, never of added ones.
+                is_dangling = delete.sequence_number < oldest_in_partition
+            elif delete.file.spec_id in self.unpartitioned_spec_ids:
+                is_dangling = delete.sequence_number <= oldest_in_table
+            else:
+                is_dangling = delete.sequence_number <= min(added_number, oldest_in_partition)
+            if is_dangling:
+                dangling_keys.add(key_of_delete(delete))
+        return dangling_keys
 
     def _oldest_by_partition(self, removed_paths: Collection[str]) -> dict[_Partition, int]:
-        """Return the lowest sequence number of the data files of each partition, without the removed ones."""
+        """Return the lowest sequence number of the data files of each partition, without the removed data files."""
         oldest: dict[_Partition, int] = {}
-        for path, entry in zip(self.paths, self.data, strict=True):
-            if path not in removed_paths:
-                partition = entry.file.partition_key
-                oldest[partition] = min(oldest.get(partition, _NEWEST), entry.sequence_number)
+        remaining_entries = [entry for path, entry in zip(self.paths, self.data, strict=True) if path not in removed_paths]
+        for entry in remaining_entries:
+            partition = entry.file.partition_key
+            oldest[partition] = min(oldest.get(partition, _NEWEST), entry.sequence_number)
         return oldest
 
     @cached_property
@@ -177,7 +191,7 @@ class LiveFiles:
 
     @cached_property
     def _deletes_index(self) -> _DeletesIndex:
-        return _DeletesIndex.of(self.deletes, self.unpartitioned)
+        return _DeletesIndex.of(self.deletes, self.unpartitioned_spec_ids)
 
 
 @dataclass
@@ -191,12 +205,12 @@ class _DeletesIndex:
     equality_everywhere: list[Entry] = field(default_factory=list)
 
     @classmethod
-    def of(cls, deletes: Iterable[Entry], unpartitioned: frozenset[int]) -> _DeletesIndex:
+    def of(cls, deletes: Iterable[Entry], unpartitioned_spec_ids: frozenset[int]) -> _DeletesIndex:
         index = cls()
         for delete in deletes:
             if delete.file.content is not Content.EQUALITY_DELETES:
                 index._add_position_deletes(delete)
-            elif delete.file.spec_id in unpartitioned:
+            elif delete.file.spec_id in unpartitioned_spec_ids:
                 index.equality_everywhere.append(delete)
             else:
                 index.equality[delete.file.partition_key].append(delete)
@@ -213,34 +227,45 @@ class _DeletesIndex:
 
 
 def live_files(
-    storage: Storage, snapshot: IcebergVersion | None, unpartitioned: frozenset[int], previous: LiveFiles | None = None
+    storage: Storage, snapshot: IcebergVersion | None, unpartitioned_spec_ids: frozenset[int], previous: LiveFiles | None = None
 ) -> LiveFiles:
-    """Read the live files of a snapshot. Manifests in `previous` are not read again. Raises CorruptLog, StorageError."""
+    """Return the live data files and delete files of a snapshot, from its manifest list and manifests.
+
+    Args:
+        storage: The storage of the table.
+        snapshot: The snapshot's entry in the table metadata; None for a table without snapshots.
+        unpartitioned_spec_ids: The ids of the partition specs without partition fields.
+        previous: The live files of another snapshot, whose manifests are not read again; None to read all manifests.
+
+    Raises:
+        CorruptLog: The manifest list or a manifest is missing or malformed.
+        StorageError: The store fails.
+    """
     if snapshot is None:
         return LiveFiles(storage)
     manifests = read_manifest_list(storage, snapshot.manifest_list)
-    read = _files_by_state(storage, manifests, {} if previous is None else previous.read)
+    files_by_state = _files_by_state(storage, manifests, {} if previous is None else previous.files_by_state)
     entries: dict[ManifestContent, list[Entry]] = defaultdict(list)
     for manifest in manifests:
-        entries[manifest.content] += read[state_of(manifest)].entries
+        entries[manifest.content] += files_by_state[state_of(manifest)].entries
     data, deletes = tuple(entries[ManifestContent.DATA]), tuple(entries[ManifestContent.DELETES])
-    return LiveFiles(storage, manifests, data, deletes, unpartitioned, read)
+    return LiveFiles(storage, manifests, data, deletes, unpartitioned_spec_ids, files_by_state)
 
 
 def _files_by_state(
-    storage: Storage, manifests: Sequence[Manifest], shared: Mapping[tuple[object, ...], ManifestFiles]
+    storage: Storage, manifests: Sequence[Manifest], cached_files: Mapping[tuple[object, ...], ManifestFiles]
 ) -> dict[tuple[object, ...], ManifestFiles]:
-    """Return the live files of manifests by `state_of`. Read only the manifests that are not in `shared`."""
-    files = {state: shared[state] for state in map(state_of, manifests) if state in shared}
-    unread = [manifest for manifest in manifests if state_of(manifest) not in shared]
-    for manifest, entries in zip(unread, read_manifests(storage, unread), strict=True):
+    """Return the live files of manifests by `state_of`. Read only the manifests that are not in `cached_files`."""
+    files_by_state = {state: cached_files[state] for state in map(state_of, manifests) if state in cached_files}
+    new_manifests = [manifest for manifest in manifests if state_of(manifest) not in cached_files]
+    for manifest, entries in zip(new_manifests, read_manifests(storage, new_manifests), strict=True):
         live_entries = tuple(entry for entry in entries if entry.live)
-        files[state_of(manifest)] = ManifestFiles(live_entries, plain_path(manifest.path))
-    return files
+        files_by_state[state_of(manifest)] = ManifestFiles(live_entries, plain_path(manifest.path))
+    return files_by_state
 
 
 def scope_of(delete: Entry) -> str | None:
-    """Return the one data file that a position-delete file or a deletion vector is about, None for one that may be about many."""
+    """Return the path of the one data file to which position deletes apply, None if they may apply to several."""
     return referenced_path(delete.file)
 
 
@@ -254,7 +279,17 @@ def _is_vector(delete: Entry) -> bool:
 
 
 def find_equality_deletes(table: str, live: LiveFiles, paths: Sequence[str], schemas: Sequence[Schema]) -> tuple[EqualityDeletes, ...]:
-    """Return the equality deletes of data files, grouped by files. `schemas`: newest first. Raises UnsupportedTableFeature."""
+    """Return the equality deletes of data files. Data files with the same delete files are in one group.
+
+    Args:
+        table: The name of the table in messages.
+        live: The live files of the snapshot.
+        paths: The absolute paths of the data files. Paths that are not live have no deletes.
+        schemas: The schemas in which to look for the compared columns, the newest first.
+
+    Raises:
+        UnsupportedTableFeature: A delete file is no Parquet file, or compares a field that is no top-level column.
+    """
     paths_by_deletes: dict[_Deletes, list[str]] = defaultdict(list)
     for path, entry in live.by_path(paths).items():
         for deletes in _group_by_columns(table, live.equality_deletes_of(entry)):

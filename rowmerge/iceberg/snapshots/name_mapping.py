@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
@@ -16,8 +16,10 @@ from rowmerge.iceberg.manifests.content import Entry
 from rowmerge.iceberg.metadata.locations import located, plain_path
 from rowmerge.storage.cache import Cache
 from rowmerge.storage.store import Storage
+from rowmerge.table.metadata.partitioning import identity_columns
 from rowmerge.table.metadata.rules import INITIAL
-from rowmerge.table.metadata.schema import FIELD_ID, Array, DataType, Field, Map, Struct
+from rowmerge.table.metadata.schema import FIELD_ID, Array, DataType, Field, Map, Struct, held_types
+from rowmerge.table.metadata.shape import TableShape
 from rowmerge.table.snapshots.files import FileLayout
 
 _ID = b"PARQUET:field_id"
@@ -31,29 +33,39 @@ _REWRITE = "Write its files again with an engine that reads such files (the proc
 
 
 def file_layouts(
-    storage: Storage, table: str, entries: Mapping[str, Entry], columns: Struct, ordinary: FileLayout, mapping: NameMapping, spec_id: int
+    storage: Storage, shape: TableShape, entries: Mapping[str, Entry], mapping: NameMapping, spec_id: int
 ) -> tuple[FileLayout, ...]:
-    """Return how data files store a table's columns: files with field ids as `ordinary` says, others under the names of the mapping.
+    """Return the layouts of data files of a table with a name mapping. Files with equal layouts are in one layout.
 
-    `entries`: the files by path. If a file without ids lacks an identity partition column, which `ordinary` names, the column has the
-    file's partition value, and the file must have the spec `spec_id`.
-    Raises MissingDataFile, CorruptLog, StorageError, UnsupportedTableFeature.
+    Reads the Parquet footer of each file. Columns are found by field id, or by the mapped names in a file without field ids. If such a file
+    lacks an identity partition column, readers take the partition value ("Column Projection" in the Iceberg specification).
+
+    Args:
+        storage: The storage of the table.
+        shape: The columns and partition fields of the table.
+        entries: The manifest entries of the data files, by absolute path.
+        mapping: The property `schema.name-mapping.default`.
+        spec_id: The id of the current partition spec.
+
+    Raises:
+        MissingDataFile: A file does not exist.
+        CorruptLog: A file has no valid Parquet footer.
+        UnsupportedTableFeature: A file of another partition spec lacks a partition column.
+        StorageError: The store fails.
     """
-    schemas = map_concurrently(lambda entry: _read_schema(storage, table, entry), list(entries.values()))
+    schemas = map_concurrently(lambda entry: _read_schema(storage, shape.name, entry), list(entries.values()))
     schemas_without_ids = {path: schema for path, schema in zip(entries, schemas, strict=True) if not _has_field_ids(schema)}
     names_by_id = _names_by_id(mapping)
     paths_by_layout: dict[FileLayout, list[str]] = defaultdict(list)
     for path, schema in schemas_without_ids.items():
-        stored_columns = _stored_columns(columns, schema, names_by_id)
-        missing_columns = _missing_columns(columns, stored_columns, schema, ordinary.missing_columns)
-        if missing_columns and entries[path].file.spec_id != spec_id:
-            raise UnsupportedTableFeature(table, _WITHOUT_PARTITION_COLUMNS, action="read", advice=_REWRITE)
-        layout = FileLayout((), stored_columns, by_field_id=False, missing_columns=missing_columns)
+        layout = _layout_by_names(shape, schema, names_by_id)
+        if layout.missing_columns and entries[path].file.spec_id != spec_id:
+            raise UnsupportedTableFeature(shape.name, _WITHOUT_PARTITION_COLUMNS, action="read", advice=_REWRITE)
         paths_by_layout[layout].append(path)
     layouts = [replace(layout, paths=tuple(paths)) for layout, paths in paths_by_layout.items()]
     paths_with_ids = tuple(path for path in entries if path not in schemas_without_ids)
-    if paths_with_ids or not layouts:
-        layouts.append(FileLayout(paths_with_ids, ordinary.stored, by_field_id=True, missing_columns=()))
+    if paths_with_ids or not layouts:  # A reader without files needs one layout, too.
+        layouts.append(FileLayout(paths_with_ids, shape.stored_schema, by_field_id=True, missing_columns=()))
     return tuple(layouts)
 
 
@@ -61,14 +73,18 @@ def _has_field_ids(schema: pa.Schema) -> bool:
     return any((field.metadata or {}).get(_ID) for field in schema)
 
 
-def _missing_columns(columns: Struct, stored: Struct, schema: pa.Schema, candidates: Collection[str]) -> tuple[str, ...]:
-    """Return those candidates that a file with this schema lacks."""
-    missing = (column.name for column, field in zip(columns, stored, strict=True) if schema.get_field_index(field.name) < 0)
-    return tuple(name for name in missing if name in candidates)
+def _layout_by_names(shape: TableShape, schema: pa.Schema, names_by_id: _Names) -> FileLayout:
+    """Return the layout, without paths, of files whose Parquet schema has no field ids."""
+    columns, partition_columns = held_types(shape.schema), identity_columns(shape.partitioning)
+    stored_columns = _stored_columns(columns, schema, names_by_id)
+    column_pairs = zip(columns, stored_columns, strict=True)
+    missing_columns = [column.name for column, stored_column in column_pairs if schema.get_field_index(stored_column.name) < 0]
+    missing_partition_columns = tuple(name for name in missing_columns if name in partition_columns)
+    return FileLayout((), stored_columns, by_field_id=False, missing_columns=missing_partition_columns)
 
 
 def _read_schema(storage: Storage, table: str, entry: Entry) -> pa.Schema:
-    """Return the columns of a Parquet file. Read its footer once per process."""
+    """Return the Arrow schema of a Parquet file. Cache it, so that its footer is not read again."""
     path, size = plain_path(entry.file.path), entry.file.size
     schema = _schemas.get((path, size))
     if schema is not None:
@@ -92,7 +108,7 @@ def _read_footer(storage: Storage, path: str, size: int) -> bytes:
 
 
 def _names_by_id(fields: Sequence[MappedField] | NameMapping) -> dict[int, Sequence[str]]:
-    """Return the names of mapped fields at any depth, by field id."""
+    """Return the names that a name mapping gives to each field id, at any depth."""
     names: dict[int, Sequence[str]] = {}
     for field in fields:
         if field.field_id is not None:
@@ -102,14 +118,14 @@ def _names_by_id(fields: Sequence[MappedField] | NameMapping) -> dict[int, Seque
 
 
 def _stored_columns(columns: Struct, stored: pa.Schema | pa.StructType, names: _Names) -> Struct:
-    """Return columns under the names that a file has for them. A column that the file lacks gets a name that no file has."""
+    """Return columns under their names in a file. A column that the file lacks gets a name that no file has."""
     return Struct(tuple(_stored_column(column, stored, names) for column in columns))
 
 
 def _stored_column(column: Field, stored: pa.Schema | pa.StructType, names: _Names) -> Field:
     field_id = int(column.metadata[FIELD_ID])
     metadata = {INITIAL: column.metadata[INITIAL]} if INITIAL in column.metadata else {}
-    name = next((mapped for mapped in names.get(field_id, ()) if stored.get_field_index(mapped) >= 0), None)
+    name = next((mapped_name for mapped_name in names.get(field_id, ()) if stored.get_field_index(mapped_name) >= 0), None)
     if name is None:
         return Field(f"__rowmerge_missing_{field_id}", column.type, True, metadata)
     return Field(name, _stored_type(column.type, stored.field(name).type, names), True, metadata)

@@ -39,7 +39,7 @@ from rowmerge.iceberg.snapshots.live_files import LiveFiles, find_equality_delet
 from rowmerge.iceberg.snapshots.name_mapping import file_layouts
 from rowmerge.storage.store import Storage
 from rowmerge.table.metadata.partitioning import identity_columns
-from rowmerge.table.metadata.schema import Struct, held_types
+from rowmerge.table.metadata.schema import Struct
 from rowmerge.table.metadata.shape import TableShape
 from rowmerge.table.snapshots.files import EqualityDeletes, FileLayout, FileListing, Positions, RowOrigin
 from rowmerge.table.snapshots.snapshot import FileDifference, Snapshot
@@ -63,17 +63,31 @@ class IcebergSnapshot:
         branch: str = MAIN,
         previous_files: LiveFiles | None = None,
     ) -> None:
-        """Open a snapshot. `iceberg_version`: its entry in the metadata, None for a table without rows. `schema`: its columns.
+        """Open a snapshot, without a request to the store.
 
-        `branch`: the branch, or the tag, that was opened. `previous_files`: the files of another version, if they were read.
+        Args:
+            storage: The storage of the table.
+            name: The name of the table in messages.
+            current: The current metadata of the table, with the path of its file.
+            iceberg_version: The snapshot's entry in the metadata; None for a table without snapshots.
+            schema: The schema with which the snapshot is read.
+            branch: The name of the branch, or `tag <name>`, that was opened.
+            previous_files: The live files of another snapshot, whose manifests are not read again; None if there are none.
         """
-        self._storage, self._previous_files = storage, previous_files
-        self.name, self.current, self.metadata, self.branch = name, current, current.metadata, branch
-        self.iceberg_version, self.iceberg_schema = iceberg_version, schema
+        self._storage = storage
+        self._previous_files = previous_files
+        self.name = name
+        self.current = current
+        self.metadata = current.metadata
+        self.branch = branch
+        self.iceberg_version = iceberg_version
+        self.iceberg_schema = schema
         self.version = 0 if iceberg_version is None else iceberg_version.snapshot_id
         self.timestamp = self.metadata.last_updated_ms if iceberg_version is None else iceberg_version.timestamp_ms
         self.description = self.metadata.properties.get(COMMENT)
+        # The definition of a table can change without a new snapshot, so the path of the metadata file identifies the state.
         self.identity = f"{self.metadata.table_uuid} {current.path} {self.version} {schema.schema_id}"
+        # Each branch has a history of its own.
         self.history_key = storage.location if branch == MAIN else f"{storage.location}#{branch}"
         self._listings: dict[frozenset[str], FileListing] = {}
 
@@ -91,7 +105,7 @@ class IcebergSnapshot:
 
     @cached_property
     def partition_columns(self) -> tuple[str, ...]:
-        """Return the identity partition columns, none if a live file has another partition spec than the current one."""
+        """Return the identity partition columns, or none if a data manifest has another partition spec than the current one."""
         columns = identity_columns(self.shape.partitioning)
         if not columns:
             return ()
@@ -112,15 +126,14 @@ class IcebergSnapshot:
 
     @property
     def files_read(self) -> LiveFiles | None:
-        """Return the files of this version if they were read, else those of the version before, None if neither was read."""
+        """Return the live files of this snapshot if they were read, else `previous_files`, which may be None."""
         return self.__dict__.get("live", self._previous_files)
 
     def files(self, columns: Collection[str] = ()) -> FileListing:
         bound_columns = frozenset(columns) & frozenset(self.schema.names)
         if bound_columns not in self._listings:
-            live, spec = self.live, self.metadata.spec()
-            check_formats(self.name, live)
-            self._listings[bound_columns] = list_files(live, live.data, self.iceberg_schema, self.schema, spec, bound_columns)
+            check_formats(self.name, self.live)
+            self._listings[bound_columns] = list_files(self.live, self.iceberg_schema, self.schema, self.metadata.spec(), bound_columns)
         return self._listings[bound_columns]
 
     def difference(self, other: Snapshot) -> FileDifference:
@@ -134,13 +147,14 @@ class IcebergSnapshot:
         mapping = self.metadata.name_mapping()
         if mapping is None:
             return (FileLayout(tuple(paths), self.shape.stored_schema, True, ()),)
-        ordinary = FileLayout((), self.shape.stored_schema, True, identity_columns(self.shape.partitioning))
-        return file_layouts(
-            self._storage, self.name, self.live.by_path(paths), held_types(self.schema), ordinary, mapping, self.metadata.default_spec_id
-        )
+        return file_layouts(self._storage, self.shape, self.live.by_path(paths), mapping, self.metadata.default_spec_id)
 
     def row_origins(self, paths: Sequence[str]) -> Mapping[str, RowOrigin]:
-        """Return the origins of rows. Files from before the table had row ids have none, until a later snapshot assigns them."""
+        """Return the first row id and the sequence number of data files, by path.
+
+        A file from before the table had row ids has no first row id until a later snapshot assigns one ("Row Lineage" in the Iceberg
+        specification).
+        """
         entries = self.live.by_path(paths).items()
         return {path: RowOrigin(entry.file.first_row_id, entry.sequence_number) for path, entry in entries}
 
@@ -159,25 +173,38 @@ class IcebergSnapshot:
 
 
 def own_snapshot(snapshot: Snapshot) -> IcebergSnapshot:
-    """Return a snapshot of an Iceberg table with its type. Raises TypeError for a snapshot of another format."""
+    """Return a snapshot as an IcebergSnapshot.
+
+    Raises:
+        TypeError: It is a snapshot of another table format.
+    """
     if not isinstance(snapshot, IcebergSnapshot):
         raise TypeError(f"{snapshot!r} is no snapshot of an Iceberg table")
     return snapshot
 
 
 def check_partitions(metadata: TableMetadata, snapshot: IcebergVersion | None, live: LiveFiles) -> None:
-    """Raise CorruptLog for a manifest of a partition spec that the table does not have, or that has other fields."""
+    """Check that the partition values of each manifest fit a partition spec of the table.
+
+    Args:
+        metadata: The metadata of the table.
+        snapshot: The snapshot's entry in the metadata; None if `live` has no manifests.
+        live: The live files of the snapshot.
+
+    Raises:
+        CorruptLog: A manifest has an unknown partition spec, or files with more or fewer values than the spec has fields.
+    """
     field_counts = {spec.spec_id: len(spec.fields) for spec in metadata.partition_specs}
     for manifest in live.manifests:
         if manifest.spec_id not in field_counts:
             assert snapshot is not None
             reason = f"the manifest {manifest.path} has the partition spec {manifest.spec_id}, which the table does not have"
             raise CorruptLog(plain_path(snapshot.manifest_list), reason)
-        _check_value_count(manifest, live.read[state_of(manifest)].entries, field_counts[manifest.spec_id])
+        _check_value_count(manifest, live.files_by_state[state_of(manifest)].entries, field_counts[manifest.spec_id])
 
 
 def _check_value_count(manifest: Manifest, entries: Sequence[Entry], field_count: int) -> None:
-    """Raise CorruptLog if a manifest's files have more or fewer partition values than their spec has fields. The first stands for all."""
+    """Raise CorruptLog if files have more or fewer partition values than their spec has fields. Check only the first file."""
     value_count = len(entries[0].file.partition) if entries else field_count
     if value_count != field_count:
         reason = f"its files have {value_count} partition values, and its partition spec has {field_count} fields"
@@ -185,7 +212,11 @@ def _check_value_count(manifest: Manifest, entries: Sequence[Entry], field_count
 
 
 def check_formats(table: str, live: LiveFiles) -> None:
-    """Raise UnsupportedTableFeature for data files of another format than Parquet."""
+    """Check that all data files are Parquet files.
+
+    Raises:
+        UnsupportedTableFeature: A data file has another format.
+    """
     other_formats = sorted({entry.file.format.upper() for entry in live.data} - {"PARQUET"})
     if other_formats:
         advice = "Rewrite its data files as Parquet in the engine that wrote them."
@@ -193,7 +224,13 @@ def check_formats(table: str, live: LiveFiles) -> None:
 
 
 def check_uuids(table: str, schema: Schema) -> None:
-    """Raise UnsupportedTableFeature for a UUID column if this pyarrow omits the logical type: readers would see a `fixed[16]`."""
+    """Check that the installed pyarrow can write the UUID columns of a schema.
+
+    Older releases omit Parquet's logical type UUID, and other readers would see the column as `fixed[16]`.
+
+    Raises:
+        UnsupportedTableFeature: The schema has a UUID column, and pyarrow cannot write it.
+    """
     if int(pa.__version__.split(".", 1)[0]) >= _WRITES_UUIDS:
         return
     for name in schema.column_names:

@@ -25,9 +25,9 @@ def test_a_snapshot_has_the_manifests_of_the_one_before(lake: Lake) -> None:
     lake.append([30])
     after = lake.table.snapshot()
     assert after.files(("id",)).rows.num_rows == len(files) + 1
-    shared = before.live.read.keys() & after.live.read.keys()
+    shared = before.live.files_by_state.keys() & after.live.files_by_state.keys()
     assert len(shared) == 3
-    assert all(after.live.read[key] is before.live.read[key] for key in shared)
+    assert all(after.live.files_by_state[key] is before.live.files_by_state[key] for key in shared)
 
 
 def test_snapshots_that_share_manifests_list_what_a_new_process_lists(lake: Lake) -> None:
@@ -49,5 +49,5 @@ def test_a_snapshot_that_was_not_looked_into_passes_on_what_is_known(lake: Lake)
         other.append([id_])
         between = lake.table.snapshot()
         assert between.files_read is known
-    assert set(known.read) < set(between.live.read)
+    assert set(known.files_by_state) < set(between.live.files_by_state)
     assert between.files_read is between.live
