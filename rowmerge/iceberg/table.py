@@ -36,7 +36,7 @@ from rowmerge.table.table import HistoryEntry
 
 
 class IcebergTable:
-    """Implements `rowmerge.table.table.Table`, for several threads. Caches the newest snapshot, so that it is not read again."""
+    """Implements `rowmerge.table.table.Table` and caches the newest snapshot. Threads may share a table."""
 
     change_feed = None
     """An Iceberg table records no change rows."""
@@ -53,7 +53,7 @@ class IcebergTable:
         return self._operations.current() is not None
 
     def creation_version(self) -> CreationVersion | None:
-        """Return the number of the first metadata file of a new table, 0 in a catalog, None if the table exists."""
+        """Return the number of the first metadata file for a new table; 0 in a catalog, and None if the table exists."""
         return self._operations.creation_version()
 
     def snapshot(self) -> IcebergSnapshot:
@@ -65,7 +65,10 @@ class IcebergTable:
             return self._opened
 
     def snapshot_at(self, *, version: int | None = None, timestamp: int | None = None) -> IcebergSnapshot:
-        """Open the snapshot with an id, or the one that was current at a time. Raises VersionNotFound, and what `snapshot` raises."""
+        """Open the snapshot with the id `version`, or the one that was current at `timestamp`, in milliseconds since the epoch.
+
+        Raises VersionNotFound, and the errors of `snapshot`.
+        """
         current = self._current()
         if version is not None:
             return self._open_past(current, _snapshot_by_id(self.name, current.metadata, version), MAIN)
@@ -74,18 +77,40 @@ class IcebergTable:
         return self.snapshot()
 
     def shape(self, definition: TableDefinition, base: Snapshot | None = None, *, replace: bool = False) -> TableShape:
-        """Return the shape that a definition gives to the table. See `rowmerge.table.table.Table.shape`."""
+        """Return the columns, folders and settings that a definition gives to the table. Commit nothing.
+
+        Args:
+            definition: The definition of a statement that creates, replaces or alters the table.
+            base: The current version of the table; None for a new table.
+            replace: Whether the definition replaces the whole definition of `base`, as CREATE OR REPLACE TABLE does.
+
+        Raises:
+            PlanError, ConfigurationError, TypeMismatch, UnsupportedTableFeature: The definition is not valid.
+        """
         if base is None:
             metadata = self._new_metadata(definition)
         else:
             base_metadata = own_snapshot(base).metadata
-            make_updates = replacement_updates if replace else alteration_updates
-            metadata = apply_updates(base_metadata, make_updates(self.name, base_metadata, definition))
+            build_updates = replacement_updates if replace else alteration_updates
+            metadata = apply_updates(base_metadata, build_updates(self.name, base_metadata, definition))
             check_format_version(self.name, metadata.format_version, self._operations.newest_format)
         return table_shape(self.name, self._operations.storage, metadata, metadata.schema())
 
     def create(self, definition: TableDefinition, change: CommitRequest, version: CreationVersion | None = None) -> Outcome:
-        """Commit the first snapshot. See `Table.create`. Raises PlanError, ConfigurationError, UnsupportedTableFeature, StorageError."""
+        """Commit the first snapshot of a new table.
+
+        Args:
+            definition: The definition of the table. For a clone, only its properties count.
+            change: The data files of the first snapshot, or the snapshot to clone.
+            version: The result of `creation_version` before the data files were written; None if there are no data files.
+
+        Returns:
+            The outcome: committed, conflicted with a concurrent creation, or unknown.
+
+        Raises:
+            PlanError, ConfigurationError, TypeMismatch, UnsupportedTableFeature: The definition is not valid.
+            StorageError: The store fails.
+        """
         if change.cloned is None:
             metadata = self._new_metadata(definition)
         else:
@@ -94,7 +119,23 @@ class IcebergTable:
         return Creation(self._operations, self.name, base, change, version).run()
 
     def commit(self, base: Snapshot, change: CommitRequest) -> Outcome:
-        """Commit a change that was planned on `base`, one of this table's snapshots. Raises as `Table.commit` says."""
+        """Commit a change that was planned on a snapshot of this table.
+
+        A concurrent commit without conflict leads to a rebase on the newest snapshot ("Optimistic Concurrency" in the Iceberg
+        specification).
+
+        Args:
+            base: The snapshot on which the change was planned.
+            change: The new, removed and changed files, and the new definition.
+
+        Returns:
+            The outcome: committed, conflicted with a concurrent commit, or unknown.
+
+        Raises:
+            PlanError: The change is a clone, which cannot replace a table.
+            UnsupportedTableFeature: The engine or the catalog cannot write a feature of the table.
+            RowmergeError: Nothing was committed for another reason.
+        """
         snapshot = own_snapshot(base)
         if change.cloned is not None:
             raise PlanError(
@@ -108,7 +149,10 @@ class IcebergTable:
         return commit.run()
 
     def version_of_transaction(self, application: str, version: int) -> int | None:
-        """Return the id of the newest snapshot that an application committed up to a version of its own, None if there is none."""
+        """Return the id of the newest snapshot that an application committed with `version` or a lower one, None if there is none.
+
+        `version` is a number of the application, which it passes with each transaction.
+        """
         commits = transactions(self.snapshot().metadata, application)
         return next((snapshot_id for committed_version, snapshot_id in commits if committed_version <= version), None)
 
@@ -118,7 +162,7 @@ class IcebergTable:
         return [_history_entry(ancestor) for ancestor in islice(ancestors(snapshot.metadata, snapshot.version), limit)]
 
     def vacuum(self, options: VacuumOptions) -> Vacuumed:
-        """Expire old snapshots and delete what no snapshot needs. Raises PlanError for a retention that is not safe, StorageError."""
+        """Expire old snapshots, and delete the files that no snapshot needs. Raises PlanError for an unsafe retention, StorageError."""
         return Vacuum(self._operations, self.name).run(options)
 
     def _open_branch(self, name: str) -> IcebergTable:
@@ -129,7 +173,7 @@ class IcebergTable:
         return self if name == self._branch else IcebergTable(self._operations, self.name, name)
 
     def _open_reference(self, reference: str) -> IcebergSnapshot:
-        """Open a branch with the current columns of the table, or a tag with its own (Iceberg's SnapshotUtil.schemaFor)."""
+        """Open a branch with the table's current schema, or a tag with the schema of its snapshot (SnapshotUtil.schemaFor of Iceberg)."""
         current = self._current()
         ref = find_reference(self.name, current.metadata, reference)
         if ref.snapshot_ref_type is SnapshotRefType.BRANCH:
@@ -139,7 +183,7 @@ class IcebergTable:
         return self._open_past(current, snapshot, f"tag {reference}")
 
     def _open_past(self, current: CurrentMetadata, snapshot: IcebergVersion, branch: str) -> IcebergSnapshot:
-        """Open a snapshot with the schema that was current when it was made."""
+        """Open a snapshot with the schema that was current at its commit."""
         past_schema = None if snapshot.schema_id is None else current.metadata.schema_by_id(snapshot.schema_id)
         schema = current.metadata.schema() if past_schema is None else past_schema
         return IcebergSnapshot(self._operations.storage, self.name, current, snapshot, schema, branch)
@@ -182,7 +226,7 @@ def _snapshot_by_id(table: str, metadata: TableMetadata, snapshot_id: int) -> Ic
 
 
 def _snapshot_by_time(table: str, metadata: TableMetadata, timestamp: int) -> IcebergVersion:
-    """Return the snapshot that was current at a time, by the snapshot log."""
+    """Return the snapshot that was current at a time (ms since the epoch), by the snapshot log. Raises VersionNotFound."""
     past_ids = [entry.snapshot_id for entry in metadata.snapshot_log if entry.timestamp_ms <= timestamp]
     snapshot = metadata.snapshot_by_id(past_ids[-1]) if past_ids else None
     if snapshot is None:
@@ -191,7 +235,7 @@ def _snapshot_by_time(table: str, metadata: TableMetadata, timestamp: int) -> Ic
 
 
 def _history_entry(snapshot: IcebergVersion) -> HistoryEntry:
-    """Return a snapshot with the statement in its summary. Without metrics of a statement, the counts of all engines are the metrics."""
+    """Return the row of DESCRIBE HISTORY for a snapshot. Without the metrics of a statement, the counts in its summary are the metrics."""
     properties = summary_properties(snapshot)
     counts = {name: value for name, value in properties.items() if not name.startswith(("rowmerge.", "engine-"))}
     return HistoryEntry(
@@ -206,10 +250,10 @@ def _history_entry(snapshot: IcebergVersion) -> HistoryEntry:
 
 
 def _as_texts(text: str) -> dict[str, str]:
-    """Return the JSON object in a summary property with values as texts, empty for a malformed text of another writer."""
+    """Return the JSON object in a summary property, with its values as texts. Return an empty one for malformed JSON of another writer."""
     try:
         decoded = decode_json(text)
     except ValueError:
         return {}
-    values = decoded if isinstance(decoded, dict) else {}
-    return {name: value if isinstance(value, str) else json.dumps(value) for name, value in values.items()}
+    properties = decoded if isinstance(decoded, dict) else {}
+    return {name: value if isinstance(value, str) else json.dumps(value) for name, value in properties.items()}

@@ -1,4 +1,4 @@
-"""Convert column defaults between Iceberg's values and the engine's SQL text (Iceberg spec, Default Values)."""
+"""Convert column defaults between Iceberg's values and SQL text ("Default values" in the Iceberg specification)."""
 
 from __future__ import annotations
 
@@ -30,13 +30,18 @@ _SQL_TYPES: Mapping[type[t.IcebergType], str] = {
 }
 _EXACT = Context(prec=100)
 _VALUE_BITS = {t.IntegerType: 31, t.LongType: 63}
-"""The bits of integers without the sign."""
+"""The bits of each integer type, without the sign bit."""
 
 
 def default_text(value: Any, type_: t.IcebergType) -> str | None:
-    """Return the SQL text of a default, which means the same in every session, or None for a type without such a text.
+    """Return a default value as a SQL literal or cast, which no session setting changes. Return None for a type without such SQL.
 
-    Raises an error for a value of another type.
+    Args:
+        value: The value as pyiceberg parses it.
+        type_: The type of the column.
+
+    Raises:
+        ValueError: An integer is out of range. A value of another Python type may also raise AttributeError or TypeError.
     """
     if isinstance(type_, t.StringType):
         return string_literal(value)
@@ -51,13 +56,21 @@ def default_text(value: Any, type_: t.IcebergType) -> str | None:
 
 
 def _text_of(value: Any, type_: t.IcebergType) -> str:
-    assert isinstance(type_, t.PrimitiveType), "only primitive types have a SQL type here"
+    assert isinstance(type_, t.PrimitiveType), "_SQL_TYPES has primitive types only"
     json_value: Any = to_json(type_, value)
     return str(json_value).lower() if isinstance(json_value, bool) else str(json_value)
 
 
 def default_value(text: str, type_: t.IcebergType) -> Any:
-    """Return the value of a SQL literal of a type, or of a CAST of a string to the type. Raises ValueError for any other text."""
+    """Return the value of a default in SQL, which is a literal or a CAST of a string literal.
+
+    Args:
+        text: The SQL text.
+        type_: The type of the column.
+
+    Raises:
+        ValueError: The text is another expression, or no exact value of the type.
+    """
     if isinstance(type_, t.StringType):
         return _unquote(text)
     literal = _literal_text(text, type_)
@@ -68,7 +81,7 @@ def default_value(text: str, type_: t.IcebergType) -> Any:
 
 
 def _literal_text(text: str, type_: t.IcebergType) -> str:
-    """Return what a literal contains: the string of a cast or typed literal, the digits of a number without its suffix."""
+    """Return the content of a literal: the string in a cast or typed literal, or the digits of a number without suffix."""
     if cast := _CAST.fullmatch(text) or _TYPED_LITERAL.fullmatch(text):
         return _unquote(cast["text"]).strip()
     if number := _NUMBER.fullmatch(text):
@@ -77,7 +90,7 @@ def _literal_text(text: str, type_: t.IcebergType) -> str:
 
 
 def _parse_literal(literal: str, type_: t.IcebergType) -> Any:
-    """Return the value of a literal. Raises ValueError or ArithmeticError for a text that is no exact value of the type."""
+    """Return the value of a literal's content. Raises ValueError or ArithmeticError for a text that is no exact value of the type."""
     match type_:
         case t.BooleanType() if literal.lower() in ("true", "false"):
             return literal.lower() == "true"
@@ -115,7 +128,7 @@ def _fits(value: int, type_: t.PrimitiveType) -> bool:
 
 
 def _unquote(text: str) -> str:
-    """Return the text of a SQL string literal, without quotes and backslashes. Raises ValueError for any other text."""
+    """Return the content of a SQL string literal, without quotes and escapes. Raises ValueError for other SQL."""
     literal = _STRING.fullmatch(text)
     if literal is None:
         raise ValueError(text)

@@ -168,7 +168,10 @@ def _check_dropped_columns(table: str, metadata: TableMetadata, columns: Struct)
 
 
 def _check_partition_names(table: str, metadata: TableMetadata, schema: Schema) -> None:
-    """Raise PlanError for a column with the name of a partition field of another column, in any spec. Iceberg's Java rejects such tables."""
+    """Raise PlanError for a column with the name of a partition field of another column.
+
+    Iceberg's Java library opens no table with such a column. Fields of old partition specs count, too.
+    """
     column_ids = {name: schema.find_field(name).field_id for name in schema.column_names}
     for field in (field for spec in metadata.partition_specs for field in spec.fields):
         source = schema.find_column_name(field.source_id)
@@ -229,7 +232,7 @@ def _check_value_rules(table: str, field: Field, *, supports_defaults: bool) -> 
 
 
 def _check_evolution(table: str, old_columns: Struct, columns: Struct) -> None:
-    """Check each field at any depth. Raises PlanError for a new field that is NOT NULL, TypeMismatch for an unsupported change of a type."""
+    """Check fields at any depth. Raises PlanError for a new field that is NOT NULL, TypeMismatch for an unsupported change of a type."""
     old_fields = {int(field.metadata[FIELD_ID]): field for field in chain.from_iterable(_structs(old_columns))}
     for column in columns:
         _check_field(table, column, old_fields, in_new_field=False)

@@ -1,7 +1,7 @@
-"""Convert partition specs and sort orders between pyiceberg and the engine; name and type the partition values of files.
+"""Convert partition specs and sort orders between pyiceberg and the engine. Define the names and types of partition values.
 
-Other readers have gaps. Iceberg 1.12 on Spark reads no manifest with a `fixed` partition value, not even its own. DuckDB's extension reads
-no table with files of a partition spec whose column was dropped.
+Other readers have limits. Iceberg 1.12 on Spark reads no manifest with a `fixed` partition value, not even its own. DuckDB's extension
+reads no table with files of a partition spec whose column was dropped.
 """
 
 from __future__ import annotations
@@ -27,11 +27,20 @@ from rowmerge.table.metadata.partitioning import VOID, PartitionField, SortField
 from rowmerge.table.metadata.schema import arrow_type
 
 FIRST_ID = 1000
-"""The first partition field id (Iceberg spec, Partition Specs)."""
+"""The first partition field id ("Partition Specs" in the Iceberg specification)."""
 
 
 def partitioning_of(spec: PartitionSpec, schema: Schema, table: str) -> tuple[PartitionField, ...]:
-    """Return the fields of a spec whose source column still exists. Raises UnsupportedTableFeature for an unknown transform."""
+    """Return the fields of a partition spec whose source columns exist.
+
+    Args:
+        spec: The partition spec.
+        schema: The schema in which source columns are looked up.
+        table: The name of the table in messages.
+
+    Raises:
+        UnsupportedTableFeature: A field has an unknown transform.
+    """
     fields = []
     for field in spec.fields:
         if schema.find_column_name(field.source_id) is not None:
@@ -43,7 +52,16 @@ def partitioning_of(spec: PartitionSpec, schema: Schema, table: str) -> tuple[Pa
 
 
 def ordering_of(order: SortOrder, schema: Schema, table: str) -> tuple[SortField, ...]:
-    """Return the fields of a sort order whose source column still exists. Raises UnsupportedTableFeature for an unknown transform."""
+    """Return the fields of a sort order whose source columns exist.
+
+    Args:
+        order: The sort order.
+        schema: The schema in which source columns are looked up.
+        table: The name of the table in messages.
+
+    Raises:
+        UnsupportedTableFeature: A field has an unknown transform.
+    """
     return tuple(
         SortField(
             _path_to(schema.fields, field.source_id),
@@ -57,13 +75,13 @@ def ordering_of(order: SortOrder, schema: Schema, table: str) -> tuple[SortField
 
 
 def partition_value_name(schema: Schema, field: IcebergPartitionField) -> str:
-    """Return the name of a partition field's value: the top-level column whose value it is, else the name of the field."""
+    """Return the name of a partition field's value: the column name for the identity of a top-level column, else the field name."""
     column = next((column.name for column in schema.fields if column.field_id == field.source_id), None)
     return column if column is not None and str(field.transform) == "identity" else field.name
 
 
 def partition_value_type(schema: Schema, field: IcebergPartitionField) -> pa.DataType:
-    """Return the Arrow type of a partition field's values: int for all time transforms, string if the source column was dropped."""
+    """Return the Arrow type of a partition field's values: int for time and bucket transforms, string if the source column was dropped."""
     if str(field.transform).startswith(("year", "month", "day", "hour", "bucket")):
         return pa.int32()
     source_type = schema.find_type(field.source_id) if schema.find_column_name(field.source_id) is not None else t.StringType()
@@ -78,10 +96,20 @@ def find_or_build_spec(
     last_field_id: int,
     v1_spec: PartitionSpec | None = None,
 ) -> PartitionSpec:
-    """Return the partition spec for a table's new partitioning: a known spec with exactly these fields, else a new spec.
+    """Return the partition spec of a partitioning: a known spec with exactly these fields, else a new spec.
 
-    A field that a known spec has keeps its id; a new field gets an id after `last_field_id`. `v1_spec`: the current spec of a table of
-    format version 1. Raises UnknownColumn, PlanError for a source that the transform does not accept or a name that is used twice.
+    A field of a known spec keeps its id ("Partition Evolution" in the Iceberg specification).
+
+    Args:
+        partitioning: The partition fields.
+        schema: The current schema of the table.
+        known_specs: All partition specs of the table; empty for a new table.
+        last_field_id: The highest partition field id that the table ever had. New fields get the next ids.
+        v1_spec: The current spec of a table of format version 1, None for other tables.
+
+    Raises:
+        UnknownColumn: The schema lacks the column of a field.
+        PlanError: A transform does not accept the type of its column, or the name of a field is not unique.
     """
     requested_fields = _without_replaced_voids(partitioning, is_v1=v1_spec is not None)
     fields = _build_fields(requested_fields, schema, known_specs, last_field_id)
@@ -98,7 +126,7 @@ def find_or_build_spec(
 def _build_fields(
     requested_fields: Sequence[PartitionField], schema: Schema, known_specs: Sequence[PartitionSpec], last_field_id: int
 ) -> list[IcebergPartitionField]:
-    """Return the fields with the ids of equal fields of known specs, or new ids. Raises UnknownColumn, PlanError."""
+    """Return the fields with the ids of equal fields in known specs, or with new ids. Raises UnknownColumn, PlanError."""
     known_fields = chain.from_iterable(spec.fields for spec in known_specs)
     known_ids = {(field.source_id, str(field.transform), field.name): field.field_id for field in known_fields}
     new_ids = count(last_field_id + 1)
@@ -116,7 +144,7 @@ def _build_fields(
 
 
 def _without_replaced_voids(partitioning: tuple[PartitionField, ...], *, is_v1: bool) -> list[PartitionField]:
-    """Return the fields less the void ones that another field replaces by its name. Format version 1 adds its void fields by position."""
+    """Return the fields without void fields whose name another field has. Omit all void fields in format version 1, which adds its own."""
     names = {field.own_name for field in partitioning if field.transform.name != VOID}
     return [field for field in partitioning if field.transform.name != VOID or not (is_v1 or field.own_name in names)]
 
@@ -144,9 +172,9 @@ def _check_new_name(requested: PartitionField, name: str, schema: Schema) -> Non
 
 
 def _at_v1_positions(fields: list[IcebergPartitionField], previous_spec: PartitionSpec) -> list[IcebergPartitionField]:
-    """Return the fields of the previous spec at their positions, dropped ones as void, and then the new fields.
+    """Return the fields of the previous spec at their positions, with the transform void for dropped fields, and then the new fields.
 
-    Format version 1 identifies a partition field by its position (Iceberg spec, Partition Evolution).
+    Format version 1 identifies a partition field by its position ("Partition Evolution" in the Iceberg specification).
     """
     fields_by_id = {field.field_id: field for field in fields}
     names = {field.name for field in fields}
@@ -156,20 +184,30 @@ def _at_v1_positions(fields: list[IcebergPartitionField], previous_spec: Partiti
 
 
 def _void_field(dropped: IcebergPartitionField, taken_names: set[str]) -> IcebergPartitionField:
-    """Return a dropped field as void, with its id in its name if another field has the name now."""
+    """Return a dropped field with the transform void. Its name contains its id if another field has the name now."""
     name = f"{dropped.name}_{dropped.field_id}" if dropped.name in taken_names else dropped.name
     return IcebergPartitionField(source_id=dropped.source_id, field_id=dropped.field_id, transform=VoidTransform(), name=name)
 
 
 def unpartitioned_spec_ids(metadata: TableMetadata) -> frozenset[int]:
-    """Return the ids of specs with only void fields (Java's PartitionSpec.isUnpartitioned). Their equality deletes apply to all files."""
+    """Return the ids of partition specs without fields or with only void fields, as PartitionSpec.isUnpartitioned of Iceberg's Java."""
     return frozenset(
         spec.spec_id for spec in metadata.partition_specs if all(isinstance(field.transform, VoidTransform) for field in spec.fields)
     )
 
 
 def find_or_build_order(ordering: tuple[SortField, ...], schema: Schema, known_orders: Sequence[SortOrder]) -> SortOrder:
-    """Return the known sort order with these fields, or a new one. Raises UnknownColumn, PlanError."""
+    """Return the sort order with these fields: a known one, else a new one.
+
+    Args:
+        ordering: The sort fields; empty for the unsorted order, whose id is 0.
+        schema: The current schema of the table.
+        known_orders: All sort orders of the table; empty for a new table.
+
+    Raises:
+        UnknownColumn: The schema lacks the column of a field.
+        PlanError: A transform does not accept the type of its column.
+    """
     if not ordering:
         return next((order for order in known_orders if order.order_id == 0), SortOrder(order_id=0))
     fields = [_iceberg_sort_field(schema, requested) for requested in ordering]
@@ -195,7 +233,7 @@ def _accepts(transform: IcebergTransform[Any, Any], type_: t.IcebergType) -> boo
 
 
 def _default_field_name(field: PartitionField) -> str:
-    """Return the name that Iceberg on Spark gives a partition field without one."""
+    """Return the name that Iceberg on Spark gives to a partition field without a name."""
     suffix = {"identity": "", "truncate": "_trunc", "void": "_null"}.get(field.transform.name, f"_{field.transform.name}")
     return ".".join(field.column) + suffix
 
@@ -209,7 +247,7 @@ def _parse_transform(transform: IcebergTransform[Any, Any], table: str) -> Trans
 
 
 def _path_to(fields: Sequence[t.NestedField], field_id: int) -> tuple[str, ...]:
-    """Return the names from a top-level field through structs down to a field, or an empty tuple if there is no such field."""
+    """Return the path of a field, as names from the top-level field through structs. Return an empty tuple for an unknown id."""
     for field in fields:
         if field.field_id == field_id:
             return (field.name,)
@@ -219,7 +257,7 @@ def _path_to(fields: Sequence[t.NestedField], field_id: int) -> tuple[str, ...]:
 
 
 def _find_column(schema: Schema, path: tuple[str, ...]) -> t.NestedField:
-    """Return the field at a path of names from the top; names are not case-sensitive. Raises UnknownColumn."""
+    """Return the field at a path of names. Names are not case-sensitive. Raises UnknownColumn."""
     struct: t.IcebergType = schema.as_struct()
     for name in path:
         fields = struct.fields if isinstance(struct, t.StructType) else ()

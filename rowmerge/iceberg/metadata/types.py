@@ -1,4 +1,4 @@
-"""Convert schemas between Iceberg and Spark. The metadata of a field contains its Iceberg id, at every level."""
+"""Convert schemas between Iceberg and Spark. The metadata of each field, at any depth, contains its Iceberg field id."""
 
 from __future__ import annotations
 
@@ -44,16 +44,16 @@ TO_ICEBERG: Mapping[str, t.PrimitiveType] = {
     "string": t.StringType(),
     "binary": t.BinaryType(),
 }
-"""The primitive types of tables, by Spark's name. view_schema.py adds those of views."""
+"""The primitive types of tables, by Spark's name. view_schema.py adds further types of views."""
 FROM_ICEBERG: Mapping[str, str] = {
     **{str(type_): name for name, type_ in TO_ICEBERG.items() if name not in ("byte", "short")},
-    # As in Iceberg on Spark. FIXED names the stored type. `fixed[n]` is binary.
+    # As in Iceberg on Spark. The metadata entry FIXED has the stored type. `fixed[n]` is binary.
     "uuid": "string",
 }
 
 
 def columns_of(schema: Schema, table: str) -> Struct:
-    """Return the columns of an Iceberg schema, with their ids. Raises UnsupportedTableFeature for a type that Spark does not have."""
+    """Return the columns of an Iceberg schema, with their field ids. Raises UnsupportedTableFeature for a type that Spark lacks."""
     return Struct(tuple(_field(field, table, is_column=True) for field in schema.fields))
 
 
@@ -78,7 +78,7 @@ def _field(field: t.NestedField, table: str, *, is_column: bool) -> Field:
 
 
 def _type_metadata(type_: t.IcebergType) -> dict[str, Any]:
-    """Return what Spark's type does not keep, by path: the ids in lists and maps (NESTED_IDS), and the stored types (FIXED)."""
+    """Return the metadata that Spark's type lacks, by path: the field ids in lists and maps (NESTED_IDS), and stored types (FIXED)."""
     container_fields = dict(_container_fields(type_))
     nested_ids = {path: nested.field_id for path, nested in container_fields.items()}
     types = {"": type_, **{path: nested.field_type for path, nested in container_fields.items()}}
@@ -88,7 +88,7 @@ def _type_metadata(type_: t.IcebergType) -> dict[str, Any]:
 
 
 def _container_fields(type_: t.IcebergType, path: str = "") -> Iterator[tuple[str, t.NestedField]]:
-    """Yield the fields of lists and maps, with their paths below the column. The fields of a struct have metadata of their own."""
+    """Yield the fields of lists and maps with their paths below the column. Skip structs, whose fields have their own metadata."""
     if isinstance(type_, t.StructType):
         return
     for field in nested_fields(type_):
@@ -98,7 +98,7 @@ def _container_fields(type_: t.IcebergType, path: str = "") -> Iterator[tuple[st
 
 
 def _defaults_metadata(field: t.NestedField, table: str, *, is_column: bool) -> dict[str, str]:
-    """Return the metadata entries of a field's defaults, as SQL text. Raises UnsupportedTableFeature for a default without such a text."""
+    """Return the metadata entries of a field's defaults, as SQL. Raises UnsupportedTableFeature for a default that SQL cannot express."""
     metadata = {}
     if field.initial_default is not None:
         metadata[INITIAL] = _default_sql(field.initial_default, "initial", field, table, is_column=is_column)
@@ -108,7 +108,7 @@ def _defaults_metadata(field: t.NestedField, table: str, *, is_column: bool) -> 
 
 
 def _default_sql(value: Any, kind: str, field: t.NestedField, table: str, *, is_column: bool) -> str:
-    """Return the SQL text of an initial or write default. Raises UnsupportedTableFeature for one without such a text."""
+    """Return an initial or write default as SQL. Raises UnsupportedTableFeature for a default that SQL cannot express."""
     text = default_text(value, field.field_type) if is_column else None
     if text is not None:
         return text
@@ -118,10 +118,7 @@ def _default_sql(value: Any, kind: str, field: t.NestedField, table: str, *, is_
 
 
 def _spark_type(type_: t.IcebergType, column: str, table: str) -> DataType:
-    """Return the Spark type of an Iceberg type, converted at every level.
-
-    Raises UnsupportedTableFeature, which names the table and the column, for a type that Spark does not have.
-    """
+    """Return the Spark type of an Iceberg type, with its nested types. Raises UnsupportedTableFeature for a type that Spark lacks."""
     match type_:
         case t.DecimalType():
             return Decimal(type_.precision, type_.scale)
@@ -137,25 +134,35 @@ def _spark_type(type_: t.IcebergType, column: str, table: str) -> DataType:
             return Primitive("binary")
         case _ if str(type_) in FROM_ICEBERG:
             return Primitive(FROM_ICEBERG[str(type_)])
-    # Spark's own TIME is a preview and off by default: most sessions could not read its files.
+    # Spark's type TIME is a preview, off by default, so most sessions could not read its files.
     advice = "Spark has no such type: read it in an engine that has it, or have a column of another type made of it there."
     raise UnsupportedTableFeature(table, f"type {type_} of the column {column}", action="read", advice=advice)
 
 
 class SchemaBuilder:
-    """Builds Iceberg schemas from columns. Fields with an id keep it and their stored type (FIXED); the others get the next ids."""
+    """Builds Iceberg schemas from columns. A field with an id keeps its id and stored type (FIXED). Another field gets the next id."""
 
     def __init__(self, table: str, last_id: int) -> None:
         self._table, self.last_id = table, last_id
 
     def schema(self, columns: Struct, schema_id: int = 0, identifier_ids: frozenset[int] = frozenset()) -> Schema:
-        """Return the schema. Raises TypeMismatch for a type that Iceberg does not have."""
+        """Return the Iceberg schema of columns. Increase `last_id` for new fields.
+
+        Args:
+            columns: The columns. A field with a FIELD_ID keeps its id.
+            schema_id: The id of the schema.
+            identifier_ids: The ids of identifier fields. Ids that the columns lack are omitted.
+
+        Raises:
+            TypeMismatch: Iceberg does not have the type of a column.
+            UnsupportedTableFeature: A default is an expression.
+        """
         fields = self._fields(held_types(columns))
         field_ids = {field.field_id for field in fields}
         return Schema(*fields, schema_id=schema_id, identifier_field_ids=sorted(identifier_ids & field_ids))
 
     def _fields(self, columns: Struct) -> list[t.NestedField]:
-        # All ids of a level before those below it, as in Java's TypeUtil.assignFreshIds.
+        # All fields of a level get their ids before their nested fields, as in TypeUtil.assignFreshIds of Iceberg's Java.
         ids = [self._assign_id(column.metadata.get(FIELD_ID)) for column in columns]
         return [self._field(column, id_) for column, id_ in zip(columns, ids, strict=True)]
 
@@ -171,12 +178,12 @@ class SchemaBuilder:
         )
 
     def _default_value(self, column: Field, key: str) -> Any:
-        """Return the value of a default, or None. Raises UnsupportedTableFeature for an expression: Iceberg stores values."""
+        """Return the value of a default, None without one. Raises UnsupportedTableFeature for an expression: Iceberg stores values."""
         text = column.metadata.get(key)
         if text is None or str(text).strip().upper() == "NULL":
             return None
         if isinstance(column.type, Primitive | Decimal):
-            with suppress(ValueError):  # an expression
+            with suppress(ValueError):  # The default is an expression.
                 return default_value(str(text), self._iceberg_type(column.type, column))
         feature = f"the default {text} of the column {column.name}"
         advice = f"Write a literal of the type {sql_name(column.type)} (times with their zone), or leave it out: Iceberg keeps the value."
@@ -189,11 +196,11 @@ class SchemaBuilder:
         return self.last_id
 
     def _nested_id(self, column: Field, path: str) -> int:
-        """Return the id of the element, key or value at a path in a column: its own, or the next one."""
+        """Return the field id of the element, key or value at a path in a column: its present id, or the next one."""
         return self._assign_id((column.metadata.get(NESTED_IDS) or {}).get(path))
 
     def _iceberg_type(self, type_: DataType, column: Field, path: str = "") -> t.IcebergType:
-        """Return the Iceberg type of a column or of an element, key or value inside it, whose path in the column is `path`."""
+        """Return the Iceberg type of the element, key or value at a path in a column. An empty path stands for the column itself."""
         match type_:
             case Decimal(precision, scale):
                 return t.DecimalType(precision, scale)
@@ -226,7 +233,7 @@ class SchemaBuilder:
 
 
 def as_new_columns(columns: Struct) -> Struct:
-    """Return columns for a new table: without ids, tinyint and smallint as int, char and varchar as string."""
+    """Return columns for a new table, without field ids. The types tinyint and smallint become int, char and varchar become string."""
     return Struct(tuple(_as_new_field(field) for field in columns))
 
 
@@ -242,7 +249,10 @@ def _as_new_type(type_: DataType) -> DataType:
 
 
 def can_widen(old: DataType, new: DataType) -> bool:
-    """Return whether Iceberg promotes a type: int to long, float to double, a decimal to a higher precision of the same scale."""
+    """Return whether Iceberg allows a type promotion ("Schema Evolution" in the Iceberg specification).
+
+    Allowed are int to long, float to double, and a decimal to a higher precision of the same scale.
+    """
     if isinstance(old, Decimal) and isinstance(new, Decimal):
         return new.scale == old.scale and new.precision > old.precision
     return (old, new) in ((Primitive("integer"), Primitive("long")), (Primitive("float"), Primitive("double")))

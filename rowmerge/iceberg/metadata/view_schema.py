@@ -1,6 +1,6 @@
-"""Convert the columns of views to and from JSON (Iceberg spec, Appendix C).
+"""Convert the columns of views to and from JSON ("JSON serialization" in the Iceberg specification).
 
-Views have the types of tables, and further ones that a query may return. Each conversion assigns new ids: no file has them.
+A view may have more types than a table, because a query may return them. Each conversion assigns new ids, which no data file uses.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ _FROM_ICEBERG = {
 
 
 def iceberg_schema(columns: Struct, schema_id: int) -> dict[str, Any]:
-    """Return an Iceberg schema. Field ids count from 1; tinyint and smallint, which Iceberg does not have, become int."""
+    """Return the JSON object of an Iceberg schema. Field ids begin at 1. The types tinyint and smallint become int."""
     return {"type": "struct", "schema-id": schema_id, "fields": _fields(columns, count(1))}
 
 
 def columns_of(schema: Mapping[str, Any]) -> Struct:
-    """Return the columns of an Iceberg schema. Raises ValueError for an unknown type, KeyError for a missing key."""
-    return Struct(tuple(_field(f) for f in schema["fields"]))
+    """Return the columns of an Iceberg schema in JSON. Raises ValueError for an unknown type, KeyError for a missing key."""
+    return Struct(tuple(_field(entry) for entry in schema["fields"]))
 
 
 def _fields(struct: Struct, ids: Iterator[int]) -> list[dict[str, Any]]:
@@ -69,17 +69,18 @@ def _field(entry: Mapping[str, Any]) -> Field:
     return Field(entry["name"], _spark_type(entry["type"]), not entry.get("required", False), metadata)
 
 
-def _spark_type(value: Any) -> DataType:
-    if isinstance(value, str):
-        return _spark_primitive(value)
-    match value.get("type"):
+def _spark_type(json_type: Any) -> DataType:
+    if isinstance(json_type, str):
+        return _spark_primitive(json_type)
+    match json_type.get("type"):
         case "struct":
-            return columns_of(value)
+            return columns_of(json_type)
         case "list":
-            return Array(_spark_type(value["element"]), not value.get("element-required", False))
+            return Array(_spark_type(json_type["element"]), not json_type.get("element-required", False))
         case "map":
-            return Map(_spark_type(value["key"]), _spark_type(value["value"]), not value.get("value-required", False))
-    raise ValueError(f"unknown Iceberg type {value!r}")
+            value_contains_null = not json_type.get("value-required", False)
+            return Map(_spark_type(json_type["key"]), _spark_type(json_type["value"]), value_contains_null)
+    raise ValueError(f"unknown Iceberg type {json_type!r}")
 
 
 def _spark_primitive(name: str) -> Primitive | Decimal:

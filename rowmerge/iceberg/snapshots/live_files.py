@@ -140,7 +140,7 @@ class LiveFiles:
         return live.deleted_positions([entry]).get(plain_path(entry.file.path), Positions())
 
     def deleted_count(self, entry: Entry) -> int:
-        """Return the number of rows that position deletes delete in a data file. A row in two delete files of this data file counts twice."""
+        """Return the number of rows that position deletes delete in a data file. A row in two delete files of the file counts twice."""
         deletes = self.position_deletes_of(entry)
         if all(_is_vector(delete) or scope_of(delete) is not None for delete in deletes):
             return sum(delete.file.records for delete in deletes)

@@ -64,7 +64,7 @@ def file_layouts(
         paths_by_layout[layout].append(path)
     layouts = [replace(layout, paths=tuple(paths)) for layout, paths in paths_by_layout.items()]
     paths_with_ids = tuple(path for path in entries if path not in schemas_without_ids)
-    if paths_with_ids or not layouts:  # A reader without files needs one layout, too.
+    if paths_with_ids or not layouts:  # Without files, the result is one layout without paths.
         layouts.append(FileLayout(paths_with_ids, shape.stored_schema, by_field_id=True, missing_columns=()))
     return tuple(layouts)
 
