@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 
 class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter):
-    """dbt-spark's adapter with everything that touches the warehouse replaced."""
+    """Implement dbt's interface to a warehouse. Only methods that need no warehouse are inherited from dbt-spark."""
 
     Relation = RowmergeRelation
     Column = RowmergeColumn
@@ -82,7 +82,7 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
 
     @property
     def session(self) -> Any:
-        """The engine's session. The first use in a thread opens its connection."""
+        """The engine's session. The first use in a thread opens the thread's connection."""
         return self._handle.session
 
     @property
@@ -101,7 +101,7 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
 
     @classmethod
     def _get_adapter_specific_run_info(cls, config: RelationConfig) -> Dict[str, Any]:
-        """Return a model's part of dbt's usage statistics. Without `file_format`, its format is unknown here: the profile has it."""
+        """Return the entries of a model in dbt's usage statistics. The format is None if the model takes it from the profile."""
         extra = getattr(config, "_extra", None) or {}
         return {"adapter_type": cls.type(), "table_format": extra.get("file_format")}
 
@@ -114,12 +114,18 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
         return schema.lower() in (name.lower() for name in self.list_schemas(database))
 
     def list_relations(self, database: Optional[str], schema: str) -> List[BaseRelation]:
-        """Return the relations of a schema. None stands for the one database."""
+        """Return the relations of a schema. For `database`, None means the database of the profile."""
         return SQLAdapter.list_relations(self, database or self.config.credentials.database, schema)
 
     @available.parse_none
     def get_relation(self, database: Optional[str], schema: str, identifier: str) -> Optional[BaseRelation]:
-        """Return a relation, or None if it does not exist. None stands for the one database."""
+        """Return a table, a view or a function, or None if it does not exist.
+
+        Args:
+            database: The name of the catalog; None for that of the profile.
+            schema: The name of the schema.
+            identifier: The name of the relation in the schema.
+        """
         return SQLAdapter.get_relation(self, database or self.config.credentials.database, schema, identifier)
 
     def list_relations_without_caching(self, schema_relation: BaseRelation) -> List[BaseRelation]:
@@ -131,7 +137,7 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
             except SchemaNotFound:
                 return []
             function_names = set(self.session.functions(schema)) - {relation.name for relation in relations}
-        # The database is rendered nowhere, but dbt's cache finds a relation by it.
+        # SQL never contains the database, but dbt's cache needs it to find a relation.
         create_function = partial(self.Relation.create, database=database, schema=schema.lower(), type=self.Relation.Function)
         functions = [create_function(identifier=name) for name in sorted(function_names)]
         return [*functions, *(self.Relation.from_engine(relation, database) for relation in relations)]
@@ -154,7 +160,7 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
         return columns_of(relation, [(field.name, field.dataType.simpleString()) for field in fields])
 
     def _source_of_files(self, relation: BaseRelation) -> Optional[RowmergeRelation]:
-        """Return the project's source of this name if its rows are in files. dbt's unit tests look sources up by their names."""
+        """Return the source of the project with this name if its rows are in files. dbt's unit tests ask for sources by their names."""
         for source in getattr(self.get_macro_resolver(), "sources", {}).values():
             if (source.schema.lower(), source.identifier.lower()) == (str(relation.schema).lower(), str(relation.identifier).lower()):
                 candidate = self.Relation.create_from(self.config, source)
@@ -166,7 +172,7 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
 
     @available
     def query_relation(self, like: BaseRelation, sql: str) -> RowmergeRelation:
-        """Return a query as a relation, which renders as a subquery and has columns. No object is created."""
+        """Return a relation that renders as a subquery. Create nothing in the warehouse."""
         return self.Relation.create(schema=like.schema, identifier=like.identifier, query=sql.strip().rstrip(";"))
 
     @available
@@ -176,12 +182,12 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
 
     @available.parse_none
     def check_packages(self, packages: Any, requirer: str) -> None:
-        """Raise CompilationError if packages are not installed where dbt and Spark run. `requirer` names what requires them."""
+        """Raise CompilationError if pip packages are not installed where dbt runs. `requirer` is the subject of the message."""
         raise_problems(package_problems(packages), f"The {requirer} cannot run:")
 
     @available.parse_none
     def descriptions_in(self, relation: BaseRelation) -> Dict[str, Any]:
-        """Return the present comments of a table: {"relation": text or None, "columns": {name: text or None}}."""
+        """Return the comments of a table and of its columns: {"relation": text or None, "columns": {name: text or None}}."""
         with self.connections.exception_handler(f"comments of {relation}"):
             description = self.session.describe(relation.schema, relation.identifier)
         return {"relation": description.comment, "columns": {field.name: field.comment for field in description.columns}}
@@ -190,10 +196,23 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
     def load_seed(
         self, relation: BaseRelation, rows: agate.Table, column_types: Dict[str, str], delimiter: str = ",", **definition: Any
     ) -> AdapterResponse:
-        """Create or replace a table with a seed's rows, in one commit. `delimiter` is the file's. `definition`: see `_write_table`."""
-        # dbt reads columns in `column_types` as text. Spark casts them, and fails at a value that it cannot cast.
-        file_rows = rows_of_file(rows, column_types, delimiter)
-        inferred_types = [self.convert_type(file_rows, index) for index in range(len(rows.column_names))]
+        """Create or replace a table with the rows of a seed, in one commit.
+
+        Args:
+            relation: The table.
+            rows: The rows that dbt has read from the CSV file; none with `dbt seed --empty`.
+            column_types: The config `column_types`: SQL types by column name.
+            delimiter: The delimiter of the CSV file.
+            **definition: The result of the macro `rowmerge_table_definition`: the keyword arguments of `_write_table`.
+
+        Raises:
+            DbtRuntimeError: A column has a value that does not fit its inferred type, or the run was cancelled.
+            DbtDatabaseError: Spark cannot cast a value to a type of `column_types`, or the engine fails.
+        """
+        # `dbt seed --empty` passes no rows, so dbt infers the types of columns from the rows in the file.
+        rows_with_types = rows_of_file(rows, column_types, delimiter)
+        inferred_types = [self.convert_type(rows_with_types, index) for index in range(len(rows.column_names))]
+        # dbt reads columns in `column_types` as text, and Spark casts them.
         cast_types = {name.lower(): self.Column.translate_type(type_) for name, type_ in column_types.items()}
         with self.connections.exception_handler(f"seed {relation}"), self._handle.cancelable():
             spark = self.session.spark
@@ -202,7 +221,19 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
 
     @available.parse(lambda *a, **k: RowmergeResponse(_message="OK"))
     def write_python_model(self, relation: BaseRelation, compiled_code: str, config: Any, **definition: Any) -> AdapterResponse:
-        """Create or replace a table with the rows that a Python model returns, in one commit. `definition`: see `_write_table`."""
+        """Create or replace a table with the rows that a Python model returns, in one commit.
+
+        Args:
+            relation: The table.
+            compiled_code: The Python code of the model, as dbt compiles it.
+            config: The configs of the model.
+            **definition: The result of the macro `rowmerge_table_definition`: the keyword arguments of `_write_table`.
+
+        Raises:
+            CompilationError: A package is not installed, or a config belongs to another adapter.
+            DbtRuntimeError: The model raises an error or returns no frame, or the run was cancelled.
+            DbtDatabaseError: Spark or the engine fails.
+        """
         check_python_config(config)
         with self.connections.exception_handler(f"python model {relation}"), self._handle.cancelable():
             frame = run_python_model(compiled_code, str(relation.identifier), self.session)
@@ -210,7 +241,18 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
 
     @available.parse(lambda relation, *a, **k: relation)
     def python_model_view(self, relation: BaseRelation, compiled_code: str, config: Any) -> RowmergeRelation:
-        """Run a Python model and return its rows as a temporary view with a unique name; drop the view after use."""
+        """Run a Python model, and return a temporary view of its rows with a unique name. The caller drops the view.
+
+        Args:
+            relation: The table of the model, after which the view is named.
+            compiled_code: The Python code of the model, as dbt compiles it.
+            config: The configs of the model.
+
+        Raises:
+            CompilationError: A package is not installed, or a config belongs to another adapter.
+            DbtRuntimeError: The model raises an error or returns no frame, or the run was cancelled.
+            DbtDatabaseError: Spark or the engine fails.
+        """
         check_python_config(config)
         name = self.temporary_name(str(relation.identifier))
         with self.connections.exception_handler(f"python model {relation}"), self._handle.cancelable():
@@ -229,9 +271,9 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
         comment: Optional[str] = None,
         column_comments: Optional[Dict[str, str]] = None,
     ) -> AdapterResponse:
-        """Create or replace a table with `rows`, an Arrow table or a DataFrame whose columns are `column_names`, in one commit.
+        """Create or replace a table in one commit. `rows` is an Arrow table or a Spark DataFrame with the columns `column_names`.
 
-        The macro `rowmerge_table_definition` returns the other arguments: the model's format, partitions, properties and comments.
+        The keyword arguments are the result of the macro `rowmerge_table_definition`: format, partitions, properties and comments.
         """
         comments = {name.lower(): text for name, text in (column_comments or {}).items()}
         result = self.session.write(
@@ -248,9 +290,18 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
 
     @available.parse(lambda *a, **k: {"elements": [], "properties": {}})
     def contract_clauses(self, columns: Dict[str, Any], constraints: List[Dict[str, Any]], file_format: str) -> Dict[str, Any]:
-        """Return what a model's contract adds to its CREATE TABLE: `elements` of the column list, and table `properties`.
+        """Return the clauses of CREATE TABLE for a model's contract. Warn, as dbt does, about constraints that the table does not enforce.
 
-        Like dbt, warn about constraints that the table does not enforce. Raises CompilationError for an incomplete constraint.
+        Args:
+            columns: The columns of the model's YAML, by name, with their `data_type` and `constraints`.
+            constraints: The constraints of the model's YAML.
+            file_format: The table format: `delta` or `iceberg`.
+
+        Returns:
+            A dictionary: `elements` has the SQL of columns and CHECK constraints, and `properties` has table properties for keys.
+
+        Raises:
+            CompilationError: A constraint is incomplete.
         """
         contract_columns = [self._contract_column(column) for column in columns.values()]
         table_constraints = [self._parse_model_constraint(constraint) for constraint in constraints]
@@ -262,7 +313,7 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
         return column["name"], self.Column.translate_type(column["data_type"]), constraints
 
     def _supports(self, constraint: Constraint, file_format: str) -> bool:
-        """Return whether a table of this format can have a constraint. Warn about it if not, or if it is not enforced."""
+        """Return whether a table of this format can have a constraint. Warn about a constraint that is unsupported or not enforced."""
         if constraint.type == ConstraintType.check and file_format == "iceberg":
             if constraint.warn_unsupported:
                 warn_or_error(ConstraintNotSupported(constraint="check", adapter="Iceberg tables"))
@@ -271,8 +322,8 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
 
     @available.parse(lambda *a, **k: False)
     def is_first_time(self, topic: str) -> bool:
-        """Return whether this is the first call with a text in this run. Without it, each batch of a model would repeat its warnings."""
-        marker = object()
+        """Return whether this is the first call with a topic in this run, so that not every batch of a model repeats a warning."""
+        marker = object()  # `setdefault` is atomic: in all threads, one marker is stored for each topic.
         return self._announcements.setdefault(topic, marker) is marker
 
     def get_catalog(
@@ -314,7 +365,7 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
         raise DbtRuntimeError(f"The source {source} is no table with a history. Give it a `loaded_at_field`, or check its name.")
 
     def _describe_existing(self, relations: Iterable[BaseRelation]) -> List[Any]:
-        """Return the engine's descriptions of the relations that exist. The description of a source of files reads the files."""
+        """Return the engine's descriptions of relations. Omit relations that do not exist. For a source of files, this reads the files."""
         descriptions = []
         for relation in relations:
             not_found = suppress(TableNotFound, SchemaNotFound, FilesNotFound)

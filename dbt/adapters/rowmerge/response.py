@@ -1,11 +1,13 @@
-"""The result of a statement, as dbt records it in run_results.json and prints it on the console."""
+"""The adapter response of a statement, which dbt records in run_results.json and prints on the console."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Dict, Optional
+from typing import Dict, Optional
 
 from dbt.adapters.contracts.connection import AdapterResponse
+
+from rowmerge import RowCounts, StatementResult
 
 
 # dbt's own dataclass machinery reads these annotations at run time: they keep the typing module's spelling, as dbt's do.
@@ -29,8 +31,8 @@ class RowmergeResponse(AdapterResponse):
     seconds: Optional[Dict[str, float]] = None
 
 
-def response_from(result: Any) -> RowmergeResponse:
-    """Return the response for a StatementResult of the engine."""
+def response_from(result: StatementResult) -> RowmergeResponse:
+    """Return dbt's adapter response for the engine's result of a statement."""
     operation, changes = str(result.operation), result.changes
     if changes is None:
         return RowmergeResponse(_message="OK", code=operation, version=result.version)
@@ -52,8 +54,8 @@ def response_from(result: Any) -> RowmergeResponse:
     )
 
 
-def _console_line(operation: str, changes: Any, version: int | None, retries: int) -> str:
-    """Return the line on the console: `OK merge: 1,204 inserted, 310 updated, 3 files (1.2 MB), 2 marked, version 7`."""
+def _console_line(operation: str, changes: RowCounts, version: int | None, retries: int) -> str:
+    """Return the line on the console, such as `OK merge: 1,204 inserted, 310 updated, 3 files (1.2 MB), 2 marked, version 7`."""
     verb = operation.split(" ", 1)[0].lower()
     phrases = [*_row_phrases(verb, changes), *_file_phrases(changes)] or ["nothing to do"]
     if version is not None:
@@ -63,23 +65,27 @@ def _console_line(operation: str, changes: Any, version: int | None, retries: in
     return f"OK {verb}: {', '.join(phrases)}"
 
 
-def _row_phrases(verb: str, changes: Any) -> list[str]:
+def _row_phrases(verb: str, changes: RowCounts) -> list[str]:
+    """Return phrases for the changed rows: `1,204 rows` for a new table, else such as `310 updated`."""
     if verb in ("create", "replace"):
         return [count(changes.inserted, "row")]
     counts = {"inserted": changes.inserted, "updated": changes.updated, "deleted": changes.deleted}
     return [f"{number:,} {participle}" for participle, number in counts.items() if number]
 
 
-def _file_phrases(changes: Any) -> list[str]:
+def _file_phrases(changes: RowCounts) -> list[str]:
+    """Return phrases for the changed files, such as `3 files (1.2 MB)` for new files.
+
+    Removed files appear only if the statement adds no files and affects no rows. Otherwise, the other counts describe it better.
+    """
     phrases = []
     if changes.files_added:
-        # A clone adds the files of another table and writes no bytes.
+        # A shallow clone adds the files of another table and writes no bytes.
         total_size = f" ({size(changes.bytes_added)})" if changes.bytes_added else ""
         phrases.append(f"{count(changes.files_added, 'file')}{total_size}")
     elif changes.files_removed and not changes.affected:
         phrases.append(f"{count(changes.files_removed, 'file')} removed")
-    # A marked file has a new deletion vector.
-    if changes.files_marked:
+    if changes.files_marked:  # A marked file has a new deletion vector or position-delete file.
         phrases.append(f"{changes.files_marked:,} marked")
     return phrases
 

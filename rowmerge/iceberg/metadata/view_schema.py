@@ -78,8 +78,7 @@ def _spark_type(json_type: Any) -> DataType:
         case "list":
             return Array(_spark_type(json_type["element"]), not json_type.get("element-required", False))
         case "map":
-            value_contains_null = not json_type.get("value-required", False)
-            return Map(_spark_type(json_type["key"]), _spark_type(json_type["value"]), value_contains_null)
+            return Map(_spark_type(json_type["key"]), _spark_type(json_type["value"]), not json_type.get("value-required", False))
     raise ValueError(f"unknown Iceberg type {json_type!r}")
 
 

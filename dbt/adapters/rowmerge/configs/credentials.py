@@ -37,7 +37,7 @@ class RowmergeCredentials(Credentials):
     (with a `token`) or at `remote` (`sc://…`), and `existing` uses the session that the process has already.
     `catalog` has the properties of pyiceberg. `file_format` is the default of models: Delta, or Iceberg with a catalog.
     `spark_config` is passed to Spark unchanged. `storage_options` are the engine's options for object stores; they are never shown.
-    `durability` is what a commit on a local disk survives: `full` a power cut, `process` the death of the process.
+    `durability` is the failure that a commit on a local disk survives: `full` for a power cut, `process` for the end of the process.
     """
 
     database: Optional[str] = None
@@ -54,11 +54,11 @@ class RowmergeCredentials(Credentials):
     storage_options: Dict[str, Any] = field(default_factory=dict, repr=False)
     durability: str = DURABILITIES[0]
 
-    # Only dbt-spark's macros read it.
+    # dbt-spark's macros read this attribute.
     endpoint: ClassVar[Optional[str]] = None
 
     def __post_init__(self) -> None:
-        # Packages put the database before schemas, so it always has a value.
+        # dbt packages render the database before the schema, so it needs a value.
         self.database = self.database or self.catalog.get("name") or CATALOGS[0]
         self.method = self.method.lower()
         self.durability = (self.durability or DURABILITIES[0]).lower()
@@ -71,7 +71,7 @@ class RowmergeCredentials(Credentials):
 
     @classmethod
     def validate(cls, data: Any) -> None:
-        """Raise DbtRuntimeError for an unknown key, a missing key, and a value that is not valid."""
+        """Raise DbtRuntimeError for an unknown key, a missing key, and an invalid value."""
         _check_keys(data, [key.name for key in fields(cls)])
         _check_database(data)
         _check_file_format(data)
@@ -103,11 +103,11 @@ class RowmergeCredentials(Credentials):
         return tuple("database method host port remote warehouse catalog schema file_format durability spark_config".split())
 
     def connection_info(self, *, with_aliases: bool = False) -> Iterable[Tuple[str, Any]]:
-        """Yield what `dbt debug` prints; with aliases, what `target` has in Jinja. Both hide values that may be secrets."""
+        """Yield the keys and values that `dbt debug` prints, or with aliases those of `target` in Jinja. Hide possible secrets."""
         for key, value in super().connection_info(with_aliases=with_aliases):
             shown_value = _hide_secrets(key, value)
             if with_aliases:
-                # Packages for Databricks take `target.catalog` for the catalog's name.
+                # In dbt packages for Databricks, `target.catalog` is the name of the catalog.
                 yield key, self.database if key == "catalog" else shown_value
             elif key not in _HIDDEN_IF_EMPTY or shown_value not in (None, {}):
                 yield key, shown_value
@@ -116,7 +116,7 @@ class RowmergeCredentials(Credentials):
 
 
 def _hide_secrets(key: str, value: Any) -> Any:
-    """Return the value of a key without secrets."""
+    """Return the value of a profile key with possible secrets replaced by asterisks."""
     match key:
         case "spark_config":
             return {name: HIDDEN if _SECRET_KEY.search(name) else setting for name, setting in value.items()}
@@ -128,7 +128,7 @@ def _hide_secrets(key: str, value: Any) -> Any:
 
 
 def _check_keys(profile: Any, valid_keys: list[str]) -> None:
-    """Raise DbtRuntimeError for an unknown key, with similar keys, and for a required key that is missing."""
+    """Raise DbtRuntimeError for an unknown key and for a missing required key."""
     for key in profile:
         if key not in valid_keys:
             raise DbtRuntimeError(_unknown_key_message(str(key), [name for name in valid_keys if name != "database"]))
@@ -151,7 +151,7 @@ def _check_database(profile: Any) -> None:
 
 
 def _check_file_format(profile: Any) -> None:
-    """Raise DbtRuntimeError for an unknown format, and for another format than Iceberg in a catalog."""
+    """Raise DbtRuntimeError for an unknown table format, and for a format other than Iceberg with a catalog."""
     file_format = profile.get("file_format")
     if file_format is not None and str(file_format).lower() not in TABLE_FORMATS:
         raise DbtRuntimeError(f"`file_format` in the profile is {file_format!r}. Set it to {CHOICES}.")
@@ -190,7 +190,10 @@ def _check_method(profile: Any) -> None:
 
 
 def _check_address(profile: Any, address_keys: list[str]) -> None:
-    """Raise DbtRuntimeError unless the keys give the address of a Spark Connect server, either by `host` or by `remote`."""
+    """Raise DbtRuntimeError unless the profile has one address of a Spark Connect server, either `host` or `remote`.
+
+    `address_keys`: the keys of `_ADDRESS_KEYS` that have a value.
+    """
     has_host, has_remote = "host" in address_keys, "remote" in address_keys
     if has_host == has_remote:
         raise DbtRuntimeError(
@@ -200,8 +203,9 @@ def _check_address(profile: Any, address_keys: list[str]) -> None:
     if has_host:
         _check_host(str(profile["host"]))
         return
-    if address_keys != ["remote"]:
-        raise DbtRuntimeError(f"`{address_keys[0]}` in the profile goes with `host`. Write it into `remote`, or give `host` instead.")
+    keys_of_host = [key for key in address_keys if key != "remote"]
+    if keys_of_host:
+        raise DbtRuntimeError(f"`{keys_of_host[0]}` in the profile goes with `host`. Write it into `remote`, or give `host` instead.")
     if not str(profile["remote"]).startswith(("sc://", "local")):
         raise DbtRuntimeError("`remote` in the profile is no address of a Spark Connect server. Write `sc://host:port`.")
 
@@ -212,7 +216,7 @@ def _check_host(host: str) -> None:
 
 
 def _is_harmless(name: str, text: str) -> bool:
-    """Return whether a catalog's property may be shown. Other properties may be secrets, and a URL may contain one."""
+    """Return whether a catalog's property has no secret. Only some properties are known to have none, and a URL may contain one."""
     return name in ("type", "name", "uri", "warehouse") and "@" not in text and "?" not in text
 
 

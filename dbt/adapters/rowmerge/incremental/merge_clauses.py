@@ -26,13 +26,13 @@ Assignments = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True)
 class Clause:
-    """Describe WHEN `kind` AND all `conditions` THEN `action`.
+    """Describe a clause of a MERGE: WHEN `kind` AND all `conditions` THEN `action`.
 
     Attributes:
-        kind: `matched`, `not matched` or `not matched by source`.
+        kind: The rows of the clause: `matched`, `not matched` or `not matched by source`.
         action: `delete`, `update`, `insert`, `do_nothing`, or SQL that begins with `update set`.
         conditions: Conditions in SQL; empty for a clause that applies to each row of its kind.
-        assignments: Pairs of a quoted column and its value; an update or an insert without pairs takes every column of the source.
+        assignments: Pairs of a quoted column and its value. If empty, the clause renders as UPDATE SET * or INSERT *.
     """
 
     kind: str
@@ -43,7 +43,10 @@ class Clause:
 
 @dataclass(frozen=True)
 class UpdatedColumns:
-    """Select the columns of an update: `included`, or else all but `excluded`. `expressions` has SQL of values that are not the model's."""
+    """Select the columns that an update sets: `included` if not empty, else all but `excluded`.
+
+    `expressions` has the SQL of values by column name. Other columns get the model's value.
+    """
 
     included: Sequence[str]
     excluded: Sequence[str]
@@ -52,10 +55,10 @@ class UpdatedColumns:
 
 @dataclass(frozen=True)
 class Columns:
-    """Hold the columns of both sides of a MERGE. By name, a MERGE copies only columns of both sides.
+    """Hold the columns of both sides of a MERGE. A MERGE that copies columns by name copies only columns that both sides have.
 
     Attributes:
-        target: The names of the columns that the MERGE may set, in their order; empty before they are known.
+        target: The names of the columns that the MERGE may set, in their order; empty if they are unknown.
         source: The names of the model's columns, in their order.
         alias: The alias of the model's rows.
         evolves: Whether the MERGE adds columns that the target lacks.
@@ -85,8 +88,9 @@ class Columns:
         """Return the assignments of an update: expressions first, then the model's values for the other columns."""
         included, excluded = set(map(lower_name, updated.included)), set(map(lower_name, updated.excluded))
         expressions = {lower_name(name): (self.quoted(name), sql) for name, sql in updated.expressions.items()}
-        copied = [name for name in self.common if (name in included if included else name not in excluded) and name not in expressions]
-        return (*expressions.values(), *map(self._copy_assignment, copied))
+        selected_names = [name for name in self.common if (name in included if included else name not in excluded)]
+        copied_names = [name for name in selected_names if name not in expressions]
+        return (*expressions.values(), *map(self._copy_assignment, copied_names))
 
     def insert_assignments(self) -> Assignments:
         """Return the assignments of an insert: the columns of both sides and the model's values."""
@@ -98,7 +102,7 @@ class Columns:
         return tuple((quote(target_name), f"{self.alias}.{quote(source_name)}") for target_name, source_name in pairs)
 
     def quoted(self, name: str) -> str:
-        """Return a column's name quoted, in the case of the target."""
+        """Return the quoted name of a column, with the upper and lower case of the target's column."""
         return quote(next((column for column in self.target if column.lower() == lower_name(name)), name.strip("`\"'")))
 
     def _copy_assignment(self, name: str) -> tuple[str, str]:
@@ -111,7 +115,13 @@ def lower_name(name: str) -> str:
 
 
 def parse_clauses(config: Any, columns: Columns, defaults: Iterable[Clause]) -> tuple[list[Clause], list[str]]:
-    """Return the clauses of the config `merge_clauses`, with `defaults` for kinds without entries, and a sentence for each error."""
+    """Return the clauses of the config `merge_clauses`, and a sentence for each error in it.
+
+    Args:
+        config: The value of the config: lists of clauses by `when_matched`, `when_not_matched` and `when_not_matched_by_source`.
+        columns: The columns of both sides of the MERGE.
+        defaults: The clauses of a merge without this config. They apply for kinds without a list.
+    """
     kind_names = ", ".join(KINDS)
     if not isinstance(config, Mapping):
         return [], [f"merge_clauses is {config!r}. It must be a mapping with {kind_names}."]
@@ -121,7 +131,7 @@ def parse_clauses(config: Any, columns: Columns, defaults: Iterable[Clause]) -> 
         problems.append(f"merge_clauses says none of {kind_names}. Give at least one of them a list of clauses.")
     clauses = [clause for clause in defaults if clause.kind not in configured_kinds.values()]
     for name, kind in configured_kinds.items():
-        kind_clauses, kind_problems = _parse_entries(config[name], kind, columns)
+        kind_clauses, kind_problems = _parse_clause_list(config[name], kind, columns)
         clauses += kind_clauses
         problems += [f"merge_clauses.{name}{problem}" for problem in kind_problems]
     kind_order = list(KINDS.values())
@@ -129,9 +139,9 @@ def parse_clauses(config: Any, columns: Columns, defaults: Iterable[Clause]) -> 
 
 
 def remove_do_nothing(clauses: Iterable[Clause]) -> tuple[list[Clause], list[str]]:
-    """Return the clauses without `do_nothing`, which MERGE lacks, and an error for each clause that no row reaches."""
+    """Return the clauses without the action `do_nothing`, which MERGE lacks, and an error for each clause that no row reaches."""
     reachable_clauses, problems = _remove_unreachable(clauses)
-    # The clauses after a `do_nothing` exclude its rows by a condition.
+    # In place of a `do_nothing` with a condition, the later clauses of its kind exclude its rows.
     executed_clauses = []
     exclusions: dict[str, tuple[str, ...]] = {}
     for clause in reachable_clauses:
@@ -163,56 +173,62 @@ def _negate(conditions: Sequence[str]) -> str:
     return f"{conjunction} is not true" if len(conditions) == 1 else f"({conjunction}) is not true"
 
 
-def _parse_entries(entries: Any, kind: str, columns: Columns) -> tuple[list[Clause], list[str]]:
-    """Return the clauses of one kind, and the errors in them. Each error continues the name of the kind's config."""
-    if not isinstance(entries, (list, tuple)) or not entries:
+def _parse_clause_list(clause_configs: Any, kind: str, columns: Columns) -> tuple[list[Clause], list[str]]:
+    """Return the clauses of one kind, and the errors in them. Each error is the continuation of the name of the kind's config."""
+    if not isinstance(clause_configs, (list, tuple)) or not clause_configs:
         return [], [" must be a list of at least one clause."]
     clauses, problems = [], []
-    for number, entry in enumerate(entries, 1):
-        clause, entry_problems = _parse_entry(entry, kind, columns)
+    for number, clause_config in enumerate(clause_configs, 1):
+        clause, clause_problems = _parse_clause(clause_config, kind, columns)
         if clause is not None:
             clauses.append(clause)
-        problems += [f", clause {number}: {problem}" for problem in entry_problems]
+        problems += [f", clause {number}: {problem}" for problem in clause_problems]
     return clauses, problems
 
 
-def _parse_entry(entry: Any, kind: str, columns: Columns) -> tuple[Clause | None, list[str]]:
-    """Return the clause of an entry, or None without a valid action, and a sentence for each error in it."""
-    if not isinstance(entry, Mapping):
-        return None, [f"{entry!r} is no clause. Make it a mapping with an action."]
-    problems = [f"there is no {name}. {suggest_names(str(name), _KEYS)}" for name in entry if name not in _KEYS]
-    kind, by_problems = _apply_by(entry.get("by"), kind)
-    problems += by_problems
-    action = str(entry.get("action") or "")
+def _parse_clause(clause_config: Any, list_kind: str, columns: Columns) -> tuple[Clause | None, list[str]]:
+    """Return a clause in a list of `merge_clauses`, or None without a valid action, and a sentence for each error in it.
+
+    `list_kind`: the kind of the list, such as `not matched`. The key `by` of the clause may change the kind.
+    """
+    if not isinstance(clause_config, Mapping):
+        return None, [f"{clause_config!r} is no clause. Make it a mapping with an action."]
+    problems = [f"there is no {name}. {suggest_names(str(name), _KEYS)}" for name in clause_config if name not in _KEYS]
+    kind, kind_problems = _kind_by_side(list_kind, clause_config.get("by"))
+    problems += kind_problems
+    action = str(clause_config.get("action") or "")
     if action not in _ACTIONS[kind]:
         return None, [*problems, f"action is {action!r}. For when {kind} there are: {', '.join(_ACTIONS[kind])}."]
-    conditions = tuple(as_list(entry.get("condition")))
+    conditions = tuple(as_list(clause_config.get("condition")))
     if action == "error":
-        return _error_clause(entry, kind, conditions, columns), problems
-    parser = _AssignmentParser(entry, columns)
+        return _error_clause(clause_config, kind, conditions, columns), problems
+    parser = _AssignmentParser(clause_config, columns)
     clause = Clause(kind, action, conditions, parser.parse(kind, action))
     return clause, problems + parser.problems
 
 
-def _apply_by(by: Any, kind: str) -> tuple[str, list[str]]:
-    """Return the kind of a clause with this `by`, and its errors. In dbt-duckdb, `by: source` means when_not_matched_by_source."""
+def _kind_by_side(list_kind: str, by: Any) -> tuple[str, list[str]]:
+    """Return the kind of a clause, and an error for a wrong value of its key `by`.
+
+    In dbt-duckdb, a clause of `when_not_matched` with `by: source` is WHEN NOT MATCHED BY SOURCE, and `by: target` is the default.
+    """
     side = str(by or "").lower()
-    if side == "source" and kind != "matched":
+    if side == "source" and list_kind != "matched":
         return "not matched by source", []
-    if side and not (side == "target" and kind == "not matched"):
-        return kind, [f"by is {by!r}. Below when_not_matched it may be source or target, and else it is left out."]
-    return kind, []
+    if side and not (side == "target" and list_kind == "not matched"):
+        return list_kind, [f"by is {by!r}. Below when_not_matched it may be source or target, and else it is left out."]
+    return list_kind, []
 
 
 class _AssignmentParser:
-    """Parse the assignments of an entry of `merge_clauses`: none if the statement takes every column. `problems` lists the errors."""
+    """Parse the assignments of a clause in `merge_clauses`; none for a clause that sets every column. `problems` lists the errors."""
 
-    def __init__(self, entry: Mapping[str, Any], columns: Columns) -> None:
-        self._entry, self._columns = entry, columns
+    def __init__(self, clause_config: Mapping[str, Any], columns: Columns) -> None:
+        self._clause_config, self._columns = clause_config, columns
         self.problems: list[str] = []
 
     def parse(self, kind: str, action: str) -> Assignments:
-        """Return the assignments of the entry. Call this method once, then read `problems`."""
+        """Return the assignments of the clause. Call this method once, then read `problems`."""
         if action == "insert":
             return self._parse_insert()
         if action != "update":
@@ -220,6 +236,7 @@ class _AssignmentParser:
         return self._parse_update_by_source() if kind == "not matched by source" else self._parse_update()
 
     def _parse_update(self) -> Assignments:
+        """Return the assignments of an update of matched rows; none for UPDATE SET *, which also sets columns that the target lacks."""
         updated, mode = self._parse_updated_columns()
         if mode == "by_position":
             return self._columns.positional_assignments()
@@ -231,15 +248,16 @@ class _AssignmentParser:
         return assignments
 
     def _parse_update_by_source(self) -> Assignments:
+        """Return the assignments of an update of rows without a source row, which has expressions only."""
         updated, _ = self._parse_updated_columns()
         if not updated.expressions or updated.included or updated.excluded:
             self.problems.append("an update by source has no source row to copy from. Say what it sets in set_expressions, and only there.")
         return self._columns.update_assignments(replace(updated, included=(), excluded=self._columns.target))
 
     def _parse_updated_columns(self) -> tuple[UpdatedColumns, str]:
-        """Return the columns that an update sets, and the mode of the entry."""
+        """Return the columns that an update sets, and the mode of the clause."""
         update = self._nested_mapping("update")
-        expressions = {**_as_texts(self._entry.get("set_expressions")), **_as_texts(update.get("set_expressions"))}
+        expressions = {**_as_texts(self._clause_config.get("set_expressions")), **_as_texts(update.get("set_expressions"))}
         updated = UpdatedColumns(as_list(update.get("include")), as_list(update.get("exclude")), expressions)
         mode = self._parse_mode(is_explicit=bool(update or expressions))
         for names in (updated.included, updated.excluded, expressions):
@@ -249,27 +267,32 @@ class _AssignmentParser:
         return updated, mode
 
     def _parse_insert(self) -> Assignments:
+        """Return the assignments of an insert in its mode: `explicit`, `by_position`, `by_name` or `star`.
+
+        By name, an insert into a target that evolves is INSERT *, which has no assignments and also writes columns that the target lacks.
+        """
         insert = self._nested_mapping("insert")
-        names, values = as_list(insert.get("columns")), as_list(insert.get("values"))
+        column_names, sql_values = as_list(insert.get("columns")), as_list(insert.get("values"))
         mode = self._parse_mode(is_explicit=bool(insert))
-        self.problems += self._columns.unknown_column_problems(names)
-        if self._entry.get("set_expressions"):
+        self.problems += self._columns.unknown_column_problems(column_names)
+        if self._clause_config.get("set_expressions"):
             self.problems.append("an insert has no set_expressions. Say insert.columns and insert.values.")
         if mode == "explicit":
-            return self._pair_columns(names, values)
+            return self._pair_columns(column_names, sql_values)
         if mode == "by_position":
             return self._columns.positional_assignments()
         return () if self._columns.evolves else self._columns.insert_assignments()
 
-    def _pair_columns(self, names: Sequence[str], values: Sequence[str]) -> Assignments:
-        if not names or len(names) != len(values):
-            counts = f"insert.columns has {len(names)} names, and insert.values {len(values)} values"
+    def _pair_columns(self, names: Sequence[str], sql_values: Sequence[str]) -> Assignments:
+        """Return the assignments of `insert.columns` and `insert.values`. Add an error if their lengths differ."""
+        if not names or len(names) != len(sql_values):
+            counts = f"insert.columns has {len(names)} names, and insert.values {len(sql_values)} values"
             self.problems.append(f"{counts}. Give each column its value.")
-        return tuple((self._columns.quoted(name), value) for name, value in zip(names, values, strict=False))
+        return tuple((self._columns.quoted(name), value) for name, value in zip(names, sql_values, strict=False))
 
     def _nested_mapping(self, action: str) -> Mapping[str, Any]:
-        """Return the mapping below the key `update` or `insert` of the entry."""
-        nested = self._entry.get(action) or {}
+        """Return the mapping below the key `update` or `insert` of the clause; an empty one, with an error, for another value."""
+        nested = self._clause_config.get(action) or {}
         keys = _NESTED_KEYS[action]
         if not isinstance(nested, Mapping):
             self.problems.append(f"{action} is {nested!r}. It must be a mapping with {' and '.join(keys)}.")
@@ -278,8 +301,8 @@ class _AssignmentParser:
         return nested
 
     def _parse_mode(self, is_explicit: bool) -> str:
-        """Return the mode of the entry. `is_explicit` states whether the entry names columns."""
-        mode = str(self._entry.get("mode") or ("explicit" if is_explicit else "by_name"))
+        """Return the mode of the clause. `is_explicit`: whether the clause names columns, so that `explicit` is the default."""
+        mode = str(self._clause_config.get("mode") or ("explicit" if is_explicit else "by_name"))
         if mode not in _MODES:
             self.problems.append(f"mode is {mode!r}. {suggest_names(mode, _MODES)}")
         elif is_explicit and mode != "explicit":
@@ -292,9 +315,9 @@ def _as_texts(value: Any) -> dict[str, str]:
     return {str(name): str(text) for name, text in value.items()} if isinstance(value, Mapping) else {}
 
 
-def _error_clause(entry: Mapping[str, Any], kind: str, conditions: tuple[str, ...], columns: Columns) -> Clause:
+def _error_clause(clause_config: Mapping[str, Any], kind: str, conditions: tuple[str, ...], columns: Columns) -> Clause:
     """Return a clause that stops the statement: it sets the first column to an expression that raises an error."""
-    message = str(entry.get("error_message") or f"merge_clauses: a row for `when {kind}` is an error.")
+    message = str(clause_config.get("error_message") or f"merge_clauses: a row for `when {kind}` is an error.")
     first_column = quote(columns.target[0]) if columns.target else ""
     action = "insert" if kind == "not matched" else "update"
     return Clause(kind, action, conditions, ((first_column, f"raise_error({literal(message)})"),))

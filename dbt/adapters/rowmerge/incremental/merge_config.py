@@ -44,7 +44,7 @@ class Aliases:
 
 
 def aliases_of(config: Any) -> Aliases:
-    """Return the aliases of a model's configs. The default is dbt's, or that of dbt-athena if a predicate or its conditions use it."""
+    """Return the aliases in a model's configs. The defaults are dbt's, or those of dbt-athena if a condition or predicate uses them."""
     conditions = [str(config.get(name) or "") for name in (*_ATHENA_CONDITIONS, *PREDICATES)]
     uses_athena_aliases = any(map(_ATHENA_ALIAS.search, conditions)) and not any(map(_DBT_ALIAS.search, conditions))
     dest, source = ("target", "src") if uses_athena_aliases else ("DBT_INTERNAL_DEST", "DBT_INTERNAL_SOURCE")
@@ -52,12 +52,18 @@ def aliases_of(config: Any) -> Aliases:
 
 
 def keys_of(config: Any, columns: Sequence[str] = ()) -> tuple[str, ...]:
-    """Return the key as SQL: names of columns are quoted, and other text is unchanged (quoted already, or a field of a struct)."""
+    """Return the columns of a model's key as SQL. Names are quoted. Other SQL, such as a field of a struct, does not change."""
     return tuple(quote_column(key, columns) for key in as_list(value_of(config, KEY)))
 
 
 def newest_first_order(config: Any, name: str, columns: Sequence[str]) -> tuple[str, ...]:
-    """Return the ORDER BY terms of the config `name`: greater values first, or smaller ones with the suffix `asc`. NULL comes last."""
+    """Return the terms of an ORDER BY in which newer rows come first. NULL comes last.
+
+    Args:
+        config: The configs of the model.
+        name: The name of the config that lists columns. A column with the suffix `asc` is newer if its value is lower.
+        columns: The names of the table's columns; empty if they are unknown.
+    """
     return tuple(_newest_first_term(term, columns) for term in as_list(config.get(name)))
 
 
@@ -71,8 +77,10 @@ def _newest_first_term(term: str, columns: Sequence[str]) -> str:
 def configured_clauses(config: Any, columns: Sequence[str], source_columns: Sequence[str] | None = None) -> tuple[list[Clause], list[str]]:
     """Return the clauses of the MERGE that a model's configs describe, and a sentence for each error in the configs.
 
-    `columns` are the names of the columns that the MERGE may set; if empty, names of columns are not verified. `source_columns` are the
-    names of the model's columns, if they may differ from `columns`. Only columns of both are copied.
+    Args:
+        config: The configs of the model.
+        columns: The names of the columns that the MERGE may set. If empty, names of columns are not verified.
+        source_columns: The names of the model's columns; None if they are equal to `columns`. The MERGE copies columns of both.
     """
     evolves = is_true(config, "merge_with_schema_evolution")
     merge_columns = Columns(tuple(columns), tuple(source_columns or columns), aliases_of(config).source, evolves)
@@ -111,7 +119,7 @@ def _matched_clauses(config: Any, columns: Columns) -> list[Clause]:
 
 
 def _update_clauses(config: Any, columns: Columns) -> list[Clause]:
-    """Return the clause that updates matched rows; an empty list if it would set no column."""
+    """Return a list with the clause that updates matched rows, or an empty list if the clause would set no column."""
     updated = UpdatedColumns(
         included=as_list(config.get("merge_update_columns")),
         excluded=as_list(config.get("merge_exclude_columns")),
@@ -121,13 +129,17 @@ def _update_clauses(config: Any, columns: Columns) -> list[Clause]:
     if not assignments:
         return []
     selects_columns = updated.included or updated.excluded or updated.expressions
-    if columns.evolves and not selects_columns:
-        assignments = ()  # An update without assignments sets new columns, too.
-    return [Clause("matched", "update", tuple(as_list(value_of(config, UPDATE_CONDITION))), assignments)]
+    # UPDATE SET *, which is a clause without assignments, also sets columns that the table lacks.
+    is_update_all = columns.evolves and not selects_columns
+    conditions = tuple(as_list(value_of(config, UPDATE_CONDITION)))
+    return [Clause("matched", "update", conditions, () if is_update_all else assignments)]
 
 
 def _update_expressions(config: Any, columns: Columns) -> dict[str, str]:
-    """Return an expression, of dbt-duckdb or of a rule of dbt-athena, for each column that does not get the model's value."""
+    """Return the SQL of the new value for each column that does not get the model's value.
+
+    `merge_update_set_expressions` comes from dbt-duckdb and takes precedence over the rules, which come from dbt-athena.
+    """
     aliases = aliases_of(config)
     expressions = {str(name): str(sql) for name, sql in _mapping(config, "merge_update_set_expressions").items()}
     for name, rule in _update_rules(config, columns).items():
@@ -137,7 +149,7 @@ def _update_expressions(config: Any, columns: Columns) -> dict[str, str]:
 
 
 def _update_rules(config: Any, columns: Columns) -> dict[str, str]:
-    """Return the rule of dbt-athena for each column of the table. The rule `replace` sets a column to the model's value."""
+    """Return the update rule of dbt-athena for each column of the table. The rule `replace` sets a column to the model's value."""
     rules = {lower_name(key): "replace" for key in as_list(value_of(config, KEY))}
     rules |= {lower_name(str(name)): str(rule) for name, rule in _mapping(config, "merge_update_columns_rules").items()}
     default_rule = str(config.get(_DEFAULT_RULE) or "replace")
@@ -145,12 +157,12 @@ def _update_rules(config: Any, columns: Columns) -> dict[str, str]:
 
 
 def _apply_rule(rule: str, new: str, old: str) -> str:
-    """Return the SQL of a rule of dbt-athena. A rule without a name is SQL with `_new_` and `_old_` for the two values."""
+    """Return the SQL of an update rule: a name in `_RULES`, or SQL with the placeholders `_new_` and `_old_`."""
     return _RULES[rule].format(new=new, old=old) if rule in _RULES else rule.replace("_new_", new).replace("_old_", old)
 
 
 def _mapping(config: Any, name: str) -> dict[Any, Any]:
-    """Return a config that is a mapping; another value, which `_general_problems` reports, counts as empty."""
+    """Return a config that is a mapping. Return an empty one for another value, which `_general_problems` reports."""
     value = config.get(name)
     return value if isinstance(value, dict) else {}
 
@@ -201,7 +213,7 @@ def _by_source_problems(config: Any) -> list[str]:
 
 
 def key_problems(config: Any, columns: Sequence[str]) -> list[str]:
-    """Return a sentence for each error in a model's key; `columns` as in `configured_clauses`."""
+    """Return a sentence for each error in a model's key. If `columns` is empty, names of columns are not verified."""
     key, using_columns = as_list(config.get("unique_key")), as_list(config.get("merge_on_using_columns"))
     problems = []
     have_same_columns = sorted(map(lower_name, key)) == sorted(map(lower_name, using_columns))
@@ -219,7 +231,7 @@ def _key_column_problems(key_column: str, columns: Columns, config_name: str) ->
     """Return an error for an unknown column, and for a text that seems to list several columns. An expression has no error."""
     name = lower_name(key_column)
     if "," in key_column and "(" not in key_column and name not in columns.lower_names:
-        names = [part.strip() for part in key_column.split(",")]
+        names = [name_in_list.strip() for name_in_list in key_column.split(",")]
         return [f"unique_key is {key_column!r}. Make it a list of columns: {names}."]
     if not PLAIN.fullmatch(name):
         return []

@@ -1,4 +1,4 @@
-"""The plan of an incremental model: what one run does to the table, decided before any statement runs."""
+"""The plan of an incremental model: the changes of one run to the table, decided before any statement runs."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _BATCH_BOUNDS = (("__dbt_internal_microbatch_event_time_start", ">="), ("__dbt_i
 
 @dataclass(frozen=True)
 class StrategyArguments:
-    """Hold dbt's five keys of `arg_dict`, which is the argument of each macro `get_incremental_<strategy>_sql`.
+    """Hold the five keys of `arg_dict`, the argument that dbt passes to each macro `get_incremental_<strategy>_sql`.
 
     Attributes:
         target_relation: The table that the statement changes.
         temp_relation: The model's rows, as a subquery or a temporary view; None while no statement reads them.
         unique_key: The key as the model writes it, which is a text or a list; None without a key.
-        dest_columns: The columns that the statement writes, in their order; empty for a table that is yet to be built.
+        dest_columns: The columns that the statement writes, in their order; empty for a new table.
         incremental_predicates: Conditions as the model writes them.
     """
 
@@ -38,7 +38,7 @@ class StrategyArguments:
 
     @classmethod
     def from_dict(cls, arg_dict: Mapping[str, Any]) -> StrategyArguments:
-        """Read dbt's five keys. A missing key has no value; a single predicate may be a text."""
+        """Return the five keys of `arg_dict`. A missing key is None or empty. A single predicate may be a text."""
         return cls(
             target_relation=arg_dict.get("target_relation"),
             temp_relation=arg_dict.get("temp_relation"),
@@ -49,7 +49,14 @@ class StrategyArguments:
 
     @classmethod
     def of_model(cls, config: Any, target: Any, source: Any, columns: Iterable[Any]) -> StrategyArguments:
-        """Take key and predicates from a model's configs. `config` has dict's `get`."""
+        """Return the arguments with the key and the predicates of a model's configs.
+
+        Args:
+            config: The configs of the model.
+            target: The table that the statement changes.
+            source: The model's rows, as a relation; None while no statement reads them.
+            columns: The columns that the statement writes, in their order.
+        """
         return cls(target, source, value_of(config, KEY), tuple(columns), tuple(as_list(value_of(config, PREDICATES))))
 
 
@@ -69,8 +76,8 @@ class IncrementalPlan(StrategyArguments):
         schema_changes: The changes of the table's columns that run before the statement.
         newest_first: The terms of the ORDER BY by which the first row of each key is the one to keep; empty to keep all rows.
         clauses: The WHEN clauses of a merge, in their order.
-        partitions: The columns whose values in the model's rows tell which partitions `insert_overwrite` replaces.
-        overwrites_by_transform: Whether `insert_overwrite` replaces partitions of transforms, whose values only the write knows.
+        partitions: The partition columns. `insert_overwrite` replaces the partitions with the values that the model's rows have.
+        overwrites_by_transform: Whether `insert_overwrite` replaces partitions of transforms, whose values the write computes.
         replaced_rows: Conditions that are all true for the rows that `replace_where` and `microbatch` replace.
         change_stream: How strategy `cdc` reads the model's rows; None for other strategies.
     """
@@ -91,10 +98,10 @@ class IncrementalPlan(StrategyArguments):
 
     @property
     def arg_dict(self) -> dict[str, Any]:
-        """The argument of a strategy's macro: dbt's five keys with dbt's types, and the plan as a sixth key."""
-        values = {key.name: getattr(self, key.name) for key in fields(StrategyArguments)}
+        """The argument of a strategy's macro: the five keys in dbt's types, and the plan as a sixth key."""
+        arguments = {key.name: getattr(self, key.name) for key in fields(StrategyArguments)}
         predicates = list(self.incremental_predicates) or None
-        return {**values, "dest_columns": list(self.dest_columns), "incremental_predicates": predicates, "plan": self}
+        return {**arguments, "dest_columns": list(self.dest_columns), "incremental_predicates": predicates, "plan": self}
 
     def is_for(self, strategy: str, arguments: StrategyArguments) -> bool:
         """Return whether a macro of this strategy, called with these arguments, renders this plan."""
@@ -103,22 +110,28 @@ class IncrementalPlan(StrategyArguments):
 
 
 def plan_strategy(config: Any, strategy: str, arguments: StrategyArguments, source_columns: Callable[[], Sequence[str]]) -> IncrementalPlan:
-    """Return the plan of a strategy from a model's configs and dbt's five keys, which take precedence over the configs.
+    """Return the plan of an incremental model's statement.
 
-    `source_columns` returns the names of the model's columns. Only merges that name columns call it, because it takes time.
-    Raises CompilationError that lists all errors in the configs of a merge.
+    Args:
+        config: The configs of the model.
+        strategy: The strategy by dbt's name, or `default`.
+        arguments: The arguments of the strategy's macro. Their key and predicates take precedence over those of `config`.
+        source_columns: A function that returns the names of the model's columns. It runs a query, so only some merges call it.
+
+    Raises:
+        CompilationError: The configs of a merge have errors. The message lists all of them.
     """
     columns = [column.name for column in arguments.dest_columns]
-    strategy_config = WithArguments(config, arguments.unique_key, arguments.incremental_predicates)
-    plan = _common_plan(config, strategy_config, strategy, arguments)
+    call_config = WithArguments(config, arguments.unique_key, arguments.incremental_predicates)
+    plan = _common_plan(call_config, strategy, arguments)
     if plan.strategy == "cdc":
-        return _with_change_stream(plan, strategy_config, columns)
-    # Before the model's rows can be read, no macro renders the other fields.
+        return _with_change_stream(plan, call_config, columns)
+    # Without a relation of the model's rows, no macro renders the fields that follow.
     if arguments.temp_relation is None:
         return plan
     match plan.strategy:
         case "merge":
-            return replace(plan, clauses=_merge_clauses(strategy_config, columns, source_columns))
+            return replace(plan, clauses=_merge_clauses(call_config, columns, source_columns))
         case "insert_overwrite":
             return _with_partitions(plan, as_list(config.get("partition_by")), columns)
         case "replace_where" | "microbatch":
@@ -126,24 +139,25 @@ def plan_strategy(config: Any, strategy: str, arguments: StrategyArguments, sour
     return plan
 
 
-def _common_plan(config: Any, strategy_config: Any, strategy: str, arguments: StrategyArguments) -> IncrementalPlan:
-    """Return the plan with the fields that do not depend on the strategy. In `strategy_config`, dbt's five keys take precedence."""
+def _common_plan(call_config: Any, strategy: str, arguments: StrategyArguments) -> IncrementalPlan:
+    """Return the plan with the fields that all strategies have. `call_config`: the configs with the key and predicates of `arguments`."""
     columns = [column.name for column in arguments.dest_columns]
-    aliases = aliases_of(strategy_config)
+    aliases = aliases_of(call_config)
     default_strategy = "merge" if arguments.unique_key else "append"
     return IncrementalPlan(
-        **vars(arguments),
+        **vars(arguments),  # A plan repeats the arguments, so that a macro can compare them with its own.
         incremental_strategy=strategy,
         strategy=default_strategy if strategy == "default" else strategy,
-        keys=keys_of(strategy_config, columns),
+        keys=keys_of(call_config, columns),
         source_alias=aliases.source,
         target_alias=aliases.dest,
-        with_schema_evolution=allows_schema_evolution(config),
-        newest_first=newest_first_order(config, "merge_deduplicate_by", columns),
+        with_schema_evolution=allows_schema_evolution(call_config),
+        newest_first=newest_first_order(call_config, "merge_deduplicate_by", columns),
     )
 
 
 def _with_change_stream(plan: IncrementalPlan, config: Any, columns: Sequence[str]) -> IncrementalPlan:
+    """Return the plan of `cdc` with the description of the stream. The newest change of each key comes first."""
     stream = change_stream(config, columns)
     return replace(plan, change_stream=stream, newest_first=tuple(f"{column} desc nulls last" for column in stream.order))
 
@@ -161,7 +175,7 @@ def _merge_clauses(config: Any, columns: Sequence[str], source_columns: Callable
 
 
 def _needs_source_columns(config: Any) -> bool:
-    """Return whether the clauses of a merge name columns, some of which only the model or only the table may have."""
+    """Return whether the configs of a merge name columns, so that columns of only one side matter."""
     names_columns = has_value(config, "merge_clauses") or has_value(config, "merge_update_set_expressions")
     selects_columns = has_value(config, "merge_update_columns") or has_value(config, "merge_exclude_columns")
     return names_columns or (selects_columns and is_true(config, "merge_with_schema_evolution"))
@@ -175,13 +189,13 @@ def _with_partitions(plan: IncrementalPlan, partition_by: Sequence[str], columns
 
 
 def has_transforms(partition_by: Iterable[str], columns: Iterable[str]) -> bool:
-    """Return whether an entry of `partition_by` is not a column but a transform of one, such as `bucket(16, id)`."""
+    """Return whether `partition_by` contains a transform of a column, such as `bucket(16, id)`."""
     lower_names = {name.lower() for name in columns}
     return any("(" in entry.replace("``", "").split("`")[0] and entry.lower() not in lower_names for entry in partition_by)
 
 
 def _replaced_rows(config: Any, plan: IncrementalPlan, columns: Sequence[str]) -> tuple[str, ...]:
-    """Return the conditions on replaced rows: those of the model, and for `microbatch` dbt's bounds of the batch."""
+    """Return the conditions on the rows to replace: those of the model, and for `microbatch` also dbt's bounds of the batch."""
     if plan.strategy == "replace_where":
         return tuple(f"({condition})" for condition in as_list(value_of(config, REPLACED_ROWS)) or plan.incremental_predicates)
     event_time = quote_column(str(config.get("event_time")), columns)

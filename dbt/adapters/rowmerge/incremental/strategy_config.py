@@ -26,12 +26,12 @@ def allows_schema_evolution(config: Any) -> bool:
 
 
 def may_add_columns(config: Any) -> bool:
-    """Return whether configs may name columns that the table lacks. For `fail`, the comparison with the table reports them."""
+    """Return whether configs may name columns that the table lacks. With `fail`, a comparison of columns reports them later."""
     return config.get("on_schema_change") not in (None, "ignore") or is_true(config, "merge_with_schema_evolution")
 
 
 def writes_new_columns(config: Any) -> bool:
-    """Return whether a strategy's statement writes every column of a model under its own name, and so adds those that the table lacks."""
+    """Return whether a model's statement writes all columns of the model by name, and so can add columns that the table lacks."""
     strategy = strategy_of(config)
     if strategy == "delete+insert":
         return not value_of(config, PREDICATES)
@@ -39,24 +39,27 @@ def writes_new_columns(config: Any) -> bool:
     return strategy in (*STRATEGIES, "default") and not selects_columns
 
 
-def config_problems(config: Any, names: Sequence[str], macros: Container[str], columns: Sequence[str] = ()) -> list[str]:
+def config_problems(config: Any, config_names: Sequence[str], macros: Container[str], columns: Sequence[str] = ()) -> list[str]:
     """Return a sentence for each error in the configs of an incremental model.
 
-    `names` are the names of the model's configs, `macros` the names of all macros. `columns` are the names of the table's columns, if the
-    run cannot add others; if empty, names of columns are not verified.
+    Args:
+        config: The configs of the model.
+        config_names: The names of the configs that the model sets.
+        macros: The names of all macros of the project and its packages.
+        columns: The names of the table's columns if the run cannot add others. If empty, names of columns are not verified.
     """
     strategy = strategy_of(config)
     macro = f"get_incremental_{strategy.replace('+', '_')}_sql"
     if macro not in macros:
         advice = f"{suggest_names(strategy, STRATEGIES)} A strategy of your own is a macro of that name."
-        # Users of other adapters know the error by these words of dbt.
+        # The sentence is dbt's, which users of other adapters know.
         return [f'dbt could not find an incremental strategy macro with the name "{macro}". {advice}']
     problems = _on_schema_change_problems(config)
     if strategy not in (*STRATEGIES, "default"):
-        return problems  # A strategy of the project has configs of its own.
-    problems += misspelling_problems(names)
+        return problems  # The configs of a project's strategy are unknown.
+    problems += misspelling_problems(config_names)
     if strategy not in ("merge", "default"):
-        return problems + _strategy_problems(config, strategy, names, columns)
+        return problems + _strategy_problems(config, strategy, config_names, columns)
     _, merge_problems = configured_clauses(config, columns)
     return problems + merge_problems
 
@@ -68,16 +71,18 @@ def _on_schema_change_problems(config: Any) -> list[str]:
     return [f"on_schema_change is {on_schema_change!r}. {suggest_names(str(on_schema_change), SCHEMA_CHANGES)}"]
 
 
-def _strategy_problems(config: Any, strategy: str, names: Sequence[str], columns: Sequence[str]) -> list[str]:
-    """Return the errors in the configs of a strategy other than `merge`."""
-    problems = synonym_problems(config, REPLACED_ROWS if strategy == "replace_where" else PREDICATES)
+def _strategy_problems(config: Any, strategy: str, config_names: Sequence[str], columns: Sequence[str]) -> list[str]:
+    """Return the errors in the configs of a strategy other than `merge`. `columns` are the names of the table's columns."""
+    # Several names of one config come from other adapters, and a model may use only one of them.
+    condition_names = REPLACED_ROWS if strategy == "replace_where" else PREDICATES
+    problems = synonym_problems(config, condition_names)
     if strategy not in ("delete", "cdc") and has_value(config, "merge_deduplicate_by"):
         problems.append(f"merge_deduplicate_by would mean nothing to the strategy {strategy}. Leave it out, or choose merge.")
     match strategy:
         case "delete":
-            problems += _key_strategy_problems(config, strategy, names, columns)
+            problems += _key_strategy_problems(config, strategy, config_names, columns)
         case "cdc":
-            problems += _key_strategy_problems(config, strategy, names, columns) + change_stream_problems(config, columns)
+            problems += _key_strategy_problems(config, strategy, config_names, columns) + change_stream_problems(config, columns)
         case "delete+insert":
             problems += key_problems(config, columns)
         case "replace_where" if not value_of(config, REPLACED_ROWS):
@@ -87,13 +92,13 @@ def _strategy_problems(config: Any, strategy: str, names: Sequence[str], columns
     return problems
 
 
-def _key_strategy_problems(config: Any, strategy: str, names: Sequence[str], columns: Sequence[str]) -> list[str]:
-    """Return the errors in the key of a strategy that finds rows by it, and one for configs that only merges use."""
+def _key_strategy_problems(config: Any, strategy: str, config_names: Sequence[str], columns: Sequence[str]) -> list[str]:
+    """Return the errors in the key of a strategy that finds rows by their key, and an error for configs that only merges use."""
     problems = key_problems(config, columns)
-    merge_configs = [name for name in names if name.startswith("merge_") and name != "merge_on_using_columns"]
-    unused = [name for name in merge_configs if has_value(config, name)]
-    if unused:
-        problems.append(f"{', '.join(unused)} would mean nothing to the strategy {strategy}. Leave it out, or choose merge.")
+    merge_configs = [name for name in config_names if name.startswith("merge_") and name != "merge_on_using_columns"]
+    unused_configs = [name for name in merge_configs if has_value(config, name)]
+    if unused_configs:
+        problems.append(f"{', '.join(unused_configs)} would mean nothing to the strategy {strategy}. Leave it out, or choose merge.")
     if not value_of(config, KEY):
         problems.append(f"the strategy {strategy} finds rows by their key. Set unique_key.")
     return problems

@@ -1,4 +1,4 @@
-"""The rows of `dbt docs generate` for tables and views, from the engine's descriptions."""
+"""The catalog of `dbt docs generate`, from the engine's descriptions of tables and views."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from typing import Any
 import agate
 from dbt_common.clients.agate_helper import Integer
 from dbt_common.contracts.metadata import CatalogTable, ColumnMetadata, StatsItem, TableMetadata
+
+from rowmerge import RelationDescription
 
 _TEXT, _NUMBER, _FLAG = agate.Text(null_values=()), Integer(), agate.Boolean()
 _STATISTICS = {
@@ -34,14 +36,14 @@ _COLUMNS = {
 }
 
 
-def catalog_rows(descriptions: Iterable[Any], database: str | None = None) -> agate.Table:
-    """Return the table from which dbt builds catalog.json. Each row describes a column of one of the engine's RelationDescriptions."""
+def catalog_rows(descriptions: Iterable[RelationDescription], database: str | None = None) -> agate.Table:
+    """Return the table from which dbt builds catalog.json, with a row for each column of each relation."""
     rows = [{"table_database": database, **row} for description in descriptions for row in _column_rows(description)]
     return agate.Table([[row.get(name) for name in _COLUMNS] for row in rows], list(_COLUMNS), list(_COLUMNS.values()))
 
 
-def catalog_table(description: Any, database: str | None = None) -> CatalogTable:
-    """Return a RelationDescription of the engine as dbt's CatalogTable."""
+def catalog_table(description: RelationDescription, database: str | None = None) -> CatalogTable:
+    """Return the engine's description of a relation as an entry of dbt's catalog.json."""
     relation = description.relation
     metadata = TableMetadata(type=relation.kind, database=database, schema=relation.schema, name=relation.name, comment=description.comment)
     columns = {
@@ -51,8 +53,8 @@ def catalog_table(description: Any, database: str | None = None) -> CatalogTable
     return CatalogTable(metadata=metadata, columns=columns, stats=_statistics(description))
 
 
-def _column_rows(description: Any) -> list[dict[str, Any]]:
-    """Return a row for each column, with the names of `_COLUMNS`. Statistics and properties of the relation repeat in each row."""
+def _column_rows(description: RelationDescription) -> list[dict[str, Any]]:
+    """Return a row for each column, with the names of `_COLUMNS`. Each row repeats the statistics of the relation."""
     relation_values = {
         "table_schema": description.relation.schema,
         "table_name": description.relation.name,
@@ -69,15 +71,16 @@ def _column_rows(description: Any) -> list[dict[str, Any]]:
     return rows
 
 
-def _statistics(description: Any) -> dict[str, StatsItem]:
-    """Return the statistics of a relation that have a value, by the keys of `_STATISTICS`. A view has none."""
+def _statistics(description: RelationDescription) -> dict[str, StatsItem]:
+    """Return the statistics of a relation, by the keys of `_STATISTICS`. Omit statistics without a value, such as the rows of a view."""
+    is_size_known = description.files is not None or description.size > 0  # A view has no files, and the size 0.
     values = {
         "format": description.relation.format,
         "location": description.location,
         "partition_columns": ", ".join(field.text for field in description.partitioning),
         "version": description.version,
         "num_rows": description.records,
-        "bytes": None if description.files is None and not description.size else description.size,
+        "bytes": description.size if is_size_known else None,
         "num_files": description.files,
         "num_deleted_rows": description.deleted,
         "last_modified": _utc_text(description.modified) if description.modified else None,

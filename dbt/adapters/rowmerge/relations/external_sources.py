@@ -1,4 +1,4 @@
-"""Sources whose rows are in files or in tables of another warehouse. Their location is in the source's `meta` or `config`."""
+"""Sources whose rows are in files, or in tables outside the warehouse. The `meta` or `config` of a source has the location."""
 
 from __future__ import annotations
 
@@ -16,10 +16,13 @@ _SCHEME = re.compile(r"^[A-Za-z][\w+.-]*:")
 _KEYS = ("external_location", "location", "format", "options", "schema")
 
 
-def read_files_of(source: Any) -> Optional[str]:
-    """Return the call `read_files(…)` that reads the files of a source; None if the source is a table of the warehouse.
+def read_files_call(source: Any) -> Optional[str]:
+    """Return the SQL call `read_files(…)` for a source whose rows are in files, None for a table of the warehouse.
 
-    The `meta` and `config` of a table take precedence over those of its source. Raises CompilationError for settings that are not valid.
+    The `meta` and `config` of a table take precedence over those of its source.
+
+    Raises:
+        CompilationError: A setting of the source is not valid, or its format is unknown.
     """
     settings = _settings(source)
     subject = f"The source {source.source_name}.{source.name}"
@@ -39,7 +42,7 @@ def _location_of_files(settings: Dict[str, Any], subject: str) -> Optional[str]:
     """Return the location of a source's files, or None if it has no files. `subject` begins the message of an error."""
     location = settings.get("external_location", settings.get("location"))
     if isinstance(location, str):
-        # Any other `location` is text for readers of the documentation.
+        # A `location` that is no path is text for the documentation.
         is_path = "external_location" in settings or "format" in settings or "/" in location or _ENDING.search(location)
         return location if is_path else None
     if location is not None and "format" in settings:
@@ -48,7 +51,7 @@ def _location_of_files(settings: Dict[str, Any], subject: str) -> Optional[str]:
 
 
 def _file_format(path: str, settings: Dict[str, Any], subject: str) -> str:
-    """Return the format of a source's files: that of the settings, or the ending of the path."""
+    """Return the format of a source's files: the setting `format`, or the ending of the path. Raises CompilationError without either."""
     ending = _ENDING.search(path)
     file_format = settings.get("format") or (ending[1] if ending else "")
     if not file_format:
@@ -70,20 +73,20 @@ def _arguments(source: Any, file_format: str, schema: Optional[str], options: Di
 
 
 def _settings(source: Any) -> Dict[str, Any]:
-    """Return the settings of a source; those of the table take precedence."""
-    # `config.get` would warn of every key that it finds in `meta`.
+    """Return the settings of a table of a source. They take precedence over those of the source."""
+    # `config.get` would log a warning for each key that it finds in `meta`.
     configs = {name: value for name, value in vars(source.config).get("_extra", {}).items() if name in _KEYS}
     return {**(source.source_meta or {}), **(source.meta or {}), **(source.config.meta or {}), **configs}
 
 
 def _absolute_path(source: Any, location: str) -> str:
-    """Return a location with the values of its placeholders; a path on a disk becomes absolute."""
-    values = {
+    """Return the location of files with values for placeholders such as `{name}`. A path on a disk becomes absolute."""
+    values_by_placeholder = {
         "name": source.name,
         "identifier": source.identifier,
         "schema": source.schema,
         "database": source.database or "",
         "source": source.source_name,
     }
-    path = _PLACEHOLDER.sub(lambda match: values[match[1]], location)
+    path = _PLACEHOLDER.sub(lambda match: values_by_placeholder[match[1]], location)
     return path if _SCHEME.match(path) else os.path.abspath(os.path.expanduser(path))

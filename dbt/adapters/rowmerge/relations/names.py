@@ -1,4 +1,4 @@
-"""Names and texts as SQL writes them."""
+"""Identifiers and string literals of SQL."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ PLAIN = re.compile(r"[^`().+*/|]+")
 
 
 def quote(name: str) -> str:
-    """Return the SQL identifier of a name."""
+    """Return a name as a quoted SQL identifier."""
     return "`" + name.replace("`", "``") + "`"
 
 
 def quote_column(name: str, columns: Collection[str]) -> str:
-    """Quote a column's name, and return other SQL unchanged. Without `columns`, each text that may be a name is taken for a column."""
+    """Return the name of a column quoted, and other SQL unchanged. If `columns` is empty, any text that may be a name is a column."""
     is_column = name.lower() in {column.lower() for column in columns} if columns else PLAIN.fullmatch(name)
     return quote(name) if is_column else name
 
 
 def literal(text: Any) -> str:
-    """Return the SQL string literal of a text."""
+    """Return a text as a SQL string literal."""
     return "'" + str(text).replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def as_text(value: Any) -> str:
-    """Return a value from YAML as Spark, table properties and object stores expect it: `true`, `8`."""
+    """Return a YAML value as text for Spark, table properties and object stores, such as `true` or `8`."""
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -10,18 +10,18 @@ from dbt.adapters.base.relation import BaseRelation, Policy
 from dbt.adapters.contracts.relation import ComponentName, HasQuoting, RelationConfig
 from dbt.adapters.spark import SparkRelation
 
-from dbt.adapters.rowmerge.relations.external_sources import read_files_of
+from dbt.adapters.rowmerge.relations.external_sources import read_files_call
 from dbt.adapters.rowmerge.relations.names import quote
 
 
 def location_of(path: str) -> str:
-    """Return a folder in the engine's form of locations: with a scheme, without a slash at the end."""
+    """Return the location of a folder as the engine returns locations: with a scheme, and without a slash at the end."""
     return (path if "://" in path else f"file://{os.path.abspath(os.path.expanduser(path))}").rstrip("/")
 
 
 @dataclass
 class RowmergePolicy(Policy):
-    """Quote, and include in a rendered name, all parts except the database, which is the name of the one catalog."""
+    """Quote the schema and the identifier, and include them in a rendered name. Omit the database, which names the one catalog."""
 
     database: bool = False
     schema: bool = True
@@ -31,25 +31,25 @@ class RowmergePolicy(Policy):
 # dbt's own dataclass machinery reads these annotations at run time: they keep the typing module's spelling, as dbt's do.
 @dataclass(frozen=True, eq=False, repr=False)
 class RowmergeRelation(SparkRelation):
-    """Name a table or a view, or hold SQL that replaces one. Names match without regard to case, as in Spark.
+    """Name a table, a view or a function, or hold SQL that renders in its place. Names are not case-sensitive, as in Spark.
 
-    `query` is the SQL of a query, which renders as a subquery. `files` is the `read_files(…)` of a source whose rows are in files.
+    `query` is a SELECT, which renders as a subquery. `files` is the call `read_files(…)` of a source whose rows are in files.
     """
 
     quote_policy: Policy = field(default_factory=lambda: RowmergePolicy())
     include_policy: Policy = field(default_factory=lambda: RowmergePolicy())
     query: Optional[str] = None
     files: Optional[str] = None
-    # Spark needs no alias for a subquery. dbt-spark sets this since 1.9.3; an alias would break SQL that gives one of its own.
+    # Spark needs no alias for a subquery, and a second alias would be an error in SQL. dbt-spark has this setting since 1.9.3.
     require_alias: bool = False
 
     def __post_init__(self) -> None:
-        """Do nothing: dbt-spark rejects a database here, but ours is the name of the catalog, which is not rendered."""
+        """Do nothing. dbt-spark rejects a database here, but this adapter accepts one and does not render it."""
 
     @classmethod
     def create_from(cls, quoting: HasQuoting, relation_config: RelationConfig, **kwargs: Any) -> RowmergeRelation:
-        """Return the relation of a node. The relation of a source with a location reads its files."""
-        if relation_config.resource_type == "source" and (files := read_files_of(relation_config)) is not None:
+        """Return the relation of a node of the project. The relation of a source with a location reads its files."""
+        if relation_config.resource_type == "source" and (files := read_files_call(relation_config)) is not None:
             kwargs = {"files": files, **kwargs}
         return super().create_from(quoting, relation_config, **kwargs)
 
@@ -61,7 +61,7 @@ class RowmergeRelation(SparkRelation):
 
     @property
     def is_read_by_query(self) -> bool:
-        """Whether the relation is a query, files or a temporary view: then its columns come from a query, not from the warehouse."""
+        """Whether the relation is a query, files or a temporary view. Then a query returns its columns, and the warehouse has none."""
         return self.query is not None or self.files is not None or not self.include_policy.schema or not self.schema
 
     def render(self) -> str:
