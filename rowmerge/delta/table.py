@@ -6,9 +6,8 @@ import logging
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
-from rowmerge.concurrency import run_concurrently
+from rowmerge.concurrency import run_both
 from rowmerge.delta.commits.commit import Commit, first_commit, next_commit
 from rowmerge.delta.commits.drop import FORMAT
 from rowmerge.delta.log.checkpoints import is_due, try_checkpoint
@@ -41,13 +40,16 @@ class DeltaTable:
     """Implements `rowmerge.table.table.Table`. May be used by several threads."""
 
     def __init__(self, storage: Storage, name: str, is_mismatch_fatal: Callable[[], bool] = lambda: True) -> None:
-        """`is_mismatch_fatal` is called for a version that does not match its checksum: whether that is an error, not a warning."""
+        """Make a table of a location, which need not exist. `name` is the table's name in errors.
+
+        `is_mismatch_fatal` is called for a version that does not match its checksum, and returns whether this is an error or a warning.
+        """
         self._storage, self.name, self.location = storage, name, storage.location
         self._reader = SnapshotReader(storage, name, is_mismatch_fatal)
 
     @property
     def branches(self) -> None:
-        """Return None: a Delta table has no branches and tags."""
+        """None: a Delta table has no branches and tags."""
 
     @property
     def change_feed(self) -> DeltaChangeFeed:
@@ -55,7 +57,7 @@ class DeltaTable:
 
     @property
     def maintenance(self) -> None:
-        """Return None: checkpoints maintain the log, VACUUM and OPTIMIZE maintain the files."""
+        """None: checkpoints maintain the log, VACUUM and OPTIMIZE maintain the files."""
 
     def exists(self) -> bool:
         return self._first_version() is None
@@ -69,13 +71,19 @@ class DeltaTable:
         return self._reader.open_newest()
 
     def snapshot_at(self, *, version: int | None = None, timestamp: int | None = None) -> DeltaSnapshot:
-        """Return a version by number or time. Raises VersionNotFound, and what `snapshot` raises."""
+        """Return a version by number or time (ms since the epoch). Raises VersionNotFound and the errors of `snapshot`."""
         if version is not None:
             return read_listed(self._storage, lambda listing: self._reader.open(listing, version))
         return self.snapshot() if timestamp is None else self._reader.open_at(timestamp)
 
     def shape(self, definition: TableDefinition, base: Snapshot | None = None, *, replace: bool = False) -> TableShape:
-        """Return the shape that a definition gives to the table. See `rowmerge.table.table.Table.shape`."""
+        """Return the shape that the table has after a change of its definition, as `rowmerge.table.table.Table.shape` defines.
+
+        Args:
+            definition: The new definition.
+            base: The version to change or to replace, None for a new table.
+            replace: Whether the definition replaces the table. Otherwise it changes the table.
+        """
         if base is None:
             protocol, metadata = new_table(self.name, definition, 0)
         else:
@@ -84,16 +92,30 @@ class DeltaTable:
         return table_shape(self.name, self._storage, protocol, metadata)
 
     def create(self, definition: TableDefinition, change: CommitRequest, version: CreationVersion | None = None) -> Outcome:
-        """Commit the first version. Raises PlanError, ConfigurationError, UnsupportedTableFeature, AlreadyExists, StorageError."""
+        """Commit the first version of the table, as `rowmerge.table.table.Table.create` defines.
+
+        Args:
+            definition: The columns, partitioning and properties of the table.
+            change: The data files and the operation of the commit.
+            version: The result of `creation_version` before the data files were written, None if there are none.
+
+        Raises:
+            PlanError: The definition is invalid.
+            ConfigurationError: The value of a property is invalid.
+            UnsupportedTableFeature: The table needs a feature that the engine does not implement.
+            AlreadyExists: The folder has a table of another format or a view.
+            StorageError: The store failed, and nothing was committed.
+        """
         expected = version or self.creation_version() or FIRST_VERSION
         find_other_table = partial(conflict_with_other, self._storage, self.name, FORMAT, expected)
-        calls: list[Callable[[], Any]] = [lambda: list_log(self._storage).newest, find_other_table]
-        newest_version, conflict_with_other_table = run_concurrently(calls)
-        conflict = self._conflict_with_log(newest_version, expected) or conflict_with_other_table
+        log, conflict_with_other_table = run_both(partial(list_log, self._storage), find_other_table)
+        conflict = self._conflict_with_log(log.newest, expected) or conflict_with_other_table
         if conflict is not None:
             return Conflicted(conflict)
         outcome = self._run(first_commit(self._storage, self.name, definition, change, expected))
-        if newest_version is not None and isinstance(outcome, Committed):
+        has_dropped_table = log.newest is not None
+        if has_dropped_table and isinstance(outcome, Committed):
+            # The drop left a marker, with which the catalog recognizes the dropped table.
             delete_markers(self._storage, FORMAT, outcome.version)
         return outcome
 
@@ -102,7 +124,7 @@ class DeltaTable:
         return self._run(next_commit(self._storage, self.name, own_snapshot(base), change))
 
     def version_of_transaction(self, application: str, version: int) -> int | None:
-        """Return the newest version with a `txn` of the application that is not newer. Raises CorruptLog, StorageError."""
+        """Return the newest version with a `txn` of the application up to `version`. Raises CorruptLog, StorageError."""
         return read_listed(self._storage, lambda listing: find_transaction(self._storage, listing, application, version))
 
     def history(self, limit: int | None = None) -> list[HistoryEntry]:
@@ -121,7 +143,7 @@ class DeltaTable:
         return newest + 1 if is_dropped_at(self._storage, newest) else None
 
     def _conflict_with_log(self, newest: int | None, expected: CreationVersion) -> CommitConflict | None:
-        """Return the conflict of a creation with the newest version of the log, None for the version before the expected one."""
+        """Return the conflict of a creation with the newest version of the log, None if that is a drop just before `expected`."""
         if newest is not None and not is_dropped_at(self._storage, newest):
             return MetadataChanged(self.name, newest, "another commit", "the table exists already")
         drop_version = -1 if newest is None else newest
@@ -145,7 +167,7 @@ class DeltaTable:
         for call in calls:
             try:
                 call()
-            except Exception as error:  # noqa: BLE001 - whoever sees an error deletes the files of the commit, or runs it again
+            except Exception as error:  # noqa: BLE001 - an error would let the caller delete the files of the commit, or run it again
                 logger.warning("Version %d of %s is committed, but its log is not in shape: %s", version, self.location, error)
 
     def _checkpoint(self, version: int, metadata: Metadata) -> None:

@@ -1,15 +1,15 @@
-"""Commit a change as the next version of a Delta table: build its actions, put them, and follow commits of others that came first."""
+"""Commit a change as the next version of a Delta table: build its actions, put them, and rebase them on concurrent commits."""
 
 from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any
 
-from rowmerge.concurrency import run_concurrently
+from rowmerge.concurrency import run_both
 from rowmerge.delta.commits.concurrent_commits import ConcurrentCommit, read_concurrent_commit
 from rowmerge.delta.commits.conflicts import PlannedCommit, find_conflict, sets_all_files
 from rowmerge.delta.commits.drop import FORMAT, withdraw_creation
@@ -42,7 +42,9 @@ from rowmerge.version import __version__
 class Commit:
     """One commit of a change to a table's log. Implements `rowmerge.table.commits.commit.CommitSteps`.
 
-    `base` is None for the commit that creates the table, which expects `expected` of the folder. `now`: milliseconds since the epoch.
+    `base`: the version on which the change was planned, None for the commit that creates the table. `protocol`, `metadata`: those of the
+    table after the change. `now`: the time of the commit, in milliseconds since the epoch. `expected`: for a creation, the version to put,
+    and the state of the folder that it requires.
     """
 
     storage: Storage
@@ -55,7 +57,7 @@ class Commit:
     expected: CreationVersion = FIRST_VERSION
     transaction_id: str = field(default_factory=lambda: str(uuid.uuid4()))
     written: bytes = b""
-    """The content of the last put. After Committed, it is the commit."""
+    """The content of the last put, which is the commit file if the outcome is Committed."""
 
     def __post_init__(self) -> None:
         self._state = replace(empty_state(), version=self.expected.number - 1) if self.base is None else self.base.state
@@ -64,14 +66,14 @@ class Commit:
         self._change_actions: list[Action] | None = None
         self._file_actions: list[Action] = []
         self._actions: list[Action] = []
-        self._concurrent_document: Document | None = None
+        self._concurrent_file: Document | None = None
 
     def run(self) -> Outcome:
-        """Commit the change. Raises CorruptLog, StorageError and what `FileActionBuilder` raises if certainly nothing was committed."""
+        """Commit the change. Raises CorruptLog, StorageError and the errors of `FileActionBuilder` if certainly nothing was committed."""
         return commit(self, self.storage, self.change.files)
 
     def checksum(self) -> bytes:
-        """Return the content of the version's checksum file, after Committed. Raises CorruptLog."""
+        """Return the content of the checksum file of the committed version. Raises CorruptLog."""
         return checksum_after(self._state, self._actions, f"{self.storage.location}/{LOG}")
 
     @property
@@ -79,32 +81,39 @@ class Commit:
         return self._state.version + 1
 
     def put(self) -> Put | Unknown | CommitConflict:
-        """Put the change as the next version, and verify that this version continues the table."""
+        """Put the change as the next version, and verify that readers apply it.
+
+        A cleanup of the log, or a DROP and a CREATE, may have deleted an older file of the version, so the put alone proves nothing. The
+        first version of a table is also compared with a concurrent creation in another format.
+        """
         self._build_actions()
         self.written = serialize(self._actions)
         path = commit_path(self.version)
         result = put_until_certain(self.storage, path, self.written)
         if isinstance(result, ExistingObject):
-            self._concurrent_document = Document(f"{self.storage.location}/{path}", result.data)
+            self._concurrent_file = Document(f"{self.storage.location}/{path}", result.data)
             return Put.EXISTED
-        if result is not Put.CREATED:
+        if isinstance(result, Unknown):
             return result
-        return self._verify_only_table() if self.base is None else self._verify_continuation()
+        return self._verify_creation() if self.base is None else self._verify_continuation()
 
     def rebase(self) -> int | CommitConflict:
-        """Prepare the change to come after the commit that took its version. Return the number of merged commits, or the conflict."""
-        document = self._concurrent_document
-        assert document is not None
+        """Base the change on the concurrent commit that took its version, unless both conflict.
+
+        Return 1 if the deleted rows of both commits were merged, else 0. Or return the conflict.
+        """
+        concurrent_file = self._concurrent_file
+        assert concurrent_file is not None
         if self.base is None:
-            operation = str(commit_info(non_file_actions(document)).get("operation", "a commit"))
+            operation = str(commit_info(non_file_actions(concurrent_file)).get("operation", "a commit"))
             return MetadataChanged(self.table, self.version, operation, "the table exists now")
-        if is_drop(document):
+        if is_drop(concurrent_file):
             return MetadataChanged(self.table, self.version, "DROP TABLE", "the table was dropped")
-        concurrent = read_concurrent_commit(document, self.version, self.storage, self.base.metadata.stored_partition_columns)
+        concurrent = read_concurrent_commit(concurrent_file, self.version, self.storage, self.base.metadata.stored_partition_columns)
         conflict = find_conflict(concurrent, self._planned)
         if conflict is not None:
             return conflict
-        self._state = advance(self._state, [document])
+        self._state = advance(self._state, [concurrent_file])
         return self._merge_deletions(concurrent)
 
     def discard(self) -> None:
@@ -116,8 +125,9 @@ class Commit:
     def _merge_deletions(self, concurrent: ConcurrentCommit) -> int:
         """Add the rows that a concurrent commit deleted to the vectors of this change. Return 1 if it changed the same files, else 0."""
         if not self._deleted_positions:
-            return 0  # The commit may have added very many files.
-        # The commit added these files again, with another deletion vector or other statistics.
+            # This saves the conversion of `added_paths`, which may be very many.
+            return 0
+        # The concurrent commit added these files again, with another deletion vector or other statistics.
         changed_paths = self._deleted_positions.keys() & frozenset(concurrent.added_paths.to_pylist())
         for path in changed_paths:
             self._deleted_positions[path] = self._deleted_positions[path] | (concurrent.newly_deleted(path) or Positions())
@@ -126,7 +136,10 @@ class Commit:
         return int(bool(changed_paths))
 
     def _verify_continuation(self) -> Put | Unknown | CommitConflict:
-        """Verify that the commit is a version of the table that it was planned on. Delete the commit if it is not."""
+        """Verify that readers apply the commit as a version of the table on which it was planned. Otherwise delete it.
+
+        Return CREATED, the conflict with the commit that replaced the table or its log, or Unknown if the log does not decide it.
+        """
         put_commit = PutCommit(self.storage, self.base, self.version, self.change, self.metadata, self._file_actions, self.now)
         try:
             verdict = verify_put(put_commit)
@@ -137,15 +150,15 @@ class Commit:
         try_delete_files(self.storage, [[f"{self.storage.location}/{commit_path(self.version)}"]], PathOrigin.THIS_PROCESS)
         return MetadataChanged(self.table, self.version, "another commit", verdict.reason)
 
-    def _verify_only_table(self) -> Put | Unknown | CommitConflict:
-        """Verify that the new table is the only one in its folder. Drop it if it is not, as `rowmerge.table.commits.creation` explains."""
+    def _verify_creation(self) -> Put | Unknown | CommitConflict:
+        """Verify that the new table is the only one in its folder. Otherwise drop it (see `rowmerge.table.commits.creation`).
+
+        Return CREATED, the conflict with the statement that created the other table, or Unknown if either cannot be verified.
+        """
         find_other_table = partial(conflict_after_put, self.storage, self.table, FORMAT, self.expected)
-        calls: list[Callable[[], Any]] = [self._verify_continuation, find_other_table]
-        verdict: Put | Unknown | CommitConflict
-        conflict: CommitConflict | Unknown | None
-        verdict, conflict = run_concurrently(calls)
-        if verdict is not Put.CREATED or conflict is None:
-            return verdict
+        put_result, conflict = run_both(self._verify_continuation, find_other_table)
+        if put_result is not Put.CREATED or conflict is None:
+            return put_result
         if isinstance(conflict, Unknown):
             return conflict
         return withdraw_creation(self.storage, self.table, self.metadata.id) or conflict
@@ -156,7 +169,7 @@ class Commit:
         return PlannedCommit(self.table, self.base, self.change, DeltaSettings(self.metadata.configuration))
 
     def _build_actions(self) -> None:
-        """Build the actions of the next version. Write deletion vectors, unless those of an earlier attempt still hold."""
+        """Build the actions of the next version. Write deletion vectors, unless those of an earlier attempt are still complete."""
         if self._change_actions is None:
             self._change_actions = self._builder.build_actions(self._state, self._deleted_positions)
         self._file_actions = [*self._change_actions, *self._builder.replace_files(self._state)]
@@ -179,7 +192,7 @@ class Commit:
             yield from self._clustering_actions()
 
     def _clustering_actions(self) -> Iterator[Action]:
-        """Yield the change of the clustering domain. RESTORE and CLONE copy the clustering of their source; a replacement has none."""
+        """Yield the change of the clustering domain. RESTORE and CLONE copy the clustering of their source. A replacement removes it."""
         source = self.change.restored or self.change.cloned
         old_clustering = self._state.domains.get(CLUSTERING)
         clustering = None if source is None else own_snapshot(source).state.domains.get(CLUSTERING)
@@ -204,7 +217,7 @@ class Commit:
             "txnId": self.transaction_id,
         }
         if is_enabled(self.protocol, self.metadata, ROW_TRACKING):
-            # A change that would copy or update rows without their ids is refused before it gets here.
+            # Changes that would copy or update rows without their ids are rejected earlier.
             info["tags"] = {"delta.rowTracking.preserved": "true"}
         if self.version:
             info["readVersion"] = self.version - 1 if self.base is None else self.base.version
@@ -221,21 +234,48 @@ class Commit:
 
 
 def first_commit(storage: Storage, table: str, definition: TableDefinition, change: CommitRequest, version: CreationVersion) -> Commit:
-    """Return the first commit of a table, as `version`. Raises PlanError, ConfigurationError, UnsupportedTableFeature."""
+    """Return the first commit of a table, which may be the clone of another table.
+
+    Args:
+        storage: The storage of the table's folder.
+        table: The name of the table in errors.
+        definition: The columns, partitioning and properties of the table. For a clone, its properties override those of the source.
+        change: The data files and the operation of the commit. `change.cloned`: the source of a clone.
+        version: The version to put. It is above 0 if the folder has the log of a dropped table, whose version numbers the table continues.
+
+    Raises:
+        PlanError: The definition is invalid.
+        ConfigurationError: The value of a property is invalid.
+        UnsupportedTableFeature: The table needs a feature that the engine does not implement.
+    """
     now = _now()
     if change.cloned is None:
         protocol, metadata = new_table(table, definition, now)
     else:
         source = own_snapshot(change.cloned)
-        protocol, metadata = cloned_table(table, (source.protocol, source.metadata), None, definition, now)
+        protocol, metadata = cloned_table(table, (source.protocol, source.metadata), base=None, definition=definition, now=now)
     if version.number and is_true(metadata.configuration, IN_COMMIT_TIMESTAMPS):
-        # The version of the drop has no in-commit timestamp, so the table states the first version that has one.
+        # The log begins with versions of a dropped table, which may lack in-commit timestamps. So the protocol requires the properties
+        # with the first version that has one (PROTOCOL.md, In-Commit Timestamps).
         metadata = replace(metadata, configuration={**metadata.configuration, **timestamps_from(version.number, now)})
     return Commit(storage, table, None, change, protocol, metadata, now, version)
 
 
 def next_commit(storage: Storage, table: str, base: DeltaSnapshot, change: CommitRequest) -> Commit:
-    """Return the commit of a change on `base`. Raises PlanError, ConfigurationError, UnsupportedTableFeature, AppendOnly."""
+    """Return the commit of a change to an existing table.
+
+    Args:
+        storage: The storage of the table's folder.
+        table: The name of the table in errors.
+        base: The version on which the change was planned.
+        change: The changed files and the new definition of the table.
+
+    Raises:
+        AppendOnly: The change removes rows of a table with `delta.appendOnly`.
+        UnsupportedTableFeature: The table needs a feature that the engine does not implement, or the change needs deletion vectors.
+        PlanError: The new definition is invalid.
+        ConfigurationError: The value of a property is invalid.
+    """
     now = _now()
     protocol, metadata = _change_definition(table, base, change, now)
     if change.data_change and _removes_rows(change) and is_enabled(protocol, base.metadata, APPEND_ONLY):
@@ -251,22 +291,28 @@ def _change_definition(table: str, base: DeltaSnapshot, change: CommitRequest, n
     """Return the protocol and metadata of the table after a change. Raises UnsupportedTableFeature if the table must not be written."""
     protocol, metadata = base.protocol, base.metadata
     definition = change.definition or TableDefinition()
-    if change.cloned is not None:
+    if _requires_writable_table(change):
         check_writable(table, protocol, metadata)
+    if change.cloned is not None:
         source = own_snapshot(change.cloned)
         return cloned_table(table, (source.protocol, source.metadata), (protocol, metadata), definition, now)
     if change.restored is not None:
-        check_writable(table, protocol, metadata)
         return _restored_definition(table, base, own_snapshot(change.restored))
     if change.replace:
-        # A replacement ignores the table as it is.
         return replaced_table(table, protocol, metadata, definition)
-    # ALTER TABLE alone may unset the property that prevents writes.
-    if change.definition is None or not change.files.empty:
-        check_writable(table, protocol, metadata)
     if change.definition is None:
         return protocol, metadata
     return changed_table(table, protocol, metadata, definition, tuple(clustering_columns(base.state.domains)))
+
+
+def _requires_writable_table(change: CommitRequest) -> bool:
+    """Return whether the engine must implement all features of the table before the change.
+
+    A replacement does not depend on them. ALTER TABLE, which changes no files, may unset the property that needs such a feature.
+    """
+    if change.cloned is not None or change.restored is not None:
+        return True
+    return not change.replace and (change.definition is None or not change.files.empty)
 
 
 def _restored_definition(table: str, base: DeltaSnapshot, restored: DeltaSnapshot) -> tuple[Protocol, Metadata]:

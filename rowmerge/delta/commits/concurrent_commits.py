@@ -1,4 +1,4 @@
-"""A commit that took a version before us: what it did to the table, down to the rows that it deleted in files that stay."""
+"""Read a concurrent commit: the files that it added and removed, and the rows that it deleted in files that stay."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ VectorDescriptor = Mapping[str, Any] | None
 
 @dataclass(frozen=True)
 class ConcurrentCommit:
-    """What another writer's commit did to the table. Paths are absolute and percent-decoded.
+    """A commit of another writer, which took a version before the planned commit. Paths are absolute and percent-decoded.
 
-    `added`: rows of `rowmerge.delta.files.columns`. `vector_changes`: old and new vectors of files that it removed and added again.
+    `added`: rows of `rowmerge.delta.files.columns`. `vector_changes`: the old and the new vector of each file that the commit removed and
+    added again, by path.
     """
 
     version: int
@@ -50,7 +51,7 @@ class ConcurrentCommit:
         return bool(commit_info(self.non_file_actions).get("isBlindAppend")) and not self.removed_paths
 
     def newly_deleted(self, path: str) -> Positions | None:
-        """Return the rows that the commit deleted in a file that it removed and added again.
+        """Return the rows that the commit deleted in a file that it removed and added again with another deletion vector.
 
         Return None if the commit did not add the file again, or restored rows of the file. Raises CorruptLog, StorageError.
         """
@@ -58,15 +59,22 @@ class ConcurrentCommit:
             return None
         if path not in self._newly_deleted:
             descriptors = self.vector_changes[path]
-            before, after = (Positions() if vector is None else read_vector(self.storage, vector) for vector in descriptors)
-            self._newly_deleted[path] = after - before if before <= after else None
+            old_rows, new_rows = (Positions() if vector is None else read_vector(self.storage, vector) for vector in descriptors)
+            self._newly_deleted[path] = new_rows - old_rows if old_rows <= new_rows else None
         return self._newly_deleted[path]
 
 
 def read_concurrent_commit(document: Document, version: int, storage: Storage, partition_columns: tuple[str, ...]) -> ConcurrentCommit:
-    """Return what the commit file of a version does to the table. Raises CorruptLog.
+    """Parse the commit file of a concurrent commit.
 
-    `partition_columns`: the physical names of the table's partition columns.
+    Args:
+        document: The commit file.
+        version: The version of the commit.
+        storage: The storage of the table's folder.
+        partition_columns: The physical names of the table's partition columns.
+
+    Raises:
+        CorruptLog: An action is invalid.
     """
     actions = non_file_actions(document)
     files = file_actions([document], partition_columns)

@@ -1,7 +1,8 @@
 """Find the conflict of a planned commit with a concurrent commit: one rule for each kind of conflict.
 
 The rules follow delta-spark's conflict checker, in its order. Where delta-spark compares partitions alone, these rules compare statistics,
-too. Where it compares files, these rules compare rows. Both commits stand if the planned one would do the same after the other.
+too. Where it compares files, these rules compare rows. Two commits do not conflict if the planned one would make the same change after the
+concurrent one.
 """
 
 from __future__ import annotations
@@ -61,8 +62,8 @@ class PlannedCommit:
 
     @property
     def is_serializable(self) -> bool:
-        """Whether the change conflicts with a blind append, because the append cannot count as later than the change."""
-        # A replacement removes every file, also that of the append. A new definition alone was validated against every row.
+        """Whether the change conflicts with a blind append, because the append cannot be ordered after the change."""
+        # A replacement removes every file, also those of the append. A change of the definition alone was validated against every row.
         changes_only_definition = self.change.definition is not None and self.change.files.empty
         if sets_all_files(self.change) or changes_only_definition:
             return True
@@ -75,7 +76,7 @@ def sets_all_files(change: CommitRequest) -> bool:
 
 
 def find_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:
-    """Return the error of the first rule that a concurrent commit breaks, None if both commits can stand."""
+    """Return the error of the first rule that a concurrent commit breaks, None if it breaks no rule."""
     return next(filter(None, (rule(concurrent, planned) for rule in RULES)), None)
 
 
@@ -113,7 +114,7 @@ def added_rows_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) ->
     if not new_files.num_rows:
         return None
     listing = list_files(LiveFiles.of(new_files), planned.base.storage.location, planned.base.metadata, reads.columns)
-    # Null means that the statistics decide nothing, so the file may match.
+    # The mask is null for a file whose statistics do not decide. Such a file may match.
     candidates = listing.filter(pc.fill_null(reads.may_match(listing), True))
     matching_files = _files_with_matching_rows(candidates, reads)
     return _conflict(ConcurrentAppend, concurrent, planned, named_files(matching_files.paths)) if len(matching_files) else None
@@ -121,7 +122,7 @@ def added_rows_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) ->
 
 def _files_with_matching_rows(files: FileListing, reads: Reads) -> FileListing:
     """Return the files with a row that was read, or all files if their rows cannot be compared."""
-    # `matching` reads the rows of files, and must be given none with deleted rows (`Reads`).
+    # `matching` reads the rows of files, and does not support files with deleted rows (`Reads`).
     has_deleted_rows = pc.any(pc.greater(files.deleted, 0)).as_py()
     if not len(files) or reads.matching is None or has_deleted_rows:
         return files
@@ -138,25 +139,34 @@ def _new_files(concurrent: ConcurrentCommit, read_paths: frozenset[str]) -> pa.T
 
 def removed_rows_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:
     """Return ConcurrentDeleteRead if the concurrent commit deleted a file or row on which the planned commit depends."""
-    reads = planned.change.reads
-    for path in sorted(reads.paths & concurrent.removed_paths):
+    for path in sorted(planned.change.reads.paths & concurrent.removed_paths):
         deleted_rows = concurrent.newly_deleted(path)
-        # Without rows in `reads`, the planned commit depends on every row of the files.
-        has_read_rows = reads.rows is None or bool(reads.rows.get(path))
-        if deleted_rows is None and (has_read_rows or path in planned.changed_paths):
+        # None: the concurrent commit removed the whole file, or restored rows of it.
+        if deleted_rows is None and _depends_on_file(planned, path):
             return _conflict(ConcurrentDeleteRead, concurrent, planned, path)
-        if deleted_rows and reads.rows is not None:
-            deleted_rows = deleted_rows & reads.rows.get(path, Positions())
-        if deleted_rows:
-            return _conflict(ConcurrentDeleteRead, concurrent, planned, named_rows(deleted_rows, path), f"{_DELETED_ROWS} read")
+        read_rows = _select_read_rows(planned.change.reads, path, deleted_rows or Positions())
+        if read_rows:
+            return _conflict(ConcurrentDeleteRead, concurrent, planned, named_rows(read_rows, path), f"{_DELETED_ROWS} read")
     return None
+
+
+def _depends_on_file(planned: PlannedCommit, path: str) -> bool:
+    """Return whether the planned commit changes a file, or depends on a row of it."""
+    rows = planned.change.reads.rows
+    return path in planned.changed_paths or rows is None or bool(rows.get(path))
+
+
+def _select_read_rows(reads: Reads, path: str, rows: Positions) -> Positions:
+    """Return the rows of a file on which the command depends, out of `rows`. It depends on all of them if `reads.rows` is None."""
+    return rows if reads.rows is None else rows & reads.rows.get(path, Positions())
 
 
 def double_removal_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:
     """Return a conflict if both commits delete a row, or if one removes a file of which the other deletes rows."""
     for path in sorted(planned.changed_paths & concurrent.removed_paths):
         deleted_rows = concurrent.newly_deleted(path)
-        # None: the concurrent commit removed the file, or restored rows of it. A change that removes a file may have copied deleted rows.
+        # None: the concurrent commit removed the file, or restored rows of it. A planned commit that removes the file may have copied
+        # rows that the concurrent commit deleted.
         if deleted_rows is None or path in planned.removed:
             return _conflict(ConcurrentDeleteDelete, concurrent, planned, path)
         if rows_of_both := deleted_rows & planned.newly_deleted[path]:

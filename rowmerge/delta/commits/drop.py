@@ -11,7 +11,7 @@ from rowmerge.delta.commits.file_changes import FileActionBuilder
 from rowmerge.delta.log.checkpoint_reading import read_checkpoint
 from rowmerge.delta.log.log_files import commit_path, list_log, version_of_file
 from rowmerge.delta.log.versions import is_dropped_at, read_state
-from rowmerge.delta.metadata.actions import DROP, DROPPED, LOWEST_PROTOCOL, Action, Metadata, serialize
+from rowmerge.delta.metadata.actions import DROP_OPERATION, DROPPED_PROPERTY, LOWEST_PROTOCOL, Action, Metadata, serialize
 from rowmerge.errors import CommitConflict, CorruptLog, MetadataChanged, RowmergeError, StorageError
 from rowmerge.storage.deletion import PathOrigin, try_delete_files
 from rowmerge.storage.store import Put, Storage
@@ -22,13 +22,20 @@ from rowmerge.table.snapshots.files import FileChanges
 from rowmerge.version import __version__
 
 FORMAT = "delta"
-_COLUMN = '{"type":"struct","fields":[{"name":"dropped","type":"boolean","nullable":true,"metadata":{}}]}'
-"""The schema of a dropped table. Some readers do not open a table without columns."""
+_DROPPED_SCHEMA = '{"type":"struct","fields":[{"name":"dropped","type":"boolean","nullable":true,"metadata":{}}]}'
+"""The schema of a dropped table, with one column, because some readers do not open a table without columns."""
 
 
 def withdraw_creation(storage: Storage, table: str, table_id: str) -> Unknown | None:
-    """Drop the table with this id, which was created just now, if it is still there. Return Unknown if it may stay."""
-    # The first version alone cannot be deleted, because others may have committed after it.
+    """Drop a table that this process has created in a folder with a table of the other format. Return Unknown if the table may stay.
+
+    To delete the first version is not enough, because others may have committed after it.
+
+    Args:
+        storage: The storage of the folder.
+        table: The name of the table in errors.
+        table_id: The id of the created table (PROTOCOL.md, Change Metadata). A table with another id in the log stays.
+    """
     try:
         drop = Drop(storage, table)
         outcome = commit(drop, storage, FileChanges()) if drop.dropped_id == table_id else None
@@ -39,11 +46,14 @@ def withdraw_creation(storage: Storage, table: str, table_id: str) -> Unknown | 
 
 @dataclass
 class Drop:
-    """One DROP TABLE. Implements `rowmerge.table.commits.commit.CommitSteps`. `id` is the table id of the version that it puts."""
+    """The commit of a DROP TABLE. Implements `rowmerge.table.commits.commit.CommitSteps`.
+
+    `new_id`: the table id of the version that it puts, which is the version of an empty table.
+    """
 
     storage: Storage
     table: str
-    id: str = field(default_factory=lambda: str(uuid.uuid4()))
+    new_id: str = field(default_factory=lambda: str(uuid.uuid4()))
 
     def __post_init__(self) -> None:
         self._read_newest()
@@ -55,7 +65,7 @@ class Drop:
 
     def put(self) -> Put | Unknown | CommitConflict:
         """Put the marker and the version of the drop. Return a conflict if the newest version is that of another drop."""
-        # Another engine may have committed to the dropped table. Then it is dropped again.
+        # If another engine has committed to a dropped table, the newest version is that commit, and the table is dropped again.
         if self._state is not None and is_dropped_at(self.storage, self._newest_version):
             return self._dropped_by_others()
         put_marker(self.storage, FORMAT, self.version)
@@ -89,48 +99,53 @@ class Drop:
         try:
             self._state = None if listing.newest is None else read_state(self.storage, listing, listing.newest)
         except CorruptLog:
-            # A log that cannot be read is dropped all the same. Its files are deleted by their age.
+            # A table with an unreadable log can be dropped. The removal of its files goes by their age.
             self._state = None
 
     def _dropped_by_others(self) -> CommitConflict:
-        return MetadataChanged(self.table, self._newest_version, DROP, "the table is gone")
+        return MetadataChanged(self.table, self._newest_version, DROP_OPERATION, "the table is gone")
 
     def _verify_continuation(self) -> Put | Unknown | CommitConflict:
-        """Verify that the commit that was put drops the table. Delete it if a cleanup had freed its name (see `verification`)."""
+        """Verify that readers apply the version that was put. Otherwise delete it, and return EXISTED or a conflict.
+
+        A cleanup of the log, which leaves a newer checkpoint, may have freed the version's number before the put (see `verification`).
+        Then readers begin at that checkpoint and ignore the version.
+        """
         try:
             listing = list_log(self.storage, since=self.version)
             newer_checkpoints = [checkpoint for checkpoint in listing.checkpoints if checkpoint.version >= self.version]
             metadata = read_checkpoint(self.storage, newer_checkpoints[0]).metadata if newer_checkpoints else None
         except (StorageError, CorruptLog) as failure:
             return Unknown(failure.message)
-        if metadata is None or metadata.id == self.id:
+        if metadata is None or metadata.id == self.new_id:
             return Put.CREATED
-        # The number of the version had been freed, so its file lies below a checkpoint, and its marker says nothing.
+        # The checkpoint does not contain this drop, so readers ignore the version, and its marker is superfluous.
         try_delete_files(self.storage, [[f"{self.storage.location}/{commit_path(self.version)}"]], PathOrigin.THIS_PROCESS)
         delete_marker(self.storage, FORMAT, self.version)
+        # The same id: the table still exists, at a newer version, so `commit` repeats the drop there.
         return Put.EXISTED if metadata.id == self.dropped_id else self._dropped_by_others()
 
     def _build_actions(self) -> list[Action]:
-        """Return the actions that replace the table by an empty one with another id, and remove all of its domains and files."""
+        """Return the actions that replace the table by an empty one with the id `new_id`, without the old domains and files."""
         now = time.time_ns() // 1_000_000
-        metadata = Metadata(id=self.id, schema_string=_COLUMN, configuration={DROPPED: "true"}, created=now)
+        metadata = Metadata(id=self.new_id, schema_string=_DROPPED_SCHEMA, configuration={DROPPED_PROPERTY: "true"}, created=now)
         actions: list[Action] = [{"commitInfo": self._commit_info(now)}, LOWEST_PROTOCOL.action(), metadata.action()]
         if self._state is None:
-            # The log is empty or unreadable, so it tells no domains and files.
+            # The domains and files of an empty or unreadable log are unknown.
             return actions
         for domain, configuration in self._state.domains.items():
             actions.append({"domainMetadata": {"domain": domain, "configuration": configuration, "removed": True}})
-        # A replacement by nothing removes every live file.
-        replacement = CommitRequest(DROP, replace=True)
+        # A replacement without new files removes every live file.
+        replacement = CommitRequest(DROP_OPERATION, replace=True)
         return actions + FileActionBuilder(self.storage, metadata, replacement, now).replace_files(self._state)
 
     def _commit_info(self, now: int) -> dict[str, Any]:
         return {
             "timestamp": now,
-            "operation": DROP,
+            "operation": DROP_OPERATION,
             "operationParameters": {},
             "isolationLevel": "Serializable",
             "isBlindAppend": False,
             "engineInfo": f"rowmerge/{__version__}",
-            "txnId": self.id,
+            "txnId": self.new_id,
         }

@@ -1,7 +1,8 @@
-"""Verify after a put that the commit is a version of the table that it was planned on.
+"""Verify after the put of a commit that readers apply it as a version of the table on which it was planned.
 
-Between the plan and the put, others may have dropped and created the table, or may have cleaned the log. Then the name of the commit was
-free again. Without a checkpoint at or above the commit, no cleanup has freed its name, because each cleanup leaves a newer checkpoint.
+Between the plan and the put, others may have dropped and created the table, or may have cleaned the log. Both delete old commit files, so
+the put of a version that others have already used may succeed. Readers ignore such a file, because they begin at a newer checkpoint. Each
+cleanup leaves a checkpoint. So without a checkpoint at or above the commit, no cleanup has deleted an older file of the same version.
 """
 
 from __future__ import annotations
@@ -29,16 +30,16 @@ from rowmerge.table.commits.request import CommitRequest, Unknown
 
 @dataclass(frozen=True)
 class Rejected:
-    """No reader applies the commit, for this reason."""
+    """The result for a commit that no reader applies, with the reason."""
 
     reason: str
 
 
 Verdict = Literal[Put.CREATED] | Rejected | Unknown
-"""Whether a commit that was put continues its table: CREATED if it does."""
+"""Whether readers apply a commit: CREATED if they do, Rejected if none does, Unknown if the log does not decide it."""
 
 
-_MISSING = Rejected("the log was cleaned or the table was dropped since")
+_NOT_IN_CHECKPOINT = Rejected("the log was cleaned or the table was dropped since")
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ class PutCommit:
 
     @cached_property
     def new_paths(self) -> set[str]:
-        """The files that the commit adds for the first time. A file that it also removes gets another deletion vector."""
+        """The files that the commit adds for the first time, without files that get another deletion vector (`remove` and `add`)."""
         return {action["add"]["path"] for action in self.file_actions if "add" in action} - self.removed_paths
 
     @property
@@ -68,7 +69,12 @@ class PutCommit:
 
 
 def verify_put(commit: PutCommit) -> Verdict:
-    """Return whether a commit that was put continues its table. Raises CorruptLog, StorageError, ConfigurationError."""
+    """Return whether readers apply a commit, after its put, as a version of the table on which it was planned.
+
+    If a checkpoint is at least as new as the commit, a cleanup may have freed the commit's version before the put. Then readers begin at
+    the checkpoint, and its content decides. Without such a checkpoint, the version before the commit must belong to the same table.
+    Raises CorruptLog, StorageError, ConfigurationError.
+    """
     listing = list_log(commit.storage, since=0 if commit.base is None else commit.base.version)
     newer_checkpoints = [checkpoint for checkpoint in listing.checkpoints if checkpoint.version >= commit.version]
     if newer_checkpoints:
@@ -83,36 +89,41 @@ def verify_put(commit: PutCommit) -> Verdict:
 
 
 def _follows_base(commit: PutCommit, base: DeltaSnapshot, listing: LogListing) -> bool:
-    """Return whether the version before the commit is a version of the base's table. If the base's file is still the same, it is."""
+    """Return whether the version before the commit belongs to the table of `base`."""
+    # The unchanged commit file of the base proves it without another request.
     if base.commit is not None and listing.commits.get(base.version) == base.commit:
         return True
     try:
         previous_state = read_state(commit.storage, list_log(commit.storage), commit.version - 1)
     except CorruptLog:
-        # Commits between are missing, so no reader has come as far as this commit.
+        # Commits between the base and this commit are missing, so no reader can read up to this commit.
         return False
     return previous_state.metadata.id == base.metadata.id
 
 
 def _verify_in_checkpoint(commit: PutCommit, state: State) -> Verdict:
-    """Return whether the state of a checkpoint that is not older than a commit contains the commit."""
+    """Return whether the state of a checkpoint, which is at least as new as a commit, contains the commit.
+
+    A new data file or a tombstone of the commit proves that it does. While tombstones cannot have expired, their absence proves that it
+    does not. After that, the transaction or the metadata of the commit decides, if it is unique.
+    """
     if _has_file(state, commit.new_paths) or _has_tombstone(state, commit.removed_paths, commit.now):
         return Put.CREATED
     if state.metadata.id != commit.metadata.id:
-        return _MISSING
+        return _NOT_IN_CHECKPOINT
     if commit.base is None:
         return Put.CREATED
-    # Transactions and definitions of other commits may be the same, so they count only when tombstones may have expired.
-    if commit.changes_files and _is_within_retention(commit, state.metadata):
-        return _MISSING
+    # Tombstones that cannot have expired are the better evidence, because another commit may have the same transaction or metadata.
+    if commit.changes_files and _keeps_tombstones(commit, state.metadata):
+        return _NOT_IN_CHECKPOINT
     if commit.change.transaction is not None:
         return _verify_transaction(commit, commit.change.transaction, state)
     has_new_metadata = commit.metadata != commit.base.metadata and state.metadata == commit.metadata
     return Put.CREATED if has_new_metadata else _undecided(commit)
 
 
-def _is_within_retention(commit: PutCommit, newer_metadata: Metadata) -> bool:
-    """Return whether the tombstones of a commit cannot have expired."""
+def _keeps_tombstones(commit: PutCommit, newer_metadata: Metadata) -> bool:
+    """Return whether checkpoints still contain the tombstones of a commit, by the retention of the table at both versions."""
     retention = min(tombstone_retention(metadata.configuration) for metadata in (commit.metadata, newer_metadata))
     return time.time_ns() // 1_000_000 - commit.now < retention
 
@@ -122,10 +133,10 @@ def _verify_transaction(commit: PutCommit, transaction: tuple[str, int], state: 
     application, version = transaction
     newest = state.transactions.get(application)
     if newest is None:
-        return _MISSING if transaction_retention(commit.metadata.configuration) is None else _undecided(commit)
+        return _NOT_IN_CHECKPOINT if transaction_retention(commit.metadata.configuration) is None else _undecided(commit)
     if newest.version < version:
-        return _MISSING
-    # Another run of the same transaction leaves the same state. A later version of the application may be another process's commit.
+        return _NOT_IN_CHECKPOINT
+    # Two runs of the same transaction have the same `txn`. A later `txn` of the application may come from another process.
     return Put.CREATED if newest.version == version and not commit.changes_files else _undecided(commit)
 
 

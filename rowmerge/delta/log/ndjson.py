@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from rowmerge.delta.files.columns import ADD, REMOVE, TEXT_MAP, file_rows, file_schema, partition_type, read_json_lines, tombstone_schema
-from rowmerge.delta.metadata.actions import DROP, DROPPED, Action, Metadata, check_action
+from rowmerge.delta.metadata.actions import DROP_OPERATION, DROPPED_PROPERTY, Action, Metadata, check_action
 from rowmerge.errors import CorruptLog
 from rowmerge.table.metadata.json_objects import check_texts, decode_json, parse_object
 
@@ -54,12 +54,12 @@ def non_file_actions(document: Document) -> list[Action]:
 
 def is_drop(document: Document) -> bool:
     """Return whether a commit drops the table. Raises CorruptLog."""
-    if f'"{DROPPED}"'.encode() not in document.data:
+    if f'"{DROPPED_PROPERTY}"'.encode() not in document.data:
         return False
     actions = non_file_actions(document)
     has_property = any(Metadata.of(action["metaData"]).is_dropped for action in actions if action.get("metaData"))
     # Another engine that writes to a dropped table restores it, and may keep the property.
-    return has_property and any((action.get("commitInfo") or {}).get("operation") == DROP for action in actions)
+    return has_property and any((action.get("commitInfo") or {}).get("operation") == DROP_OPERATION for action in actions)
 
 
 def cdc_actions(document: Document) -> list[Action]:

@@ -15,8 +15,8 @@ from rowmerge.table.metadata.schema import Struct, UnknownType, schema_from_json
 Action = Mapping[str, Any]
 """One row of a commit: an object with one key, the action's name (`add`, `remove`, `metaData`, …)."""
 
-DROP = "DROP TABLE"
-DROPPED = "rowmerge.dropped"
+DROP_OPERATION = "DROP TABLE"
+DROPPED_PROPERTY = "rowmerge.dropped"
 """The operation and the property of the version that ends the log of a dropped table, until a new table continues it."""
 _IMPLIED_BY_WRITER = (
     (2, ("appendOnly", "invariants")),
@@ -123,7 +123,7 @@ class Metadata:
     @property
     def is_dropped(self) -> bool:
         """Whether this is the metadata of a dropped table, or of the table that another engine continued it as."""
-        return self.configuration.get(DROPPED) == "true"
+        return self.configuration.get(DROPPED_PROPERTY) == "true"
 
     @property
     def mapping_mode(self) -> str:
