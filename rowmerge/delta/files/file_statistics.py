@@ -1,4 +1,4 @@
-"""Sources of file statistics. A source reads a column on first use, and caches it."""
+"""Sources of file statistics: a commit in memory, or a checkpoint file. A source reads a column on first use, and caches it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class _Column:
 
 
 class StatisticsSource(ABC):
-    """The statistics of files that one commit or checkpoint added. Threads may share a source."""
+    """The statistics of the files in one commit or checkpoint, one row per file. Threads may share a source."""
 
     def __init__(self, length: int) -> None:
         self.length = length
@@ -50,7 +50,7 @@ class StatisticsSource(ABC):
 
     @abstractmethod
     def read_raw(self, rows: Rows) -> pa.Table:
-        """Return the log's own columns `stats` and, if there are any, `parsed` of these rows."""
+        """Return the log's own columns of these rows: `stats`, and `parsed` if the log has structs."""
 
     @abstractmethod
     def scan_raw(self) -> Iterator[pa.Table]:
@@ -58,7 +58,7 @@ class StatisticsSource(ABC):
 
     @abstractmethod
     def _batches(self, fields: Sequence[Field]) -> Iterator[pa.RecordBatch]:
-        """Yield `stats`, `parsed` or both of all rows, with at least the statistics of these columns."""
+        """Yield the log's columns of all rows, in batches: `stats`, `parsed` or both, with at least the statistics of these columns."""
 
     def read(self, fields: Sequence[Field], rows: Rows) -> ColumnStatistics:
         """Return the statistics of these rows for these columns (`read_statistics`)."""
@@ -111,37 +111,35 @@ class TableStatistics(StatisticsSource):
 
 
 class CheckpointStatistics(StatisticsSource):
-    """The statistics of `add` actions in a checkpoint's Parquet file, compressed in memory. Unreadable ones count as absent."""
+    """The statistics of `add` actions in a checkpoint's Parquet file, compressed in memory. Unreadable statistics count as absent.
+
+    A checkpoint has statistics as JSON texts (`stats`), as structs (`stats_parsed`), or both. Structs are faster to read.
+    """
 
     def __init__(self, path: str, file: pq.ParquetFile, is_add: pa.Array, *, has_deletion_vectors: bool) -> None:
         """`is_add`: which rows of the file are `add` actions; `has_deletion_vectors`: whether any of these has a deletion vector."""
-        group_lengths = [file.metadata.row_group(group).num_rows for group in range(file.metadata.num_row_groups)]
-        group_starts = np.cumsum([0, *group_lengths])
-        adds_before = np.concatenate([[0], np.cumsum(is_add.to_numpy(zero_copy_only=False))])
-        super().__init__(int(adds_before[-1]))
+        self._group_starts, self._adds_before_group = _locate_groups(file.metadata, is_add)
+        super().__init__(int(self._adds_before_group[-1]))
         self._path, self._file, self._is_add = path, file, is_add
-        self._group_starts = group_starts.tolist()
-        self._adds_before_group = adds_before[group_starts]
-        self._is_reported = False
-        add = file.schema_arrow.field("add").type
-        self._has_json = add.get_field_index("stats") >= 0
-        self._has_struct = add.get_field_index("stats_parsed") >= 0
-        self._raw_columns = ([_JSON] if self._has_json else []) + ([_STRUCT] if self._has_struct else [])
-        parsed_fields = {field.name for field in add.field("stats_parsed").type} if self._has_struct else set()
-        # With wide bounds, null counts include deleted rows, so `tightBounds` is needed.
-        self._struct_suffices = "numRecords" in parsed_fields and ("tightBounds" in parsed_fields or not has_deletion_vectors)
+        self._is_warning_logged = False
+        add_types = {field.name: field.type for field in file.schema_arrow.field("add").type}
+        self._has_json, self._has_struct = "stats" in add_types, "stats_parsed" in add_types
+        self._all_columns = ([_JSON] if self._has_json else []) + ([_STRUCT] if self._has_struct else [])
+        parsed_names = {field.name for field in add_types.get("stats_parsed", ())}
+        # In a file with a deletion vector, null counts may include deleted rows. Only `tightBounds` tells whether they do.
+        self._struct_suffices = "numRecords" in parsed_names and ("tightBounds" in parsed_names or not has_deletion_vectors)
 
     def read_raw(self, rows: Rows) -> pa.Table:
         groups = np.searchsorted(self._adds_before_group, rows, side="right") - 1
         tables = [_absent_statistics(0)]
         for group in np.unique(groups):
             rows_in_group = rows[groups == group] - self._adds_before_group[group]
-            statistics = pa.concat_tables(self._decode_group(int(group), self._raw_columns), promote_options="default")
+            statistics = pa.concat_tables(self._decode_group(int(group), self._all_columns), promote_options="default")
             tables.append(statistics.take(pa.array(rows_in_group)))
         return pa.concat_tables(tables, promote_options="default")
 
     def scan_raw(self) -> Iterator[pa.Table]:
-        return self._decode(self._raw_columns)
+        return self._decode(self._all_columns)
 
     def _batches(self, fields: Sequence[Field]) -> Iterator[pa.RecordBatch]:
         names = ["numRecords", "tightBounds"]
@@ -163,20 +161,20 @@ class CheckpointStatistics(StatisticsSource):
             yield from self._decode_group(group, columns)
 
     def _decode_group(self, group: int, columns: Sequence[str]) -> Iterator[pa.Table]:
-        """Yield `stats` and `parsed` of the `add` actions of a row group, as far as these columns of the checkpoint are readable."""
+        """Yield the statistics of the `add` actions of a row group from these columns of the checkpoint, as far as these are readable."""
         decoded_end = self._group_starts[group]
         try:
             for end, statistics in self._read_group(group, columns):
                 yield statistics
                 decoded_end = end
         except _UNREADABLE as error:
-            if not self._is_reported:
+            if not self._is_warning_logged:
                 logger.warning("Statistics of files in %s cannot be read, and count as absent: %s", self._path, error)
-                self._is_reported = True
+                self._is_warning_logged = True
             yield from self._decode_readable(group, columns, decoded_end)
 
     def _decode_readable(self, group: int, columns: Sequence[str], start: int) -> Iterator[pa.Table]:
-        """Yield the rows of a row group from `start` on with the one kind of statistics that is readable, or without statistics."""
+        """Yield the statistics of a row group from the row `start` on, from the kind of statistics that is readable, or else nulls."""
         struct_columns = [column for column in columns if column != _JSON]
         if struct_columns and self._struct_suffices and self._is_readable(group, struct_columns):
             readable_columns = struct_columns
@@ -196,9 +194,9 @@ class CheckpointStatistics(StatisticsSource):
         return True
 
     def _read_group(self, group: int, columns: Sequence[str]) -> Iterator[tuple[int, pa.Table]]:
-        """Yield statistics of `add` actions, each with the row of the checkpoint at which it ends. Raises one of _UNREADABLE."""
+        """Yield statistics of `add` actions in batches, with the checkpoint's row at which each batch ends. Raises one of _UNREADABLE."""
         end = self._group_starts[group]
-        # Where no statistics are read, the paths give the number of rows.
+        # Without columns of statistics, the paths give the number of rows.
         for batch in self._file.iter_batches(batch_size=_BATCH, row_groups=[group], columns=list(columns) or ["add.path"]):
             adds, is_add = batch["add"], self._is_add[end : end + batch.num_rows]
             if not adds.is_valid().equals(is_add):
@@ -207,11 +205,19 @@ class CheckpointStatistics(StatisticsSource):
             yield end, _raw_statistics(adds.filter(is_add))
 
 
+def _locate_groups(metadata: pq.FileMetaData, is_add: pa.Array) -> tuple[list[int], Rows]:
+    """Return the number of rows and the number of `add` actions before each row group, and last those of the whole file."""
+    group_lengths = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
+    group_starts = np.cumsum([0, *group_lengths])
+    adds_before_row = np.concatenate([[0], np.cumsum(is_add.to_numpy(zero_copy_only=False))])
+    return group_starts.tolist(), adds_before_row[group_starts]
+
+
 def _raw_statistics(adds: pa.StructArray) -> pa.Table:
     """Return `stats` and, if the actions have typed statistics, `parsed`. Raises pa.ArrowInvalid for a text that is no UTF-8."""
     fields = {field.name for field in adds.type}
     texts = pc.struct_field(adds, ["stats"]) if "stats" in fields else pa.nulls(len(adds), pa.string())
-    texts.validate(full=True)  # Arrow does not look at the encoding of texts
+    texts.validate(full=True)  # Arrow's Parquet reader does not check the encoding
     table = pa.table({"stats": texts})
     return table.append_column("parsed", pc.struct_field(adds, ["stats_parsed"])) if "stats_parsed" in fields else table
 
@@ -232,5 +238,5 @@ def _take(values: pa.Array, rows: Rows) -> pa.Array:
 
 
 def _take_struct(columns: Sequence[pa.Array | None], type_: pa.StructType, rows: Rows) -> pa.StructArray:
-    """Return a struct of the rows' values of all columns that are not None, which are the fields of `type_`."""
+    """Return the rows of these columns as structs of `type_`, which has a field for each column that is not None."""
     return struct_of([_take(column, rows) for column in columns if column is not None], list(type_), len(rows))

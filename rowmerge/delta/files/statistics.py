@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import datetime
+import decimal
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from decimal import Decimal as Number
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from rowmerge.delta.files.text_values import iso_instant
@@ -17,29 +17,29 @@ from rowmerge.table.metadata.schema import DataType, Decimal, Field, Primitive, 
 from rowmerge.table.snapshots.files import AddedFile
 
 ColumnPath = tuple[str, ...]
-"""A column, or a field inside structs, by its names from the top."""
+"""A column, or a field inside structs, by the names from the top-level column down."""
 
 CLUSTERING = "delta.clustering"
 INDEXED_COLUMNS = "delta.dataSkippingStatsColumns"
 PREFIX = 32
-"""Length of string bounds in UTF-16 units, delta-spark's default."""
+"""The longest string bound in UTF-16 units, delta-spark's default."""
 
 _COMPARABLE = frozenset("long integer short byte double float string date timestamp timestamp_ntz".split())
 _NAME = re.compile(r"(`(?:[^`]|``)+`\s*|[^`.,]+)([.,]|$)\s*")
 
 
 def has_bounds(type_: DataType) -> bool:
-    """Return whether statistics have the minimum and maximum of a leaf of this type."""
+    """Return whether statistics have the minimum and the maximum of a column of this type."""
     return isinstance(type_, Decimal) or (isinstance(type_, Primitive) and type_.name in _COMPARABLE)
 
 
-def leaves(fields: Iterable[Field], above: ColumnPath = ()) -> Iterator[ColumnPath]:
-    """Yield the columns and nested fields that are no structs. Arrays and maps are leaves."""
+def leaves(fields: Iterable[Field], parent: ColumnPath = ()) -> Iterator[ColumnPath]:
+    """Yield the columns and nested fields that are no structs. Arrays and maps are leaves. `parent`: the path of the struct."""
     for field in fields:
         if isinstance(field.type, Struct):
-            yield from leaves(field.type, (*above, field.name))
+            yield from leaves(field.type, (*parent, field.name))
         else:
-            yield (*above, field.name)
+            yield (*parent, field.name)
 
 
 def clustering_columns(domains: Mapping[str, str]) -> list[ColumnPath]:
@@ -51,25 +51,37 @@ def clustering_columns(domains: Mapping[str, str]) -> list[ColumnPath]:
 
 
 def indexed_leaves(schema: Struct, partition_columns: Iterable[str], properties: Mapping[str, str]) -> frozenset[ColumnPath]:
-    """Return the leaves that have statistics: those that `delta.dataSkippingStatsColumns` names, or else the first ones.
+    """Return the columns and nested fields that have statistics, as delta-spark selects them.
 
-    `delta.dataSkippingNumIndexedCols` is the number of the first ones, 32 by default. Raises ConfigurationError for an invalid value.
+    These are the columns in `delta.dataSkippingStatsColumns`, or else the first `delta.dataSkippingNumIndexedCols` ones.
+
+    Args:
+        schema: The columns of the table.
+        partition_columns: The names of the partition columns, which have no statistics.
+        properties: The properties of the table.
+
+    Raises:
+        ConfigurationError: One of both properties has an invalid value.
     """
     partition = set(partition_columns)
     data_leaves = list(leaves(field for field in schema if field.name not in partition))
     if INDEXED_COLUMNS not in properties:
         return frozenset(data_leaves[: indexed_count(properties)])
-    prefixes = named_leaves(properties[INDEXED_COLUMNS])
+    prefixes = parse_columns(properties[INDEXED_COLUMNS])
     return frozenset(leaf for leaf in data_leaves if any(leaf[: len(prefix)] == prefix for prefix in prefixes))
 
 
-def named_leaves(text: str) -> list[ColumnPath]:
-    """Parse the columns in `delta.dataSkippingStatsColumns`. Raises ConfigurationError."""
+def parse_columns(text: str) -> list[ColumnPath]:
+    """Parse the value of `delta.dataSkippingStatsColumns`. Raises ConfigurationError."""
     return [_parse_column(column) for column in _split_columns(text)]
 
 
 def indexed_count(properties: Mapping[str, str]) -> int | None:
-    """Return `delta.dataSkippingNumIndexedCols`, None for all columns. Raises ConfigurationError."""
+    """Return the number of columns with statistics, None for all columns.
+
+    Raises:
+        ConfigurationError: `delta.dataSkippingNumIndexedCols` is no whole number.
+    """
     text = properties.get("delta.dataSkippingNumIndexedCols", "32")
     if not re.fullmatch(r"-1|\d+", text.strip()):
         raise ConfigurationError(f"The table property delta.dataSkippingNumIndexedCols is {text!r}. Set it to a number of columns, or -1.")
@@ -77,28 +89,30 @@ def indexed_count(properties: Mapping[str, str]) -> int | None:
 
 
 def statistics_json(file: AddedFile, indexed: frozenset[ColumnPath]) -> str:
-    """Return the `stats` of a new file, with the leaves that have statistics."""
+    """Return the `stats` text of a new file, with bounds and null counts of the columns `indexed`."""
+    # Readers order NaN above all other numbers, so the bounds of a float column with NaN would exclude rows with NaN.
+    bounded = indexed.difference(_nan_columns(file.lower), _nan_columns(file.upper))
     statistics = {
         "numRecords": file.records,
         "tightBounds": True,
-        "minValues": _indexed_values(file.lower, indexed, lower_bound, opposite=file.upper),
-        "maxValues": _indexed_values(file.upper, indexed, upper_bound, opposite=file.lower),
-        "nullCount": _indexed_values(file.nulls, indexed, lambda count: count, opposite={}),
+        "minValues": _select_values(file.lower, bounded, lower_bound),
+        "maxValues": _select_values(file.upper, bounded, upper_bound),
+        "nullCount": _select_values(file.nulls, indexed, lambda null_count: null_count),
     }
     return statistics_text(statistics)
 
 
 def parse_statistics(stats: str | None) -> dict[str, Any] | None:
-    """Parse the JSON object in a `stats` text, decimals without loss. Return None for any other text."""
+    """Parse the JSON object in a `stats` text, with exact decimals. Return None for any other text."""
     try:
-        statistics = json.loads(stats or "{}", parse_float=Number, parse_constant=lambda _: None)
+        statistics = json.loads(stats or "{}", parse_float=decimal.Decimal, parse_constant=lambda _: None)
     except (ArithmeticError, RecursionError, ValueError):
         return None
     return statistics if isinstance(statistics, dict) else None
 
 
 def with_wide_bounds(stats: str | None, records: int) -> str:
-    """Return the statistics after a deletion vector was added: counts include deleted rows, and bounds may be wide."""
+    """Return the `stats` of a file that gets a deletion vector: counts include deleted rows, and bounds may be wide."""
     return statistics_text({**(parse_statistics(stats) or {}), "numRecords": records, "tightBounds": False})
 
 
@@ -110,7 +124,7 @@ def statistics_text(value: Any) -> str:
             return "{" + ",".join(f"{key}:{statistics_text(inner)}" for key, inner in members) + "}"
         case list():
             return "[" + ",".join(statistics_text(element) for element in value) + "]"
-        case Number():
+        case decimal.Decimal():
             return str(value)
     return json.dumps(value, ensure_ascii=False)
 
@@ -123,18 +137,18 @@ def parsed_text(parsed: Mapping[str, Any]) -> str:
 def _parsed_to_json(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {name: _parsed_to_json(inner) for name, inner in value.items()}
-    return value if isinstance(value, str | bool) else json_value(value)
+    return value if isinstance(value, str | bool) else _bound_to_json(value)
 
 
 def lower_bound(value: Any) -> Any:
-    """Return a minimum in its JSON form, None if it has none. Strings are truncated."""
-    return value[: _prefix_end(value)] if isinstance(value, str) else json_value(value)
+    """Return the JSON value of a minimum, None if it has none. Strings are truncated."""
+    return value[: _prefix_end(value)] if isinstance(value, str) else _bound_to_json(value)
 
 
 def upper_bound(value: Any) -> Any:
-    """Return a maximum in its JSON form, None if it has none. A truncated string ends with a character above the first one cut off."""
+    """Return the JSON value of a maximum, None if it has none. A truncated string ends with a character above the first one cut off."""
     if not isinstance(value, str):
-        return json_value(value)
+        return _bound_to_json(value)
     end = _prefix_end(value)
     if end == len(value):
         return value
@@ -153,8 +167,11 @@ def _prefix_end(value: str) -> int:
     return len(value)
 
 
-def json_value(value: Any) -> Any:
-    """Return a bound that is no string in its JSON form, timestamps truncated to milliseconds. Return None for a value without one."""
+def _bound_to_json(value: Any) -> Any:
+    """Convert a bound of any type but string to its JSON value (PROTOCOL.md, Per-file Statistics).
+
+    Timestamps are truncated to milliseconds. Booleans, binaries and floats that are not finite have no bounds, so they become None.
+    """
     match value:
         case bool() | bytes():
             return None
@@ -166,40 +183,39 @@ def json_value(value: Any) -> Any:
             return value.isoformat()
         case float():
             return value if math.isfinite(value) else None
-        case Number():
-            return Number(format(value, "f"))
+        case decimal.Decimal():
+            return decimal.Decimal(format(value, "f"))
     return value
 
 
-def _indexed_values(
-    values: Mapping[str, Any],
-    indexed: frozenset[ColumnPath],
-    to_json: Callable[[Any], Any],
-    *,
-    opposite: Mapping[str, Any],
-    above: ColumnPath = (),
+def _select_values(
+    values: Mapping[str, Any], columns: Collection[ColumnPath], to_json: Callable[[Any], Any], parent: ColumnPath = ()
 ) -> dict[str, Any]:
-    """Return the bounds or null counts of indexed leaves in JSON form, nested like the columns. A leaf whose value is None is left out.
+    """Return the bounds or null counts of these columns as JSON values, nested like the columns.
 
-    `opposite`: the bounds of the other side. `above`: the path of the struct whose fields have these values.
+    A value without a JSON form is left out, and so is a struct without values. `parent`: the path of the struct that has `values`.
     """
     json_values: dict[str, Any] = {}
     for name, value in values.items():
-        leaf, opposite_value = (*above, name), opposite.get(name)
+        path = (*parent, name)
         if isinstance(value, Mapping):
-            json_values[name] = _indexed_values(value, indexed, to_json, opposite=opposite_value or {}, above=leaf) or None
-        # NaN is above everything: one bound alone would hide it.
-        elif leaf in indexed and not _is_nan(value) and not _is_nan(opposite_value):
+            json_values[name] = _select_values(value, columns, to_json, path)
+        elif path in columns:
             json_values[name] = to_json(value)
-    return {name: json_value for name, json_value in json_values.items() if json_value is not None}
+    return {name: json_value for name, json_value in json_values.items() if json_value not in (None, {})}
 
 
-def _is_nan(value: Any) -> bool:
-    return isinstance(value, float) and math.isnan(value)
+def _nan_columns(bounds: Mapping[str, Any], parent: ColumnPath = ()) -> Iterator[ColumnPath]:
+    """Yield the columns and nested fields whose bound is NaN. `parent`: the path of the struct that has `bounds`."""
+    for name, bound in bounds.items():
+        if isinstance(bound, Mapping):
+            yield from _nan_columns(bound, (*parent, name))
+        elif isinstance(bound, float) and math.isnan(bound):
+            yield (*parent, name)
 
 
 def _split_columns(text: str) -> Iterator[str]:
-    """Split `a, b.c, ```d,e``` ` at commas outside backquotes."""
+    """Split a list of column names such as `a, b.c, ```d,e``` ` at commas outside backquotes."""
     column = ""
     for token in re.findall(r"`(?:[^`]|``)*`|[^`,]+|,", text):
         if token == ",":
@@ -211,14 +227,16 @@ def _split_columns(text: str) -> Iterator[str]:
         yield column
 
 
-def _parse_column(column: str) -> ColumnPath:
-    """Parse a column name like `a` or `b.c` to its parts. Raises ConfigurationError."""
+def _parse_column(text: str) -> ColumnPath:
+    """Parse a column name such as `a`, or the dotted name `b.c` of a nested field. Raises ConfigurationError."""
     names: list[str] = []
-    position, column = 0, column.strip()
-    while position < len(column):
-        match = _NAME.match(column, position)
+    dotted_name, position = text.strip(), 0
+    while position < len(dotted_name):
+        match = _NAME.match(dotted_name, position)
         if match is None:
-            raise ConfigurationError(f"delta.dataSkippingStatsColumns names {column!r}, which is no column name. Write names like a, b.c.")
+            raise ConfigurationError(
+                f"delta.dataSkippingStatsColumns names {dotted_name!r}, which is no column name. Write names like a, b.c."
+            )
         name = match[1].strip()
         names.append(name[1:-1].replace("``", "`") if name.startswith("`") else name)
         position = match.end()

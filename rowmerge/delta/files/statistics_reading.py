@@ -1,11 +1,10 @@
-"""Conversion of the log's statistics to typed bounds that are safe for file skipping. Arrow parses only the requested columns."""
+"""Read the log's statistics as typed bounds that are safe for file skipping. Arrow parses only the requested columns."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from decimal import Decimal as Number
-from decimal import InvalidOperation
+from dataclasses import dataclass, replace
+from decimal import Decimal, InvalidOperation
 from functools import partial
 from typing import Any
 
@@ -20,7 +19,7 @@ from rowmerge.table.metadata.schema import DataType, Field, Primitive, Struct, a
 
 _RECORDS = r'^\s*\{\s*"numRecords"\s*:\s*(?P<records>\d{1,18})\s*[,}]'
 _NOTHING = r"^\s*(null)?\s*$"  # A line that is a bare null crashes the process in pyarrow.json
-# Writers spell these numbers as strings, because JSON has none. As bounds, they mean: unknown.
+# Writers store these numbers as strings, because JSON does not have them. Such bounds count as unknown.
 _NOT_FINITE = r'(":\s*)"(NaN|[+-]?Infinity)"'
 
 
@@ -45,23 +44,39 @@ class FileStatistics(ColumnStatistics):
 
 
 def read_statistics(batch: pa.RecordBatch, fields: Sequence[Field], *, as_written: bool = False) -> FileStatistics:
-    """Return the statistics of files (columns `stats`, `parsed`) for these columns.
+    """Return the statistics of files for these columns. Invalid values are null.
 
-    With `as_written`, they are unchanged. Otherwise, timestamp maxima are a millisecond higher, because writers truncate them, and
-    null counts that say nothing about the live rows are null.
+    Args:
+        batch: The statistics as the log has them, one row per file: the JSON text `stats`, the struct `parsed`, or both.
+        fields: The columns, under their physical names.
+        as_written: Whether bounds and null counts stay as the log has them. Otherwise those that could exclude a file with matching rows
+            are widened or null.
     """
-    statistics, unreadable = _typed_statistics(batch, bounds_type(fields), nulls_type(fields))
-    records, tight, lower, upper, nulls = statistics.flatten()
-    records, nulls = _without_negative(records), _map_leaves(_without_negative, nulls)
-    lower, upper = _map_leaves(_without_nan, lower), _map_leaves(_without_nan, upper)
-    if not as_written:
-        lower, upper = _map_leaves(_safe_minima, lower, upper), _map_leaves(_safe_maxima, upper, lower)
-        nulls = _map_leaves(partial(_counts_of_live_rows, records=records, tight=pc.fill_null(tight, True)), nulls)
-    return FileStatistics(records, lower, upper, nulls, tight, unreadable)
+    structs, unreadable = _typed_statistics(batch, bounds_type(fields), nulls_type(fields))
+    records, tight, lower, upper, nulls = structs.flatten()
+    statistics = FileStatistics(
+        records=_without_negative(records),
+        lower=_map_leaves(_without_nan, lower),
+        upper=_map_leaves(_without_nan, upper),
+        nulls=_map_leaves(_without_negative, nulls),
+        tight=tight,
+        unreadable=unreadable,
+    )
+    return statistics if as_written else _safe_statistics(statistics)
+
+
+def _safe_statistics(statistics: FileStatistics) -> FileStatistics:
+    """Return the statistics with the bounds and null counts that can exclude files, null or widened for the others."""
+    lower, upper = statistics.lower, statistics.upper
+    # Statistics without `tightBounds` come from writers without deletion vectors, so they are exact.
+    is_tight = pc.fill_null(statistics.tight, True)
+    select_exact = partial(_counts_of_live_rows, records=statistics.records, tight=is_tight)
+    safe_lower, safe_upper = _map_leaves(_safe_minima, lower, upper), _map_leaves(_safe_maxima, upper, lower)
+    return replace(statistics, lower=safe_lower, upper=safe_upper, nulls=_map_leaves(select_exact, statistics.nulls))
 
 
 def _typed_statistics(batch: pa.RecordBatch, bounds: pa.StructType, nulls: pa.StructType) -> tuple[pa.StructArray, pa.Array | None]:
-    """Return the JSON in `stats`, or else `parsed`, as structs, and a mask of the invalid texts, None if all are valid."""
+    """Return `stats`, or else `parsed`, as structs of `statistics_type`, and a mask of the invalid texts, None if all are valid."""
     type_ = statistics_type(bounds, nulls)
     parsed = _typed(_parsed(batch), type_, batch.num_rows, _cast)
     if "stats" not in batch.schema.names:
@@ -72,7 +87,7 @@ def _typed_statistics(batch: pa.RecordBatch, bounds: pa.StructType, nulls: pa.St
 
 
 def read_records(batch: pa.RecordBatch) -> pa.Array:
-    """Return the row counts of files (columns `stats`, `parsed`), null if unknown. JSON that begins with the count is not parsed."""
+    """Return the row counts of files (columns `stats`, `parsed`), null if unknown. A JSON text that begins with the count is not parsed."""
     parsed_counts = _typed(child_of(_parsed(batch), "numRecords"), pa.int64(), batch.num_rows, _cast)
     if "stats" not in batch.schema.names:
         return parsed_counts
@@ -98,7 +113,7 @@ def _bound_type(type_: DataType) -> pa.DataType:
 
 
 def _has_bounds(type_: DataType) -> bool:
-    """Return whether a column of this type can have bounds: other writers than ours give booleans bounds too."""
+    """Return whether a column of this type can have bounds. Other writers give bounds to booleans, too."""
     if isinstance(type_, Struct):
         return any(_has_bounds(field.type) for field in type_)
     return has_bounds(type_) or type_ == Primitive("boolean")
@@ -111,7 +126,7 @@ def statistics_type(bounds: pa.StructType, nulls: pa.StructType) -> pa.StructTyp
 
 
 def _json_type(type_: pa.DataType) -> pa.DataType:
-    """Return the type as which JSON has a bound."""
+    """Return the type of a bound in JSON: strings for dates and timestamps, and int64 for integers of every width."""
     if pa.types.is_struct(type_):
         return pa.struct([(field.name, _json_type(field.type)) for field in type_])
     if pa.types.is_temporal(type_):
@@ -135,7 +150,7 @@ def _has_floats(type_: pa.DataType) -> bool:
 
 
 def _as_single_lines(texts: pa.Array, *, has_floats: bool) -> pa.Array:
-    """Return the texts without line breaks, and `{}` for an empty one. Numbers that are not finite become null."""
+    """Return the texts without line breaks, and `{}` for empty texts. Numbers that are not finite become null."""
     if has_floats:
         texts = pc.replace_substring_regex(texts, _NOT_FINITE, r"\1null")
     characters = np.frombuffer(_characters(texts), np.uint8)
@@ -154,7 +169,7 @@ def _read_lines(texts: pa.Array, schema: pa.Schema) -> pa.Table | None:
 
 
 def _parse_one_by_one(texts: Sequence[str], type_: pa.StructType) -> tuple[pa.StructArray, pa.Array]:
-    """Parse texts of which some have values of other types, and return which ones. Values of other types become null."""
+    """Parse texts of which some are invalid, and return a mask of the invalid ones. Values of other types become null."""
     rows, unreadable = [], []
     for text in texts:
         statistics = parse_statistics(text)
@@ -174,7 +189,7 @@ def _characters(texts: pa.Array) -> pa.Buffer:
 
 
 def _coerce(value: Any, type_: pa.DataType) -> Any:
-    """Return the value if it is one of the type, and otherwise None: unknown."""
+    """Return a parsed JSON value as a value of the type, None if it is none."""
     if pa.types.is_struct(type_):
         return {field.name: _coerce(value.get(field.name), field.type) for field in type_} if isinstance(value, dict) else None
     try:
@@ -189,21 +204,21 @@ def _coerce_number(value: Any, type_: pa.DataType) -> Any:
     """Return a number as one of the type, None if it is none. Raises an error for some numbers that the type cannot hold."""
     if isinstance(value, bool | str | dict | list | None):
         return None
-    number = Number(value)
+    number = Decimal(value)
     if pa.types.is_integer(type_):
         return int(number) if -(2**63) <= number < 2**63 and number == int(number) else None
     return pa.scalar(float(number) if pa.types.is_floating(type_) else number, type_).as_py()
 
 
 def _is_coercible(value: Any, coerced: Any) -> bool:
-    """Return whether every value that was read has the type that it must have. `coerced`: the result of `_coerce`."""
+    """Return whether every parsed JSON value has the expected type. `coerced`: the result of `_coerce` for `value`."""
     if isinstance(coerced, dict):
         return all(_is_coercible(value.get(name), child) for name, child in coerced.items())
     return value is None or coerced is not None
 
 
 def _typed(values: pa.Array | None, type_: pa.DataType, length: int, convert: Callable[[pa.Array, pa.DataType], pa.Array]) -> pa.Array:
-    """Return values in a type, each field of a struct converted for itself. Values and fields that are absent are null."""
+    """Convert values to a type, field by field for structs. Absent values and fields become null."""
     if pa.types.is_struct(type_):
         children = [_typed(child_of(values, field.name), field.type, length, convert) for field in type_]
         return struct_of(children, list(type_), length)
@@ -211,7 +226,7 @@ def _typed(values: pa.Array | None, type_: pa.DataType, length: int, convert: Ca
 
 
 def _from_json(values: pa.Array, type_: pa.DataType) -> pa.Array:
-    """Convert values from their JSON type to a column's type. Values that the column's type cannot hold become null."""
+    """Convert bounds from their JSON type (`_json_type`) to the type of their column. Values that this type cannot hold become null."""
     if values.type == type_:
         return values
     if pa.types.is_string(values.type):
@@ -219,6 +234,7 @@ def _from_json(values: pa.Array, type_: pa.DataType) -> pa.Array:
             return from_text(values, type_)
         except pa.ArrowInvalid:
             return pa.array([_value_from_text(text, type_) for text in values.to_pylist()], type_)
+    # The values are int64, and the column has a smaller signed integer type.
     limit = 2 ** (type_.bit_width - 1)
     is_in_range = pc.and_(pc.greater_equal(values, -limit), pc.less(values, limit))
     return _only_where(is_in_range, values).cast(type_)
@@ -249,13 +265,13 @@ def _without_negative(counts: pa.Array) -> pa.Array:
 
 
 def _safe_minima(minima: pa.Array, maxima: pa.Array) -> pa.Array:
-    """Return the minima that can exclude files."""
-    # If one bound of floats was not finite, the other one does not say whether the column has NaN.
+    """Return the minima that can exclude files, null for the others."""
+    # A float column of which one bound was not finite may have NaN, which its other bound does not cover.
     return _only_where(pc.is_valid(maxima), minima) if pa.types.is_floating(minima.type) else minima
 
 
 def _safe_maxima(maxima: pa.Array, minima: pa.Array) -> pa.Array:
-    """Return the maxima that can exclude files."""
+    """Return the maxima that can exclude files, null for the others. Timestamps are a millisecond higher, because writers truncate them."""
     if pa.types.is_timestamp(maxima.type):
         millisecond, highest = pa.scalar(1000, pa.duration("us")), pa.scalar(2**63 - 1001, pa.int64()).cast(maxima.type)
         return pc.if_else(pc.less(maxima, highest), pc.add(maxima, millisecond), pa.scalar(None, maxima.type))
@@ -263,7 +279,10 @@ def _safe_maxima(maxima: pa.Array, minima: pa.Array) -> pa.Array:
 
 
 def _counts_of_live_rows(counts: pa.Array, *, records: pa.Array, tight: pa.Array) -> pa.Array:
-    """Return the null counts that are exact for live rows. With wide bounds, these are the counts of none and of all rows."""
+    """Return the null counts that are exact for live rows, null for the others.
+
+    With wide bounds, null counts include deleted rows. Then a count is exact only if no row or every row of the file is null.
+    """
     return _only_where(pc.or_(tight, pc.or_(pc.equal(counts, 0), pc.equal(counts, records))), counts)
 
 
@@ -277,7 +296,7 @@ def _parsed(batch: pa.RecordBatch) -> pa.StructArray | None:
 
 
 def child_of(struct: pa.Array | None, name: str) -> pa.Array | None:
-    """Return a field of structs, None without one."""
+    """Return a field of structs, None if they lack it."""
     if struct is None or not pa.types.is_struct(struct.type) or struct.type.get_field_index(name) < 0:
         return None
     return pc.struct_field(struct, [name])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from decimal import Decimal as Number
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -23,7 +23,10 @@ def from_text(text: pa.Array, type_: pa.DataType) -> pa.Array:
 
 
 def partition_text(value: Any, type_: DataType) -> str | None:
-    """Return the text of a partition value, None for null and the empty string. Raises UnicodeDecodeError for bytes that are no UTF-8."""
+    """Return the text of a partition value in the log (PROTOCOL.md, Partition Value Serialization).
+
+    Return None for null, the empty string and empty binaries. Raises UnicodeDecodeError for bytes that are not UTF-8.
+    """
     match value:
         case None:
             return None
@@ -37,7 +40,7 @@ def partition_text(value: Any, type_: DataType) -> str | None:
             return iso_instant(value, "microseconds")
         case datetime.date():
             return value.isoformat()
-        case Number():
+        case Decimal():
             return format(value, "f")
         case float():
             return _SPECIAL_FLOATS.get(repr(value), repr(value))
@@ -50,7 +53,7 @@ def iso_instant(value: datetime.datetime, timespec: str) -> str:
 
 
 def _parse_timestamps(text: pa.Array, type_: pa.TimestampType) -> pa.Array:
-    """Parse timestamps in microseconds. Dates get midnight as their time, and further digits are cut off."""
+    """Parse timestamps in microseconds. A date gets midnight as its time, and digits after the microseconds are cut off."""
     text = pc.replace_substring_regex(text, r"(\.\d{6})\d+", r"\1")
     text = pc.if_else(pc.match_substring_regex(text, _DAY), pc.binary_join_element_wise(text, "T00:00:00", ""), text)
     if type_.tz is None:

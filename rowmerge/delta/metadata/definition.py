@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from rowmerge.delta.files.statistics import INDEXED_COLUMNS, ColumnPath, named_leaves
+from rowmerge.delta.files.statistics import INDEXED_COLUMNS, ColumnPath, parse_columns
 from rowmerge.delta.metadata.actions import LOWEST_PROTOCOL, Metadata, Protocol, schema_text
 from rowmerge.delta.metadata.column_mapping import MAPPING_MODE, MAX_ID, assign_ids, highest_id, without_mapping
 from rowmerge.delta.metadata.features import GENERATION_EXPRESSION, required_protocol
@@ -210,7 +210,7 @@ def _with_schema(table: str, metadata: Metadata, schema: Struct, clustering: tup
 
 def _rename_indexed_columns(text: str, old: Struct, new: Struct) -> str:
     """Return `delta.dataSkippingStatsColumns` with the columns' names in the new schema, without dropped columns."""
-    leaves = [renamed_leaf(leaf, old, new) for leaf in named_leaves(text)]
+    leaves = [renamed_leaf(leaf, old, new) for leaf in parse_columns(text)]
     return ",".join(".".join(map(backquote, leaf)) for leaf in leaves if leaf is not None)
 
 
