@@ -124,7 +124,10 @@ class DeltaTable:
         return self._run(next_commit(self._storage, self.name, own_snapshot(base), change))
 
     def version_of_transaction(self, application: str, version: int) -> int | None:
-        """Return the newest version with a `txn` of the application up to `version`. Raises CorruptLog, StorageError."""
+        """Return the newest table version with a `txn` of the application with at most this transaction version.
+
+        Raises CorruptLog, StorageError.
+        """
         return read_listed(self._storage, lambda listing: find_transaction(self._storage, listing, application, version))
 
     def history(self, limit: int | None = None) -> list[HistoryEntry]:

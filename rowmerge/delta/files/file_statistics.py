@@ -124,9 +124,9 @@ class CheckpointStatistics(StatisticsSource):
         self._is_warning_logged = False
         add_types = {field.name: field.type for field in file.schema_arrow.field("add").type}
         self._has_json, self._has_struct = "stats" in add_types, "stats_parsed" in add_types
-        self._all_columns = ([_JSON] if self._has_json else []) + ([_STRUCT] if self._has_struct else [])
+        self._statistics_columns = ([_JSON] if self._has_json else []) + ([_STRUCT] if self._has_struct else [])
         parsed_names = {field.name for field in add_types.get("stats_parsed", ())}
-        # In a file with a deletion vector, null counts may include deleted rows. Only `tightBounds` tells whether they do.
+        # In a file with a deletion vector, null counts may include deleted rows. Only `tightBounds` shows whether they do.
         self._struct_suffices = "numRecords" in parsed_names and ("tightBounds" in parsed_names or not has_deletion_vectors)
 
     def read_raw(self, rows: Rows) -> pa.Table:
@@ -134,12 +134,12 @@ class CheckpointStatistics(StatisticsSource):
         tables = [_absent_statistics(0)]
         for group in np.unique(groups):
             rows_in_group = rows[groups == group] - self._adds_before_group[group]
-            statistics = pa.concat_tables(self._decode_group(int(group), self._all_columns), promote_options="default")
+            statistics = pa.concat_tables(self._decode_group(int(group), self._statistics_columns), promote_options="default")
             tables.append(statistics.take(pa.array(rows_in_group)))
         return pa.concat_tables(tables, promote_options="default")
 
     def scan_raw(self) -> Iterator[pa.Table]:
-        return self._decode(self._all_columns)
+        return self._decode(self._statistics_columns)
 
     def _batches(self, fields: Sequence[Field]) -> Iterator[pa.RecordBatch]:
         names = ["numRecords", "tightBounds"]

@@ -90,7 +90,7 @@ def indexed_count(properties: Mapping[str, str]) -> int | None:
 
 def statistics_json(file: AddedFile, indexed: frozenset[ColumnPath]) -> str:
     """Return the `stats` text of a new file, with bounds and null counts of the columns `indexed`."""
-    # Readers order NaN above all other numbers, so the bounds of a float column with NaN would exclude rows with NaN.
+    # Readers order NaN above all other numbers, so one bound alone would exclude files that have NaN.
     bounded = indexed.difference(_nan_columns(file.lower), _nan_columns(file.upper))
     statistics = {
         "numRecords": file.records,

@@ -68,7 +68,7 @@ def read_statistics(batch: pa.RecordBatch, fields: Sequence[Field], *, as_writte
 def _safe_statistics(statistics: FileStatistics) -> FileStatistics:
     """Return the statistics with the bounds and null counts that can exclude files, null or widened for the others."""
     lower, upper = statistics.lower, statistics.upper
-    # Statistics without `tightBounds` come from writers without deletion vectors, so they are exact.
+    # Without `tightBounds` in the log, bounds are tight (PROTOCOL.md, Per-file Statistics).
     is_tight = pc.fill_null(statistics.tight, True)
     select_exact = partial(_counts_of_live_rows, records=statistics.records, tight=is_tight)
     safe_lower, safe_upper = _map_leaves(_safe_minima, lower, upper), _map_leaves(_safe_maxima, upper, lower)

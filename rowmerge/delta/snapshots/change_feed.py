@@ -36,7 +36,11 @@ _ROW_METRICS = ("numTargetRowsInserted", "numTargetRowsUpdated", "numTargetRowsD
 
 @dataclass(frozen=True)
 class _FeedVersion:
-    """One version of the range. `protocol` and `metadata` are valid after it. `replaced_metadata`: the metadata before, if known."""
+    """One version of the range, with the protocol and metadata of the table after it.
+
+    `document`: the commit file. `replaced_metadata`: the metadata before this version, None if this version does not change it, or if it
+    is unknown.
+    """
 
     number: int
     timestamp: int
@@ -55,7 +59,13 @@ class DeltaChangeFeed:
     reader: SnapshotReader
 
     def changes(self, newest: Snapshot, first: Bound, last: Bound | None) -> TableChanges:
-        """Return the change rows of a range of versions. Raises as `ChangeFeed.changes` says."""
+        """Return the change rows of a range of versions, as `rowmerge.table.snapshots.change_feed.ChangeFeed.changes` defines.
+
+        Args:
+            newest: The newest version of the table. Later versions are ignored.
+            first: The first version of the range, or a time.
+            last: The last version of the range, or a time. None for the newest version.
+        """
 
         def read(listing: LogListing) -> TableChanges:
             table_log = without_dropped_table(self.storage, listing)
@@ -74,10 +84,10 @@ class _FeedReader:
     snapshot_at: Callable[[int], DeltaSnapshot]
 
     def read(self, first: Bound, last: Bound | None) -> TableChanges:
-        """Return the changes of a range. Raises as `ChangeFeed.changes` says."""
+        """Return the changes of a range. Raises the errors of `ChangeFeed.changes`."""
         start, end = self._find_start(first), self._find_end(last)
         if end == start - 1 and _are_ordered_times(first, last):
-            # Both times lie between two versions. Nothing happened there.
+            # Both times are between the same two versions, so the range is empty.
             return TableChanges(self.newest, start, end)
         self._check_range(start, end)
         start_snapshot = self.snapshot_at(start)
@@ -155,13 +165,16 @@ class _FeedReader:
             yield _FeedVersion(number, timestamp, document, actions, state.protocol, state.metadata, replaced_metadata)
 
     def _file_times(self, end: int) -> dict[int, int]:
-        """Return the times of the versions up to `end` without in-commit timestamps, in milliseconds since the epoch."""
+        """Return the modification times of commit files up to `end`, by version, in milliseconds since the epoch."""
         versions = [version for version in self.listing.continuous_commits if version <= end]
-        # The times of versions never go back, but the modification times of their files may.
+        # The time of a version is never before that of an older one, although the modification times of their files may be.
         return dict(zip(versions, accumulate(map(self.listing.modified, versions), max), strict=True))
 
     def _read_replaced_metadata(self, start: DeltaSnapshot, version: int, state: State) -> Metadata | None:
-        """Return the metadata that a version from `start` on replaced, None if unknown. `state`: that before a version after `start`."""
+        """Return the metadata before a version that is `start` or later, None if unknown.
+
+        `state`: the state of the version before, except for `start` itself.
+        """
         if version > start.version:
             return state.metadata
         try:
@@ -178,20 +191,25 @@ class _FeedReader:
         return [] if _changes_no_row(version.non_file_actions) else self._derived_files(version, read_as)
 
     def _derived_files(self, version: _FeedVersion, read_as: DeltaSnapshot) -> list[ChangedFile]:
-        """Return the rows that the file actions of a version insert and delete. Raises CorruptLog, IncompatibleSchemaChange."""
+        """Return the files whose rows the `add` and `remove` actions of a version insert or delete.
+
+        Raises CorruptLog, and IncompatibleSchemaChange if the deleted rows cannot be read in the columns of `read_as`.
+        """
         actions = file_actions([version.document], version.metadata.stored_partition_columns)
         # Actions that change no data only move rows.
         adds, removes = (table.filter(pc.fill_null(table["dataChange"], True)) for table in (actions.adds, actions.removes))
-        has_partition = pc.all(pc.fill_null(removes["extendedFileMetadata"], False), min_count=0).as_py()
-        if version.metadata.partition_columns and not has_partition:
+        # With `min_count` 0, the result is true without remove actions.
+        have_partition_values = pc.all(pc.fill_null(removes["extendedFileMetadata"], False), min_count=0).as_py()
+        if version.metadata.partition_columns and not have_partition_values:
             raise CorruptLog(version.document.path, "a remove action does not tell the partition of its file")
         added, removed = self._files_by_path(version, adds), self._files_by_path(version, removes)
         if removed and version.replaced_metadata is not None:
+            # Deleted rows have the columns of the version before.
             _check_columns(version.number - 1, version.replaced_metadata, read_as)
         return _derive_changes(added, removed)
 
     def _recorded_files(self, version: _FeedVersion, actions: Sequence[Action]) -> list[ChangedFile]:
-        """Return the change data files that `cdc` actions name."""
+        """Return the change data files of `cdc` actions."""
         files = [action["cdc"] for action in actions]
         rows = [{"path": file["path"], "size": file.get("size"), "partition": file.get("partitionValues") or {}} for file in files]
         table = pa.Table.from_pylist(rows, schema=file_schema(version.metadata.stored_partition_columns))
@@ -214,20 +232,20 @@ def _changed_file(version: _FeedVersion, file: ListedFile) -> ChangedFile:
 
 
 def _derive_changes(added: Mapping[str, ChangedFile], removed: Mapping[str, ChangedFile]) -> list[ChangedFile]:
-    """Return the inserted and deleted rows of a version. A file in both mappings stays, with another deletion vector."""
+    """Return the files whose rows a version inserts or deletes. A file in both mappings stays, with another deletion vector."""
     changed_files: list[ChangedFile] = []
     for path, file in removed.items():
         if path not in added:
             changed_files.append(replace(file, change=DELETE))
             continue
-        before, after = file.rows, added[path].rows
-        changes = ((DELETE, after - before), (INSERT, before - after))
+        old_rows, new_rows = file.rows, added[path].rows
+        changes = ((DELETE, new_rows - old_rows), (INSERT, old_rows - new_rows))
         changed_files += [replace(added[path], change=change, rows=rows, listed=True) for change, rows in changes if rows]
     return changed_files + [replace(file, change=INSERT) for path, file in added.items() if path not in removed]
 
 
 def _check_definition(version: _FeedVersion, read_as: DeltaSnapshot) -> None:
-    """Raise ChangesNotRecorded for a version without change rows, IncompatibleSchemaChange if `read_as` does not fit its columns."""
+    """Raise ChangesNotRecorded for a version without change rows, IncompatibleSchemaChange if `read_as` has incompatible columns."""
     if not is_enabled(version.protocol, version.metadata, CHANGE_DATA_FEED):
         advice = f"Read versions in which {CHANGE_DATA_FEED} was true: DESCRIBE HISTORY {read_as.name} shows when it was set."
         raise ChangesNotRecorded(read_as.name, version.number, advice)

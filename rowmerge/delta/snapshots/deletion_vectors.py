@@ -27,12 +27,12 @@ _UUID_LENGTH = 20
 _MOST_CACHED_BYTES = 32 * 1024 * 1024
 
 _cache: Cache[bytes] = Cache(_MOST_CACHED_BYTES)
-"""Serialized vectors by file and offset. A vector never changes once it is written, and the next statement reads it again."""
+"""Serialized vectors by file and offset. They never change, and the next statement usually reads the newest ones again."""
 
 
 @dataclass(frozen=True)
 class VectorFiles:
-    """Vectors that were just written: a descriptor for each data file's path, and the vectors' files, relative to the table."""
+    """New deletion vectors: their descriptors by the path of the data file, and the paths of their files, relative to the table."""
 
     descriptors: Mapping[str, Mapping[str, Any]]
     paths: tuple[str, ...]
@@ -58,7 +58,7 @@ def _decode_inline(log: str, descriptor: Mapping[str, Any]) -> Positions:
 
 
 def _read_serialized(storage: Storage, path: str, offset: int, size: int) -> bytes:
-    """Read a vector of `size` bytes at an offset of a file, without its frame. Raises CorruptLog, StorageError."""
+    """Read the serialized vector of `size` bytes at an offset of a file. Raises CorruptLog, StorageError."""
     file_storage, name = locate(storage, path)
     try:
         return unframed(file_storage.get_range(name, offset, size + FRAME), size, path, offset)
@@ -67,7 +67,11 @@ def _read_serialized(storage: Storage, path: str, offset: int, size: int) -> byt
 
 
 def vector_path(location: str, descriptor: Mapping[str, Any]) -> str:
-    """Return the absolute, percent-decoded path of a vector's file. Raises CorruptLog for a descriptor that names no file."""
+    """Return the absolute, percent-decoded path of a vector's file (PROTOCOL.md, Deletion Vector Descriptor Schema).
+
+    Raises:
+        CorruptLog: The storage type of the descriptor is not `u` or `p`, or its path is invalid.
+    """
     storage_type, encoded_path = descriptor["storageType"], descriptor["pathOrInlineDv"]
     if storage_type == "p":
         return absolute_path(location, encoded_path)
@@ -82,30 +86,49 @@ def vector_path(location: str, descriptor: Mapping[str, Any]) -> str:
 
 
 def file_and_vector_paths(location: str, paths: pa.ChunkedArray, descriptors: pa.ChunkedArray) -> list[str]:
-    """Return the absolute paths of data files and of the files with their deletion vectors. Raises CorruptLog."""
+    """Return the absolute paths of data files and of the files with their deletion vectors.
+
+    Args:
+        location: The absolute path of the table's folder.
+        paths: The paths of the data files, as the log has them.
+        descriptors: The descriptors of deletion vectors (`rowmerge.delta.files.columns.VECTOR`), null for a file without one.
+
+    Raises:
+        CorruptLog: A descriptor is invalid.
+    """
     stored_vectors = (descriptor for descriptor in descriptors.drop_null().to_pylist() if descriptor["storageType"] != "i")
     vector_paths = [vector_path(location, descriptor) for descriptor in stored_vectors]
     return [*absolute_paths(location, paths).to_pylist(), *vector_paths]
 
 
+class _VectorFile:
+    """A new file of deletion vectors, in memory."""
+
+    def __init__(self) -> None:
+        self._id = uuid.uuid4()
+        self.name, self.content, self.payload_bytes = _file_name(self._id), bytearray(_FORMAT_VERSION), 0
+
+    def append(self, payload: bytes, cardinality: int) -> dict[str, Any]:
+        """Append a serialized vector with `cardinality` rows, and return its descriptor."""
+        location = {"storageType": "u", "pathOrInlineDv": z85_encode(self._id.bytes), "offset": len(self.content)}
+        self.content += framed(payload)
+        self.payload_bytes += len(payload)
+        return {**location, "sizeInBytes": len(payload), "cardinality": cardinality}
+
+
 def write_vectors(storage: Storage, deleted: Mapping[str, Positions]) -> VectorFiles:
-    """Write the deleted rows of data files, many vectors to a file of up to 2 MiB. Raises StorageError."""
+    """Write deletion vectors, many vectors to a file of up to 2 MiB. `deleted`: the deleted rows by data file. Raises StorageError."""
     descriptors: dict[str, Mapping[str, Any]] = {}
-    files: dict[str, bytearray] = {}
-    payload_bytes = 0
+    files: list[_VectorFile] = []
     for path, positions in deleted.items():
         payload = serialize(positions)
-        payload_bytes += len(payload)
-        if not files or payload_bytes > _MOST_FILE_BYTES:
-            file_id, content, payload_bytes = uuid.uuid4(), bytearray(_FORMAT_VERSION), len(payload)
-            files[_file_name(file_id)] = content
-        offset = len(content)
-        content += framed(payload)
-        location = {"storageType": "u", "pathOrInlineDv": z85_encode(file_id.bytes), "offset": offset}
-        descriptors[path] = {**location, "sizeInBytes": len(payload), "cardinality": len(positions)}
-        _cache.put((f"{storage.location}/{_file_name(file_id)}", offset), payload, len(payload))
-    run_concurrently([partial(storage.put, name, bytes(content)) for name, content in files.items()])
-    return VectorFiles(descriptors, tuple(files))
+        if not files or files[-1].payload_bytes + len(payload) > _MOST_FILE_BYTES:
+            files.append(_VectorFile())
+        descriptor = files[-1].append(payload, len(positions))
+        descriptors[path] = descriptor
+        _cache.put((f"{storage.location}/{files[-1].name}", descriptor["offset"]), payload, len(payload))
+    run_concurrently([partial(storage.put, file.name, bytes(file.content)) for file in files])
+    return VectorFiles(descriptors, tuple(file.name for file in files))
 
 
 def _file_name(file_id: uuid.UUID) -> str:
@@ -113,12 +136,16 @@ def _file_name(file_id: uuid.UUID) -> str:
 
 
 def z85_encode(data: bytes) -> str:
-    """Encode bytes in ZeroMQ's base 85 (RFC 32). Their number must be a multiple of 4."""
+    """Encode bytes, a multiple of 4, in ZeroMQ's base 85 (RFC 32), as deletion vectors require it."""
     return "".join(_Z85[word // 85**power % 85] for (word,) in struct.iter_unpack(">I", data) for power in (4, 3, 2, 1, 0))
 
 
 def z85_decode(text: str) -> bytes:
-    """Decode the result of `z85_encode`. Raises ValueError."""
+    """Decode a text in ZeroMQ's base 85 (RFC 32).
+
+    Raises:
+        ValueError: The text is not valid Z85.
+    """
     if len(text) % 5:
         raise ValueError("its length is not a multiple of 5")
     return b"".join(_decode_word(text[start : start + 5]) for start in range(0, len(text), 5))

@@ -1,10 +1,10 @@
-"""List the data files of a version for the engine: with absolute paths, typed partition values and bounds."""
+"""List the data files of a version with absolute paths, typed partition values and bounds."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from functools import partial
-from itertools import chain, compress
+from itertools import chain
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,25 +21,42 @@ from rowmerge.table.snapshots.files import FileListing, listing_schema
 
 
 def files_of(files: LiveFiles, location: str, paths: Collection[str]) -> LiveFiles:
-    """Return the files with these absolute, percent-decoded paths."""
+    """Return the files with these paths.
+
+    Args:
+        files: The live files of a version.
+        location: The absolute path of the table's folder.
+        paths: Absolute, percent-decoded paths. Paths of other files are ignored.
+    """
     selected_paths = pa.array(sorted(paths), pa.string())
     return files.filter(lambda block: pc.is_in(_paths(block, location), value_set=selected_paths))
 
 
 def list_files(files: LiveFiles, location: str, metadata: Metadata, columns: Collection[str] = ()) -> FileListing:
-    """List files, with bounds of `columns` except partition columns. Raises CorruptLog for a partition value that is not of its type."""
-    has_bounds = [field.name in columns and field.name not in metadata.partition_columns for field in metadata.schema]
-    fields = list(compress(metadata.schema, has_bounds))
+    """Return the listing of files (`rowmerge.table.snapshots.files.listing_schema`), in the order of `files`.
+
+    Args:
+        files: The files of a version.
+        location: The absolute path of the table's folder.
+        metadata: The schema and the partition columns of the version.
+        columns: The top-level columns whose bounds and null counts are listed. Partition columns have none.
+
+    Raises:
+        CorruptLog: The text of a partition value is not valid for the type of its column.
+    """
+    stored_fields = dict(zip(metadata.schema.names, metadata.stored_schema, strict=True))
+    fields = [field for field in metadata.schema if field.name in columns and field.name not in metadata.partition_columns]
     partition_fields = [field for field in map(metadata.schema.find, metadata.partition_columns) if field is not None]
     partition_type = pa.struct([(field.name, arrow_type(field.type)) for field in partition_fields])
     schema = listing_schema(partition_type, bounds_type(fields), nulls_type(fields))
     if not files.count:
         return FileListing(schema.empty_table())
-    statistics = _statistics_columns(files, list(compress(metadata.stored_schema, has_bounds)), schema)
+    statistics = _statistics_columns(files, [stored_fields[field.name] for field in fields], schema)
     stored_names = metadata.stored_partition_columns
     partition_values = [_partition_values(block, partition_fields, stored_names, location) for block in files.blocks]
+    path_chunks = chain.from_iterable(_paths(block, location).chunks for block in files.blocks)
     columns_by_name = {
-        "path": pa.chunked_array(chain.from_iterable(_paths(block, location).chunks for block in files.blocks)),
+        "path": pa.chunked_array(path_chunks),
         "size": files.column("size"),
         "deleted": pc.fill_null(pc.struct_field(files.column("deletionVector"), ["cardinality"]), 0),
         "partition": pa.chunked_array(partition_values),
@@ -49,7 +66,7 @@ def list_files(files: LiveFiles, location: str, metadata: Metadata, columns: Col
 
 
 def _statistics_columns(files: LiveFiles, stored_fields: Sequence[Field], schema: pa.Schema) -> dict[str, pa.ChunkedArray]:
-    """Return the columns of a listing that come from statistics. `stored_fields`: the columns with bounds, under their physical names."""
+    """Return the columns of a listing that come from statistics. `stored_fields`: the columns with bounds, with physical names."""
     statistics_by_block = [block.source.read(stored_fields, block.numbers) for block in files.blocks]
     return {
         "records": pa.chunked_array([statistics.records for statistics in statistics_by_block], pa.int64()),

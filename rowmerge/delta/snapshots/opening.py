@@ -24,10 +24,13 @@ _MOST_COMMIT_BYTES = 16 * 1024 * 1024
 
 
 class SnapshotReader:
-    """Opens the versions of one table, in any thread. Keeps the newest version, so that opening it again reads only new commits."""
+    """Opens the versions of one table, in any thread. Caches the newest version, so that opening it again reads only new commits."""
 
     def __init__(self, storage: Storage, name: str, is_mismatch_fatal: Callable[[], bool]) -> None:
-        """`is_mismatch_fatal` is called for a version that does not match its checksum: whether that is an error, not a warning."""
+        """Make a reader of the table in the folder of `storage`. `name` is the table's name in errors.
+
+        `is_mismatch_fatal` is called for a version that does not match its checksum, and returns whether this is an error or a warning.
+        """
         self._storage, self._name, self._is_mismatch_fatal = storage, name, is_mismatch_fatal
         self._lock = threading.Lock()
         self._newest: DeltaSnapshot | None = None
@@ -45,7 +48,10 @@ class SnapshotReader:
             return self._newest
 
     def open_at(self, timestamp: int) -> DeltaSnapshot:
-        """Return the newest version committed at or before a time (ms since the epoch). Raises VersionNotFound, and as `open_newest`."""
+        """Return the newest version committed at or before a time (ms since the epoch).
+
+        Raises VersionNotFound if no version is that old, and the errors of `open_newest`.
+        """
 
         def read(listing: LogListing) -> DeltaSnapshot:
             newest = self.open_newest()
@@ -57,17 +63,17 @@ class SnapshotReader:
         return read_listed(self._storage, read)
 
     def open(self, listing: LogListing, version: int) -> DeltaSnapshot:
-        """Return a version of a listed log. Raises VersionNotFound, and what `open_newest` raises."""
+        """Return a version of a listed log. Raises VersionNotFound and the errors of `open_newest`."""
         with self._lock:
             cached = self._newest if self._newest is not None and _has_commit_of(listing, self._newest) else None
             return self._open(listing, version, cached)
 
     def keep_commit(self, version: int, data: bytes) -> None:
-        """Keep a commit of this process, so that the next snapshot need not read it. Commits of others are read."""
+        """Cache the content of a commit of this process, so that the next snapshot need not read it."""
         self._own_commits = {version: data} if len(data) <= _MOST_COMMIT_BYTES else {}
 
     def _list_newest(self) -> tuple[LogListing, DeltaSnapshot | None]:
-        """List the log from the cached version on, and return this version, too. Without one, list the log from a checkpoint on."""
+        """List the log from the cached version on, and return both. Without a cached version, list the log from a checkpoint on."""
         cached = self._newest
         if cached is not None:
             listing = list_log(self._storage, since=cached.version)
@@ -76,13 +82,16 @@ class SnapshotReader:
         return list_newest(self._storage), None
 
     def _open(self, listing: LogListing, requested_version: int | None, cached: DeltaSnapshot | None) -> DeltaSnapshot:
-        """Open a version of a listed log, the newest for None. Apply commits to the cached version if it is older."""
+        """Open a version of a listed log, the newest one for None. Apply commits to the cached version if it is older.
+
+        Raises TableNotFound or VersionNotFound if the version is the drop of a table.
+        """
         version = resolve_version(listing, self._name, requested_version)
         if cached is not None and cached.version == version:
             return cached
         older_state = cached.state if cached is not None and cached.version < version else None
         state = self._read_state(listing, version, older_state)
-        # The properties alone may be those of a table with which another engine continued a dropped one.
+        # Another engine that commits to a dropped table keeps the property `rowmerge.dropped`. So only the commit of the DROP decides.
         is_dropped = state.metadata.is_dropped and is_dropped_at(self._storage, version)
         if is_dropped and requested_version is None:
             raise TableNotFound(self._name)
@@ -100,7 +109,7 @@ class SnapshotReader:
         return in_commit_timestamp(self._storage, state.version, info) or modified
 
     def _read_state(self, listing: LogListing, version: int, older_state: State | None) -> State:
-        """Return the state of a version. Check it against the version's checksum if it does not continue `older_state`."""
+        """Return the state of a version. Verify its checksum, unless it is made from an `older_state`."""
         if older_state is not None or version not in listing.checksums:
             return read_state(self._storage, listing, version, older_state, self._own_commits)
         read_version = partial(read_state, self._storage, listing, version)
@@ -113,7 +122,7 @@ class SnapshotReader:
 
 
 def without_dropped_table(storage: Storage, listing: LogListing) -> LogListing:
-    """Return the log of the table, without the version of a table that was dropped in its place. Raises CorruptLog, StorageError."""
+    """Return the log of the table, without versions of an older table that was dropped in its folder. Raises CorruptLog, StorageError."""
     oldest = min(listing.commits, default=0)
     if oldest == 0 or not is_dropped_at(storage, oldest):
         return listing
@@ -123,5 +132,5 @@ def without_dropped_table(storage: Storage, listing: LogListing) -> LogListing:
 
 
 def _has_commit_of(listing: LogListing, snapshot: DeltaSnapshot) -> bool:
-    """Return whether the log still has the commit file of a snapshot. A new table's file has another size or time."""
+    """Return whether the log still has the commit file of a snapshot. The file of another table has another size or time."""
     return snapshot.commit is not None and listing.commits.get(snapshot.version) == snapshot.commit

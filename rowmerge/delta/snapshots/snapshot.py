@@ -1,4 +1,4 @@
-"""One version of a Delta table, as the engine reads it."""
+"""One version of a Delta table."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ from rowmerge.table.snapshots.snapshot import FileDifference, Snapshot
 
 @dataclass(frozen=True, eq=False, repr=False)
 class DeltaSnapshot:
-    """Implements `rowmerge.table.snapshots.snapshot.Snapshot`. `commit`: the commit file in the log, None if only a checkpoint is left."""
+    """Implements `rowmerge.table.snapshots.snapshot.Snapshot`.
+
+    `commit`: the commit file in the listing of the log, None if the log was cleaned and only a checkpoint has the version.
+    """
 
     storage: Storage
     name: str
@@ -120,7 +123,11 @@ class DeltaSnapshot:
 
 
 def own_snapshot(snapshot: Snapshot) -> DeltaSnapshot:
-    """Return a snapshot as a DeltaSnapshot. Raises TypeError for a snapshot of another format."""
+    """Return the snapshot with its type narrowed to DeltaSnapshot.
+
+    Raises:
+        TypeError: The snapshot is one of another format.
+    """
     if not isinstance(snapshot, DeltaSnapshot):
         raise TypeError(f"{snapshot!r} is no snapshot of a Delta table")
     return snapshot

@@ -16,7 +16,7 @@ DEEPEST_TYPE = 40
 WIDEST_DECIMAL = 38
 """The most digits of a decimal, in Delta, Iceberg and Spark."""
 _SQL_NAMES = {"long": "bigint", "integer": "int", "short": "smallint", "byte": "tinyint"}
-_ARROW: dict[str, pa.DataType] = {
+_ARROW_TYPES: dict[str, pa.DataType] = {
     "long": pa.int64(),
     "integer": pa.int32(),
     "short": pa.int16(),
@@ -162,7 +162,7 @@ def type_from_json(value: Any) -> DataType:
     Raises ValueError if it is no such form, UnknownType if only the type's name is not known.
     """
     if isinstance(value, str):
-        return _type_from_name(value)
+        return _parse_type(value)
     match _member(value, "type", str):
         case "struct":
             return schema_from_json(value)
@@ -174,18 +174,19 @@ def type_from_json(value: Any) -> DataType:
     raise UnknownType(f"unknown type {value!r}")
 
 
-def _type_from_name(name: str) -> DataType:
-    if name == "decimal":
+def _parse_type(type_text: str) -> DataType:
+    """Parse the text of a type that is not nested, such as `long` or `decimal(10,2)`. `char(n)` and `varchar(n)` are strings."""
+    if type_text == "decimal":
         return Decimal(10, 0)
-    if name in _ARROW or name in ("void", "variant"):
-        return Primitive(name)
-    if re.fullmatch(r"(var)?char\(\s*\d+\s*\)", name):
+    if type_text in _ARROW_TYPES or type_text in ("void", "variant"):
+        return Primitive(type_text)
+    if re.fullmatch(r"(var)?char\(\s*\d+\s*\)", type_text):
         return Primitive("string")
-    if match := re.fullmatch(r"decimal\(\s*(\d{1,2})\s*,\s*(-?\d{1,2})\s*\)", name):
+    if match := re.fullmatch(r"decimal\(\s*(\d{1,2})\s*,\s*(-?\d{1,2})\s*\)", type_text):
         decimal = Decimal(precision=int(match[1]), scale=int(match[2]))
         if 1 <= decimal.precision <= WIDEST_DECIMAL and decimal.scale <= decimal.precision:
             return decimal
-    raise UnknownType(f"unknown type {name!r}")
+    raise UnknownType(f"unknown type {type_text!r}")
 
 
 def schema_from_json(value: Any) -> Struct:
@@ -335,9 +336,9 @@ def arrow_type(type_: DataType, nested_ids: Mapping[str, int] | None = None, par
     """
     match type_:
         case Primitive(name):
-            if name not in _ARROW:
+            if name not in _ARROW_TYPES:
                 raise ValueError(f"no Arrow form of {name}")
-            return _ARROW[name]
+            return _ARROW_TYPES[name]
         case Decimal(precision, scale):
             return pa.decimal128(precision, scale)
         case Fixed(length, uuid):

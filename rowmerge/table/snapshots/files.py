@@ -1,4 +1,4 @@
-"""What the engine knows of a table's files, and what a command did to them."""
+"""The data files of a snapshot, and the changes of a command to them."""
 
 from __future__ import annotations
 
@@ -18,23 +18,31 @@ Positions = BitMap64
 
 
 SOURCE, TRANSFORM, OF_UUIDS = b"source", b"transform", b"of uuids"
-"""Metadata of a field of a listing's `partition` that is a bucket: the top-level column that is hashed, the transform's text, and whether
-the column holds texts of UUIDs, of which the bytes are hashed."""
+"""Keys of the Arrow metadata of a bucket field in a listing's `partition`: the top-level column that is hashed, the text of the transform,
+and whether the column holds texts of UUIDs, whose bytes are hashed."""
 
 
-def listing_schema(partition: pa.StructType, bounds: pa.StructType, nulls: pa.StructType) -> pa.Schema:
+def listing_schema(partition_type: pa.StructType, bounds_type: pa.StructType, null_counts_type: pa.StructType) -> pa.Schema:
     """Return the Arrow schema of a snapshot's list of live data files, which has one row per file.
 
-    path: absolute, not percent-encoded, with its scheme (`file:///w/s/t/x=A%2FA/p.parquet` is the folder `x=A%2FA`);
-    size: bytes; records: rows in the file, deleted ones included, null when unknown;
-    deleted: rows that a deletion vector or delete files take away;
-    partition: the typed partition values, by logical column name, or by the name of the partition field where it is no column's value
-    (years, months, days, hours and buckets are int); null for a file from before the partitioning was changed;
-    lower, upper: bounds of the columns asked for (null = unknown; upper >= every value, lower <= every value, NaN excepted: a float
-    column that may hold NaN has null bounds); nulls: null counts of the same columns (null = unknown).
+    - path: absolute, not percent-encoded, with its scheme (`file:///w/s/t/x=A%2FA/p.parquet` is in the folder `x=A%2FA`).
+    - size: in bytes.
+    - records: the number of rows in the file, deleted rows included, null if unknown.
+    - deleted: the number of rows that deletion vectors or delete files delete.
+    - partition: the partition values, null for a file from before the partitioning was changed.
+    - lower, upper: bounds of columns, null if unknown. No value is below `lower` or above `upper`. A float column that may hold NaN has
+      null bounds.
+    - nulls: null counts of the same columns, null if unknown.
+
+    Args:
+        partition_type: The types of partition values by logical column name. A value that is not a column's value (a year, month, day, hour
+            or bucket) is an int, by the name of the partition field.
+        bounds_type: The types of the columns with bounds, by logical name, nested for structs.
+        null_counts_type: The same columns and further ones without bounds, as long.
     """
-    numbers = [(name, pa.int64()) for name in ("size", "records", "deleted")]
-    return pa.schema([("path", pa.string()), *numbers, ("partition", partition), ("lower", bounds), ("upper", bounds), ("nulls", nulls)])
+    counts = [(name, pa.int64()) for name in ("size", "records", "deleted")]
+    bounds = [("lower", bounds_type), ("upper", bounds_type)]
+    return pa.schema([("path", pa.string()), *counts, ("partition", partition_type), *bounds, ("nulls", null_counts_type)])
 
 
 class ListedFile(NamedTuple):
@@ -48,7 +56,7 @@ class ListedFile(NamedTuple):
 
     @property
     def live_size(self) -> float:
-        """The share of the file's bytes that its live rows take."""
+        """The bytes of the file that its live rows take, in proportion to the rows."""
         return float(self.size * (1 - self.deleted / self.records) if self.records else self.size)
 
 
@@ -94,7 +102,7 @@ class FileListing:
 
     @property
     def total_deleted(self) -> int:
-        """The rows that deletion vectors or delete files take away from all files."""
+        """The rows that deletion vectors or delete files delete in all files."""
         return int(pc.sum(self.deleted).as_py() or 0)
 
     @property
@@ -139,8 +147,10 @@ class FileLayout:
 
 
 class RowOrigin(NamedTuple):
-    """What a data file gives to its rows: to the row at position n the id `first_row_id` + n, no id when that is None, and to all of them
-    the version that last changed them."""
+    """The row ids and the version of a data file's rows, unless the file stores them.
+
+    The row at position n has the id `first_row_id` + n, no id if `first_row_id` is None. `version`: the version that last changed the rows.
+    """
 
     first_row_id: int | None
     version: int
@@ -148,8 +158,11 @@ class RowOrigin(NamedTuple):
 
 @dataclass(frozen=True)
 class EqualityDeletes:
-    """Rows that are deleted by their values: those of the data files `applies_to` that equal a row of the Parquet files `paths`, NULL
-    equal to NULL, in these columns. Columns are found in both by their FIELD_ID; a data file without one holds NULL in it."""
+    """Equality deletes of Iceberg: rows of `applies_to` are deleted if they equal a row of `paths` in these columns.
+
+    `paths`: the equality delete files. `applies_to`: data files. NULL equals NULL. Readers find the columns by their FIELD_ID. A data file
+    without the column holds NULL.
+    """
 
     columns: Struct
     paths: tuple[str, ...]
@@ -162,8 +175,8 @@ class AddedFile:
 
     `partition`, `lower`, `upper` and `nulls` map logical column names to typed Python values (ints for long, `datetime.date`,
     `datetime.datetime` — aware, UTC, for timestamp; naive for timestamp_ntz —, `decimal.Decimal`, bytes, …); nested structs nest.
-    A column is absent from lower/upper when no bound is known. `sizes`: compressed bytes of every leaf column, nested as the columns are,
-    lists as `element`, maps as `key` and `value`. `ordered`: the rows are in the order that the table said when it was written.
+    A column without a known bound is absent from lower/upper. `sizes`: compressed bytes of every leaf column, nested as the columns are,
+    lists as `element`, maps as `key` and `value`. `ordered`: the rows are in the sort order that the table had when the file was written.
     """
 
     path: str
@@ -179,11 +192,11 @@ class AddedFile:
 
 @dataclass(frozen=True)
 class FileChanges:
-    """What one command does to a table's files: everything a format needs for one commit.
+    """The changes of one command to a table's files.
 
-    `removed` are paths that leave the table; `deleted` maps the path of a file that stays to *all* positions that are now deleted in
-    it (those it had before and the new ones). A path is in at most one of the two. `change_rows` are files of the rows that changed, before
-    and after; empty when the other three tell all of it.
+    `removed`: paths of files that leave the table. `deleted`: by the path of a file that stays, all positions that are deleted after the
+    change, also those that were deleted before. A path is in at most one of both. `change_rows`: change data files with the old and new
+    values of changed rows, empty if a reader can derive them from the other three fields.
     """
 
     added: tuple[AddedFile, ...] = ()
