@@ -17,7 +17,6 @@ from rowmerge.delta.log.log_files import list_log, list_newest, read_listed
 from rowmerge.delta.log.versions import is_dropped_at
 from rowmerge.delta.maintenance.log_cleanup import clean_log
 from rowmerge.delta.maintenance.vacuum import Vacuum
-from rowmerge.delta.metadata.actions import Metadata
 from rowmerge.delta.metadata.definition import changed_table, new_table, replaced_table
 from rowmerge.delta.metadata.shape import table_shape
 from rowmerge.delta.snapshots.change_feed import DeltaChangeFeed
@@ -113,9 +112,8 @@ class DeltaTable:
         if conflict is not None:
             return Conflicted(conflict)
         outcome = self._run(first_commit(self._storage, self.name, definition, change, expected))
-        has_dropped_table = log.newest is not None
-        if has_dropped_table and isinstance(outcome, Committed):
-            # The drop left a marker, with which the catalog recognizes the dropped table.
+        # A log without the new table is that of a dropped table, whose drop has left a marker.
+        if log.newest is not None and isinstance(outcome, Committed):
             delete_markers(self._storage, FORMAT, outcome.version)
         return outcome
 
@@ -163,19 +161,18 @@ class DeltaTable:
 
     def _maintain_log(self, commit: Commit, version: int) -> None:
         """Write the checksum of a commit and, when it is due, a checkpoint. Log a failure: it must not look like a failed commit."""
-        calls: list[Callable[[], object]] = [
-            lambda: put_checksum(self._storage, version, commit.checksum()),
-            lambda: self._checkpoint(version, commit.metadata),
-        ]
-        for call in calls:
+        for write_log_file in (self._put_checksum, self._put_checkpoint):
             try:
-                call()
+                write_log_file(commit, version)
             except Exception as error:  # noqa: BLE001 - an error would let the caller delete the files of the commit, or run it again
                 logger.warning("Version %d of %s is committed, but its log is not in shape: %s", version, self.location, error)
 
-    def _checkpoint(self, version: int, metadata: Metadata) -> None:
+    def _put_checksum(self, commit: Commit, version: int) -> None:
+        put_checksum(self._storage, version, commit.checksum())
+
+    def _put_checkpoint(self, commit: Commit, version: int) -> None:
         """Write a checkpoint when it is due, and clean the log."""
-        if is_due(version, metadata):
+        if is_due(version, commit.metadata):
             listing = list_log(self._storage)
             state = self._reader.open(listing, version).state
             if try_checkpoint(self._storage, state):

@@ -248,7 +248,7 @@ def first_commit(storage: Storage, table: str, definition: TableDefinition, chan
         ConfigurationError: The value of a property is invalid.
         UnsupportedTableFeature: The table needs a feature that the engine does not implement.
     """
-    now = _now()
+    now = time.time_ns() // 1_000_000
     if change.cloned is None:
         protocol, metadata = new_table(table, definition, now)
     else:
@@ -276,7 +276,7 @@ def next_commit(storage: Storage, table: str, base: DeltaSnapshot, change: Commi
         PlanError: The new definition is invalid.
         ConfigurationError: The value of a property is invalid.
     """
-    now = _now()
+    now = time.time_ns() // 1_000_000
     protocol, metadata = _change_definition(table, base, change, now)
     if change.data_change and _removes_rows(change) and is_enabled(protocol, base.metadata, APPEND_ONLY):
         raise AppendOnly(table, change.operation)
@@ -324,7 +324,3 @@ def _restored_definition(table: str, base: DeltaSnapshot, restored: DeltaSnapsho
 
 def _removes_rows(change: CommitRequest) -> bool:
     return bool(sets_all_files(change) or change.files.removed or change.files.deleted)
-
-
-def _now() -> int:
-    return time.time_ns() // 1_000_000

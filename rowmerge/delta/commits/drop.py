@@ -87,10 +87,6 @@ class Drop:
     def discard_superseded(self) -> None:
         """Do nothing, like `discard`."""
 
-    @property
-    def _current_id(self) -> str | None:
-        return None if self._state is None else self._state.metadata.id
-
     def _read_newest(self) -> None:
         listing = list_log(self.storage)
         # The version of an incomplete checkpoint counts, because its number was used.
@@ -101,6 +97,7 @@ class Drop:
         except CorruptLog:
             # A table with an unreadable log can be dropped. The removal of its files goes by their age.
             self._state = None
+        self._current_id = None if self._state is None else self._state.metadata.id
 
     def _dropped_by_others(self) -> CommitConflict:
         return MetadataChanged(self.table, self._newest_version, DROP_OPERATION, "the table is gone")

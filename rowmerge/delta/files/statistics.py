@@ -19,6 +19,9 @@ from rowmerge.table.snapshots.files import AddedFile
 ColumnPath = tuple[str, ...]
 """A column, or a field inside structs, by the names from the top-level column down."""
 
+_Values = Mapping[str, Any]
+"""Bounds or null counts by column name, nested for structs."""
+
 CLUSTERING = "delta.clustering"
 INDEXED_COLUMNS = "delta.dataSkippingStatsColumns"
 PREFIX = 32
@@ -188,9 +191,7 @@ def _bound_to_json(value: Any) -> Any:
     return value
 
 
-def _select_values(
-    values: Mapping[str, Any], columns: Collection[ColumnPath], to_json: Callable[[Any], Any], parent: ColumnPath = ()
-) -> dict[str, Any]:
+def _select_values(values: _Values, columns: Collection[ColumnPath], to_json: Callable[[Any], Any], parent: ColumnPath = ()) -> _Values:
     """Return the bounds or null counts of these columns as JSON values, nested like the columns.
 
     A value without a JSON form is left out, and so is a struct without values. `parent`: the path of the struct that has `values`.
@@ -205,7 +206,7 @@ def _select_values(
     return {name: json_value for name, json_value in json_values.items() if json_value not in (None, {})}
 
 
-def _nan_columns(bounds: Mapping[str, Any], parent: ColumnPath = ()) -> Iterator[ColumnPath]:
+def _nan_columns(bounds: _Values, parent: ColumnPath = ()) -> Iterator[ColumnPath]:
     """Yield the columns and nested fields whose bound is NaN. `parent`: the path of the struct that has `bounds`."""
     for name, bound in bounds.items():
         if isinstance(bound, Mapping):

@@ -54,14 +54,9 @@ def read_statistics(batch: pa.RecordBatch, fields: Sequence[Field], *, as_writte
     """
     structs, unreadable = _typed_statistics(batch, bounds_type(fields), nulls_type(fields))
     records, tight, lower, upper, nulls = structs.flatten()
-    statistics = FileStatistics(
-        records=_without_negative(records),
-        lower=_map_leaves(_without_nan, lower),
-        upper=_map_leaves(_without_nan, upper),
-        nulls=_map_leaves(_without_negative, nulls),
-        tight=tight,
-        unreadable=unreadable,
-    )
+    valid_lower, valid_upper = _map_leaves(_without_nan, lower), _map_leaves(_without_nan, upper)
+    valid_nulls = _map_leaves(_without_negative, nulls)
+    statistics = FileStatistics(_without_negative(records), valid_lower, valid_upper, valid_nulls, tight, unreadable)
     return statistics if as_written else _safe_statistics(statistics)
 
 

@@ -165,7 +165,7 @@ class _FeedReader:
             yield _FeedVersion(number, timestamp, document, actions, state.protocol, state.metadata, replaced_metadata)
 
     def _file_times(self, end: int) -> dict[int, int]:
-        """Return the modification times of commit files up to `end`, by version, in milliseconds since the epoch."""
+        """Return the time of each version up to `end`, by the modification times of commit files, in milliseconds since the epoch."""
         versions = [version for version in self.listing.continuous_commits if version <= end]
         # The time of a version is never before that of an older one, although the modification times of their files may be.
         return dict(zip(versions, accumulate(map(self.listing.modified, versions), max), strict=True))

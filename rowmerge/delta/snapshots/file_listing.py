@@ -52,8 +52,7 @@ def list_files(files: LiveFiles, location: str, metadata: Metadata, columns: Col
     if not files.count:
         return FileListing(schema.empty_table())
     statistics = _statistics_columns(files, [stored_fields[field.name] for field in fields], schema)
-    stored_names = metadata.stored_partition_columns
-    partition_values = [_partition_values(block, partition_fields, stored_names, location) for block in files.blocks]
+    partition_values = [_partition_values(block, partition_fields, metadata, location) for block in files.blocks]
     path_chunks = chain.from_iterable(_paths(block, location).chunks for block in files.blocks)
     columns_by_name = {
         "path": pa.chunked_array(path_chunks),
@@ -85,11 +84,11 @@ def _rename_fields(chunks: Sequence[pa.StructArray], type_: pa.StructType) -> pa
     return pa.chunked_array([chunk if chunk.type.equals(type_) else chunk.view(type_) for chunk in chunks], type_)
 
 
-def _partition_values(block: Block, fields: Sequence[Field], stored_names: Sequence[str], location: str) -> pa.StructArray:
-    """Return the typed values of all partition columns, each converted on first use."""
+def _partition_values(block: Block, fields: Sequence[Field], metadata: Metadata, location: str) -> pa.StructArray:
+    """Return the typed values of the partition columns `fields`, each converted on first use."""
     children = [
         block.cached(("partition", stored_name, field.type), partial(_convert_texts, block, field, stored_name, location))
-        for field, stored_name in zip(fields, stored_names, strict=True)
+        for field, stored_name in zip(fields, metadata.stored_partition_columns, strict=True)
     ]
     return struct_of(children, [pa.field(field.name, arrow_type(field.type)) for field in fields], block.rows.num_rows)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 
 from rowmerge.concurrency import map_concurrently
 from rowmerge.delta.files.paths import absolute_paths
@@ -107,8 +107,7 @@ class DeltaSnapshot:
         files_with_vectors = self.state.files.filter(lambda block: block.rows["deletionVector"].is_valid())
         files = files_of(files_with_vectors, self.storage.location, paths)
         absolute = absolute_paths(self.storage.location, files.column("path")).to_pylist()
-        descriptors = files.column("deletionVector").to_pylist()
-        vectors = map_concurrently(lambda descriptor: read_vector(self.storage, descriptor), descriptors)
+        vectors = map_concurrently(partial(read_vector, self.storage), files.column("deletionVector").to_pylist())
         return dict(zip(absolute, vectors, strict=True))
 
     def equality_deletes(self, paths: Sequence[str]) -> tuple[EqualityDeletes, ...]:

@@ -1,17 +1,17 @@
-"""What a creation of a table expects of its folder, which is one name for a Delta table, an Iceberg table and a view.
+"""Detect concurrent creations of a Delta table, an Iceberg table or a view in the same folder.
 
 A Delta table has its versions in `_delta_log`, an Iceberg table or a view in `metadata`. So a conditional put does not stop two creations
-of different formats. Each creation therefore looks at the other format three times:
+of different formats. Each creation therefore reads the versions of the other format three times:
 
-- When its statement begins, the folder has no table of the other format, or only a dropped one, whose last version stays.
-- Before and after its put, that version is still the newest one of the other format. Otherwise others have created a table, and may have
-  dropped it, and their DROP may have deleted the new data files by their age. Then the creation is a conflict. If it has put its first
-  version, it drops its own table.
+- When its statement begins, the folder must have no table of the other format, or only the last version of a dropped one.
+- Before and after its put, that version must still be the newest one of the other format. Otherwise others have created a table. They may
+  also have dropped it, and their DROP may have deleted the new data files by their age. So the creation ends with a conflict. If it has put
+  its first version, it drops its own table.
 
-Both of two concurrent creations look after their put, so at least one of them sees the other. Both may lose. A reader may see a withdrawn
-table for an instant. Rows that others append to it meanwhile are dropped with it.
+Both of two concurrent creations verify after their put, so at least one of them detects the other. Both may lose. A reader may find a
+withdrawn table for an instant. Rows that others append to it are dropped with it.
 
-A process that is killed between its put and its last look leaves two tables in the folder. Then the catalog opens the Delta table. A DROP
+If a process is killed between its put and its verification, two tables stay in the folder. Then the catalog opens the Delta table. A DROP
 of it deletes no file of the Iceberg table, which the catalog opens afterwards.
 """
 
@@ -36,7 +36,7 @@ DROPPED_TABLE = "rowmerge.dropped"
 
 @dataclass(frozen=True)
 class _Format:
-    """How a format names its versions. A listing after `before` has all of them. `path` is the pattern of a new version's path."""
+    """The paths of a format's versions. `before`: sorts before all of them. `pattern`: matches them. `path`: the template of a new one."""
 
     name: str
     folder: str
@@ -45,22 +45,16 @@ class _Format:
     path: str
 
 
-_DELTA = _Format(
-    "a Delta table", "_delta_log", None, re.compile(r"_delta_log/(0\d{19})\.(?:json$|checkpoint\.)"), "_delta_log/{:020d}.json"
-)
-_ICEBERG = _Format(
-    "an Iceberg table or a view",
-    "metadata",
-    "metadata/v",
-    re.compile(r"metadata/v(\d+)(?:\.gz|\.zstd)?\.metadata\.json(?:\.gz)?$"),
-    "metadata/v{}.metadata.json",
-)
+_DELTA_VERSION = re.compile(r"_delta_log/(0\d{19})\.(?:json$|checkpoint\.)")
+_ICEBERG_VERSION = re.compile(r"metadata/v(\d+)(?:\.gz|\.zstd)?\.metadata\.json(?:\.gz)?$")
+_DELTA = _Format("a Delta table", "_delta_log", None, _DELTA_VERSION, "_delta_log/{:020d}.json")
+_ICEBERG = _Format("an Iceberg table or a view", "metadata", "metadata/v", _ICEBERG_VERSION, "metadata/v{}.metadata.json")
 _OTHER = {"delta": _ICEBERG, "iceberg": _DELTA}
 
 
 @dataclass(frozen=True)
 class CreationVersion:
-    """The version with which a new table begins, and the last version of a dropped table of the other format (None: there is none)."""
+    """The first version of a new table, and the state of its folder: `other`, the last version of a dropped table of the other format."""
 
     number: int
     other: int | None = None
@@ -71,9 +65,17 @@ FIRST_VERSION = CreationVersion(0)
 
 
 def creation_version(storage: Storage, format_: str, first_version: Callable[[], int | None]) -> CreationVersion | None:
-    """Return what a creation of a format expects. `first_version` returns the number, None if the table exists. Then return None, too.
+    """Return the version that a creation puts, and the state of the folder that it requires. Return None if the table exists.
 
-    Raises AlreadyExists if the folder has a table of the other format, CorruptLog, StorageError.
+    Args:
+        storage: The storage of the table's folder.
+        format_: The format of the new table, `delta` or `iceberg`.
+        first_version: Returns the number of the version to put, None if a table of this format exists.
+
+    Raises:
+        AlreadyExists: The folder has a table of the other format or a view.
+        CorruptLog: The newest version of the other format cannot be parsed.
+        StorageError: The store failed.
     """
     number, newest = run_both(first_version, partial(_newest_of_other, storage, format_))
     if number is None:
@@ -84,9 +86,16 @@ def creation_version(storage: Storage, format_: str, first_version: Callable[[],
 
 
 def conflict_with_other(storage: Storage, table: str, format_: str, expected: CreationVersion | None) -> CommitConflict | None:
-    """Return the conflict of a creation with what others did in the other format since `expected` was read, if it was.
+    """Return the conflict of a creation with tables of the other format that others have created or dropped meanwhile, None without one.
 
-    Raises StorageError.
+    Args:
+        storage: The storage of the table's folder.
+        table: The name of the table in errors.
+        format_: The format of the new table, `delta` or `iceberg`.
+        expected: The result of `creation_version` when the statement began. None if the other format does not matter.
+
+    Raises:
+        StorageError: The store failed.
     """
     if expected is None or (newest := _newest_of_other(storage, format_)) == expected.other:
         return None
@@ -95,7 +104,14 @@ def conflict_with_other(storage: Storage, table: str, format_: str, expected: Cr
 
 
 def conflict_after_put(storage: Storage, table: str, format_: str, expected: CreationVersion | None) -> CommitConflict | Unknown | None:
-    """Return what `conflict_with_other` does, Unknown if storage fails."""
+    """Return the result of `conflict_with_other` after the put of a creation, Unknown if the store fails.
+
+    Args:
+        storage: The storage of the table's folder.
+        table: The name of the table in errors.
+        format_: The format of the new table, `delta` or `iceberg`.
+        expected: The result of `creation_version` when the statement began. None if the other format does not matter.
+    """
     try:
         return conflict_with_other(storage, table, format_, expected)
     except StorageError as failure:
@@ -103,7 +119,17 @@ def conflict_after_put(storage: Storage, table: str, format_: str, expected: Cre
 
 
 def has_other_table(storage: Storage, objects: Iterable[StoredObject], format_: str) -> bool:
-    """Whether a listing of the folder has a table of the other format, or a view, that is not dropped. Raises CorruptLog, StorageError."""
+    """Return whether a folder has a table of the other format, or a view, that is not dropped.
+
+    Args:
+        storage: The storage of the folder.
+        objects: A listing of the folder, with paths relative to it.
+        format_: The format of the table in question, `delta` or `iceberg`.
+
+    Raises:
+        CorruptLog: The newest version of the other format cannot be parsed.
+        StorageError: The store failed.
+    """
     newest = _newest(objects, _OTHER[format_])
     return newest is not None and not _is_dropped(storage, _OTHER[format_], newest)
 
@@ -111,7 +137,7 @@ def has_other_table(storage: Storage, objects: Iterable[StoredObject], format_: 
 def is_iceberg_drop(metadata: Mapping[str, Any]) -> bool:
     """Return whether the JSON of Iceberg metadata is that of a drop.
 
-    Another engine that commits to a dropped table makes it a table again, and keeps its properties. It adds a metadata log or a snapshot.
+    Another engine that commits to a dropped table continues it, and keeps its properties. It adds a metadata log or a snapshot.
     """
     return _has_property(metadata.get("properties")) and not metadata.get("metadata-log") and not metadata.get("snapshots")
 
@@ -135,7 +161,7 @@ def _is_dropped(storage: Storage, format_: _Format, version: int) -> bool:
 
 
 def _is_delta_drop(commit: bytes, path: str) -> bool:
-    """Return whether a Delta commit is that of a drop. Another engine's commit to a dropped table keeps the property."""
+    """Return whether a Delta commit is that of a drop. Another engine that continues a dropped table keeps only the property."""
     actions = [parse_object(line, path) for line in commit.splitlines() if b'"metaData"' in line or b'"commitInfo"' in line]
     is_marked = any(_has_property((action.get("metaData") or {}).get("configuration")) for action in actions)
     return is_marked and any((action.get("commitInfo") or {}).get("operation") == "DROP TABLE" for action in actions)

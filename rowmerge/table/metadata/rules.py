@@ -1,4 +1,4 @@
-"""What a table asks of every row that is written: conditions to meet, values to give where a statement gives none.
+"""The rules for every row that is written: conditions that it must satisfy, and the values of columns that a statement does not set.
 
 The planner fills in defaults. `rowmerge.spark.values.rules` computes generated columns and checks every row in the job that writes it. An
 expression fails the job. Spark's message holds the violated rule as hexadecimal digits, from which `rowmerge.spark.failures` makes the
@@ -14,17 +14,17 @@ from rowmerge.table.metadata.schema import Struct, backquote
 
 GENERATED = "GENERATION_EXPRESSION"
 DEFAULT = "CURRENT_DEFAULT"
-"""Where Spark keeps the expression of a generated column and of a default in a column's metadata; a format may keep it elsewhere."""
+"""Keys in Spark's metadata of a column, for the expressions of a generated column and of a default. A format may store them elsewhere."""
 INITIAL = "EXISTS_DEFAULT"
-"""Where Spark's Parquet reader finds, as SQL text, what a column of `stored_schema` holds in rows of files that do not have it."""
+"""Key in Spark's metadata of a column, for the SQL literal that Spark's Parquet reader returns for rows of files without the column."""
 
 
 @dataclass(frozen=True)
 class Check:
-    """A condition over a row's columns: a row passes when it is true, not when it is false or NULL.
+    """A condition over a row's columns. A row satisfies it if it is true, not if it is false or NULL.
 
-    `expression` is SQL over the table's own columns; `text` says which rule it is (`positive CHECK (id > 0)`); `name` is that of a CHECK
-    constraint, empty for other rules.
+    `text`: the rule in errors, such as `positive CHECK (id > 0)`. `expression`: SQL over the columns of the table. `name`: the name of a
+    CHECK constraint, empty for other rules.
     """
 
     text: str
@@ -36,8 +36,8 @@ class Check:
 class Rules:
     """The rules of one version of a table.
 
-    `generated` and `defaults` are SQL text by exact column name: a generated column is a function of the row's other columns, a default
-    a constant. `append_only`: no row may leave. `empty_is_null`: string columns whose empty text the format stores as NULL.
+    `generated`, `defaults`: SQL text by exact column name. A generated column is a function of the row's other columns, a default is a
+    constant. `append_only`: no row may be deleted or updated. `empty_is_null`: string columns whose empty text the format stores as NULL.
     """
 
     checks: tuple[Check, ...] = ()
@@ -48,19 +48,19 @@ class Rules:
 
 
 def not_null_checks(schema: Struct) -> tuple[Check, ...]:
-    """NOT NULL of columns and of fields of structs. A field that is NOT NULL wants the structs around it too, as in Delta on Spark.
+    """Return the checks of NOT NULL columns and fields. A NOT NULL field also requires the structs around it, as in Delta on Spark.
 
-    What arrays and maps hold is not looked at, as in Delta.
+    Elements of arrays and values of maps have no checks, as in Delta.
     """
-    return tuple(
-        Check(f"NOT NULL of column `{'.'.join(path)}`", f"{'.'.join(map(backquote, path))} is not null") for path in _not_null(schema, ())
-    )
+    paths = _not_null_paths(schema, ())
+    return tuple(Check(f"NOT NULL of column `{'.'.join(path)}`", f"{'.'.join(map(backquote, path))} is not null") for path in paths)
 
 
-def _not_null(schema: Struct, above: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+def _not_null_paths(schema: Struct, parent: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    """Yield the paths of the NOT NULL columns, and of the NOT NULL fields of structs. `parent`: the path of the struct `schema`."""
     for column in schema:
-        path = (*above, column.name)
+        path = (*parent, column.name)
         if not column.nullable:
             yield path
         if isinstance(column.type, Struct):
-            yield from _not_null(column.type, path)
+            yield from _not_null_paths(column.type, path)

@@ -54,11 +54,10 @@ class RetryPolicy:
     @classmethod
     def of(cls, properties: Mapping[str, str]) -> RetryPolicy:
         """Read the policy from a table's properties, named after Iceberg's `commit.retry.*`. Raises ConfigurationError."""
-        return cls(
-            whole_number(properties, RETRIES, cls.retries),
-            whole_number(properties, MIN_WAIT, cls.min_wait),
-            whole_number(properties, MAX_WAIT, cls.max_wait),
-        )
+        retries = whole_number(properties, RETRIES, cls.retries)
+        min_wait = whole_number(properties, MIN_WAIT, cls.min_wait)
+        max_wait = whole_number(properties, MAX_WAIT, cls.max_wait)
+        return cls(retries, min_wait, max_wait)
 
     def wait(self, lost: int) -> float:
         """Return the seconds to wait after `lost` lost races: a random time of at least half the limit, which doubles with each race."""
