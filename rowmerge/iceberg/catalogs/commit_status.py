@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from enum import Enum, auto
 
 from pyiceberg.table.metadata import TableMetadata, TableMetadataV1
-from pyiceberg.table.snapshots import Snapshot as IcebergVersion
+from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.table.update import AddSnapshotUpdate, TableUpdate
 
 from rowmerge.iceberg.catalogs.metadata_folder import CurrentMetadata
@@ -84,7 +84,7 @@ def _referenced_ids(metadata: TableMetadata) -> set[int | None]:
     }
 
 
-def _snapshots_after(metadata: TableMetadata, base: TableMetadata) -> list[IcebergVersion]:
+def _snapshots_after(metadata: TableMetadata, base: TableMetadata) -> list[Snapshot]:
     base_ids = {snapshot.snapshot_id for snapshot in base.snapshots}
     return [snapshot for snapshot in metadata.snapshots if snapshot.snapshot_id not in base_ids]
 

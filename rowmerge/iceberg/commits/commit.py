@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 
 from pyiceberg.table.metadata import TableMetadata
-from pyiceberg.table.snapshots import Snapshot as IcebergVersion
+from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.table.update import RemoveSnapshotRefUpdate, TableUpdate
 
 from rowmerge.concurrency import run_both
@@ -66,12 +66,15 @@ class Commit:
         return Put.EXISTED if is_outdated else self.operations.commit(self._head, (*self._definition, *updates))
 
     def rebase(self) -> int | CommitConflict | None:
-        """Check the commits since the head, and make the newest metadata the head, unless there is a conflict.
+        """Check the concurrent commits for conflicts. Without a conflict, base the next put on the newest metadata.
 
-        Return how many of them deleted other rows in files of this change, None if this commit is already in the newest metadata.
+        Returns:
+            The first conflict, or the number of concurrent commits that deleted other rows in data files of which this change deletes rows.
+            None if the newest metadata already contains the snapshot of this commit.
         """
         newest = self.operations.current()
         if newest is None:
+            # A missing table has no snapshot, so the conflict has the version 0.
             return MetadataChanged(self.table, 0, "DROP TABLE", "the table is gone")
         if self.base.branch not in newest.metadata.refs and self.base.branch != MAIN:
             return MetadataChanged(self.table, 0, "DROP BRANCH", f"the branch {self.base.branch} is gone")
@@ -90,19 +93,19 @@ class Commit:
 
     @cached_property
     def _live(self) -> LiveFiles:
-        """Return the live files of the head, which the next snapshot follows."""
+        """Return the live files of the snapshot that the next snapshot follows."""
         return self.base.live
 
     def _check_concurrent_commits(self, newest: TableMetadata) -> int | CommitConflict:
-        """Return the first conflict with the commits since the head, else how many of them deleted other rows in files of this change.
+        """Return the first conflict with a commit since the head, else the count that `rebase` returns.
 
-        Without a conflict, reload the live files.
+        Without a conflict, read the live files of the newest snapshot, and add the concurrent commits to the planned one.
         """
         difference = _definition_difference(self._head.metadata, newest)
         if difference:
             return self._metadata_conflict(newest, difference)
-        newest_id, planned_id = self._head_id(newest), self._head_id(self._head.metadata)
-        commits = concurrent_commits(self.operations.storage, newest, newest_id, planned_id)
+        newest_id, head_id = self._head_id(newest), self._head_id(self._head.metadata)
+        commits = concurrent_commits(self.operations.storage, newest, newest_id, head_id)
         if commits is None:
             return self._metadata_conflict(newest, "its history is another one")
         overlapping_deletes = 0
@@ -112,29 +115,30 @@ class Commit:
                 return conflict
             overlapping_deletes += self._planned.deletes_in_same_files(concurrent)
             self._planned = self._planned.after(concurrent)
-        return self._reload_live_files(newest) or overlapping_deletes
+        conflict = self._reload_live_files(newest)
+        return overlapping_deletes if conflict is None else conflict
 
     def _metadata_conflict(self, newest: TableMetadata, difference: str) -> CommitConflict:
         return MetadataChanged(self.table, self._head_id(newest) or 0, "a commit", difference)
 
     def _reload_live_files(self, newest: TableMetadata) -> CommitConflict | None:
-        """Read the live files of the branch's newest snapshot. Return a conflict if a file of this change is not live any more."""
+        """Read the live files of the branch's newest snapshot. Return a conflict if a data file that this change changes is not live."""
         newest_id = self._head_id(newest)
         if newest_id == self._head_id(self._head.metadata):
             return None
         self._live = live_files(self.operations.storage, head_of(newest, self.base.branch), self._live.unpartitioned_spec_ids, self._live)
-        # Another writer may drop a manifest without entries of removed files.
+        # Another writer may drop a manifest without writing entries for its files.
         missing_paths = self._planned.changed_paths - self._live.by_path(self._planned.changed_paths).keys()
         return ConcurrentDeleteDelete(self.table, newest_id or 0, "a commit", min(missing_paths)) if missing_paths else None
 
     def _head_id(self, metadata: TableMetadata) -> int | None:
-        """Return the id of the newest snapshot of the branch that the change was planned on."""
+        """Return the id of the branch's newest snapshot in metadata, None without one."""
         head = head_of(metadata, self.base.branch)
         return None if head is None else head.snapshot_id
 
     @cached_property
     def _planned(self) -> PlannedCommit:
-        """Return the change as the conflict rules need it."""
+        """Return what the conflict rules need to know of the change."""
         change, deleted_rows = self.change, self.change.files.deleted
         already_deleted = self.base.deleted_positions(list(deleted_rows)) if deleted_rows else {}
         return PlannedCommit(
@@ -173,9 +177,9 @@ class Commit:
         return SnapshotFiles(self.operations.storage, self.target_metadata, self.snapshot_id, added, sequence_number)
 
     def _data_sequence_number(self) -> int:
-        """Return the sequence number of the rows in added files, UNASSIGNED for that of the new snapshot.
+        """Return the sequence number of the rows in added files; UNASSIGNED stands for that of the new snapshot.
 
-        Moved rows keep the sequence number of the snapshot that they were read in, because equality deletes added since apply to them.
+        Moved rows keep the sequence number of the snapshot that they were read in. So later equality deletes still apply to them.
         """
         base_version = self.base.iceberg_version
         only_moves_rows = not self.change.data_change and bool(self.change.files.removed)
@@ -190,7 +194,7 @@ class Commit:
         return changes_files or change.transaction is not None
 
     def _snapshot_updates(self) -> tuple[TableUpdate, ...]:
-        """Return the updates of the head that put the change on the branch. Write the files of its snapshot."""
+        """Write the files of the change's snapshot, and return the updates of the head that add it to the branch."""
         head, live, change = self._head.metadata, self._live, self.change
         if change.restored is not None:
             return (self._restore(head, change.restored.version),)
@@ -205,7 +209,7 @@ class Commit:
             raise VersionNotFound(f"The snapshot {snapshot_id} of {self.table} expired meanwhile. See DESCRIBE HISTORY.")
         return point_branch_at(head, self.base.branch, snapshot_id)
 
-    def _add_snapshot(self, parent: IcebergVersion | None, live: LiveFiles, removed_paths: Sequence[str]) -> tuple[TableUpdate, ...]:
+    def _add_snapshot(self, parent: Snapshot | None, live: LiveFiles, removed_paths: Sequence[str]) -> tuple[TableUpdate, ...]:
         """Write the snapshot that follows `parent`. Return the updates that add it, none if the change adds no snapshot."""
         if not self._adds_snapshot:
             return ()
@@ -216,7 +220,10 @@ class Commit:
 
 @dataclass
 class Creation(Commit):
-    """The first commit of a table. `base` has its metadata and no snapshot. `version_before_writing`: see `TableOperations.create`."""
+    """The first commit of a table. `base` has its metadata and no snapshot.
+
+    `version_before_writing` is the `version` that `TableOperations.create` takes.
+    """
 
     version_before_writing: CreationVersion | None = None
 
@@ -237,13 +244,14 @@ class Creation(Commit):
 
 
 def _is_serializable(base: IcebergSnapshot, change: CommitRequest) -> bool:
+    """Return whether added rows that the change would have read are a conflict (`write.<operation>.isolation-level`)."""
     if change.replace or change.restored is not None or (change.definition is not None and change.files.empty):
         return True
     return base.settings.isolation_level(change.operation) == "serializable"
 
 
 def _moves_within_partitions(base: IcebergSnapshot, change: CommitRequest) -> bool:
-    """Return whether the change only moves rows, out of files of the current partition spec."""
+    """Return whether the change only moves rows to other files, from files of the current partition spec."""
     if change.data_change:
         return False
     return all(entry.file.spec_id == base.metadata.default_spec_id for entry in base.live.by_path(change.files.removed).values())

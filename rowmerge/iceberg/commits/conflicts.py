@@ -1,4 +1,4 @@
-"""Commits that others made first, and whether a change can follow them: one rule for each kind of conflict.
+"""Concurrent commits, and the conflicts of a change with them: one rule for each kind of conflict.
 
 The models are the validations of Iceberg's RowDelta and OverwriteFiles (docs of `write.<operation>.isolation-level`). They decide by file;
 these rules decide by statistics and by row. Both commits stand if the change would have been the same had it begun after the other commit.
@@ -14,7 +14,7 @@ from itertools import takewhile
 
 import pyarrow.compute as pc
 from pyiceberg.table.metadata import TableMetadata
-from pyiceberg.table.snapshots import Snapshot as IcebergVersion
+from pyiceberg.table.snapshots import Snapshot
 
 from rowmerge.errors import CommitConflict, ConcurrentAppend, ConcurrentDeleteDelete, ConcurrentDeleteRead, ConcurrentTransaction
 from rowmerge.iceberg.deletes.deletion_vectors import read_deletion_vectors
@@ -36,7 +36,7 @@ REPLACE = "replace"
 class ConcurrentCommit:
     """A snapshot of another statement, with the entries of the data files and delete files that it added and removed."""
 
-    snapshot: IcebergVersion
+    snapshot: Snapshot
     entries: tuple[Entry, ...]
     storage: Storage
 
@@ -66,7 +66,10 @@ class ConcurrentCommit:
 
     @cached_property
     def newly_deleted(self) -> dict[str, Positions]:
-        """Return the rows that the commit deleted in data files that stay: those of added delete files, without those of replaced ones."""
+        """Return the rows that the commit deleted in remaining data files, by the path of the file.
+
+        These are the rows of added delete files, without the rows of the delete files that they replace.
+        """
         in_added = self._positions_in(self._entries_of(Status.ADDED, Content.POSITION_DELETES))
         in_replaced = self._positions_in(self._entries_of(Status.DELETED, Content.POSITION_DELETES))
         deleted = {path: positions - in_replaced.get(path, Positions()) for path, positions in in_added.items()}
@@ -89,9 +92,20 @@ class ConcurrentCommit:
 def concurrent_commits(
     storage: Storage, metadata: TableMetadata, newest_id: int | None, base_id: int | None
 ) -> list[ConcurrentCommit] | None:
-    """Return the snapshots after `base_id` (None: from the first on) up to `newest_id`, oldest first.
+    """Return the commits after one snapshot up to another one, oldest first, with the files that they added and removed.
 
-    Return None if the remaining snapshots do not lead back to `base_id`. Raises CorruptLog, StorageError.
+    Args:
+        storage: The storage of the table.
+        metadata: The newest metadata of the table.
+        newest_id: The last snapshot, None if the branch has none.
+        base_id: The snapshot before the first commit, None to begin with the first snapshot of the table.
+
+    Returns:
+        None if `base_id` is no ancestor of `newest_id`, or if the snapshots between them have expired.
+
+    Raises:
+        CorruptLog: A manifest or manifest list is damaged or missing.
+        StorageError: A manifest or manifest list cannot be read.
     """
     snapshots = list(takewhile(lambda snapshot: snapshot.snapshot_id != base_id, ancestors(metadata, newest_id)))
     if not snapshots:
@@ -104,13 +118,13 @@ def concurrent_commits(
     return [_read_commit(storage, snapshot) for snapshot in reversed(snapshots)]
 
 
-def _is_first(storage: Storage, snapshot: IcebergVersion) -> bool:
-    """Return whether a snapshot without a parent has no file of an older one. Some writers remove the parent when it expires."""
+def _is_first(storage: Storage, snapshot: Snapshot) -> bool:
+    """Return whether a snapshot without a parent has no file of an older snapshot. Some writers remove the id of an expired parent."""
     manifests = read_manifest_list(storage, snapshot.manifest_list)
     return all(manifest.added_snapshot_id == snapshot.snapshot_id and manifest.existing_files == 0 for manifest in manifests)
 
 
-def _read_commit(storage: Storage, snapshot: IcebergVersion) -> ConcurrentCommit:
+def _read_commit(storage: Storage, snapshot: Snapshot) -> ConcurrentCommit:
     manifests = read_manifest_list(storage, snapshot.manifest_list)
     own_manifests = [manifest for manifest in manifests if manifest.added_snapshot_id == snapshot.snapshot_id]
     entries = [entry for manifest in own_manifests for entry in read_manifest(storage, manifest)]
@@ -120,9 +134,9 @@ def _read_commit(storage: Storage, snapshot: IcebergVersion) -> ConcurrentCommit
 
 @dataclass(frozen=True)
 class PlannedCommit:
-    """What the rules need to know of a change: the files that it removes, and the rows that it deletes in files that stay.
+    """The data that the conflict rules need of a change: the files that it removes, and the rows that it deletes in remaining files.
 
-    `list_entries` makes a file listing of entries, with the bounds that `reads.may_match` looks at. `moved`: the files to which concurrent
+    `list_entries` makes a file listing of entries, with the bounds that `reads.may_match` compares. `moved`: the files to which concurrent
     compactions moved rows that the change read.
     """
 
@@ -140,17 +154,17 @@ class PlannedCommit:
 
     @property
     def changed_paths(self) -> frozenset[str]:
-        """Return the files that the change removes, or of which it deletes rows."""
+        """Return the data files that the change removes, or in which it deletes rows."""
         return self.removed | self.deleted.keys()
 
     def after(self, concurrent: ConcurrentCommit) -> PlannedCommit:
-        """Return the change for the rules about later commits. The files of a compaction count as read if it moved rows that were read."""
+        """Return the planned commit for the rules about later commits: the files of a compaction contain rows that the change read."""
         if not concurrent.only_moves_rows or concurrent.removed_paths.isdisjoint(self.reads.paths | self.moved):
             return self
         return replace(self, moved=self.moved | {plain_path(entry.file.path) for entry in concurrent.added})
 
     def deletes_in_same_files(self, concurrent: ConcurrentCommit) -> bool:
-        """Return whether both commits delete rows in a file that stays. Reads delete files, but only if the change deletes rows."""
+        """Return whether both commits delete rows in the same remaining file. Delete files are only read if the change deletes rows."""
         return bool(self.deleted) and not self.deleted.keys().isdisjoint(concurrent.newly_deleted)
 
 
@@ -214,7 +228,10 @@ def _deleted_rows_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit)
 
 
 def moved_rows_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:
-    """Return a conflict if rows were deleted in files to which a compaction moved read rows. It is unknown which rows were moved."""
+    """Return a conflict if rows were deleted in files to which a compaction moved rows that the change read.
+
+    The metadata does not show which rows were moved, so each deleted row may be one of them.
+    """
     removed_paths = frozenset() if concurrent.only_moves_rows else concurrent.removed_paths
     changed_paths = planned.moved & (removed_paths | concurrent.newly_deleted.keys())
     return _conflict(ConcurrentDeleteRead, concurrent, planned, min(changed_paths)) if changed_paths else None
@@ -237,7 +254,7 @@ def double_removal_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit
 
 
 def equality_deletes_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:
-    """Return a conflict if equality deletes were added, and the change read or changed files: only a scan finds the deleted rows.
+    """Return a conflict if equality deletes were added, and the change read or changed files. Only a scan would find the deleted rows.
 
     Equality deletes also apply to rows that were only moved within their partitions, because their new files keep the old sequence number.
     """

@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
 from pyiceberg.table.metadata import TableMetadata
 
@@ -19,13 +20,17 @@ from rowmerge.iceberg.snapshots.live_files import LiveFiles, key_of_delete, scop
 from rowmerge.storage.store import Storage
 from rowmerge.table.snapshots.files import Positions
 
-_DeleteKey = tuple[str, frozenset[str]]
-"""The path of a data file, and the keys of the delete files that a new one replaces."""
+
+class _DeletionKey(NamedTuple):
+    """The path of a data file, and the keys of the delete files that a new delete file replaces."""
+
+    data_path: str
+    replaced_keys: frozenset[str]
 
 
 @dataclass(frozen=True)
 class WrittenDeletes:
-    """New delete files, the keys of the delete files that they replace, and the paths of data files that have no rows left."""
+    """New delete files, the keys of the delete files that they replace, and the paths of data files without remaining rows."""
 
     files: tuple[ContentFile, ...]
     replaced_keys: frozenset[str]
@@ -34,14 +39,14 @@ class WrittenDeletes:
 
 @dataclass(frozen=True)
 class _RowDeletion:
-    """The rows of one data file that are deleted in the new snapshot. `deletes`: the delete files that apply to the data file already."""
+    """The rows of one data file that are deleted in the new snapshot. `deletes`: the delete files that already apply to the data file."""
 
     path: str
     entry: Entry
     deletes: Sequence[Entry]
     already_deleted: Positions
     positions: Positions
-    """All deleted rows, also those that are already deleted."""
+    """All rows that are deleted in the new snapshot, with those that are already deleted."""
 
     @property
     def empties_file(self) -> bool:
@@ -53,13 +58,13 @@ class _RowDeletion:
         return [delete for delete in self.deletes if scope_of(delete) is not None]
 
     @cached_property
-    def key(self) -> _DeleteKey:
-        return self.path, frozenset(map(key_of_delete, self.own_deletes))
+    def key(self) -> _DeletionKey:
+        return _DeletionKey(self.path, frozenset(map(key_of_delete, self.own_deletes)))
 
 
 @dataclass
 class DeleteFileWriter:
-    """Writes the delete files of one snapshot. Later attempts reuse a file whose data file has the same delete files as before.
+    """Writes the delete files of one snapshot. A later attempt of the commit reuses a file if its data file has the same delete files.
 
     `register` gets the absolute path of each file before it is written.
     """
@@ -67,24 +72,35 @@ class DeleteFileWriter:
     storage: Storage
     metadata: TableMetadata
     register: Callable[[str], None]
-    _written: dict[_DeleteKey, ContentFile | None] = field(default_factory=dict)
+    _written_files: dict[_DeletionKey, ContentFile | None] = field(default_factory=dict)
+    """The delete files of all attempts. None: shared delete files already delete all of the rows."""
 
-    def write_row_deletions(self, live: LiveFiles, deleted: Mapping[str, Positions]) -> WrittenDeletes:
-        """Write delete files for rows of live data files, by path. Write none for a data file that has no rows left."""
-        deletions = _row_deletions(live, deleted)
+    def write_row_deletions(self, live: LiveFiles, deleted_rows: Mapping[str, Positions]) -> WrittenDeletes:
+        """Write the delete files for rows of live data files. A data file without remaining rows gets none.
+
+        `deleted_rows` are the positions of the rows by the absolute path of the data file. Raises StorageError, CorruptLog.
+        """
+        deletions = _row_deletions(live, deleted_rows)
         emptied_paths = frozenset(deletion.path for deletion in deletions if deletion.empties_file)
         partial_deletions = [deletion for deletion in deletions if not deletion.empties_file]
-        # Earlier attempts of the commit have written the others.
-        unwritten = [deletion for deletion in partial_deletions if deletion.key not in self._written]
-        new_files = self.write([(deletion.entry, self._positions_to_write(live, deletion)) for deletion in unwritten])
-        self._written |= zip((deletion.key for deletion in unwritten), new_files, strict=True)
-        files_by_key = {deletion.key: self._written[deletion.key] for deletion in partial_deletions}
+        # Earlier attempts of the commit may have written delete files with the same keys.
+        new_deletions = [deletion for deletion in partial_deletions if deletion.key not in self._written_files]
+        new_files = self.write([(deletion.entry, self._positions_to_write(live, deletion)) for deletion in new_deletions])
+        self._written_files |= zip((deletion.key for deletion in new_deletions), new_files, strict=True)
+        files_by_key = {deletion.key: self._written_files[deletion.key] for deletion in partial_deletions}
         delete_files = {key: file for key, file in files_by_key.items() if file is not None}
-        replaced_keys = frozenset[str]().union(*(own_delete_keys for _, own_delete_keys in delete_files))
+        replaced_keys = frozenset[str]().union(*(key.replaced_keys for key in delete_files))
         return WrittenDeletes(tuple(delete_files.values()), replaced_keys, emptied_paths)
 
     def write(self, deletions: Sequence[tuple[Entry, Positions]]) -> list[ContentFile | None]:
-        """Write a delete file for each data file, from version 3 on as vectors in one file. None: no rows deleted. Raises StorageError."""
+        """Write the deleted positions of each data file: as position-delete files, from format version 3 on as vectors of one Puffin file.
+
+        Returns:
+            The delete file of each data file, None for a data file without positions.
+
+        Raises:
+            StorageError: A delete file cannot be written.
+        """
         if self._uses_vectors:
             return self._write_vectors(deletions)
         return map_concurrently(lambda deletion: self._write_position_deletes(*deletion), deletions)
@@ -94,7 +110,10 @@ class DeleteFileWriter:
         return self.metadata.format_version >= ROW_LINEAGE
 
     def _positions_to_write(self, live: LiveFiles, deletion: _RowDeletion) -> Positions:
-        """Return all deleted positions for a deletion vector. A delete file need not repeat those of a shared delete file, which stays."""
+        """Return the positions that the new delete file of a data file contains.
+
+        A deletion vector contains all deleted positions. A position-delete file leaves out those of shared delete files, which stay.
+        """
         has_shared_deletes = len(deletion.own_deletes) < len(deletion.deletes)
         if self._uses_vectors or not has_shared_deletes:
             return deletion.positions
@@ -112,22 +131,22 @@ class DeleteFileWriter:
         return write_position_deletes(self.storage, path, entry.file, positions)
 
     def _write_vectors(self, deletions: Sequence[tuple[Entry, Positions]]) -> list[ContentFile | None]:
-        nonempty = [(entry.file, positions) for entry, positions in deletions if positions]
-        if not nonempty:
+        positions_of_files = [(entry.file, positions) for entry, positions in deletions if positions]
+        if not positions_of_files:
             return [None] * len(deletions)
         path = f"{self.storage.location}/data/00000-{uuid.uuid4()}-deletes.puffin"
         self.register(path)
-        vectors = iter(write_deletion_vectors(self.storage, path, nonempty))
+        vectors = iter(write_deletion_vectors(self.storage, path, positions_of_files))
         return [next(vectors) if positions else None for _, positions in deletions]
 
 
-def _row_deletions(live: LiveFiles, deleted: Mapping[str, Positions]) -> list[_RowDeletion]:
-    """Return the deletion of rows of each live data file, by path, together with the rows that are already deleted in the file."""
-    entries = live.by_path(deleted)
+def _row_deletions(live: LiveFiles, deleted_rows: Mapping[str, Positions]) -> list[_RowDeletion]:
+    """Return the deletion of rows in each live data file. `deleted_rows`: the newly deleted positions by the path of the data file."""
+    entries = live.by_path(deleted_rows)
     positions_by_path = live.deleted_positions(list(entries.values()))
     deletions = []
     for path, entry in entries.items():
         already_deleted = positions_by_path.get(path, Positions())
-        positions = deleted[path] | already_deleted
+        positions = deleted_rows[path] | already_deleted
         deletions.append(_RowDeletion(path, entry, live.position_deletes_of(entry), already_deleted, positions))
     return deletions

@@ -1,4 +1,4 @@
-"""Put the version that drops an Iceberg table in a folder. It stays, as `rowmerge.table.commits.drop_markers` explains."""
+"""Put the version that drops an Iceberg table in a folder. `rowmerge.table.commits.drop_markers` explains why this version stays."""
 
 from __future__ import annotations
 
@@ -33,7 +33,16 @@ def put_drop(storage: Storage, version: int) -> Literal[Put.CREATED] | ExistingO
 
 
 def withdraw_creation(operations: DirectoryOperations, table: str, table_uuid: uuid.UUID) -> Unknown | None:
-    """Drop the table with this uuid, which was just created: others may have followed it. Return Unknown if it may stay."""
+    """Drop a table that was just created, because its creation has a conflict. Other writers may already have committed to it.
+
+    Args:
+        operations: The operations of the table's folder.
+        table: The name of the table in errors.
+        table_uuid: The uuid of the created table. A table with another uuid stays.
+
+    Returns:
+        Unknown if the table may still exist.
+    """
     try:
         drop = Drop(operations, table)
         outcome = commit(drop, operations.storage, FileChanges()) if drop.dropped_uuid == table_uuid else None

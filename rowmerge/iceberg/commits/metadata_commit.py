@@ -1,4 +1,4 @@
-"""Commits that change metadata and no rows. After every lost race, their updates are made again for the newest metadata."""
+"""Commits that change metadata and no rows. After a lost race, a commit makes its updates again for the newest metadata."""
 
 from __future__ import annotations
 
@@ -16,11 +16,17 @@ from rowmerge.storage.store import Put
 from rowmerge.table.commits.request import Unknown
 
 MakeUpdates = Callable[[CurrentMetadata], tuple[TableUpdate, ...]]
-"""Returns the updates for the newest metadata, none if there is nothing to do."""
+"""Returns the updates for the newest metadata, none if no change is necessary."""
 
 
 def newest(operations: TableOperations, table: str) -> CurrentMetadata:
-    """Return the newest metadata. Raises TableNotFound, CorruptLog, StorageError."""
+    """Return the newest metadata of a table.
+
+    Raises:
+        CorruptLog: The metadata cannot be parsed.
+        StorageError: The metadata cannot be read.
+        TableNotFound: The table does not exist.
+    """
     current = operations.current()
     if current is None:
         raise TableNotFound(table)
@@ -28,13 +34,25 @@ def newest(operations: TableOperations, table: str) -> CurrentMetadata:
 
 
 def commit_updates(operations: TableOperations, table: str, operation: str, make_updates: MakeUpdates) -> CurrentMetadata | None:
-    """Commit the updates that `make_updates` returns for the newest metadata. Return that metadata, None if there is nothing to do.
+    """Commit updates of a table's metadata, again on the newest metadata as long as other commits come first.
 
-    `operation` names the commit in errors. Raises MetadataChanged if other commits won every race, CommitStateUnknown,
-    UnsupportedTableFeature for a table that rowmerge cannot write, StorageError if nothing was committed, and what `make_updates` raises.
+    Args:
+        operations: The operations of the table.
+        table: The name of the table in errors.
+        operation: The name of the commit in errors.
+        make_updates: Returns the updates for the newest metadata. It is called once for each attempt.
+
+    Returns:
+        The metadata to which the updates were committed, None if `make_updates` has returned no updates.
+
+    Raises:
+        CommitStateUnknown: It is not known whether the updates were committed.
+        MetadataChanged: Other commits came first in every attempt that the table's retry policy allows.
+        StorageError: The updates were certainly not committed.
+        UnsupportedTableFeature: rowmerge cannot write this table.
     """
     lost_races = 0
-    while True:
+    while True:  # until the retry policy allows no other attempt
         current = newest(operations, table)
         check_writable(table, current)
         updates = make_updates(current)
@@ -46,11 +64,11 @@ def commit_updates(operations: TableOperations, table: str, operation: str, make
         if isinstance(put, Unknown):
             raise CommitStateUnknown(f"It is not known whether {operation} of {table} was committed: {put.reason}. Run it again.")
         lost_races += 1
-        _wait_after_lost_race(operations, table, current, lost_races)
+        _wait_or_give_up(operations, table, current, lost_races)
 
 
-def _wait_after_lost_race(operations: TableOperations, table: str, current: CurrentMetadata, lost_races: int) -> None:
-    """Wait as the table's retry policy says. Raises MetadataChanged if the policy allows no other attempt."""
+def _wait_or_give_up(operations: TableOperations, table: str, current: CurrentMetadata, lost_races: int) -> None:
+    """Wait for the time that the table's retry policy gives. Raises MetadataChanged if the policy allows no other attempt."""
     policy = IcebergSettings(current.metadata.properties).retry_policy
     if lost_races > policy.retries:
         version = newest(operations, table).metadata.current_snapshot_id or 0

@@ -10,8 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from pyiceberg.table.metadata import TableMetadata
-from pyiceberg.table.snapshots import Operation, Summary
-from pyiceberg.table.snapshots import Snapshot as IcebergVersion
+from pyiceberg.table.snapshots import Operation, Snapshot, Summary
 from pyiceberg.table.update import AddSnapshotUpdate, TableUpdate
 
 from rowmerge.iceberg.commits.snapshot_files import WrittenSnapshot
@@ -22,7 +21,7 @@ from rowmerge.table.commits.request import CommitRequest
 from rowmerge.version import __version__
 
 OPERATION, PARAMETERS, METRICS = "rowmerge.operation", "rowmerge.parameters", "rowmerge.metrics"
-"""The summary properties from which the history reads the statement. All other properties are those of all engines."""
+"""The summary properties from which the history reads the statement. All other properties are common to all engines."""
 
 _TOTALS = (
     ("total-data-files", "added-data-files", "deleted-data-files"),
@@ -40,15 +39,23 @@ def new_snapshot_id() -> int:
 
 
 def snapshot_updates(
-    head: TableMetadata, branch: str, parent: IcebergVersion | None, written: WrittenSnapshot, change: CommitRequest
+    metadata: TableMetadata, branch: str, parent: Snapshot | None, written: WrittenSnapshot, change: CommitRequest
 ) -> tuple[TableUpdate, ...]:
-    """Return the updates of the metadata `head` that add the snapshot of a change after `parent`, and point a branch at it."""
-    # Clocks of several writers differ, and readers order snapshots by their timestamps.
-    earliest_timestamp = head.last_updated_ms + (1 if parent is not None else 0)
-    snapshot = IcebergVersion(
+    """Return the metadata updates that add a snapshot and point a branch at it (Iceberg spec, Snapshots).
+
+    Args:
+        metadata: The current metadata of the table.
+        branch: The name of the branch.
+        parent: The snapshot before, None for the first one.
+        written: The files of the snapshot.
+        change: The change of the statement, for the summary.
+    """
+    # Readers order snapshots by their timestamps, but the clocks of several writers differ.
+    earliest_timestamp = metadata.last_updated_ms + (1 if parent is not None else 0)
+    snapshot = Snapshot(
         snapshot_id=written.snapshot_id,
         parent_snapshot_id=None if parent is None else parent.snapshot_id,
-        sequence_number=head.next_sequence_number(),
+        sequence_number=metadata.next_sequence_number(),
         timestamp_ms=max(time.time_ns() // 1_000_000, earliest_timestamp),
         manifest_list=written.manifest_list,
         summary=_summary(change, written.entries, parent),
@@ -56,11 +63,11 @@ def snapshot_updates(
         first_row_id=written.first_row_id,
         added_rows=written.assigned_row_ids,
     )
-    return AddSnapshotUpdate(snapshot=snapshot), point_branch_at(head, branch, written.snapshot_id)
+    return AddSnapshotUpdate(snapshot=snapshot), point_branch_at(metadata, branch, written.snapshot_id)
 
 
-def _summary(change: CommitRequest, entries: Sequence[Entry], parent: IcebergVersion | None) -> Summary:
-    """Return the operation, the counts of changes, the table's totals, and the statement for the history."""
+def _summary(change: CommitRequest, entries: Sequence[Entry], parent: Snapshot | None) -> Summary:
+    """Return the summary of a snapshot: its operation, counts of changes, the table's totals, and the statement for the history."""
     counts: Counter[str] = Counter()
     for entry in entries:
         counts.update(_counts_of(entry))
@@ -75,8 +82,8 @@ def _summary(change: CommitRequest, entries: Sequence[Entry], parent: IcebergVer
     return Summary(_operation(change, counts), **properties)
 
 
-def _totals(counts: Counter[str], parent: IcebergVersion | None) -> dict[str, str]:
-    """Return the table's totals after the snapshot, without those that the parent's summary lacks."""
+def _totals(counts: Counter[str], parent: Snapshot | None) -> dict[str, str]:
+    """Return the table's totals after the snapshot. Leave out a total that the parent's summary does not have."""
     parent_properties = summary_properties(parent)
     default = "0" if parent is None else "unknown"
     totals = {}
@@ -109,7 +116,7 @@ def _operation(change: CommitRequest, counts: Counter[str]) -> Operation:
 
 
 def _counts_of(entry: Entry) -> dict[str, int]:
-    """Return the summary counts of one added or removed file. The spec deletes data files, but removes delete files."""
+    """Return the summary counts of one added or removed file. In the spec's names, data files are deleted, but delete files removed."""
     file = entry.file
     is_added = entry.status is Status.ADDED
     is_vector = file.format.upper() == "PUFFIN"

@@ -10,7 +10,7 @@ from functools import cached_property, partial
 from threading import Lock
 
 from pyiceberg.table.metadata import TableMetadata
-from pyiceberg.table.snapshots import Snapshot as IcebergVersion
+from pyiceberg.table.snapshots import Snapshot
 
 from rowmerge.concurrency import run_concurrently
 from rowmerge.iceberg.commits.delete_files import DeleteFileWriter
@@ -32,7 +32,7 @@ MAX_MANIFEST_ENTRIES = 20_000
 
 @dataclass(frozen=True)
 class WrittenSnapshot:
-    """A snapshot whose files were put. `schema_id`: that of the table. `entries`: the files that the snapshot adds or removes."""
+    """A snapshot whose files were put. `schema_id`: the table's current schema. `entries`: the files that the snapshot adds or removes."""
 
     snapshot_id: int
     schema_id: int
@@ -40,7 +40,7 @@ class WrittenSnapshot:
     entries: tuple[Entry, ...]
     first_row_id: int | None = None
     assigned_row_ids: int | None = None
-    """How many row ids the snapshot assigns, from format version 3 on."""
+    """The number of row ids that the snapshot assigns, from format version 3 on."""
 
 
 @dataclass(frozen=True)
@@ -59,14 +59,14 @@ class Removal:
         return key_of_delete(entry) in self.delete_keys
 
     def apply_to(self, entry: Entry, snapshot_id: int) -> Entry:
-        """Return the entry as the snapshot that removes the files writes it."""
+        """Return the entry in the snapshot that removes the files: deleted if the removal includes its file, else existing."""
         return entry.deleted(snapshot_id) if self.includes(entry) else entry.existing()
 
 
 class PendingFiles(Storage):
-    """A table's storage that keeps puts in memory until `flush`, right before the put of the metadata that names the files.
+    """A table's storage that keeps new files in memory until `flush`, right before the put of the metadata that refers to them.
 
-    Storages of other locations, and lists and deletions, ignore the files in memory.
+    Storages of other locations, listings and deletions ignore the files in memory.
     """
 
     def __init__(self, storage: Storage) -> None:
@@ -83,6 +83,7 @@ class PendingFiles(Storage):
         return self._storage.get(path) if waiting is None else waiting
 
     def get_range(self, path: str, start: int, length: int) -> bytes:
+        """Return `length` bytes of a file from the offset `start`, as `Storage.get_range` does."""
         waiting = self._waiting.get(path)
         return self._storage.get_range(path, start, length) if waiting is None else waiting[start : start + length]
 
@@ -101,7 +102,7 @@ class PendingFiles(Storage):
 class SnapshotFiles:
     """Writes the files of one snapshot, again for each attempt after a lost race. The files are put together with the manifest list.
 
-    `metadata`: the table as the snapshot will find it; paths of data files are absolute.
+    `metadata`: the table's metadata before the snapshot, with the new definition if the commit has one. Paths of data files are absolute.
     """
 
     storage: Storage
@@ -114,7 +115,8 @@ class SnapshotFiles:
 
     def __post_init__(self) -> None:
         self._written_paths: list[str] = []
-        self._used_paths: frozenset[str] = frozenset()
+        self._snapshot_paths: frozenset[str] = frozenset()
+        """The metadata and delete files of the snapshot after the last attempt. `_written_paths` has those of all attempts."""
         self._attempts = 0
         # Manifests of older tables have version 2, which names every field.
         self._manifest_version = max(self.metadata.format_version, 2)
@@ -124,15 +126,24 @@ class SnapshotFiles:
     def write_snapshot(
         self,
         newest_metadata: TableMetadata,
-        parent: IcebergVersion | None,
+        parent: Snapshot | None,
         live: LiveFiles,
         removed_paths: Iterable[str],
         deleted_rows: Mapping[str, Positions],
     ) -> WrittenSnapshot:
-        """Write the manifests, delete files and manifest list of the snapshot after `parent`. `live`: the live files of `parent`.
+        """Write the delete files, manifests and manifest list of the snapshot that follows `parent`.
 
-        The snapshot lacks the data files in `removed_paths`, and the rows in `deleted_rows`, positions by data file.
-        Raises StorageError, CorruptLog, ValueError for a path that `live` does not have.
+        Args:
+            newest_metadata: The table's metadata to which the snapshot will be committed.
+            parent: The snapshot before, None for the first one.
+            live: The live files of `parent`.
+            removed_paths: The absolute paths of the data files that the snapshot removes.
+            deleted_rows: The positions of the rows that the snapshot deletes, by the absolute path of the data file.
+
+        Raises:
+            CorruptLog: A manifest or a delete file of `parent` is damaged or missing.
+            StorageError: A file cannot be read or put.
+            ValueError: A path is not that of a live data file.
         """
         self._attempts += 1
         row_deletes = self.delete_files.write_row_deletions(live, deleted_rows)
@@ -145,14 +156,23 @@ class SnapshotFiles:
         return self.put_snapshot(newest_metadata, parent, manifests, entries)
 
     def put_snapshot(
-        self, newest_metadata: TableMetadata, parent: IcebergVersion | None, manifests: Sequence[Manifest], entries: Sequence[Entry]
+        self, newest_metadata: TableMetadata, parent: Snapshot | None, manifests: Sequence[Manifest], entries: Sequence[Entry]
     ) -> WrittenSnapshot:
-        """Write the manifest list of the snapshot that follows `parent`, and put all of its files. Raises StorageError."""
-        path = f"{self.storage.location}/metadata/snap-{self.snapshot_id}-{self._attempts}-{self.commit_id}.avro"
-        self._written_paths.append(path)
-        # A commit that upgrades the table to row lineage begins with the row id 0.
+        """Write the manifest list of the snapshot that follows `parent`, and put all files that this attempt has written.
+
+        Args:
+            newest_metadata: The table's metadata to which the snapshot will be committed.
+            parent: The snapshot before, None for the first one.
+            manifests: The manifests of the snapshot.
+            entries: The files that the snapshot adds or removes.
+
+        Raises:
+            StorageError: A file cannot be put.
+        """
+        path = self._new_metadata_path(f"snap-{self.snapshot_id}-{self._attempts}-{self.commit_id}")
+        # A table without row lineage has no next row id. If the commit upgrades it, the row ids begin with 0.
         first_row_id = (next_row_id(newest_metadata) or 0) if self.metadata.format_version >= ROW_LINEAGE else None
-        row_id_after = write_manifest_list(
+        next_id = write_manifest_list(
             self.pending,
             path,
             manifests,
@@ -163,23 +183,29 @@ class SnapshotFiles:
             first_row_id=first_row_id,
         )
         delete_paths = [entry.file.path for entry in entries if entry.file.content is not Content.DATA]
-        self._used_paths = frozenset([path, *(manifest.path for manifest in manifests), *delete_paths])
+        self._snapshot_paths = frozenset([path, *(manifest.path for manifest in manifests), *delete_paths])
         self.pending.flush()
-        assigned_row_ids = None if row_id_after is None else row_id_after - (first_row_id or 0)
+        assigned_row_ids = None if next_id is None else next_id - (first_row_id or 0)
         schema_id = self.metadata.current_schema_id
         return WrittenSnapshot(self.snapshot_id, schema_id, path, tuple(entries), first_row_id, assigned_row_ids)
 
+    def _new_metadata_path(self, name: str) -> str:
+        """Return the absolute path of a new metadata file, and record it for `discard`."""
+        path = f"{self.storage.location}/metadata/{name}.avro"
+        self._written_paths.append(path)
+        return path
+
     def discard(self) -> None:
-        """Delete all files that were written, because no version refers to them. A failure leaves them as orphans."""
+        """Delete all files that were written, because no snapshot refers to them. A failure leaves them as orphans."""
         self._try_delete(self._written_paths)
 
     def discard_superseded(self) -> None:
-        """Delete the files of earlier attempts, after the last one is committed. A failure leaves them as orphans."""
-        self._try_delete([path for path in self._written_paths if path not in self._used_paths], self._used_paths)
+        """Delete the files of earlier attempts, after the last attempt is committed. A failure leaves them as orphans."""
+        self._try_delete([path for path in self._written_paths if path not in self._snapshot_paths], self._snapshot_paths)
 
     @property
     def target_manifest_size(self) -> int:
-        """Return the number of bytes of a full manifest. Raises ConfigurationError."""
+        """Return the size in bytes up to which manifests are merged. Raises ConfigurationError for a malformed table property."""
         return whole_number(self.metadata.properties, "commit.manifest.target-size-bytes", 8 * 1024 * 1024)
 
     def _try_delete(self, paths: Sequence[str], live: Iterable[str] = ()) -> None:
@@ -188,13 +214,18 @@ class SnapshotFiles:
         )
 
     def entries_of(self, manifests: Iterable[Manifest]) -> list[Entry]:
-        """Read the entries of manifests, also of those that wait to be put."""
+        """Read the entries of manifests, also of manifests in memory."""
         return [entry for manifest in manifests for entry in read_manifest(self.pending, manifest)]
 
     def write_manifest(self, entries: Sequence[Entry], content: ManifestContent, spec_id: int) -> Manifest:
-        """Write a manifest with the next free name of this snapshot."""
-        path = f"{self.storage.location}/metadata/{self.commit_id}-m{len(self._written_paths)}.avro"
-        self._written_paths.append(path)
+        """Write a manifest under a new name, and return its record for the manifest list.
+
+        Args:
+            entries: The entries of the manifest, at least one.
+            content: Whether the entries are data files or delete files.
+            spec_id: The partition spec of all entries.
+        """
+        path = self._new_metadata_path(f"{self.commit_id}-m{len(self._written_paths)}")
         spec, schema = self.metadata.specs()[spec_id], schema_of_spec(self.metadata, spec_id)
         header = ManifestHeader(content, spec, schema, self._manifest_version)
         return write_manifest(self.pending, path, entries, header, self.snapshot_id)
@@ -202,7 +233,14 @@ class SnapshotFiles:
     def write_manifests(
         self, entries: Sequence[Entry], content: ManifestContent, spec_id: int, max_entries: int = MAX_MANIFEST_ENTRIES
     ) -> list[Manifest]:
-        """Write entries to manifests of at most `max_entries` entries."""
+        """Write entries to as many manifests as necessary, and return their records for the manifest list.
+
+        Args:
+            entries: The entries; no manifest is written without one.
+            content: Whether the entries are data files or delete files.
+            spec_id: The partition spec of all entries.
+            max_entries: The largest number of entries in one manifest.
+        """
         chunks = [entries[start : start + max_entries] for start in range(0, len(entries), max_entries)]
         return [self.write_manifest(chunk, content, spec_id) for chunk in chunks]
 
@@ -223,7 +261,7 @@ class SnapshotFiles:
         return self.write_manifests(entries, ManifestContent.DATA, self.metadata.default_spec_id)
 
     def rewrite_manifests(self, live: LiveFiles, removal: Removal) -> tuple[list[Manifest], list[Entry]]:
-        """Rewrite the manifests of `live` that contain removed files. Return all manifests to keep, and the removed entries."""
+        """Rewrite the manifests of `live` that contain removed files. Return all remaining manifests, and the removed entries."""
         manifests: list[Manifest] = []
         removed_entries: list[Entry] = []
         for manifest in live.manifests:
@@ -239,7 +277,7 @@ class SnapshotFiles:
         return manifests, removed_entries
 
     def _plan_removal(self, live: LiveFiles, data_paths: frozenset[str], replaced_keys: frozenset[str]) -> Removal:
-        """Return the removal of data files, of replaced delete files, and of delete files that then apply to no data file.
+        """Return the removal of data files, of replaced delete files, and of delete files that afterwards apply to no data file.
 
         Raises ValueError for a path that is not live.
         """

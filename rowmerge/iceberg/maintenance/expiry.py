@@ -8,7 +8,7 @@ from itertools import takewhile
 
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.refs import SnapshotRef, SnapshotRefType
-from pyiceberg.table.snapshots import Snapshot as IcebergVersion
+from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.table.update import RemovePartitionStatisticsUpdate, RemoveSnapshotRefUpdate, RemoveSnapshotsUpdate, TableUpdate
 
 from rowmerge.errors import PlanError, VersionNotFound
@@ -82,7 +82,7 @@ def _check_requested(table: str, requested_ids: Iterable[int], by_id: Collection
             raise PlanError(f"The snapshot {requested} of {table} is what {', '.join(names)} names. Leave it out, or drop these first.")
 
 
-def _is_young(ref: SnapshotRef, by_id: Mapping[int, IcebergVersion], retention: Retention) -> bool:
+def _is_young(ref: SnapshotRef, by_id: Mapping[int, Snapshot], retention: Retention) -> bool:
     snapshot = by_id.get(ref.snapshot_id)
     max_age = retention.max_ref_age if ref.max_ref_age_ms is None else ref.max_ref_age_ms
     return snapshot is not None and retention.now - snapshot.timestamp_ms <= max_age
@@ -100,7 +100,7 @@ def _retained_ids(metadata: TableMetadata, refs: Mapping[str, SnapshotRef], rete
     return retained_ids | (young_ids - referenced_ids)
 
 
-def _retained_by_branch(ref: SnapshotRef, history: Sequence[IcebergVersion], retention: Retention) -> list[int]:
+def _retained_by_branch(ref: SnapshotRef, history: Sequence[Snapshot], retention: Retention) -> list[int]:
     """Return the snapshots that a branch retains, up to the first old one, whatever the timestamps of its ancestors."""
     older_than = retention.older_than if ref.max_snapshot_age_ms is None else retention.now - ref.max_snapshot_age_ms
     min_count = ref.min_snapshots_to_keep or retention.min_count

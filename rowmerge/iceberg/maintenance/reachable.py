@@ -9,7 +9,7 @@ from enum import Enum
 from typing import TypeVar
 
 from pyiceberg.table.metadata import TableMetadata
-from pyiceberg.table.snapshots import Snapshot as IcebergVersion
+from pyiceberg.table.snapshots import Snapshot
 
 from rowmerge.errors import CorruptLog
 from rowmerge.iceberg.manifests.content import Entry, Manifest
@@ -40,7 +40,7 @@ def file_key(path: str) -> str:
     return _S3_SCHEME.sub("s3://", plain_path(path))
 
 
-def needed_files(storage: Storage, metadata: TableMetadata, snapshots: Sequence[IcebergVersion] | None = None) -> dict[str, FileKind]:
+def needed_files(storage: Storage, metadata: TableMetadata, snapshots: Sequence[Snapshot] | None = None) -> dict[str, FileKind]:
     """Return the files that snapshots (None: all) need, by `file_key`. Raises CorruptLog, UnsupportedTableFeature, StorageError."""
     snapshots = metadata.snapshots if snapshots is None else snapshots
     manifests = _manifests(storage, snapshots)
@@ -58,7 +58,7 @@ def only_expired(storage: Storage, before: TableMetadata, after: TableMetadata) 
     return _without(files, _statistics(after))
 
 
-def _only_expired_content(storage: Storage, expired: Sequence[IcebergVersion], remaining: Sequence[IcebergVersion]) -> dict[str, FileKind]:
+def _only_expired_content(storage: Storage, expired: Sequence[Snapshot], remaining: Sequence[Snapshot]) -> dict[str, FileKind]:
     """Return the manifests, data files and delete files that only expired snapshots need."""
     remaining_manifests = _manifests(storage, remaining)
     # Files that an expired snapshot lacks were deleted before.
@@ -73,7 +73,7 @@ def _without(files: Mapping[str, T], excluded: Container[str]) -> dict[str, T]:
     return {path: file for path, file in files.items() if path not in excluded}
 
 
-def _manifest_lists(snapshots: Iterable[IcebergVersion]) -> dict[str, FileKind]:
+def _manifest_lists(snapshots: Iterable[Snapshot]) -> dict[str, FileKind]:
     return {file_key(snapshot.manifest_list): FileKind.MANIFEST_LIST for snapshot in snapshots}
 
 
@@ -82,7 +82,7 @@ def _statistics(metadata: TableMetadata) -> dict[str, FileKind]:
     return {file_key(file.statistics_path): FileKind.STATISTICS for file in files}
 
 
-def _manifests(storage: Storage, snapshots: Iterable[IcebergVersion], *, lenient: bool = False) -> dict[str, Manifest]:
+def _manifests(storage: Storage, snapshots: Iterable[Snapshot], *, lenient: bool = False) -> dict[str, Manifest]:
     """Return the manifests of snapshots by `file_key`. `lenient`: skip unreadable manifest lists."""
     manifests: dict[str, Manifest] = {}
     for path in {snapshot.manifest_list: None for snapshot in snapshots}:

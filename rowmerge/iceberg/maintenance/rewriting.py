@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Generic, TypeVar
 
-from pyiceberg.table.snapshots import Snapshot as IcebergVersion
+from pyiceberg.table.snapshots import Snapshot
 from pyiceberg.table.update import TableUpdate
 
 from rowmerge.errors import CommitStateUnknown, RowmergeError
@@ -47,7 +47,7 @@ class Rewriting(ABC, Generic[T]):
     _files: SnapshotFiles | None = field(default=None, init=False)
 
     @abstractmethod
-    def write(self, files: SnapshotFiles, parent: IcebergVersion) -> tuple[T, WrittenSnapshot | None]:
+    def write(self, files: SnapshotFiles, parent: Snapshot) -> tuple[T, WrittenSnapshot | None]:
         """Write the snapshot that follows `parent`. Return the counts, and the snapshot, None if no file must be rewritten."""
 
     def commit(self) -> T:
@@ -89,7 +89,7 @@ class ManifestRewriting(Rewriting[RewrittenManifests]):
     metric_names = ("numManifestsReplaced", "numManifestsCreated")
     result: RewrittenManifests = field(default_factory=RewrittenManifests, init=False)
 
-    def write(self, files: SnapshotFiles, parent: IcebergVersion) -> tuple[RewrittenManifests, WrittenSnapshot | None]:
+    def write(self, files: SnapshotFiles, parent: Snapshot) -> tuple[RewrittenManifests, WrittenSnapshot | None]:
         """Rewrite the manifests of each partition spec. A spec with a single manifest of at most the target size keeps it."""
         target_size = max(1, files.target_manifest_size)
         manifests = read_manifest_list(files.storage, parent.manifest_list)
@@ -119,7 +119,7 @@ class DeleteRewriting(Rewriting[RewrittenDeletes]):
     metric_names = ("numDeleteFilesRemoved", "numDeleteFilesAdded")
     result: RewrittenDeletes = field(default_factory=RewrittenDeletes, init=False)
 
-    def write(self, files: SnapshotFiles, parent: IcebergVersion) -> tuple[RewrittenDeletes, WrittenSnapshot | None]:
+    def write(self, files: SnapshotFiles, parent: Snapshot) -> tuple[RewrittenDeletes, WrittenSnapshot | None]:
         """Replace position-delete files, so that each data file with deleted rows has exactly one, and shares it with no other."""
         live = live_files(files.storage, parent, unpartitioned_spec_ids(files.metadata))
         replaced_files, deletions = _plan_rewriting(live)
