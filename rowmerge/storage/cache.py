@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class Cache(Generic[T]):
-    """Hold values up to a total weight, and evict the least recently used. Any number of threads may use it."""
+    """A cache of values up to a total weight. It evicts the least recently used values first. Any number of threads may use it."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -20,7 +20,7 @@ class Cache(Generic[T]):
         self._entries: OrderedDict[Hashable, tuple[int, T]] = OrderedDict()
 
     def get(self, key: Hashable) -> T | None:
-        """Return the value of a key, or None."""
+        """Return the value of a key, None if the cache does not have it."""
         with self._lock:
             if key not in self._entries:
                 return None
@@ -29,7 +29,13 @@ class Cache(Generic[T]):
             return value
 
     def put(self, key: Hashable, value: T, weight: int) -> None:
-        """Add a value, unless the key has one or `weight` exceeds the limit."""
+        """Add a value, and evict others if the total weight exceeds the limit.
+
+        Args:
+            key: The key of the value. A value that the key already has stays.
+            value: The value, which must never change.
+            weight: The weight of the value, in the unit of the limit. A value above the limit is not added.
+        """
         with self._lock:
             if key in self._entries or weight > self._limit:
                 return

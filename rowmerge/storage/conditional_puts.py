@@ -10,18 +10,20 @@ from rowmerge.errors import ConditionalPutsUnsupported, StorageError
 from rowmerge.storage.store import Put, Storage
 
 _PROBES = 2
-"""Another process may delete a probe object as part of a table that it drops. So one overwritten object proves nothing."""
+"""The number of probes of a store."""
 _NOT_IMPLEMENTED = "501 Not Implemented"
 
 _probed_buckets: set[tuple[str, str]] = set()
-"""Bucket and fingerprint of the configuration of the stores that honour conditional puts."""
+"""Bucket and configuration fingerprint of the stores that honour conditional puts."""
 _probe_lock = threading.Lock()
 
 
 def check_conditional_puts(storage: Storage) -> None:
-    """Verify, once per bucket and process, that a store honours conditional puts. Local disks do.
+    """Verify, once per bucket and process, that an object store honours conditional puts. A local disk always does.
 
-    Raises ConditionalPutsUnsupported, and StorageError if the store cannot be written to.
+    Raises:
+        ConditionalPutsUnsupported: The store ignores or refuses conditional puts, or the storage options disable them.
+        StorageError: The store cannot be written to.
     """
     if not storage.is_remote:
         return
@@ -30,13 +32,14 @@ def check_conditional_puts(storage: Storage) -> None:
     with _probe_lock:
         if key in _probed_buckets:
             return
-        if all(_overwrites(storage) for _ in range(_PROBES)):
+        # Another process may delete one probe object, as a file of a table that it drops. So a single overwritten object proves nothing.
+        if all(_conditional_put_overwrites(storage) for _ in range(_PROBES)):
             raise ConditionalPutsUnsupported(storage.address, "it ignores them, so two writers could overwrite each other's commits")
         _probed_buckets.add(key)
 
 
-def _overwrites(storage: Storage) -> bool:
-    """Return whether the second of two conditional puts replaces the object of the first. Raises as `check_conditional_puts`."""
+def _conditional_put_overwrites(storage: Storage) -> bool:
+    """Return whether the second of two conditional puts overwrites the object of the first. Raises what `check_conditional_puts` does."""
     probe = f".rowmerge-probe-{uuid4()}"
     try:
         storage.put_if_absent(probe, b"1")

@@ -1,4 +1,4 @@
-"""Files on a local disk. A file appears under its name when it is complete, and survives a power cut if the caller asks for that.
+"""Files on a local disk. A file gets its name when it is complete, and survives a power cut if the caller requires that.
 
 The driver syncs the data files of a change, whichever process wrote them, and their folders. A commit is written to a temporary file,
 synced, and linked under its name. The link fails if the name exists. Then the folder is synced, and the commit is acknowledged. If the
@@ -26,11 +26,11 @@ _CANNOT_SYNC_FOLDERS = frozenset({errno.EINVAL, errno.EBADF, errno.ENOTSUP})
 _MOST_FOLDERS = 100_000
 
 _durable_folders: set[tuple[str, int]] = set()
-"""Path and inode of the folders whose own names, and the names of all their parents, are durable."""
+"""Path and inode of the folders whose own names and whose parents' names are durable."""
 _synced_states: dict[str, tuple[int, int]] = {}
-"""Inode and modification time that a folder had when its entries were synced last, by path.
+"""Inode and modification time of each folder when its entries were last synced, by path.
 
-A folder that another process removes and creates again may get the same inode. Then its parent has another state.
+A folder that another process removes and creates again may get the same inode. Then the modification time of its parent differs.
 """
 
 
@@ -40,10 +40,20 @@ def is_temporary(path: str) -> bool:
 
 
 def write_file(path: Path, data: bytes, *, replace: bool, durable: bool) -> bool:
-    """Write a temporary file, sync it, rename it, and sync its folder. Create missing folders. Sync nothing without `durable`.
+    """Write a file atomically, by a temporary file that gets the name of the file. Create missing folders.
 
-    Return False if the file exists and `replace` is false.
-    Raises NotDurable if the file has its name but its folder cannot be synced, and OSError if the file does not have its name.
+    Args:
+        path: The path of the file.
+        data: The content of the file.
+        replace: Whether an existing file is replaced.
+        durable: Whether the file and its folders are synced to the disk.
+
+    Returns:
+        False if the file exists and `replace` is false.
+
+    Raises:
+        NotDurable: The file has its name, but its folder cannot be synced.
+        OSError: The file does not have its name.
     """
     temporary_path = Path(f"{path}#{secrets.randbits(64)}")
     try:
@@ -74,15 +84,19 @@ def sync_file(path: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make the entries of a folder durable, and the names of the folder and of its parents up to the root. Raises OSError."""
+    """Make the entries of a folder durable, and the names of the folder and of its parents up to the root. Raises OSError.
+
+    The names of most parents are durable since an earlier call of this process, and are not synced again.
+    """
     _sync_entries(folder)
     newly_durable = []
     for child, parent in zip((folder, *folder.parents), folder.parents, strict=False):
-        key = (str(child), child.stat().st_ino)
-        if key in _durable_folders and _synced_states.get(str(parent)) == _state(parent):
+        path_and_inode = (str(child), child.stat().st_ino)
+        # A durable folder has durable parents. The same state of the parent proves that the folder was not created again since its sync.
+        if path_and_inode in _durable_folders and _synced_states.get(str(parent)) == _state(parent):
             break
         _sync_entries(parent, is_parent=True)
-        newly_durable.append(key)
+        newly_durable.append(path_and_inode)
     if len(_durable_folders) > _MOST_FOLDERS:
         _durable_folders.clear()
         _synced_states.clear()
@@ -95,14 +109,14 @@ def list_folder_names(folder: Path) -> list[str]:
 
 
 def remove_empty_folders(root: Path) -> None:
-    """Remove the empty folders below a folder, and the folder if it is empty."""
+    """Remove the empty folders below a folder, and the folder itself if it is empty."""
     for folder, _, _ in os.walk(root, topdown=False):
-        with suppress(OSError):  # not empty: it holds a file of another writer
+        with suppress(OSError):  # the folder is not empty
             os.rmdir(folder)
 
 
 def _sync_new_name(path: Path) -> None:
-    """Sync the folder of a file that has just got its name. Raises NotDurable."""
+    """Sync the folder of a file that has just been renamed or linked. Raises NotDurable."""
     try:
         sync_folder(path.parent)
     except OSError as error:
@@ -115,7 +129,7 @@ def _sync_entries(folder: Path, *, is_parent: bool = False) -> None:
     try:
         _sync(folder, os.O_RDONLY | os.O_DIRECTORY)
     except OSError as error:
-        # Without permission to open a parent folder, this user creates no folders in it.
+        # A parent that this user may not open belongs to another user, who has created the folder in it.
         is_of_other_user = is_parent and isinstance(error, PermissionError)
         if error.errno not in _CANNOT_SYNC_FOLDERS and not is_of_other_user:
             raise
@@ -140,7 +154,7 @@ def _sync(path: Path, flags: int) -> None:
 
 
 def _create_file(path: Path) -> BinaryIO:
-    """Open a new file for writing. Create its folder, repeatedly if another process removes the folder meanwhile."""
+    """Open a new file for writing. Create its folder, again if another process removes the folder at the same time."""
     for _ in range(_ATTEMPTS):
         with suppress(FileNotFoundError):
             return path.open("xb")
@@ -150,7 +164,7 @@ def _create_file(path: Path) -> BinaryIO:
 
 
 def _link_if_absent(temporary: Path, path: Path) -> bool:
-    """Give a file its name. Return False if another file has the name."""
+    """Link a temporary file under its final path. Return False if another file has that path."""
     try:
         os.link(temporary, path)
     except FileExistsError:

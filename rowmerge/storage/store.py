@@ -27,24 +27,24 @@ DELETED_AT_ONCE = 1000
 
 
 class Put(Enum):
-    """How a conditional put ended."""
+    """The result of a conditional put."""
 
     CREATED = "created"
     EXISTED = "existed"
 
 
 class Durability(Enum):
-    """What an acknowledged write to a local disk survives. Object stores have a durability of their own."""
+    """The failures that an acknowledged write to a local disk survives. Object stores have a durability of their own."""
 
     FULL = "full"
     """A power cut: files and folders are synced before the write is acknowledged."""
     PROCESS = "process"
-    """The death of the process. The operating system chooses when it writes files to the disk."""
+    """The end of the process. The operating system chooses when it writes files to the disk."""
 
 
 @dataclass(frozen=True)
 class StoredObject:
-    """Describe an object. `path` is relative to the storage's root; `size` is in bytes, `modified` in milliseconds since the epoch."""
+    """An object in a storage. `path` is relative to the root, `size` is in bytes, `modified` is in milliseconds since the epoch."""
 
     path: str
     size: int
@@ -75,7 +75,7 @@ def local_path(location: str) -> Path | None:
 
 
 class Storage:
-    """Read, write, list and delete objects below one root.
+    """Reads, writes, lists and deletes the objects below one root.
 
     Paths are relative, with `/`. They are neither patterns nor percent-encoded.
     Every method raises StorageError. Methods that read an object raise FileNotFoundError if it does not exist.
@@ -100,7 +100,7 @@ class Storage:
         return Storage(location, self.configuration, self._durability)
 
     def without_sync(self) -> Storage:
-        """Return this storage with Durability.PROCESS, for files that nothing depends on."""
+        """Return this storage with Durability.PROCESS, for files whose loss is harmless."""
         storage = copy(self)
         storage._durability = Durability.PROCESS
         return storage
@@ -148,12 +148,18 @@ class Storage:
         return self._read(path, lambda store: obstore.get(store, path).bytes())
 
     def get_range(self, path: str, start: int, length: int) -> bytes:
-        """Return `length` bytes of an object, from the offset `start`."""
+        """Return a range of an object's bytes.
+
+        Args:
+            path: The path of the object.
+            start: The offset of the first byte.
+            length: The number of bytes.
+        """
         return self._read(path, lambda store: obstore.get_range(store, path, start=start, length=length))
 
     def _read(self, path: str, request: Callable[[Any], Any]) -> bytes:
         """Return the bytes that a request to the store returns. Raises FileNotFoundError if there is no object at `path`."""
-        # A LocalStore creates its root. A read must not.
+        # A LocalStore creates a missing root, but a read must not create one.
         if self._local is not None and not self._test_path(Path.is_dir):
             raise FileNotFoundError(f"{self.location}/{path}")
         try:
@@ -164,7 +170,11 @@ class Storage:
             raise self._error(path, error) from error
 
     def put(self, path: str, data: bytes) -> None:
-        """Write or replace an object atomically."""
+        """Write or replace an object atomically.
+
+        Raises:
+            StorageError: The object cannot be written. A remote store may still write it.
+        """
         try:
             if self._local is not None:
                 write_file(self._local / path, data, replace=True, durable=self._durability is Durability.FULL)
@@ -176,9 +186,11 @@ class Storage:
     def put_if_absent(self, path: str, data: bytes) -> Put:
         """Create an object unless it exists. This call is the whole concurrency control of commits.
 
-        Call `put_until_certain` in `rowmerge/table/commits/commit.py` instead, because neither answer is final. An object store also
-        answers EXISTED to a put that the store or its client has repeated. S3 answers 409 while another put is in progress.
-        StorageError means that the outcome is unknown.
+        Call `put_until_certain` in `rowmerge/table/commits/commit.py` instead, because no outcome is final. An object store also answers
+        EXISTED to a put that the store or its client has repeated. S3 answers 409 while another put is in progress.
+
+        Raises:
+            StorageError: It is unknown whether the object was created.
         """
         try:
             if self._local is not None:
@@ -192,9 +204,15 @@ class Storage:
             raise self._error(path, error) from error
 
     def sync(self, paths: Iterable[str]) -> None:
-        """Make local files durable that other processes wrote, and the folders that hold them. `paths` are absolute.
+        """Make files on a local disk and their folders durable, whichever process wrote them.
 
-        Files in object stores are skipped, and without Durability.FULL all files.
+        Without Durability.FULL, no file is synced. Files in object stores are skipped.
+
+        Args:
+            paths: The absolute paths of the files.
+
+        Raises:
+            StorageError: A file or a folder cannot be synced.
         """
         if self._durability is not Durability.FULL:
             return
@@ -206,7 +224,11 @@ class Storage:
             raise StorageError(f"file://{error.filename}", self.reason_of(error)) from error
 
     def folders(self, prefix: str = "") -> list[str]:
-        """Return the names of the folders directly below the folder `prefix`, sorted. They are not paths."""
+        """Return the names, not the paths, of the folders directly below the folder `prefix`, sorted.
+
+        Raises:
+            StorageError: The folder cannot be listed.
+        """
         try:
             if self._local is not None:
                 return list_folder_names(self._local / prefix)
@@ -216,7 +238,11 @@ class Storage:
         return sorted(common_prefix.rstrip("/").rsplit("/", 1)[-1] for common_prefix in listing["common_prefixes"])
 
     def exists(self, path: str) -> bool:
-        """Return whether there is an object with exactly this path."""
+        """Return whether an object has exactly this path.
+
+        Raises:
+            StorageError: The store does not answer, or denies the access.
+        """
         if self._local is not None:
             return self._test_path(Path.is_file, path)
         try:
@@ -254,10 +280,17 @@ class Storage:
 
     # The last method: below it, `list` in an annotation would mean this method.
     def list(self, prefix: str = "", *, after: str | None = None) -> list[StoredObject]:
-        """Return all objects below a folder, sorted by path. With `after`, return only objects whose path sorts after it.
+        """Return all objects below a folder, sorted by path.
 
-        A missing folder has no objects. On a disk, the temporary file that a killed put leaves (`name#1`) is an object like others.
-        Folders behind symbolic links are not listed.
+        A missing folder has no objects. On a disk, the temporary file of a killed put (`name#1`) is an object like others. Folders behind
+        symbolic links are not listed.
+
+        Args:
+            prefix: The path of the folder, empty for the root.
+            after: The path after which the paths of the objects sort; None for all objects.
+
+        Raises:
+            StorageError: The folder cannot be listed.
         """
         if self._local is not None:
             return sorted(_list_files(self._local, prefix, after or ""), key=lambda file: file.path)
@@ -270,7 +303,7 @@ class Storage:
 
 
 def locate(storage: Storage, path: str) -> tuple[Storage, str]:
-    """Return the storage that contains an absolute path, and the relative path in it. It is `storage` if that contains the path."""
+    """Return `storage` if it contains an absolute path, else a storage of the path's folder, and the relative path in that storage."""
     if path.startswith(f"{storage.location}/"):
         return storage, path[len(storage.location) + 1 :]
     folder, _, name = path.rpartition("/")
@@ -293,7 +326,7 @@ def _create_client(location: str, configuration: StorageConfiguration) -> Any:
 
 
 def _quoted_url(location: str) -> str:
-    """Return the URL of a location. A URL parser would take `#` and `?` for the end of the path, and drop line breaks."""
+    """Return the URL of a location, with a percent-encoded path. For a URL parser, `#` or `?` would end the path."""
     scheme, _, rest = location.partition("://")
     bucket, slash, path = rest.partition("/")
     return f"{scheme}://{bucket}{slash}{quote(path)}"

@@ -1,4 +1,4 @@
-"""Decode the blocks of an Avro file side by side: the first record of every block, then the second one of every block, and so on.
+"""Decode the blocks of an Avro file together: the first record of every block, then the second record of every block, and so on.
 
 fastavro decodes one value after another, and a manifest entry with the metrics of 16 columns has two hundred of them. Avro does not store
 the length of a record, so a record begins where the one before it ends. But it stores the size of a block (Avro spec, Object Container
@@ -29,9 +29,9 @@ _MIN_RECORDS_PER_STEP = 64
 
 _Integers = NDArray[np.int64]
 ReadValues = Callable[[_Integers], Sequence[Any]]
-"""Returns the next value of each block, for an array of block numbers."""
+"""Reads the next value of each of some blocks, whose numbers are the argument. A block is a data block of the file, not one of an array."""
 AddItems = Callable[[list[Any], _Integers, int], None]
-"""Reads the next items of each block into its array. Arguments: the arrays, the numbers of the blocks, the number of items."""
+"""Reads the next items of some blocks into arrays. Arguments: the arrays, the numbers of their blocks, the number of items of each."""
 
 _BYTE_INDEXES = np.arange(10)
 """The indexes of the bytes of the longest integer."""
@@ -47,7 +47,7 @@ class UnknownType(Exception):
 
 @dataclass(frozen=True)
 class Block:
-    """The number of `records` of a block, and the offsets of its data in the file."""
+    """A data block of an Avro file: the number of its records, and the offsets of its data in the file."""
 
     records: int
     start: int
@@ -55,7 +55,17 @@ class Block:
 
 
 def parse_blocks(data: bytes, offset: int, sync_marker: bytes) -> list[Block]:
-    """Return the blocks of a file whose header ends at `offset`. Raises ValueError or IndexError for bytes that are no blocks."""
+    """Return the data blocks of an Avro file (Avro spec, Object Container Files).
+
+    Args:
+        data: The bytes of the file.
+        offset: The end of the header.
+        sync_marker: The 16 bytes that end each block.
+
+    Raises:
+        IndexError: The file ends within a number.
+        ValueError: A block does not end with the sync marker, or a number is invalid.
+    """
     blocks = []
     while offset < len(data):
         records, offset = _parse_integer(data, offset)
@@ -75,10 +85,18 @@ def has_enough_blocks(blocks: Sequence[Block]) -> bool:
 
 
 def decode_blocks(data: bytes, blocks: Sequence[Block], codec: str, schema: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Return an iterator of the records of blocks, in their order. The records are fastavro's, but arrays of key-value records are dicts.
+    """Return an iterator of the records of blocks, in their order. Unlike fastavro, it returns arrays of key-value records as dicts.
 
-    `schema` has no logical types. Raises UnknownType before the first record. The iterator raises ValueError, LookupError or zlib.error
-    for bytes that do not match the schema.
+    The iterator raises ValueError, LookupError or zlib.error for bytes that do not match the schema.
+
+    Args:
+        data: The bytes of the file.
+        blocks: The blocks to decode.
+        codec: The compression of the blocks, `null` or `deflate`.
+        schema: The schema of the records, without logical types.
+
+    Raises:
+        UnknownType: The codec or a type is not supported. No record has been decoded.
     """
     if codec not in ("null", "deflate"):
         raise UnknownType(codec)
@@ -124,9 +142,9 @@ def _parse_varints(windows: NDArray[np.uint8]) -> tuple[NDArray[np.uint64], _Int
 
 
 class _Cursors:
-    """The decompressed contents of blocks, and the offset of the next value of each block.
+    """The decompressed contents of blocks, and a cursor for each block: the offset of its next value.
 
-    Each method reads one value from each of `blocks`, an array of block numbers, and moves their cursors to the next value.
+    Each method reads one value from each block in an array of block numbers, and moves the cursors of these blocks to their next value.
     """
 
     def __init__(self, contents: Sequence[bytes]) -> None:
@@ -143,44 +161,44 @@ class _Cursors:
             raise ValueError("a block has other bytes than its records")
         yield from chain.from_iterable(records_by_block)
 
-    def read_integers(self, blocks: _Integers) -> _Integers:
-        starts = self._offsets[blocks]
+    def read_integers(self, block_numbers: _Integers) -> _Integers:
+        starts = self._offsets[block_numbers]
         first_bytes = self._data[starts]
         if first_bytes.max(initial=0) < 128:  # one byte each: the most frequent case, without windows
-            self._offsets[blocks] = starts + 1
+            self._offsets[block_numbers] = starts + 1
             return _decode_zigzag(first_bytes)
         encoded, lengths = _parse_varints(self._data[starts[:, None] + _BYTE_INDEXES])
-        self._offsets[blocks] = starts + lengths
+        self._offsets[block_numbers] = starts + lengths
         return _decode_zigzag(encoded)
 
-    def read_spans(self, blocks: _Integers, sizes: _Integers | int) -> list[bytes]:
+    def read_spans(self, block_numbers: _Integers, sizes: _Integers | int) -> list[bytes]:
         """Return the next `sizes` bytes of each block."""
-        starts = self._offsets[blocks]
+        starts = self._offsets[block_numbers]
         ends = starts + sizes
-        if ((ends < starts) | (ends > self._ends[blocks])).any():
+        if ((ends < starts) | (ends > self._ends[block_numbers])).any():
             raise ValueError("a value is longer than its block")
-        self._offsets[blocks] = ends
+        self._offsets[block_numbers] = ends
         return [self._bytes[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
 
-    def read_item_counts(self, blocks: _Integers) -> _Integers:
-        """Return the number of items in the next chunk of each array. The size in bytes follows a negative count (Avro spec, Arrays)."""
-        counts = self.read_integers(blocks)
+    def read_item_counts(self, block_numbers: _Integers) -> _Integers:
+        """Return the number of items in the next chunk of each array. After a negative count, Avro stores the chunk's size in bytes."""
+        counts = self.read_integers(block_numbers)
         if (counts < 0).any():
-            self.read_integers(blocks[counts < 0])
+            self.read_integers(block_numbers[counts < 0])
             counts = np.abs(counts)
-        if ((counts < 0) | (counts > self._ends[blocks] - self._offsets[blocks])).any():
+        if ((counts < 0) | (counts > self._ends[block_numbers] - self._offsets[block_numbers])).any():
             raise ValueError("an array is longer than its block")
         return counts
 
-    def read_longs(self, blocks: _Integers) -> list[int]:
-        longs: list[int] = self.read_integers(blocks).tolist()
+    def read_longs(self, block_numbers: _Integers) -> list[int]:
+        longs: list[int] = self.read_integers(block_numbers).tolist()
         return longs
 
-    def read_bytes(self, blocks: _Integers) -> list[bytes]:
-        return self.read_spans(blocks, self.read_integers(blocks))
+    def read_bytes(self, block_numbers: _Integers) -> list[bytes]:
+        return self.read_spans(block_numbers, self.read_integers(block_numbers))
 
-    def read_floats(self, dtype: str, blocks: _Integers) -> list[float]:
-        values: list[float] = np.frombuffer(b"".join(self.read_spans(blocks, np.dtype(dtype).itemsize)), dtype).tolist()
+    def read_floats(self, dtype: str, block_numbers: _Integers) -> list[float]:
+        values: list[float] = np.frombuffer(b"".join(self.read_spans(block_numbers, np.dtype(dtype).itemsize)), dtype).tolist()
         return values
 
 
@@ -188,8 +206,8 @@ def _read_records_by_block(read_record: ReadValues, counts: _Integers) -> list[l
     """Return the records of each block. Each step reads the next record of every block that has one."""
     records_by_block: list[list[Any]] = [[] for _ in counts]
     for step in range(int(counts.max(initial=0))):
-        blocks = np.flatnonzero(counts > step)
-        for block, record in zip(blocks.tolist(), read_record(blocks), strict=True):
+        block_numbers = np.flatnonzero(counts > step)
+        for block, record in zip(block_numbers.tolist(), read_record(block_numbers), strict=True):
             records_by_block[block].append(record)
     return records_by_block
 
@@ -208,11 +226,12 @@ def build_reader(schema: Any, cursors: _Cursors) -> ReadValues:
         case "array":
             return _array_reader(schema["items"], cursors)
         case "fixed":
-            return lambda blocks: cursors.read_spans(blocks, schema["size"])
+            return lambda block_numbers: cursors.read_spans(block_numbers, schema["size"])
     return _primitive_reader(type_, cursors)
 
 
 def _array_reader(item_schema: Any, cursors: _Cursors) -> ReadValues:
+    """Return the function that reads arrays of a schema as lists, and arrays of key-value records as dicts."""
     if not is_key_value_record(item_schema):
         return partial(_read_arrays, cursors, list, partial(_add_items, build_reader(item_schema, cursors)))
     read_key, read_value = (build_reader(field["type"], cursors) for field in item_schema["fields"])
@@ -220,73 +239,78 @@ def _array_reader(item_schema: Any, cursors: _Cursors) -> ReadValues:
 
 
 def _primitive_reader(type_: Any, cursors: _Cursors) -> ReadValues:
+    """Return the function that reads values of a primitive type, one from each block (Avro spec, Binary Encoding). Raises UnknownType."""
     readers: Mapping[Any, ReadValues] = {
-        "null": lambda blocks: [None] * len(blocks),
-        "boolean": lambda blocks: [value != b"\0" for value in cursors.read_spans(blocks, 1)],
+        "null": lambda block_numbers: [None] * len(block_numbers),  # a null has no bytes
+        "boolean": lambda block_numbers: [value != b"\0" for value in cursors.read_spans(block_numbers, 1)],
         "int": cursors.read_longs,
         "long": cursors.read_longs,
         "float": partial(cursors.read_floats, "<f4"),
         "double": partial(cursors.read_floats, "<f8"),
         "bytes": cursors.read_bytes,
-        "string": lambda blocks: [value.decode() for value in cursors.read_bytes(blocks)],
+        "string": lambda block_numbers: [value.decode() for value in cursors.read_bytes(block_numbers)],
     }
     if type_ not in readers:
         raise UnknownType(str(type_))
     return readers[type_]
 
 
-def _read_union(branches: Sequence[ReadValues], cursors: _Cursors, blocks: _Integers) -> Sequence[Any]:
+def _read_union(branches: Sequence[ReadValues], cursors: _Cursors, block_numbers: _Integers) -> Sequence[Any]:
     """Read one value of a union from each block: the number of its branch, then the value."""
-    branch_numbers = cursors.read_integers(blocks)
+    branch_numbers = cursors.read_integers(block_numbers)
     if ((branch_numbers < 0) | (branch_numbers >= len(branches))).any():
         raise ValueError("a union has no such branch")
-    if len(blocks) and (branch_numbers == branch_numbers[0]).all():
-        return branches[int(branch_numbers[0])](blocks)
-    return _read_branches(branches, branch_numbers, blocks)
+    if len(block_numbers) and (branch_numbers == branch_numbers[0]).all():
+        return branches[int(branch_numbers[0])](block_numbers)
+    return _read_branches(branches, branch_numbers, block_numbers)
 
 
-def _read_branches(branches: Sequence[ReadValues], branch_numbers: _Integers, blocks: _Integers) -> list[Any]:
-    """Read a value of the given branch from each block. Blocks of one branch are read together."""
-    values: list[Any] = [None] * len(blocks)
+def _read_branches(branches: Sequence[ReadValues], branch_numbers: _Integers, block_numbers: _Integers) -> list[Any]:
+    """Read a value of the given branch from each block. Values of the same branch are read together."""
+    values: list[Any] = [None] * len(block_numbers)
     for branch_number, read_branch in enumerate(branches):
         indexes = np.flatnonzero(branch_numbers == branch_number)
-        for index, value in zip(indexes.tolist(), read_branch(blocks[indexes]), strict=True):
+        for index, value in zip(indexes.tolist(), read_branch(block_numbers[indexes]), strict=True):
             values[index] = value
     return values
 
 
-def _read_records(names: Sequence[str], field_readers: Sequence[ReadValues], blocks: _Integers) -> Sequence[dict[str, Any]]:
-    """Read one record from each block, field by field. `names`: of the fields."""
+def _read_records(names: Sequence[str], field_readers: Sequence[ReadValues], block_numbers: _Integers) -> Sequence[dict[str, Any]]:
+    """Read one record from each block, field by field. `names` are the names of the fields."""
     if not field_readers:
-        return [{} for _ in blocks]
-    columns = [read_field(blocks) for read_field in field_readers]
+        return [{} for _ in block_numbers]
+    columns = [read_field(block_numbers) for read_field in field_readers]
     return [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
 
 
-def _read_arrays(cursors: _Cursors, new_array: Callable[[], Any], add_items: AddItems, blocks: _Integers) -> list[Any]:
-    """Read one array from each block: chunks of items up to an empty chunk. Chunks with equally many items are read together."""
-    arrays = [new_array() for _ in blocks]
-    open_indexes = np.arange(len(blocks))  # of the arrays whose empty chunk has not been read
+def _read_arrays(cursors: _Cursors, new_array: Callable[[], Any], add_items: AddItems, block_numbers: _Integers) -> list[Any]:
+    """Read one array from each of some data blocks of the file.
+
+    Avro stores an array as chunks of items, each after the number of its items, and ends it with an empty chunk (Avro spec, Arrays).
+    Chunks with equally many items are read together, because each call of NumPy reads one item of many arrays.
+    """
+    arrays = [new_array() for _ in block_numbers]
+    open_indexes = np.arange(len(block_numbers))  # the indexes of the arrays whose empty chunk has not been read
     while len(open_indexes):
-        item_counts = cursors.read_item_counts(blocks[open_indexes])
+        item_counts = cursors.read_item_counts(block_numbers[open_indexes])
         has_items = item_counts > 0
         open_indexes, item_counts = open_indexes[has_items], item_counts[has_items]
         for count in np.unique(item_counts).tolist():
             indexes = open_indexes[item_counts == count]
-            add_items([arrays[index] for index in indexes.tolist()], blocks[indexes], count)
+            add_items([arrays[index] for index in indexes.tolist()], block_numbers[indexes], count)
     return arrays
 
 
-def _add_pairs(read_key: ReadValues, read_value: ReadValues, maps: list[dict[Any, Any]], blocks: _Integers, count: int) -> None:
+def _add_pairs(read_key: ReadValues, read_value: ReadValues, maps: list[dict[Any, Any]], block_numbers: _Integers, count: int) -> None:
     """Read `count` pairs from each block into its map."""
-    columns = [(read_key(blocks), read_value(blocks)) for _ in range(count)]  # the next key and the next value of every map
+    columns = [(read_key(block_numbers), read_value(block_numbers)) for _ in range(count)]  # the next key and the next value of every map
     key_columns, value_columns = zip(*columns, strict=True)
     for map_, keys, values in zip(maps, zip(*key_columns, strict=True), zip(*value_columns, strict=True), strict=True):
         map_.update(zip(keys, values, strict=True))
 
 
-def _add_items(read_item: ReadValues, lists: list[list[Any]], blocks: _Integers, count: int) -> None:
+def _add_items(read_item: ReadValues, lists: list[list[Any]], block_numbers: _Integers, count: int) -> None:
     """Read `count` items from each block into its list."""
-    columns = [read_item(blocks) for _ in range(count)]  # each column has the next item of every list
+    columns = [read_item(block_numbers) for _ in range(count)]  # each column has the next item of every list
     for list_, items in zip(lists, zip(*columns, strict=True), strict=True):
         list_ += items

@@ -16,23 +16,24 @@ import fastavro
 
 Write = Callable[[bytes], object]
 Encode = Callable[[Any, Write], object]
-"""Passes the bytes of a value to a `Write` function, in one or more parts."""
+"""Encodes a value, and passes its bytes to a `Write` function in one or more calls."""
 
 _MAX_CACHED_LONGS = 100_000
 
 
 class _EncodedLongs(dict[int, bytes]):
-    """A cache of encoded integers (zig-zag, seven bits per byte). Manifests repeat the same ones, so the first ones stay."""
+    """A cache of encoded longs. Manifests repeat the same numbers, so the cache keeps the first ones and evicts none."""
 
     def __missing__(self, number: int) -> bytes:
+        """Encode a long as a zig-zag varint: seven bits per byte, the lowest first (Avro spec, Binary Encoding). Add it to the cache."""
         if not -(1 << 63) <= number < 1 << 63:
             raise OverflowError(f"{number} is no long")
-        remaining = (number << 1) ^ (number >> 63)
+        zigzag = (number << 1) ^ (number >> 63)  # 0, -1, 1, -2, … become 0, 1, 2, 3, …
         encoded = bytearray()
-        while remaining > 127:
-            encoded.append(remaining & 127 | 128)
-            remaining >>= 7
-        encoded.append(remaining)
+        while zigzag > 127:
+            encoded.append(zigzag & 127 | 128)  # the highest bit: another byte follows
+            zigzag >>= 7
+        encoded.append(zigzag)
         if len(self) < _MAX_CACHED_LONGS:
             self[number] = bytes(encoded)
         return bytes(encoded)
@@ -42,7 +43,7 @@ _encoded_longs = _EncodedLongs()
 
 
 def is_key_value_record(schema: Any) -> bool:
-    """Return whether a schema is a record of `key` and `value`. Iceberg stores a map as an array of such records (spec, Appendix A)."""
+    """Return whether a schema is a record of `key` and `value`. Iceberg stores a map as an array of them (Iceberg spec, Appendix A)."""
     fields = schema.get("fields", ()) if isinstance(schema, dict) else ()
     return [field["name"] for field in fields] == ["key", "value"]
 
@@ -50,7 +51,7 @@ def is_key_value_record(schema: Any) -> bool:
 def build_encoder(schema: Any) -> Encode:
     """Return the function that encodes values of a schema.
 
-    The function takes the values that fastavro takes, but dates, times and uuids as they are stored, and dicts for arrays of key-value
+    The function takes the values that fastavro takes, except dates, times and uuids as Avro stores them, and dicts for arrays of key-value
     records. It raises TypeError, ValueError, OverflowError or struct.error for a value of another type.
     """
     match schema:

@@ -37,21 +37,21 @@ _HEADER_SCHEMA = {
 }
 _MAGIC = b"Obj\x01"
 _SCHEMA_KEYS = ("type", "items", "values", "fields")
-"""The keys of a schema whose values are schemas."""
+"""The keys of an Avro schema whose values are schemas or lists of schemas."""
 _MIN_BLOCK_BYTES = 16_000
-"""The least size of a block before compression. It gives large manifests the many blocks that `decode_blocks` needs."""
+"""The smallest size of a block before compression. With it, large manifests have the many blocks that `decode_blocks` needs."""
 _PYTHON_ERRORS = (ArithmeticError, AttributeError, EOFError, LookupError, MemoryError, OSError, RecursionError, TypeError, ValueError)
 _DECODE_ERRORS = (*_PYTHON_ERRORS, SchemaParseException, lzma.LZMAError, struct.error, zlib.error, zstandard.ZstdError)
-"""What fastavro and the codecs raise if bytes are no Avro file, or do not match the schema of their header."""
+"""The errors of fastavro and the codecs if bytes are no Avro file, or do not match the schema of their header."""
 
 _encode_long = build_encoder("long")
 
 
 @dataclass(frozen=True)
 class AvroFile:
-    """The records of a file, its `schema` as stored, and the key-value `metadata` of its header.
+    """The records of a file, and the schema and key-value metadata of its header.
 
-    Dates, times, timestamps, decimals and uuids stay as stored. An array of key-value records may be a dict. `records` is lazy:
+    Dates, times, timestamps, decimals and uuids have their physical values. An array of key-value records may be a dict. `records` is lazy:
     all records of a large manifest would take many times its size. The iterator raises CorruptLog for a record that cannot be decoded.
     """
 
@@ -78,7 +78,16 @@ class _Header:
 
 
 def read_avro(data: bytes, path: str, names: Mapping[int, str]) -> AvroFile:
-    """Decode the bytes of an Avro file; `names` renames fields by their field id. Raises CorruptLog."""
+    """Decode the bytes of an Avro file.
+
+    Args:
+        data: The bytes of the file.
+        path: The path of the file in errors.
+        names: The names of fields in the decoded records, by field id. Other fields have the names of the file.
+
+    Raises:
+        CorruptLog: The bytes are no Avro file. Iterating over the records raises it, too, for a record that cannot be decoded.
+    """
     try:
         header = _Header.parse(data, path)
         schema = decode_json(header.metadata["avro.schema"])
@@ -90,7 +99,11 @@ def read_avro(data: bytes, path: str, names: Mapping[int, str]) -> AvroFile:
 
 
 def _physical_schema(schema: Any, names: Mapping[int, str]) -> Any:
-    """Return a schema, or one of its fields, without logical types and defaults. `names` renames fields by their field id."""
+    """Return an Avro schema for decoding: without logical types and defaults, and with the `names` of fields by field id.
+
+    Without logical types, fastavro returns physical values. It fails to convert dates beyond the year 9999.
+    A schema is the name of a type, a list of the branches of a union, or a dict. So is each field or list of fields in it.
+    """
     if isinstance(schema, list):
         return [_physical_schema(branch_or_field, names) for branch_or_field in schema]
     if not isinstance(schema, dict):
@@ -107,7 +120,7 @@ def _physical_schema(schema: Any, names: Mapping[int, str]) -> Any:
 
 
 def _decode_records(data: bytes, header: _Header, schema: Mapping[str, Any]) -> Iterator[Any]:
-    """Return an iterator of records. `decode_blocks` decodes files of many blocks, and fastavro all other files."""
+    """Return an iterator of the records of a file. `decode_blocks` decodes files of many blocks, and fastavro all other files."""
     blocks = parse_blocks(data, header.end, header.sync_marker)
     if has_enough_blocks(blocks):
         codec = header.metadata.get("avro.codec", b"null").decode()
@@ -117,7 +130,7 @@ def _decode_records(data: bytes, header: _Header, schema: Mapping[str, Any]) -> 
 
 
 def _decode_with_fastavro(data: bytes, header: _Header, schema: Mapping[str, Any]) -> Iterator[Any]:
-    """Return fastavro's iterator of records. It takes the schema from the header, so the file gets a new header with `schema`."""
+    """Return fastavro's iterator of the records of a file. fastavro takes the schema from the header, so the file gets a new one."""
     stream = io.BytesIO()
     _write_header(stream, {**header.metadata, "avro.schema": json.dumps(schema).encode()}, header.sync_marker)
     stream.write(data[header.end :])
@@ -126,7 +139,7 @@ def _decode_with_fastavro(data: bytes, header: _Header, schema: Mapping[str, Any
 
 
 def _checked_records(records: Iterator[Any], path: str) -> Iterator[dict[str, Any]]:
-    """Yield the records. Raises CorruptLog for one that cannot be decoded."""
+    """Yield the records. Raises CorruptLog for a record that cannot be decoded."""
     try:
         yield from (record for record in records if isinstance(record, dict))
     except _DECODE_ERRORS as error:
@@ -138,7 +151,13 @@ def _corrupt_log(path: str, error: Exception) -> CorruptLog:
 
 
 def write_avro(schema: Mapping[str, Any], records: Sequence[Mapping[str, Any]], metadata: Mapping[str, str]) -> bytes:
-    """Return the bytes of an Avro file with deflate compression. Dates, times, timestamps and uuids are given as they are stored."""
+    """Return the bytes of an Avro file with deflate compression.
+
+    Args:
+        schema: The Avro schema of the records.
+        records: The records. Dates, times, timestamps and uuids have their physical values.
+        metadata: Key-value metadata for the header, besides the schema and the codec.
+    """
     header_metadata = {"avro.codec": "deflate", "avro.schema": json.dumps(schema), **metadata}
     sync_marker = os.urandom(16)
     stream = io.BytesIO()
@@ -149,7 +168,7 @@ def write_avro(schema: Mapping[str, Any], records: Sequence[Mapping[str, Any]], 
 
 
 def _encode_blocks(schema: Mapping[str, Any], records: Sequence[Mapping[str, Any]]) -> Iterator[list[bytes]]:
-    """Yield the encoded records of each block. Only the last block may have less than `_MIN_BLOCK_BYTES`."""
+    """Yield the encoded records of each block. Only the last block may be smaller than `_MIN_BLOCK_BYTES`."""
     encode = build_encoder(schema)
     block: list[bytes] = []
     block_size = 0

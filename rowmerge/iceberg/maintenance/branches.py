@@ -39,29 +39,44 @@ class IcebergBranches:
         return find_reference(self.name, newest(self.operations, self.name).metadata, reference).snapshot_id
 
     def set(self, reference: SnapshotReference, *, create: bool, replace: bool, if_not_exists: bool) -> None:
-        updates_for = partial(_set_updates, self.name, reference, create=create, replace=replace, if_not_exists=if_not_exists)
-        commit_updates(self.operations, self.name, f"the reference {reference.name}", updates_for)
+        """Create or replace a branch or tag, as `Branches.set` states.
+
+        Args:
+            reference: The branch or tag.
+            create: Whether the reference may be new.
+            replace: Whether an existing reference is replaced.
+            if_not_exists: Whether an existing reference stays without an error.
+        """
+        make_updates = partial(_reference_updates, self.name, reference, create=create, replace=replace, if_not_exists=if_not_exists)
+        commit_updates(self.operations, self.name, f"the reference {reference.name}", make_updates)
 
     def fast_forward(self, branch: str, to: str) -> tuple[int | None, int]:
-        moves: list[tuple[int | None, int]] = []
+        moves: list[tuple[int | None, int]] = []  # one for each attempt; the last one is committed
 
-        def updates_for(current: CurrentMetadata) -> tuple[TableUpdate, ...]:
-            before, after = _fast_forward(self.name, current.metadata, branch, to)
-            moves.append((before, after))
-            return () if before == after else (point_branch_at(current.metadata, branch, after),)
+        def make_updates(current: CurrentMetadata) -> tuple[TableUpdate, ...]:
+            head_id, target_id = _fast_forward_ids(self.name, current.metadata, branch, to)
+            moves.append((head_id, target_id))
+            return () if head_id == target_id else (point_branch_at(current.metadata, branch, target_id),)
 
-        commit_updates(self.operations, self.name, f"the reference {branch}", updates_for)
+        commit_updates(self.operations, self.name, f"the reference {branch}", make_updates)
         return moves[-1]
 
     def drop(self, name: str, *, tag: bool, if_exists: bool) -> None:
-        updates_for = partial(_drop_updates, self.name, name, _kind(tag), if_exists)
-        commit_updates(self.operations, self.name, f"the reference {name}", updates_for)
+        """Drop a branch or tag, as `Branches.drop` states.
+
+        Args:
+            name: The name of the reference.
+            tag: Whether the reference must be a tag, else a branch.
+            if_exists: Whether a missing reference is no error.
+        """
+        make_updates = partial(_removal_updates, self.name, name, _kind(tag), if_exists)
+        commit_updates(self.operations, self.name, f"the reference {name}", make_updates)
 
 
-def _set_updates(
+def _reference_updates(
     table: str, reference: SnapshotReference, current: CurrentMetadata, *, create: bool, replace: bool, if_not_exists: bool
 ) -> tuple[TableUpdate, ...]:
-    """Return the update that creates or replaces a reference, none if it may stay. Raises as `Branches.set` states."""
+    """Return the update that creates or replaces a branch or tag, no update if an existing one stays. Raises what `Branches.set` states."""
     metadata, name, kind = current.metadata, reference.name, _kind(reference.tag)
     _check_not_main(table, name)
     existing = metadata.refs.get(name)
@@ -85,7 +100,7 @@ def _set_updates(
 
 
 def _existing_snapshot_id(table: str, metadata: TableMetadata, snapshot_id: int | None) -> int:
-    """Return a snapshot id, that of the current snapshot for None. Raises VersionNotFound if the snapshot does not exist."""
+    """Return a snapshot id, that of the current snapshot for None. Raises VersionNotFound if the table has no such snapshot."""
     if snapshot_id is None:
         snapshot_id = metadata.current_snapshot_id
     if snapshot_id is None:
@@ -95,8 +110,8 @@ def _existing_snapshot_id(table: str, metadata: TableMetadata, snapshot_id: int 
     return snapshot_id
 
 
-def _drop_updates(table: str, name: str, kind: SnapshotRefType, if_exists: bool, current: CurrentMetadata) -> tuple[TableUpdate, ...]:
-    """Return the update that drops a reference. Raises as `Branches.drop` states."""
+def _removal_updates(table: str, name: str, kind: SnapshotRefType, if_exists: bool, current: CurrentMetadata) -> tuple[TableUpdate, ...]:
+    """Return the update that removes a branch or tag, no update if it may be missing. Raises what `Branches.drop` states."""
     _check_not_main(table, name)
     existing = current.metadata.refs.get(name)
     if existing is None and if_exists:
@@ -107,8 +122,11 @@ def _drop_updates(table: str, name: str, kind: SnapshotRefType, if_exists: bool,
     return (RemoveSnapshotRefUpdate(ref_name=name),)
 
 
-def _fast_forward(table: str, metadata: TableMetadata, branch: str, to: str) -> tuple[int | None, int]:
-    """Return the snapshots of a branch before and after it moves to a descendant. Raises as `Branches.fast_forward` states."""
+def _fast_forward_ids(table: str, metadata: TableMetadata, branch: str, to: str) -> tuple[int | None, int]:
+    """Return the snapshot ids of a branch before and after it is fast-forwarded to the reference `to`. A new branch has None before.
+
+    Raises PlanError unless the branch's snapshot is an ancestor of that of `to`.
+    """
     target_id = find_reference(table, metadata, to).snapshot_id
     ref = metadata.refs.get(branch)
     if ref is not None and ref.snapshot_ref_type is SnapshotRefType.TAG:
@@ -124,7 +142,16 @@ def _fast_forward(table: str, metadata: TableMetadata, branch: str, to: str) -> 
 
 
 def find_reference(table: str, metadata: TableMetadata, name: str) -> SnapshotRef:
-    """Return the branch or tag of a name. Raises VersionNotFound, with similar names."""
+    """Return the branch or tag of a name.
+
+    Args:
+        table: The name of the table in errors.
+        metadata: The current metadata of the table.
+        name: The name of the branch or tag.
+
+    Raises:
+        VersionNotFound: There is no such reference. The message contains similar names.
+    """
     reference = metadata.refs.get(name)
     if reference is not None:
         return reference

@@ -26,20 +26,20 @@ from rowmerge.storage.cache import Cache
 from rowmerge.storage.store import Storage
 
 _CACHED_VALUES = 4_000_000
-"""The most counts and bounds in the cache, of some 70 bytes each."""
+"""The largest number of counts and bounds in the cache. One of them takes about 70 bytes."""
 _CACHED_BYTES = 64 * 1024 * 1024
 
 _INVALID_RECORD_ERRORS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
-"""What the conversion of a record raises if the file is no manifest or manifest list."""
+"""The errors of the conversion of a record if the file is no manifest or manifest list."""
 
 _cache: Cache[tuple[Entry, ...]] = Cache(_CACHED_VALUES)
 _written: Cache[bytes] = Cache(_CACHED_BYTES)
-"""Manifests and manifest lists that this process wrote, by path: they never change, and the next statement reads them."""
+"""The bytes of manifests and manifest lists that this process wrote, by path. They never change, and the next statement reads them."""
 
 
 @dataclass(frozen=True)
 class ManifestHeader:
-    """What the key-value metadata of a manifest say about all of its entries. `schema` has the source columns of `spec`."""
+    """The key-value metadata of a manifest, which apply to all of its entries. `schema` has the source columns of `spec`."""
 
     content: ManifestContent
     spec: PartitionSpec
@@ -48,14 +48,23 @@ class ManifestHeader:
 
 
 def read_manifest_list(storage: Storage, path: str) -> tuple[Manifest, ...]:
-    """Return the manifests of a snapshot, from the absolute path of its manifest list. Raises CorruptLog, StorageError."""
-    plain = plain_path(path)
-    manifest_list = read_avro(_read_bytes(storage, plain, "manifest list"), plain, schemas.NAMES)
+    """Return the manifests of a snapshot from its manifest list.
+
+    Args:
+        storage: The storage of the table.
+        path: The absolute path of the manifest list, as the snapshot contains it.
+
+    Raises:
+        CorruptLog: The file is missing, or it is no manifest list.
+        StorageError: The file cannot be read.
+    """
+    path = plain_path(path)
+    manifest_list = read_avro(_read_bytes(storage, path, "manifest list"), path, schemas.NAMES)
     try:
         schemas.check_schema(manifest_list.schema, schemas.MANIFEST_LIST)
         return tuple(parse_manifest(record) for record in manifest_list.records)
     except _INVALID_RECORD_ERRORS as error:
-        raise CorruptLog(plain, f"it is no manifest list ({type(error).__name__}: {error})") from error
+        raise CorruptLog(path, f"it is no manifest list ({type(error).__name__}: {error})") from error
 
 
 def read_manifest(storage: Storage, manifest: Manifest) -> tuple[Entry, ...]:
@@ -67,7 +76,7 @@ def read_manifest(storage: Storage, manifest: Manifest) -> tuple[Entry, ...]:
 
 
 def read_manifests(storage: Storage, manifests: Sequence[Manifest]) -> list[tuple[Entry, ...]]:
-    """Return the entries of each manifest. Raises what `read_manifest` does.
+    """Return the entries of several manifests, in the order of the manifests. Raises what `read_manifest` does.
 
     Several manifests are fetched concurrently, but decoded in one thread: Python objects are made under the global interpreter lock.
     """
@@ -76,7 +85,9 @@ def read_manifests(storage: Storage, manifests: Sequence[Manifest]) -> list[tupl
     fetch = map_ahead if len(uncached_manifests) > 1 else map
     files = fetch(lambda manifest: _manifest_bytes(storage, manifest), uncached_manifests)
     for manifest, data in zip(uncached_manifests, files, strict=True):
-        entries_by_state[state_of(manifest)] = _parse_entries(manifest, data)
+        entries = _parse_entries(manifest, data)
+        _cache.put(state_of(manifest), entries, sum(_cached_values(entry.file) for entry in entries))
+        entries_by_state[state_of(manifest)] = entries
     return [entries_by_state[state_of(manifest)] or () for manifest in manifests]
 
 
@@ -86,9 +97,19 @@ def state_of(manifest: Manifest) -> tuple[object, ...]:
 
 
 def write_manifest(storage: Storage, path: str, entries: Sequence[Entry], header: ManifestHeader, snapshot_id: int) -> Manifest:
-    """Write entries as a manifest at an absolute path. Return the manifest's record for the manifest list. Raises StorageError.
+    """Write a manifest, and return its description for the manifest list.
 
     UNASSIGNED sequence numbers are written as null, so that every attempt of a commit can use the same manifest.
+
+    Args:
+        storage: The storage of the table.
+        path: The absolute path of the new manifest.
+        entries: The entries of the manifest, at least one.
+        header: The content type, partition spec, schema and format version of the manifest.
+        snapshot_id: The snapshot that adds the manifest.
+
+    Raises:
+        StorageError: The manifest cannot be put.
     """
     data = _encode_manifest(entries, header)
     _put(storage, path, data)
@@ -143,10 +164,23 @@ def write_manifest_list(
     format_version: int = 2,
     first_row_id: int | None = None,
 ) -> int | None:
-    """Write the manifest list of a snapshot to an absolute path. UNASSIGNED sequence numbers become the snapshot's.
+    """Write the manifest list of a snapshot, and assign first row ids to its data manifests (Iceberg spec, Row Lineage).
 
-    `first_row_id` is the table's next row id, from format version 3 on. Data manifests without a first row id get one from it. Returns the
-    table's next row id after them. Raises StorageError.
+    Args:
+        storage: The storage of the table.
+        path: The absolute path of the new manifest list.
+        manifests: The manifests of the snapshot.
+        snapshot_id: The id of the snapshot.
+        parent_id: The id of the snapshot before, None for the first one.
+        sequence_number: The sequence number of the snapshot, which replaces UNASSIGNED ones.
+        format_version: The format version of the manifest list.
+        first_row_id: The table's next row id, None below format version 3.
+
+    Returns:
+        The table's next row id after this snapshot, None below format version 3.
+
+    Raises:
+        StorageError: The manifest list cannot be put.
     """
     metadata = {
         "snapshot-id": str(snapshot_id),
@@ -164,7 +198,7 @@ def write_manifest_list(
 
 
 def _assign_manifest_row_ids(manifests: list[Manifest], next_row_id: int | None) -> tuple[list[Manifest], int | None]:
-    """Return the manifests, each data manifest with a first row id, and the next row id after them (Iceberg spec, Row Lineage)."""
+    """Return the manifests, each data manifest with a first row id, and the table's next row id (Iceberg spec, Row Lineage)."""
     if next_row_id is None:  # format versions below 3 have no row ids
         return manifests, None
     manifests_with_ids = []
@@ -183,9 +217,10 @@ def _put(storage: Storage, path: str, data: bytes) -> None:
 
 
 def schema_of_spec(metadata: TableMetadata, spec_id: int) -> Schema:
-    """Return the current schema, or the newest one with every source column of a spec if some have been dropped since.
+    """Return a schema with every source column of a partition spec: the current schema, else the newest one.
 
-    Raises UnsupportedTableFeature if the table has no such schema.
+    Raises:
+        UnsupportedTableFeature: The table has no such schema any more.
     """
     fields = metadata.specs()[spec_id].fields
     source_ids = {field.source_id for field in fields if not isinstance(field.transform, VoidTransform)}
@@ -201,66 +236,72 @@ def schema_of_spec(metadata: TableMetadata, spec_id: int) -> Schema:
     )
 
 
-def _read_bytes(storage: Storage, plain: str, kind: str) -> bytes:
-    data = _written.get(plain)
+def _read_bytes(storage: Storage, path: str, kind: str) -> bytes:
+    """Return the bytes of a manifest or manifest list, from this process if it wrote the file. `kind` is its name in errors."""
+    data = _written.get(path)
     if data is not None:
         return data
-    path_storage, relative_path = located(storage, plain)
+    path_storage, relative_path = located(storage, path)
     try:
         return path_storage.get(relative_path)
     except FileNotFoundError as error:
-        raise CorruptLog(plain, f"the {kind} is missing") from error
+        raise CorruptLog(path, f"the {kind} is missing") from error
 
 
 def _manifest_bytes(storage: Storage, manifest: Manifest) -> bytes:
-    plain = plain_path(manifest.path)
+    path = plain_path(manifest.path)
     if manifest.key_metadata is not None:
         advice = "Write the table without encryption keys, or read it with an engine that has them."
-        raise UnsupportedTableFeature(plain, "encryption", action="read", advice=advice)
-    return _read_bytes(storage, plain, "manifest")
+        raise UnsupportedTableFeature(path, "encryption", action="read", advice=advice)
+    return _read_bytes(storage, path, "manifest")
 
 
 def _parse_entries(manifest: Manifest, data: bytes) -> tuple[Entry, ...]:
-    """Return the entries in the bytes of a manifest, and add them to the cache."""
-    plain = plain_path(manifest.path)
-    avro_file = read_avro(data, plain, schemas.NAMES)
+    """Return the entries in the bytes of a manifest, with inherited values. Raises CorruptLog for bytes that are no manifest."""
+    path = plain_path(manifest.path)
+    avro_file = read_avro(data, path, schemas.NAMES)
     try:
         schemas.check_schema(avro_file.schema, schemas.MANIFEST)
         scales = schemas.partition_scales(avro_file.schema)
-        entries = assign_row_ids([parse_entry(record, manifest, scales, plain) for record in avro_file.records], manifest)
+        return assign_row_ids([parse_entry(record, manifest, scales, path) for record in avro_file.records], manifest)
     except _INVALID_RECORD_ERRORS as error:
-        raise CorruptLog(plain, f"it is no manifest ({type(error).__name__}: {error})") from error
-    _cache.put(state_of(manifest), entries, sum(_cached_values(entry.file) for entry in entries))
-    return entries
+        raise CorruptLog(path, f"it is no manifest ({type(error).__name__}: {error})") from error
 
 
 def _cached_values(file: ContentFile) -> int:
+    """Return the number of values of a file's entry in the cache: its counts and bounds, and about 20 other values."""
     metrics = (file.column_sizes, file.value_counts, file.null_counts, file.nan_counts, file.lower, file.upper)
     return 20 + sum(len(by_id) for by_id in metrics)
 
 
 def _with_counts(storage: Storage, manifest: Manifest) -> Manifest:
-    """Return the manifest with all counts. Format version 1 does not require them, so missing ones are computed from the entries."""
+    """Return the manifest with all counts. Format version 1 does not require counts. They are computed from the entries."""
     if any(getattr(manifest, name) is None for name in Manifest.COUNTS):
         return replace(manifest, **_count_files_and_rows(read_manifest(storage, manifest)))
     return manifest
 
 
 def partition_summaries(partitions: Sequence[tuple[Any, ...]], spec: PartitionSpec, schema: Schema) -> tuple[PartitionSummary, ...]:
-    """Return one summary per field of a spec, over partition values of files as in `ContentFile.partition`."""
+    """Return the summary of each field of a partition spec over files (`field_summary` of the Iceberg spec, Manifest Lists).
+
+    Args:
+        partitions: The partition values of each file, as in `ContentFile.partition`.
+        spec: The partition spec of the files.
+        schema: A schema with the source columns of the spec.
+    """
     types = [field.field_type for field in spec.partition_type(schema).fields]
-    return tuple(_summarize([values[index] for values in partitions], type_) for index, type_ in enumerate(types))
+    return tuple(_summarize([partition[index] for partition in partitions], type_) for index, type_ in enumerate(types))
 
 
 def _summarize(values: Sequence[Any], type_: Any) -> PartitionSummary:
     assert isinstance(type_, PrimitiveType), "partition values are primitive"
-    distinct_values = {_sort_key(value): value for value in values}
-    contains_nan = any(value != value for value in distinct_values.values())
-    sort_keys = sorted(key for key, value in distinct_values.items() if value is not None and value == value)
-    bounds = [to_bytes(type_, distinct_values[key]) for key in (sort_keys[0], sort_keys[-1])] if sort_keys else []
-    return PartitionSummary(None in distinct_values, contains_nan, *bounds)
+    values_by_sort_key = {_sort_key(value): value for value in values}
+    contains_nan = any(value != value for value in values_by_sort_key.values())  # NaN is not equal to itself
+    sort_keys = sorted(key for key, value in values_by_sort_key.items() if value is not None and value == value)
+    bounds = [to_bytes(type_, values_by_sort_key[key]) for key in (sort_keys[0], sort_keys[-1])] if sort_keys else []
+    return PartitionSummary(None in values_by_sort_key, contains_nan, *bounds)
 
 
 def _sort_key(value: Any) -> Any:
-    """Return a key that distinguishes -0.0 from 0.0 and orders it first."""
+    """Return the sort key of a partition value. The key of -0.0 sorts before that of 0.0, although the values are equal."""
     return (value, math.copysign(1.0, value)) if isinstance(value, float) else value

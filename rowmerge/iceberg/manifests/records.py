@@ -19,17 +19,27 @@ _OPTIONAL = ("sort_order_id", "referenced_data_file", "content_offset", "first_r
 def parse_entry(record: Mapping[str, Any], manifest: Manifest, scales: Mapping[int, int], path: str) -> Entry:
     """Return the entry of an Avro record, with values inherited from its manifest (Iceberg spec, Sequence Number Inheritance).
 
-    `scales` are those of decimal partition values, by position. Raises CorruptLog, and ValueError for a negative size.
+    Args:
+        record: The record of a manifest entry.
+        manifest: The manifest, as the manifest list describes it.
+        scales: The scales of decimal partition values, by their position in the partition.
+        path: The path of the manifest in errors.
+
+    Raises:
+        CorruptLog: A file that is not new has no sequence number.
+        LookupError: The record has no value for a required field.
+        ValueError: A value is invalid.
     """
     status = Status(record["status"])
+    # A manifest of format version 1 has the sequence number 0, and so have all of its files.
     can_inherit = status is Status.ADDED or manifest.sequence_number == 0
-    inherited_number = manifest.sequence_number if can_inherit else None
-    sequence_number = _or_inherited(record.get("sequence_number"), inherited_number)
+    sequence_number = _or_inherited(record.get("sequence_number"), manifest.sequence_number if can_inherit else None)
     if sequence_number is None:
         raise CorruptLog(path, f"the file {record['data_file']['file_path']} has no sequence number")
     snapshot_id = _or_inherited(record.get("snapshot_id"), manifest.added_snapshot_id)
-    inherited_file_number = sequence_number if inherited_number is None else inherited_number
-    file_sequence_number = _or_inherited(record.get("file_sequence_number"), inherited_file_number)
+    # Early writers of format version 2 wrote only `sequence_number`, which was that of the file.
+    default_file_sequence_number = manifest.sequence_number if can_inherit else sequence_number
+    file_sequence_number = _or_inherited(record.get("file_sequence_number"), default_file_sequence_number)
     file = _parse_content_file(record["data_file"], manifest.spec_id, scales)
     return Entry(status, snapshot_id, sequence_number, file_sequence_number, file)
 
@@ -77,29 +87,36 @@ def _parse_decimal(unscaled: bytes | None, scale: int) -> Decimal | None:
 
 
 def _as_dict(pairs: dict[int, Any] | Sequence[Mapping[str, Any]] | None) -> dict[int, Any]:
-    """Return a map of the Avro file, which `decode_blocks` decodes as dict, and fastavro as list of key-value records."""
+    """Return a map of a manifest entry as a dict. `decode_blocks` decodes it as a dict, fastavro as a list of key-value records."""
     if isinstance(pairs, dict):
         return pairs
     return {pair["key"]: pair["value"] for pair in pairs} if pairs else {}
 
 
-def assign_row_ids(entries: list[Entry], manifest: Manifest) -> tuple[Entry, ...]:
-    """Return the entries, live files with inherited first row ids (Iceberg spec, First Row ID Inheritance).
+def assign_row_ids(entries: Sequence[Entry], manifest: Manifest) -> tuple[Entry, ...]:
+    """Return the entries of a manifest, each live file with a first row id (Iceberg spec, First Row ID Inheritance).
 
-    Ids count from the manifest's first row id, over the rows of the files without an id of their own.
+    The ids of files without a first row id begin at that of the manifest, and count the rows of these files.
     """
     next_row_id = manifest.first_row_id
     if next_row_id is None:
         return tuple(entries)
-    for index, entry in enumerate(entries):
+    entries_with_ids = []
+    for entry in entries:
         if entry.live and entry.file.first_row_id is None:
-            entries[index] = replace(entry, file=replace(entry.file, first_row_id=next_row_id))
+            entry = replace(entry, file=replace(entry.file, first_row_id=next_row_id))
             next_row_id += entry.file.records
-    return tuple(entries)
+        entries_with_ids.append(entry)
+    return tuple(entries_with_ids)
 
 
 def parse_manifest(record: Mapping[str, Any]) -> Manifest:
-    """Return the manifest of a record of a manifest list. Raises LookupError or ValueError for an invalid record."""
+    """Return the manifest that a record of a manifest list describes.
+
+    Raises:
+        LookupError: The record has no value for a required field.
+        ValueError: The path is not absolute, the length is negative, or the partition spec is null.
+    """
     path, length, spec_id = record["manifest_path"], record["manifest_length"], record["partition_spec_id"]
     if not is_absolute(path) or length < 0 or spec_id is None:
         raise ValueError(f"the manifest {path!r} of the partition spec {spec_id} has {length} bytes")
@@ -124,10 +141,10 @@ def _parse_summary(record: Mapping[str, Any]) -> PartitionSummary:
 
 
 def manifest_record(manifest: Manifest, sequence_number: int) -> dict[str, Any]:
-    """Return the record of a manifest list; `sequence_number` is the snapshot's, and replaces UNASSIGNED."""
+    """Return the record of a manifest for a manifest list. The snapshot's `sequence_number` replaces UNASSIGNED."""
 
-    def assigned(number: int) -> int:
-        return sequence_number if number == UNASSIGNED else number
+    def assigned(manifest_sequence_number: int) -> int:
+        return sequence_number if manifest_sequence_number == UNASSIGNED else manifest_sequence_number
 
     return {
         "manifest_path": manifest.path,
@@ -150,7 +167,7 @@ def _summary_record(summary: PartitionSummary) -> dict[str, Any]:
 
 
 def entry_record(entry: Entry, partition_names: Sequence[str]) -> dict[str, Any]:
-    """Return the Avro record of an entry. UNASSIGNED sequence numbers become null, which a reader replaces by inheritance."""
+    """Return the Avro record of an entry. An UNASSIGNED sequence number becomes null, and readers inherit it from the manifest."""
     return {
         "status": int(entry.status),
         "snapshot_id": entry.snapshot_id,

@@ -17,7 +17,7 @@ EXCEPTIONS = {
     "catalog/functions.py drop": "the file of a function",
     "session/startup/class_archive.py make_archive": "archives of compiled classes in the cache folder of this machine",
     "parquet/data_files.py delete_written": "runs on executors, which have no rowmerge, and deletes the files that the same task wrote",
-    "storage/conditional_puts.py _overwrites": "the probe object that the same call made",
+    "storage/conditional_puts.py _conditional_put_overwrites": "the probe object that the same call made",
     "storage/disk.py write_file": "the temporary file that the same call made",
     "spark/writing/written.py delete": "the implementation for data files of what `deletion.py` calls",
 }
