@@ -20,7 +20,6 @@ from rowmerge.plan.planner import plan_delete
 from rowmerge.spark.failures import translated
 from rowmerge.spark.reading.scan import deleted_rows, files_where
 from rowmerge.spark.types import empty_frame, schema_of
-from rowmerge.spark.writing.distribution import Parts
 from rowmerge.spark.writing.write import rewrite_files, rewrite_in_order
 from rowmerge.table.commits.request import CommitRequest, Reads
 from rowmerge.table.snapshots.files import AddedFile, FileChanges, FileListing
@@ -131,7 +130,9 @@ class Compaction:
         partitions = len({tuple(bin_.partition.values()) for bin_ in bins})
         deleted = deleted_rows(self.spark, snapshot, removed.paths)
         if snapshot.shape.ordering:
-            written = rewrite_in_order(self.spark, snapshot, removed, Parts(len(bins), partitions), target_size=target_size)
+            written = rewrite_in_order(
+                self.spark, snapshot, removed, file_count=len(bins), partition_count=partitions, target_size=target_size
+            )
         else:
             written = rewrite_files(self.spark, snapshot, bins, deleted, target_size=target_size)
         self.statistics = replace(

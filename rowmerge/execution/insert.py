@@ -122,7 +122,7 @@ class NewRows:
 
     def write_plan(self, plan: RowPlan, table: TableShape) -> Written:
         """Write the rows of a plan as data files of `table`, which has the schema after the statement."""
-        return write_outcomes(new_rows(self.source.alias(planner.SOURCE), plan, plan.clauses), WriteRequest(table, Gather.NOT))
+        return write_outcomes(new_rows(self.source.alias(planner.SOURCE), plan, plan.clauses), WriteRequest(table, Gather.NONE))
 
 
 RowsFor = Callable[[Snapshot], NewRows]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,20 +15,25 @@ import pyarrow.parquet as pq
 
 from rowmerge.concurrency import STORE_THREADS, map_in_batches
 from rowmerge.parquet.filesystems import Options, filesystem_of
-from rowmerge.parquet.fitting import conform, renamed
+from rowmerge.parquet.fitting import conform, to_file_rows
+from rowmerge.parquet.footers import column_statistics, file_paths, leaves_of
 from rowmerge.parquet.partitions import PartitionKey, partition_path, split_by_partition
 
-Values = dict[str, Any]
-Path = tuple[str, ...]
 ROW_ID, CHANGED_IN = "__rowmerge_row_id", "__rowmerge_changed_in"
-"""The names of the two hidden columns among the table's columns."""
+"""The names of the two hidden columns of row lineage in rows of a table."""
 _LOCAL_THREADS = 2
-"""So many local files are finished at once."""
+"""The number of threads that finish files on a local disk."""
 
 
 @dataclass(frozen=True)
 class StoredColumns:
-    """The columns of `WriteSpec.schema` as an existing file stores them. `missing_columns`: the columns that the file lacks."""
+    """The columns of `WriteSpec.schema` as an existing file stores them.
+
+    Attributes:
+        stored: The columns in the order of the table, with the names, field ids and types of the file.
+        by_field_id: Whether readers identify the file's columns by field id instead of name.
+        missing_columns: The table's names of columns that the file lacks, because their value is a partition value.
+    """
 
     stored: pa.Schema
     by_field_id: bool
@@ -38,20 +42,25 @@ class StoredColumns:
 
 @dataclass(frozen=True)
 class FilesLineage:
-    """What files give to rows that are written to another file: ids, and the versions that last changed the rows.
+    """The row lineage of data files: the ids of their rows, and the versions that last changed the rows.
 
-    A format may derive the id of a row from its place in a file (Iceberg's row lineage). A row that moves keeps its id in a hidden column
-    of the new file. `TableShape.row_lineage` names the columns, and `Snapshot.row_origins` says what each file gives to its rows.
-    An updated row keeps its id alone, a moved row also the version of its last change, and a new row neither.
-    `origins`: by path, the id of a file's first row, None if its rows have no ids, and the version of all its rows.
+    A format may derive both from the file and the position of a row ("Row Lineage" in the Iceberg specification, "Row Tracking" in the
+    Delta protocol). A row that moves to another file keeps them in hidden columns (`TableShape.row_lineage`): an updated row its id, and an
+    unchanged row its id and version.
+
+    Attributes:
+        origins: By path, the id of a file's first row, None if its rows have no ids, and the version that last changed its rows.
     """
 
     origins: dict[str, tuple[int | None, int]] = field(default_factory=dict)
 
     def ids_and_versions(self, paths: pa.Array, positions: pa.Array, stored: tuple[pa.Array, pa.Array]) -> tuple[pa.Array, pa.Array]:
-        """Return the ids of rows, and the versions that last changed them, by their paths and positions in files.
+        """Return the ids of rows, and the versions that last changed them.
 
-        `stored`: the hidden columns of the rows. A NULL stands for the value that follows from the file.
+        Args:
+            paths: The path of each row's file.
+            positions: The position of each row in its file.
+            stored: The hidden columns of the rows, ids and versions. NULL stands for the value that follows from the file.
         """
         stored_ids, stored_versions = stored
         encoded = pc.dictionary_encode(paths)
@@ -62,8 +71,14 @@ class FilesLineage:
         versions = pc.coalesce(stored_versions, file_versions)
         return ids, pc.if_else(pc.is_valid(ids), versions, pa.scalar(None, pa.int64()))
 
-    def filled(self, rows: pa.Table, path: str, start: int) -> pa.Table:
-        """Return rows of one file, which lie there from the position `start` on, with their ids and versions in the hidden columns."""
+    def fill_hidden_columns(self, rows: pa.Table, path: str, start: int) -> pa.Table:
+        """Return consecutive rows of one file with their ids and versions in the hidden columns.
+
+        Args:
+            rows: The rows, with the hidden columns as the file stores them.
+            path: The path of the file.
+            start: The position of the first row in the file.
+        """
         paths = pa.repeat(pa.scalar(path, pa.string()), rows.num_rows)
         positions = pa.array(np.arange(start, start + rows.num_rows, dtype=np.int64))
         stored_lineage = (rows[ROW_ID].combine_chunks(), rows[CHANGED_IN].combine_chunks())
@@ -74,15 +89,28 @@ class FilesLineage:
 class WriteSpec:
     """How data files of a table are written.
 
-    `root`: the folder of the table's data files; `names`: all columns of a row in order; `schema`: the columns of a data file under the
-    table's names; `stored`: the same columns as the file has them, with field ids; `by_field_id`: readers find columns of older files by
-    these ids, not by name; `partition`: the keys that divide the rows; `values_in_files`: files also hold the columns that divide the rows,
-    and partition values and folders are as in Iceberg, else as in Delta; `bounds`: top-level columns to keep bounds of;
-    `target_file_size`, `row_group_size`: bytes of a file, and of buffered Arrow data; `prefix`: the beginning of file names; `attempt`: a
-    part of the file names of one job; `ordered`: the rows come in the table's order; `older_layouts`: by path, files that hold the columns
-    in another way than new ones; `lineage`: what files give to rows that are taken from them, None if rows take nothing along,
-    else the hidden columns are the last two of `schema` and `stored`; `initial_values`: by the table's names, the values of columns for
-    files without them, as arrays of one value; `filesystem_options`: arguments of Arrow's file systems, credentials included.
+    Attributes:
+        root: The folder of the table's data files.
+        names: The columns of the table in order.
+        schema: The columns of a data file, under the table's names.
+        stored: The same columns with the names, field ids and types of the file.
+        by_field_id: Whether readers identify columns by field id instead of name.
+        partition: The partition fields.
+        values_in_files: Whether data files also hold the partition columns, and partition values and folders are as in Iceberg, else as in
+            Delta.
+        bounds: The top-level columns whose bounds and null counts are collected.
+        target_file_size: The bytes at which a new file begins.
+        row_group_size: The bytes of Arrow data of a row group.
+        compression: The codec of Parquet pages.
+        compression_level: The level of the codec, None for the codec's default.
+        prefix: The beginning of file names.
+        attempt: A UUID in the names of all files of one job.
+        ordered: Whether the rows come in the table's sort order.
+        older_layouts: By path, the columns of existing files that identify columns otherwise than new files.
+        lineage: The row lineage of rows that come from other files, None without lineage. `schema` and `stored` then end with the hidden
+            columns.
+        initial_values: By the table's names, the values of columns for files that lack them, as arrays of one value.
+        filesystem_options: Arguments of Arrow's file systems, credentials included.
     """
 
     root: str
@@ -108,7 +136,19 @@ class WriteSpec:
 
 @dataclass
 class FileMessage:
-    """One written file: what the driver needs for the table's log. Values are plain Python objects."""
+    """One written file, with the statistics that the driver needs for the table's metadata. All fields are builtins.
+
+    Attributes:
+        path: The absolute path.
+        size: The size in bytes.
+        records: The number of rows.
+        partition: The partition values by name.
+        lower: The lower bounds by column. Fields of structs nest.
+        upper: The upper bounds by column.
+        nulls: The null counts by column.
+        sizes: The compressed bytes by column.
+        ordered: Whether the rows are in the table's sort order.
+    """
 
     path: str
     size: int
@@ -125,130 +165,132 @@ class PartitionedWriter:
     """Write rows to rolling Parquet files, one open file for each partition."""
 
     def __init__(self, spec: WriteSpec) -> None:
-        self._spec = spec
-        self.names = spec.names
-        self.lineage = spec.lineage
+        self.spec = spec
         self._open: dict[Any, RollingFile] = {}
         self._buffered = 0
 
     def write(self, rows: pa.Table) -> None:
-        """Write rows with the columns of the files, and those that divide the rows."""
-        if not self._spec.partition:
-            self.write_partition({}, rows.select(self._spec.schema.names))
+        """Write rows, which have all columns of the table, into files of their partitions."""
+        if not self.spec.partition:
+            self.write_partition({}, rows.select(self.spec.schema.names))
             return
-        for partition, partition_rows in split_by_partition(rows, self._spec.partition, empty_is_null=not self._spec.values_in_files):
-            self.write_partition(partition, partition_rows.select(self._spec.schema.names))
+        for partition, partition_rows in split_by_partition(rows, self.spec.partition, empty_is_null=not self.spec.values_in_files):
+            self.write_partition(partition, partition_rows.select(self.spec.schema.names))
 
     def write_partition(self, partition: dict[str, Any], rows: pa.Table) -> None:
-        """Write rows of one partition, with the columns of the files."""
+        """Write rows of one partition, which have the columns of data files."""
         if rows.num_rows == 0:
             return
         key = tuple("NaN" if value != value else value for value in partition.values())  # a NaN is not equal to itself
         if key not in self._open:
-            self._open[key] = RollingFile(self._spec, partition)
+            self._open[key] = RollingFile(self.spec, partition)
         file = self._open[key]
         self._buffered -= file.buffered
-        file.write(conform(rows, self._spec.schema))
+        file.write(conform(rows, self.spec.schema))
         self._buffered += file.buffered
-        if self._buffered > 4 * self._spec.row_group_size:
-            fullest = max(self._open.values(), key=lambda file: file.buffered)  # its buffer makes the largest row group
+        if self._buffered > 4 * self.spec.row_group_size:
+            fullest = max(self._open.values(), key=lambda file: file.buffered)  # to write one large row group instead of small ones
             self._buffered -= fullest.buffered
             fullest.flush()
 
     def close(self) -> list[FileMessage]:
-        """Finish all files, several at once: with partitions they may be thousands."""
-        threads = _LOCAL_THREADS if self._spec.root.startswith("file:") else STORE_THREADS
+        """Finish all files in several threads, because a table may have thousands of partitions. Returns their messages."""
+        threads = _LOCAL_THREADS if self.spec.root.startswith("file:") else STORE_THREADS
         return [message for messages in map_in_batches(RollingFile.close, list(self._open.values()), threads) for message in messages]
 
     def abort(self) -> list[str]:
-        """Close all files. Returns their paths, for the caller to delete."""
+        """Close all files, and return their paths for the caller to delete."""
         return [path for file in self._open.values() for path in file.abort()]
 
 
 @dataclass(frozen=True)
-class OddFloats:
-    """The columns that hold floats which Spark's own Parquet filters would lose.
+class SpecialFloats:
+    """The columns that hold NaN or -0.0, whose rows Spark's Parquet filters would lose.
 
-    NaN is no part of a footer's bounds, but above all numbers in Spark; -0.0 is another entry of a dictionary than 0.0, but equal to it.
-    Spark passes conditions to Parquet's filters, which trust footers and dictionaries. So these columns are written without them.
+    Spark passes conditions to Parquet's filters, which skip row groups by statistics and dictionaries. Statistics leave out NaN, which
+    Spark sorts above all numbers. A dictionary has different entries for -0.0 and 0.0, which are equal in Spark. So columns with NaN are
+    written without statistics, and columns with -0.0 without dictionaries.
     """
 
-    not_a_number: frozenset[str] = frozenset()
-    minus_zero: frozenset[str] = frozenset()
+    nan_columns: frozenset[str] = frozenset()
+    negative_zero_columns: frozenset[str] = frozenset()
 
     @staticmethod
-    def of(rows: pa.Table) -> OddFloats:
+    def of(rows: pa.Table) -> SpecialFloats:
+        """Return the columns of these rows that hold NaN or -0.0."""
         floats = [column.name for column in rows.schema if pa.types.is_floating(column.type)]
         with_nan = (name for name in floats if pc.any(pc.is_nan(rows[name])).as_py())
         with_minus_zero = (name for name in floats if pc.any(pc.equal(pc.divide(1.0, rows[name]), float("-inf"))).as_py())
-        return OddFloats(frozenset(with_nan), frozenset(with_minus_zero))
+        return SpecialFloats(frozenset(with_nan), frozenset(with_minus_zero))
 
-    def __le__(self, other: OddFloats) -> bool:
-        return self.not_a_number <= other.not_a_number and self.minus_zero <= other.minus_zero
+    def __le__(self, other: SpecialFloats) -> bool:
+        return self.nan_columns <= other.nan_columns and self.negative_zero_columns <= other.negative_zero_columns
 
 
 class RollingFile:
-    """The files of one partition: a new one begins when the target size is reached."""
+    """Write the rows of one partition into Parquet files of the target size."""
 
     def __init__(self, spec: WriteSpec, partition: dict[str, Any]) -> None:
         self._spec, self._partition = spec, partition
-        self._leaves = list(_leaves(pa.struct(list(spec.schema)), pa.struct(list(spec.stored))))
+        self._leaves = list(leaves_of(pa.struct(list(spec.schema)), pa.struct(list(spec.stored))))
         self._pending: list[pa.Table] = []
         self.buffered = 0
         self._writer: pq.ParquetWriter | None = None
         self._stream: Any = None
         self._path = ""
-        self._odd_floats = OddFloats()
+        self._special_floats = SpecialFloats()
         self._footers: list[pq.FileMetaData] = []
         self._finished: list[FileMessage] = []
 
     def write(self, rows: pa.Table) -> None:
+        """Buffer rows, and write the buffer once it makes a row group."""
         self._pending.append(rows)
         self.buffered += rows.nbytes
         if self.buffered >= self._spec.row_group_size:
             self.flush()
 
     def flush(self) -> None:
-        """Write the buffered rows as one row group, or as several if they came at once and are more."""
+        """Write the buffered rows as one row group, or as several if they exceed the size of one."""
         if not self._pending:
             return
         rows = pa.concat_tables(self._pending)
         row_groups = max(self.buffered // self._spec.row_group_size, 1)
         self._pending, self.buffered = [], 0
-        writer = self._writer_for(OddFloats.of(rows))
-        writer.write_table(renamed(rows, self._spec.stored), row_group_size=-(-rows.num_rows // row_groups))  # rounded up
+        writer = self._writer_for(SpecialFloats.of(rows))
+        writer.write_table(to_file_rows(rows, self._spec.stored), row_group_size=-(-rows.num_rows // row_groups))  # rounded up
         if self._stream.tell() >= self._spec.target_file_size:
             self._finish()
 
-    def _writer_for(self, odd_floats: OddFloats) -> pq.ParquetWriter:
-        """Return the open file if it may hold these odd floats, else a new file."""
-        if self._writer is not None and not odd_floats <= self._odd_floats:
+    def _writer_for(self, special_floats: SpecialFloats) -> pq.ParquetWriter:
+        """Return the writer of the open file if that file may hold NaN and -0.0 in these columns, else the writer of a new file."""
+        if self._writer is not None and not special_floats <= self._special_floats:
             self._finish()
         if self._writer is None:
             self._stream = self._open_stream()
-            self._writer = self._open_writer(odd_floats)
-            self._odd_floats = odd_floats
+            self._writer = self._open_writer(special_floats)
+            self._special_floats = special_floats
         return self._writer
 
     def close(self) -> list[FileMessage]:
+        """Write the buffered rows, finish the open file, and return the messages of all files."""
         self.flush()
         if self._writer is not None:
             self._finish()
         return self._finished
 
     def abort(self) -> list[str]:
-        """Close the open file. Returns the paths of all files of this partition."""
+        """Close the open file, and return the paths of all files of this partition."""
         paths = [file.path for file in self._finished]
         if self._writer is not None:
             paths.append(self._path)
             for opened in (self._writer, self._stream):
-                # A full disk takes no footer, and a writer that failed has no metadata.
+                # A full disk cannot take the footer, and a writer that failed has no metadata.
                 with suppress(OSError, RuntimeError, pa.ArrowException):
                     opened.close()
         return paths
 
     def _open_stream(self) -> Any:
-        """Open a new file in the partition's folder, and note its path."""
+        """Open a new file in the partition's folder, and keep its path in `_path`."""
         spec = self._spec
         folder = partition_path(spec.partition, self._partition, as_hive=not spec.values_in_files)
         unique = f"{spec.attempt}-{uuid.uuid4().hex[:12]}" if spec.attempt else str(uuid.uuid4())
@@ -259,8 +301,11 @@ class RollingFile:
             os.makedirs(os.path.dirname(inner_path), exist_ok=True)
         return filesystem.open_output_stream(inner_path)
 
-    def _open_writer(self, odd_floats: OddFloats) -> pq.ParquetWriter:
-        """Return a Parquet writer, without statistics and dictionaries of the columns with these floats."""
+    def _open_writer(self, special_floats: SpecialFloats) -> pq.ParquetWriter:
+        """Return a Parquet writer for the open stream. Columns with NaN get no statistics and columns with -0.0 no dictionary.
+
+        See `SpecialFloats` for the reason. Timestamps and decimals are stored as Spark stores them.
+        """
         return pq.ParquetWriter(
             self._stream,
             self._spec.stored,
@@ -271,124 +316,40 @@ class RollingFile:
             store_schema=False,
             store_decimal_as_integer=True,
             metadata_collector=self._footers,
-            write_statistics=_file_paths(self._leaves, odd_floats.not_a_number),
-            use_dictionary=_file_paths(self._leaves, odd_floats.minus_zero),
+            write_statistics=file_paths(self._leaves, special_floats.nan_columns),
+            use_dictionary=file_paths(self._leaves, special_floats.negative_zero_columns),
             write_page_index=True,  # a reader that looks for few keys skips pages by it
         )
 
     def _finish(self) -> None:
-        """Close the open file, and keep its message with the bounds and sizes from the footer."""
+        """Close the open file, and keep its message with the statistics from its footer."""
         assert self._writer is not None
-        self._writer.close()
+        self._writer.close()  # adds the footer to `_footers`
         size = self._stream.tell()
         self._stream.close()
-        footer, spec = self._footers.pop(), self._spec
-        groups = [footer.row_group(index) for index in range(footer.num_row_groups)]
-        lower, upper, nulls = bounds_of(groups, self._leaves, spec.bounds)
-        sizes = sizes_of(groups, self._leaves)
-        self._finished.append(FileMessage(self._path, size, footer.num_rows, self._partition, lower, upper, nulls, sizes, spec.ordered))
+        footer = self._footers.pop()
+        statistics = column_statistics(footer, self._leaves, self._spec.bounds)
+        message = FileMessage(self._path, size, footer.num_rows, self._partition, ordered=self._spec.ordered, **statistics)
+        self._finished.append(message)
         self._writer = None
 
 
-@dataclass(frozen=True)
-class Leaf:
-    """A Parquet leaf column. `path`: names of the table, with `element`, `key` and `value`; `file_path`: the path in the file's schema.
-
-    `has_bounds`: whether the footer's bounds of the leaf are kept.
-    """
-
-    path: Path
-    file_path: str
-    is_float: bool
-    has_bounds: bool
-
-
-def _leaves(type_: pa.DataType, stored: pa.DataType, path: Path = (), file_path: Path = (), *, is_repeated: bool = False) -> Iterator[Leaf]:
-    """Yield the leaves of a type in the file's order. `stored`: the type in the file; `is_repeated`: it is inside a list or map."""
-    if not pa.types.is_nested(type_):
-        is_float = pa.types.is_floating(type_)
-        # Parquet's statistics leave out NaN, which Spark sorts last. OddFloats finds a NaN in a column, but not inside a struct.
-        may_hide_nan = is_float and len(path) > 1
-        is_any_length_binary = pa.types.is_binary(type_) and not pa.types.is_fixed_size_binary(stored)
-        yield Leaf(path, ".".join(file_path), is_float, has_bounds=not (is_repeated or may_hide_nan or is_any_length_binary))
-        return
-    is_repeated = is_repeated or not pa.types.is_struct(type_)
-    for name, file_names, child_type, stored_type in _children(type_, stored):
-        yield from _leaves(child_type, stored_type, (*path, name), (*file_path, *file_names), is_repeated=is_repeated)
-
-
-def _children(type_: pa.DataType, stored: pa.DataType) -> Iterator[tuple[str, Path, pa.DataType, pa.DataType]]:
-    """Yield each part of a struct, list or map: its name, its names in the file, its type, and its type in the file."""
-    if pa.types.is_struct(type_):
-        for column, stored_column in zip(type_, stored, strict=True):
-            yield column.name, (stored_column.name,), column.type, stored_column.type
-    elif pa.types.is_list(type_):
-        yield "element", ("list", "element"), type_.value_type, stored.value_type
-    elif pa.types.is_map(type_):
-        yield "key", ("key_value", "key"), type_.key_type, stored.key_type
-        yield "value", ("key_value", "value"), type_.item_type, stored.item_type
-
-
-def _file_paths(leaves: Sequence[Leaf], without: frozenset[str]) -> list[str]:
-    """Return the paths of leaves in the file, except those of columns to leave out and of floats inside other columns."""
-    return [leaf.file_path for leaf in leaves if leaf.path[0] not in without and not (leaf.is_float and "." in leaf.file_path)]
-
-
-def bounds_of(groups: Sequence[pq.RowGroupMetaData], leaves: Sequence[Leaf], columns: frozenset[str]) -> tuple[Values, Values, Values]:
-    """Return lower bounds, upper bounds and null counts of `columns`, from the row groups of a footer. Fields of structs nest.
-
-    The bounds of UUIDs are bytes, as in the file.
-    """
-    lower, upper, nulls = Values(), Values(), Values()
-    for index, leaf in enumerate(leaves):
-        if not leaf.has_bounds or leaf.path[0] not in columns:
-            continue
-        statistics = [group.column(index).statistics for group in groups]
-        if any(group_statistics is None for group_statistics in statistics):
-            continue
-        if all(group_statistics.has_null_count for group_statistics in statistics):
-            put(nulls, leaf.path, sum(group_statistics.null_count for group_statistics in statistics))
-        if min_max := _min_max(groups, statistics):
-            minimum, maximum = min_max
-            put(lower, leaf.path, minimum)
-            put(upper, leaf.path, maximum)
-    return lower, upper, nulls
-
-
-def _min_max(groups: Sequence[pq.RowGroupMetaData], statistics: Sequence[pq.Statistics]) -> tuple[Any, Any] | None:
-    """Return the minimum and maximum of a leaf, or None if a row group with values has no bounds."""
-    with_bounds = [group_statistics for group_statistics in statistics if group_statistics.has_min_max]
-    with_values = [group for group, stats in zip(groups, statistics, strict=True) if stats.null_count != group.num_rows]
-    if not with_bounds or len(with_bounds) < len(with_values):
-        return None
-    return min(stats.min for stats in with_bounds), max(stats.max for stats in with_bounds)
-
-
-def sizes_of(groups: Sequence[pq.RowGroupMetaData], leaves: Sequence[Leaf]) -> Values:
-    """Return the compressed bytes of each leaf's column chunks. Nested leaves nest, with `element`, `key` and `value`."""
-    sizes = Values()
-    for index, leaf in enumerate(leaves):
-        put(sizes, leaf.path, sum(group.column(index).total_compressed_size for group in groups))
-    return sizes
-
-
-def put(tree: dict[str, Any], path: Path, value: Any) -> None:
-    """Set the value at a path of nested dicts."""
-    for name in path[:-1]:
-        tree = tree.setdefault(name, {})
-    tree[path[-1]] = value
-
-
 def with_lineage(rows: pa.Table, ids: pa.Array, versions: pa.Array) -> pa.Table:
-    """Set both hidden columns, which are appended to rows without them."""
-    for name, values in ((ROW_ID, ids), (CHANGED_IN, versions)):
+    """Set or append the hidden columns of row lineage.
+
+    Args:
+        rows: The rows, with or without the hidden columns.
+        ids: The ids of the rows.
+        versions: The versions that last changed the rows.
+    """
+    for name, lineage_column in ((ROW_ID, ids), (CHANGED_IN, versions)):
         index = rows.schema.get_field_index(name)
-        rows = rows.append_column(name, values) if index < 0 else rows.set_column(index, name, values)
+        rows = rows.append_column(name, lineage_column) if index < 0 else rows.set_column(index, name, lineage_column)
     return rows
 
 
 def delete_written(paths: list[str], filesystem_options: Options) -> None:
-    """Delete files that a task on an executor wrote. There is no `rowmerge.storage.deletion` there. A failure leaves them for VACUUM."""
+    """Delete files that a task on an executor wrote, where `rowmerge.storage.deletion` is missing. VACUUM deletes what remains."""
     for path in paths:
         filesystem, inner_path = filesystem_of(path, filesystem_options)
         with suppress(OSError):

@@ -21,7 +21,7 @@ _SECRETS = ("access_key", "secret_key", "session_token", "access_token", "accoun
 
 
 def filesystem_of(path: str, options: Options) -> tuple[pyarrow.fs.FileSystem, str]:
-    """Open the file system of an absolute path. Returns the file system and the path inside it."""
+    """Return the file system of an absolute path, and the path inside the file system."""
     scheme, _, inner_path = path.partition("://")
     authority, _, key = inner_path.partition("/")
     match scheme:
@@ -42,7 +42,7 @@ def filesystem_of(path: str, options: Options) -> tuple[pyarrow.fs.FileSystem, s
 
 
 def without_secrets(text: str, options: Options) -> str:
-    """Return a text, such as an error message, with asterisks instead of the secrets in the options."""
+    """Return a text, such as an error message, with the secrets in the options replaced by asterisks."""
     for secret in (arguments[name] for arguments in options.values() for name in _SECRETS if name in arguments):
         text = text.replace(secret, "********")
     return text
@@ -63,7 +63,16 @@ class UnreadableFile(Exception):
 
 @contextmanager
 def open_data_file(path: str, filesystem_options: Options, *, by_field_id: bool) -> Iterator[pq.ParquetFile]:
-    """Open a data file for reading. Raises UnreadableFile, also for an error while the block reads the file."""
+    """Open a data file for reading.
+
+    Args:
+        path: The absolute path.
+        filesystem_options: Arguments of Arrow's file systems, credentials included.
+        by_field_id: Whether the columns are identified by field ids, which the file must then have.
+
+    Raises:
+        UnreadableFile: The file is missing or not readable, or a read in the block fails.
+    """
     filesystem, inner_path = filesystem_of(path, filesystem_options)
     try:
         with filesystem.open_input_file(inner_path) as stream:

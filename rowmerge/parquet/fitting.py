@@ -9,56 +9,68 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 UUID_TEXT = "^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"
-"""The pattern of canonical texts of UUIDs, which users see. Data files hold 16 bytes."""
+"""The canonical text of a UUID. Spark has UUIDs as text, and data files hold their 16 bytes."""
 
 _FIELD_ID = b"PARQUET:field_id"
 _DIGITS = np.frombuffer(b"0123456789abcdef", np.uint8)
 _DIGIT_PLACES = [place for place in range(36) if place not in (8, 13, 18, 23)]
+"""The places of digits, not hyphens, in the text of a UUID."""
 _VALUES_OF_DIGITS = np.full(256, 255, np.uint8)
-"""The value of each byte as a hexadecimal digit, 255 for a byte that is no digit."""
+"""By ASCII code, the value of a hexadecimal digit, 255 for any other character."""
 for digits in (_DIGITS, np.frombuffer(b"0123456789ABCDEF", np.uint8)):
     _VALUES_OF_DIGITS[digits] = np.arange(16)
 
 
 def conform(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Return the rows with the columns of `schema` in exactly its types. Names are equal on every level."""
+    """Return the rows with the columns of `schema`, cast to exactly its types. Names of columns and fields must be equal."""
     if rows.schema.equals(schema):
         return rows
-    columns = [_map_chunks(rows[field.name], field.type, lambda chunk, type_: fitted(chunk, type_, type_)) for field in schema]
+    columns = [_map_chunks(rows[field.name], field.type, lambda chunk, type_: to_table_type(chunk, type_, type_)) for field in schema]
     return pa.Table.from_arrays(columns, schema=schema)
 
 
-def renamed(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Return rows under the names of a file on every level, with its fixed-length types for texts and binaries."""
-    columns = [_map_chunks(column, field.type, as_stored) for column, field in zip(rows.columns, schema, strict=True)]
+def to_file_rows(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Return rows of a table with the names and types of a file's columns and fields, in the same order."""
+    columns = [_map_chunks(column, field.type, to_file_type) for column, field in zip(rows.columns, schema, strict=True)]
     return pa.Table.from_arrays(columns, schema=schema)
 
 
-def file_columns(file_schema: pa.Schema, stored: pa.Schema, *, by_field_id: bool) -> list[int | None]:
-    """Return the index of each column of `stored` in a file, None for a column that the file lacks."""
+def file_column_indexes(file_schema: pa.Schema, stored: pa.Schema, *, by_field_id: bool) -> list[int | None]:
+    """Return the index of each column of `stored` in a file, None for a column that the file lacks.
+
+    Args:
+        file_schema: The schema of the file.
+        stored: The columns to find.
+        by_field_id: Whether columns are identified by the field ids of `stored` instead of its names.
+    """
     return [_field_index(pa.struct(list(file_schema)), field, by_field_id) for field in stored]
 
 
 def has_field_ids(file_schema: pa.Schema) -> bool:
-    """Return whether a file's columns have field ids. Without ids, all columns would seem to be missing."""
+    """Return whether any column of a file has a field id. Without ids, a search by id would find no column."""
     return any(_field_id(field) is not None for field in file_schema)
 
 
-def from_file(
+def to_table_rows(
     rows: pa.Table, schema: pa.Schema, stored: pa.Schema, *, by_field_id: bool, initial: Mapping[str, pa.Array] | None = None
 ) -> pa.Table:
-    """Return rows of a data file with the table's columns, which the file has under the names, or the field ids, of `stored`.
+    """Return rows of a data file with the names and types of the table's columns.
 
-    `initial`: the values of columns that the file lacks, as arrays of one value by the table's names. Other lacking columns are NULL.
+    Args:
+        rows: Rows with the columns of the file.
+        schema: The columns of the table.
+        stored: The same columns with the names, field ids and types of the file.
+        by_field_id: Whether columns are identified by the field ids of `stored` instead of its names.
+        initial: By the table's names, the values of columns that the file lacks, as arrays of one value. Other such columns are NULL.
     """
-    file_indexes = file_columns(rows.schema, stored, by_field_id=by_field_id)
+    file_indexes = file_column_indexes(rows.schema, stored, by_field_id=by_field_id)
     columns = []
     for index, field, stored_field in zip(file_indexes, schema, stored, strict=True):
         if index is None:
             chunks = [_missing_values(field, rows.num_rows, initial or {})]
         else:
             file_chunks = rows.column(index).chunks
-            chunks = [fitted(chunk, field.type, stored_field.type, by_field_id=by_field_id) for chunk in file_chunks]
+            chunks = [to_table_type(chunk, field.type, stored_field.type, by_field_id=by_field_id) for chunk in file_chunks]
         columns.append(pa.chunked_array(chunks, field.type))
     return pa.Table.from_arrays(columns, schema=schema)
 
@@ -68,33 +80,40 @@ def _missing_values(field: pa.Field, row_count: int, initial: Mapping[str, pa.Ar
     return pa.repeat(initial[field.name][0], row_count) if field.name in initial else pa.nulls(row_count, field.type)
 
 
-def fitted(values: pa.Array, target: pa.DataType, stored: pa.DataType, *, by_field_id: bool = False) -> pa.Array:
-    """Return values as `target`. Fields of structs have the names, or the field ids, of `stored`, a type of the same shape.
+def to_table_type(values: pa.Array, target: pa.DataType, stored: pa.DataType, *, by_field_id: bool = False) -> pa.Array:
+    """Convert values of a column in a data file to the type in the table.
 
-    Fields that the values lack are NULL. Leaves are cast to wider types, and timestamps to UTC.
+    The file may be older than the table's schema. Fields that the file lacks become NULL, fields get the table's order, and leaves are cast
+    to wider types.
+
+    Args:
+        values: The values in the type of the file.
+        target: The type in the table.
+        stored: The type in new files, which identifies the fields of structs: by field id with `by_field_id`, else by name.
+        by_field_id: Whether fields are identified by field id.
     """
-    if values.type.equals(stored, check_metadata=by_field_id) and not holds_fixed(stored):
-        return values if stored.equals(target) else values.view(target)
+    if values.type.equals(stored, check_metadata=by_field_id) and not has_fixed_size_binary(stored):
+        return values if stored.equals(target) else values.view(target)  # types without fixed-size binaries differ in names alone
     if pa.types.is_struct(target) and pa.types.is_struct(values.type):
-        return _fitted_struct(values, target, stored, by_field_id)
+        return _to_table_struct(values, target, stored, by_field_id)
     if pa.types.is_map(target) and pa.types.is_map(values.type):
-        return _fitted_map(values, target, stored, by_field_id)
+        return _to_table_map(values, target, stored, by_field_id)
     if pa.types.is_list(target):
         lists = values if pa.types.is_list(values.type) else values.cast(pa.list_(values.type.value_type))
-        elements = fitted(lists.values, target.value_type, stored.value_type, by_field_id=by_field_id)
+        elements = to_table_type(lists.values, target.value_type, stored.value_type, by_field_id=by_field_id)
         return _with_child(lists, target, elements)
-    return _fitted_leaf(values, target)
+    return _to_table_leaf(values, target)
 
 
-def _fitted_map(values: pa.MapArray, target: pa.MapType, stored: pa.MapType, by_field_id: bool) -> pa.MapArray:
-    keys = fitted(values.keys, target.key_type, stored.key_type, by_field_id=by_field_id)
-    items = fitted(values.items, target.item_type, stored.item_type, by_field_id=by_field_id)
+def _to_table_map(values: pa.MapArray, target: pa.MapType, stored: pa.MapType, by_field_id: bool) -> pa.MapArray:
+    keys = to_table_type(values.keys, target.key_type, stored.key_type, by_field_id=by_field_id)
+    items = to_table_type(values.items, target.item_type, stored.item_type, by_field_id=by_field_id)
     entries = pa.StructArray.from_arrays([keys, items], fields=[target.key_field, target.item_field])
     return _with_child(values, target, entries)
 
 
-def _fitted_leaf(values: pa.Array, target: pa.DataType) -> pa.Array:
-    """Return values that are neither structs, lists nor maps as `target`."""
+def _to_table_leaf(values: pa.Array, target: pa.DataType) -> pa.Array:
+    """Cast values of a leaf type. Timestamps without time zone are in UTC, and UUIDs become texts."""
     if pa.types.is_timestamp(target) and target.tz and pa.types.is_timestamp(values.type) and values.type.tz is None:
         values = values.cast(pa.timestamp("us"))
     if isinstance(values.type, pa.BaseExtensionType):
@@ -104,20 +123,20 @@ def _fitted_leaf(values: pa.Array, target: pa.DataType) -> pa.Array:
     return values.cast(target)
 
 
-def _fitted_struct(values: pa.StructArray, target: pa.StructType, stored: pa.StructType, by_field_id: bool) -> pa.StructArray:
+def _to_table_struct(values: pa.StructArray, target: pa.StructType, stored: pa.StructType, by_field_id: bool) -> pa.StructArray:
     children = values.flatten()
-    fitted_children = []
+    table_children = []
     for field, stored_field in zip(target, stored, strict=True):
         index = _field_index(values.type, stored_field, by_field_id)
         if index is None:
-            fitted_children.append(pa.nulls(len(values), field.type))
+            table_children.append(pa.nulls(len(values), field.type))
         else:
-            fitted_children.append(fitted(children[index], field.type, stored_field.type, by_field_id=by_field_id))
-    return pa.StructArray.from_arrays(fitted_children, fields=list(target), mask=values.is_null())
+            table_children.append(to_table_type(children[index], field.type, stored_field.type, by_field_id=by_field_id))
+    return pa.StructArray.from_arrays(table_children, fields=list(target), mask=values.is_null())
 
 
 def _with_child(values: pa.Array, target: pa.DataType, child: pa.Array) -> pa.Array:
-    """Return lists or maps with other elements at the same offsets."""
+    """Return lists or maps of the type `target` with other elements or entries at the same offsets."""
     offsets = pa.array(values.offsets.to_numpy(), pa.int32())
     return pa.Array.from_buffers(target, len(values), [values.is_valid().buffers()[1], offsets.buffers()[1]], children=[child])
 
@@ -132,6 +151,7 @@ def _field_index(struct: pa.StructType, stored: pa.Field, by_field_id: bool) -> 
 
 
 def _field_id(field: pa.Field) -> bytes | None:
+    """Return the Parquet field id of a column, None without one."""
     field_id: bytes | None = (field.metadata or {}).get(_FIELD_ID)
     return field_id
 
@@ -140,35 +160,39 @@ def _map_chunks(column: pa.ChunkedArray, type_: pa.DataType, change: Callable[[p
     return pa.chunked_array([change(chunk, type_) for chunk in column.chunks], type_)
 
 
-def holds_fixed(type_: pa.DataType) -> bool:
-    """Return whether a type has bytes of one length, at any depth."""
+def has_fixed_size_binary(type_: pa.DataType) -> bool:
+    """Return whether a type is or contains a UUID or another binary of a fixed length."""
     child_types = [type_.field(index).type for index in range(type_.num_fields)]
-    return isinstance(type_, pa.BaseExtensionType) or pa.types.is_fixed_size_binary(type_) or any(map(holds_fixed, child_types))
+    return isinstance(type_, pa.BaseExtensionType) or pa.types.is_fixed_size_binary(type_) or any(map(has_fixed_size_binary, child_types))
 
 
-def as_stored(values: pa.Array, stored: pa.DataType) -> pa.Array:
-    """Return values in the types of a file: under its names, and with UUID texts and binaries as bytes of one length."""
-    if not holds_fixed(stored):
-        return values.view(stored)
-    if pa.types.is_struct(stored):
-        children = [as_stored(child, field.type) for child, field in zip(values.flatten(), stored, strict=True)]
-        return pa.StructArray.from_arrays(children, fields=list(stored), mask=values.is_null())
-    if pa.types.is_map(stored):
-        entries = [as_stored(values.keys, stored.key_type), as_stored(values.items, stored.item_type)]
-        return _with_child(values, stored, pa.StructArray.from_arrays(entries, fields=[stored.key_field, stored.item_field]))
-    if pa.types.is_list(stored):
-        return _with_child(values, stored, as_stored(values.values, stored.value_type))
-    octets = uuid_bytes(values) if pa.types.is_string(values.type) else values.cast(stored)
-    return pa.ExtensionArray.from_storage(stored, octets) if isinstance(stored, pa.BaseExtensionType) else octets
+def to_file_type(values: pa.Array, file_type: pa.DataType) -> pa.Array:
+    """Convert values of a column in the table to the type in data files: with the file's field names, and UUID texts as 16 bytes."""
+    if not has_fixed_size_binary(file_type):
+        return values.view(file_type)  # the types differ in the names of fields alone
+    if pa.types.is_struct(file_type):
+        children = [to_file_type(child, field.type) for child, field in zip(values.flatten(), file_type, strict=True)]
+        return pa.StructArray.from_arrays(children, fields=list(file_type), mask=values.is_null())
+    if pa.types.is_map(file_type):
+        entries = [to_file_type(values.keys, file_type.key_type), to_file_type(values.items, file_type.item_type)]
+        return _with_child(values, file_type, pa.StructArray.from_arrays(entries, fields=[file_type.key_field, file_type.item_field]))
+    if pa.types.is_list(file_type):
+        return _with_child(values, file_type, to_file_type(values.values, file_type.value_type))
+    binaries = uuid_bytes(values) if pa.types.is_string(values.type) else values.cast(file_type)
+    return pa.ExtensionArray.from_storage(file_type, binaries) if isinstance(file_type, pa.BaseExtensionType) else binaries
 
 
 def uuid_bytes(texts: pa.Array) -> pa.Array:
-    """Return the 16 bytes of canonical texts. Raises ValueError for a text that is no UUID."""
+    """Return the 16 bytes of UUIDs from their canonical texts.
+
+    Raises:
+        ValueError: A text is not a UUID.
+    """
     if not len(texts):
         return pa.array([], pa.binary(16))
     digits = pc.replace_substring(texts, "-", "").fill_null("0" * 32).cast(pa.binary(32))
-    octets = np.frombuffer(digits.buffers()[1], np.uint8)[digits.offset * 32 :][: len(digits) * 32]
-    nibbles = _VALUES_OF_DIGITS[octets]
+    ascii_codes = np.frombuffer(digits.buffers()[1], np.uint8)[digits.offset * 32 :][: len(digits) * 32]
+    nibbles = _VALUES_OF_DIGITS[ascii_codes]
     if (nibbles > 15).any():
         raise ValueError("a text is no UUID")
     packed = (nibbles[0::2] << 4) | nibbles[1::2]
@@ -176,16 +200,17 @@ def uuid_bytes(texts: pa.Array) -> pa.Array:
 
 
 def uuid_texts(values: pa.Array) -> pa.Array:
-    """Return the canonical texts, in small letters, of 16 bytes each."""
+    """Return the canonical texts, in lower case, of UUIDs from their 16 bytes."""
     if not len(values):
         return pa.array([], pa.string())
-    octets = np.frombuffer(values.buffers()[1], np.uint8)[values.offset * 16 :][: len(values) * 16].reshape(-1, 16)
+    bytes_ = np.frombuffer(values.buffers()[1], np.uint8)[values.offset * 16 :][: len(values) * 16].reshape(-1, 16)
     texts = np.full((len(values), 36), ord("-"), np.uint8)
-    texts[:, _DIGIT_PLACES] = _DIGITS[np.stack([octets >> 4, octets & 15], axis=2).reshape(-1, 32)]
+    texts[:, _DIGIT_PLACES] = _DIGITS[np.stack([bytes_ >> 4, bytes_ & 15], axis=2).reshape(-1, 32)]
     offsets = np.arange(len(values) + 1, dtype=np.int32) * 36
     buffers = [_validity(values), pa.py_buffer(offsets.tobytes()), pa.py_buffer(texts.tobytes())]
     return pa.Array.from_buffers(pa.string(), len(values), buffers)
 
 
 def _validity(values: pa.Array) -> pa.Buffer | None:
+    """Return the bitmap of values that are not NULL, None if there is no NULL."""
     return values.is_valid().buffers()[1] if values.null_count else None

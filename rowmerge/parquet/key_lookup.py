@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -16,13 +17,13 @@ from rowmerge.concurrency import STORE_THREADS, map_in_batches
 from rowmerge.errors.tables import unreadable_data_file
 from rowmerge.parquet.data_files import StoredColumns
 from rowmerge.parquet.filesystems import Options, UnreadableFile, open_data_file
-from rowmerge.parquet.fitting import file_columns, from_file
+from rowmerge.parquet.fitting import file_column_indexes, to_table_rows
 from rowmerge.parquet.source_keys import Numbers, SourceKeys
 from rowmerge.table.metadata.engine_columns import FILE, POSITION
 from rowmerge.table.snapshots.files import Positions
 
 MAX_FOUND_ROWS, MAX_FOUND_BYTES = 2_000_000, 256 * 1024 * 1024
-"""At most so many rows, of so many bytes, go to Spark. If more have a key of the source, Spark reads the table itself."""
+"""The limits of the rows that Arrow passes to Spark. If more rows have a key of the source, Spark reads the table itself."""
 
 Result = TypeVar("Result")
 
@@ -36,7 +37,15 @@ class TooManyRows(Exception):
 
 @dataclass(frozen=True)
 class LookedUpFile:
-    """A data file. `stored_columns`: its columns of the lookup; `partition`: the values of columns that the file does not hold."""
+    """A data file in which keys are looked up.
+
+    Attributes:
+        path: The absolute path.
+        stored_columns: The columns of the lookup, as the file stores them.
+        deleted: The positions of deleted rows.
+        partition: The partition values, by column name, of columns that the file lacks.
+        filesystem_options: Arguments of Arrow's file systems.
+    """
 
     path: str
     stored_columns: StoredColumns
@@ -46,49 +55,76 @@ class LookedUpFile:
 
 
 class _Columns(NamedTuple):
-    """Columns to read: as the table has them, and as a file has them."""
+    """Columns to read: their schema in the table, and their schema in a file."""
 
     schema: pa.Schema
     stored: pa.Schema
 
 
 class _RowGroupMatches(NamedTuple):
-    """The matching rows of a row group.
+    """The live rows of a row group that have a key of the source.
 
-    `start`: the position of the group's first row; `keys`: the key columns of all its rows; `indexes`: the matching rows, counted from
-    `start`; `numbers`: the numbers of their keys.
+    Attributes:
+        group: The index of the row group in the file.
+        start: The position of the row group's first row in the file.
+        key_table: The key columns of all rows of the row group.
+        indexes: The indexes of the matching rows in the row group.
+        key_numbers: The number of each matching row's key (see `SourceKeys.find_rows`).
     """
 
     group: int
     start: int
-    keys: pa.Table
+    key_table: pa.Table
     indexes: Numbers
-    numbers: Numbers
+    key_numbers: Numbers
 
 
 def read_rows_with_keys(table: str, files: Sequence[LookedUpFile], columns: pa.Schema, keys: SourceKeys) -> pa.Table:
-    """Return the live rows with a key of the source: `columns`, then FILE, the file's index in `files` as text, and POSITION.
+    """Return the live rows that have a key of the source, with the address of each row.
 
-    `table`: the name that errors print. Raises MissingDataFile, UnreadableDataFile, TooManyRows.
+    Args:
+        table: The name of the table in error messages.
+        files: The data files to read.
+        columns: The table's columns to return, which include the key columns.
+        keys: The keys of the source.
+
+    Returns:
+        The columns, followed by FILE and POSITION. FILE is the file's index in `files`, as text, because it is shorter than a path.
+
+    Raises:
+        MissingDataFile: A data file does not exist.
+        UnreadableDataFile: A data file cannot be read.
+        TooManyRows: More than MAX_FOUND_ROWS rows match, or they take more than MAX_FOUND_BYTES.
     """
-    tables: list[pa.Table] = []
-    with closing(map_files(table, files, lambda file: _find_rows(file, columns, keys))) as rows_by_file:
-        for index, row_groups in enumerate(rows_by_file):
-            tables += [_with_addresses(rows, str(index), positions) for rows, positions in row_groups]
-            _check_size(tables)
-    if not tables:
+    matching_rows: list[pa.Table] = []
+    with closing(map_files(table, files, lambda file: _find_rows(file, columns, keys))) as matches_by_file:
+        for file_index, row_group_matches in enumerate(matches_by_file):
+            matching_rows += [_with_addresses(rows, str(file_index), positions) for rows, positions in row_group_matches]
+            _check_size(matching_rows)
+    if not matching_rows:
         return _with_addresses(columns.empty_table(), "", np.zeros(0, dtype=np.int64))
-    return pa.concat_tables(tables)
+    return pa.concat_tables(matching_rows)
 
 
 def _check_size(tables: Sequence[pa.Table]) -> None:
+    """Raise TooManyRows if the tables exceed the limits of the rows that Spark gets."""
     row_count, byte_count = sum(rows.num_rows for rows in tables), sum(rows.nbytes for rows in tables)
     if row_count > MAX_FOUND_ROWS or byte_count > MAX_FOUND_BYTES:
         raise TooManyRows
 
 
 def map_files(table: str, files: Sequence[LookedUpFile], read: Callable[[LookedUpFile], Result]) -> Generator[Result, None, None]:
-    """Yield what `read` returns for each file, in order, with several files at a time. Raises MissingDataFile, UnreadableDataFile."""
+    """Apply `read` to files in several threads, and yield the results in the order of the files.
+
+    Args:
+        table: The name of the table in error messages.
+        files: The data files. Files on a local disk get a thread for each core, other files at least STORE_THREADS threads.
+        read: Reads one file. It may raise UnreadableFile.
+
+    Raises:
+        MissingDataFile: A data file does not exist.
+        UnreadableDataFile: A data file cannot be read.
+    """
     cores = os.cpu_count() or 1
     threads = cores if all(file.path.startswith("file:") for file in files) else max(cores, STORE_THREADS)
     try:
@@ -99,13 +135,13 @@ def map_files(table: str, files: Sequence[LookedUpFile], read: Callable[[LookedU
 
 
 def _find_rows(file: LookedUpFile, columns: pa.Schema, keys: SourceKeys) -> list[tuple[pa.Table, Numbers]]:
-    """Return the matching rows of each row group that has some, and their positions."""
+    """Return the matching rows and their positions in the file, for each row group that has a match."""
     key_columns = _select(columns, file.stored_columns, keys.names)
     other_columns = _select(columns, file.stored_columns, set(columns.names).difference(keys.names))
     rows_by_group = []
     with open_data_file(file.path, file.filesystem_options, by_field_id=file.stored_columns.by_field_id) as source:
         for matches in _matching_rows(source, file, key_columns, keys):
-            tables = [matches.keys]
+            tables = [matches.key_table]
             if len(other_columns.schema):
                 tables.append(_read_row_group(source, matches.group, other_columns, file))
             rows = _take_rows(tables, pa.array(matches.indexes), columns)
@@ -121,67 +157,79 @@ def _take_rows(tables: Sequence[pa.Table], indexes: pa.Array, columns: pa.Schema
     return pa.Table.from_arrays([arrays[name] for name in columns.names], schema=columns)
 
 
-def find_positions(file: LookedUpFile, columns: pa.Schema, keys: SourceKeys, *, with_numbers: bool) -> tuple[Positions, Numbers]:
-    """Return the positions of the matching rows, and the number of each row's key if `with_numbers`.
+def find_positions(file: LookedUpFile, columns: pa.Schema, keys: SourceKeys, *, with_key_numbers: bool) -> tuple[Positions, Numbers]:
+    """Return the positions of the live rows of a file that have a key of the source.
 
-    A statement may delete so many rows that their numbers would not fit into memory.
+    Args:
+        file: The data file.
+        columns: The table's columns, which include the key columns.
+        keys: The keys of the source.
+        with_key_numbers: Whether to return key numbers. A statement may delete so many rows that their numbers do not fit into memory.
+
+    Returns:
+        The positions, and the number of the key of each row (see `SourceKeys.find_rows`) in the order of the positions. The numbers are
+        empty without `with_key_numbers`.
     """
     key_columns = _select(columns, file.stored_columns, keys.names)
-    positions, numbers = Positions(), [np.zeros(0, dtype=np.int64)]
+    positions, key_numbers = Positions(), [np.zeros(0, dtype=np.int64)]
     with open_data_file(file.path, file.filesystem_options, by_field_id=file.stored_columns.by_field_id) as source:
         for matches in _matching_rows(source, file, key_columns, keys):
             positions.update((matches.indexes + matches.start).astype(np.uint64))
-            if with_numbers:
-                numbers.append(matches.numbers)
-    return positions, np.concatenate(numbers)
+            if with_key_numbers:
+                key_numbers.append(matches.key_numbers)
+    return positions, np.concatenate(key_numbers)
 
 
 def _matching_rows(source: pq.ParquetFile, file: LookedUpFile, key_columns: _Columns, keys: SourceKeys) -> Iterator[_RowGroupMatches]:
-    """Yield the live rows with a key, for each row group that has some. Several row groups are looked up together."""
+    """Yield the live rows with a key of the source, for each row group that has such rows.
+
+    One lookup covers a batch of row groups, because each lookup hashes the values of the source again.
+    """
     deleted_positions = np.array(file.deleted.to_array(), dtype=np.int64)
     row_counts = [source.metadata.row_group(group).num_rows for group in range(source.num_row_groups)]
     starts = np.cumsum([0, *row_counts]).tolist()
     for groups in _batches(row_counts, keys.min_rows_at_once):
         key_tables = [_read_row_group(source, group, key_columns, file) for group in groups]
-        indexes, numbers = keys.find_rows(pa.concat_tables(key_tables))
+        indexes, key_numbers = keys.find_rows(pa.concat_tables(key_tables))
         positions = indexes + starts[groups[0]]
         if len(deleted_positions):
             is_live = ~np.isin(positions, deleted_positions)
-            positions, numbers = positions[is_live], numbers[is_live]
-        for group, key_table in zip(groups, key_tables, strict=True):
-            start, end = starts[group], starts[group + 1]
-            in_group = slice(*np.searchsorted(positions, (start, end)))
-            if in_group.start < in_group.stop:
-                yield _RowGroupMatches(group, start, key_table, positions[in_group] - start, numbers[in_group])
+            positions, key_numbers = positions[is_live], key_numbers[is_live]
+        # The positions ascend, so the matches of a row group are a slice.
+        bounds = np.searchsorted(positions, starts[groups[0] : groups[-1] + 2]).tolist()
+        for group, key_table, (first, end) in zip(groups, key_tables, pairwise(bounds), strict=True):
+            if first < end:
+                yield _RowGroupMatches(group, starts[group], key_table, positions[first:end] - starts[group], key_numbers[first:end])
 
 
 def _batches(row_counts: Sequence[int], min_rows: int) -> Iterator[list[int]]:
-    """Divide the indexes of row groups, in their order, into batches of at least so many rows."""
-    batch, rows = list[int](), 0
+    """Yield the indexes of row groups in batches that have at least `min_rows` rows, except for the last batch."""
+    batch, batch_rows = list[int](), 0
     for group, row_count in enumerate(row_counts):
         batch.append(group)
-        rows += row_count
-        if rows >= min_rows:
+        batch_rows += row_count
+        if batch_rows >= min_rows:
             yield batch
-            batch, rows = [], 0
+            batch, batch_rows = [], 0
     if batch:
         yield batch
 
 
 def _select(columns: pa.Schema, stored_columns: StoredColumns, names: Collection[str]) -> _Columns:
+    """Return the columns with these names."""
     selected = [(column, stored) for column, stored in zip(columns, stored_columns.stored, strict=True) if column.name in names]
     return _Columns(pa.schema([column for column, _ in selected]), pa.schema([stored for _, stored in selected]))
 
 
 def _read_row_group(source: pq.ParquetFile, group: int, columns: _Columns, file: LookedUpFile) -> pa.Table:
-    """Read columns of a row group. A column that the file lacks is NULL or the partition value."""
+    """Return columns of a row group. A column that the file lacks holds the partition value, or else NULL."""
     file_schema, by_field_id = source.schema_arrow, file.stored_columns.by_field_id
-    file_indexes = file_columns(file_schema, columns.stored, by_field_id=by_field_id)
+    file_indexes = file_column_indexes(file_schema, columns.stored, by_field_id=by_field_id)
     file_names = [file_schema.field(index).name for index in file_indexes if index is not None]
     row_count = source.metadata.row_group(group).num_rows
     if file_names:
         file_rows = source.read_row_group(group, file_names, use_threads=len(file_names) > 1)
-        rows = from_file(file_rows, columns.schema, columns.stored, by_field_id=by_field_id)
+        rows = to_table_rows(file_rows, columns.schema, columns.stored, by_field_id=by_field_id)
     else:
         rows = pa.table([pa.nulls(row_count, column.type) for column in columns.schema], schema=columns.schema)
     for index, column in enumerate(columns.schema):
@@ -192,5 +240,6 @@ def _read_row_group(source: pq.ParquetFile, group: int, columns: _Columns, file:
 
 
 def _with_addresses(rows: pa.Table, file: str, positions: Numbers) -> pa.Table:
+    """Append FILE and POSITION to the rows of one file."""
     files = pa.repeat(pa.scalar(file, pa.string()), rows.num_rows)
     return rows.append_column(FILE, files).append_column(POSITION, pa.array(positions, pa.int64()))

@@ -14,7 +14,7 @@ import pandas as pd  # type: ignore[import-untyped]
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rowmerge.parquet.fitting import as_stored, holds_fixed
+from rowmerge.parquet.fitting import has_fixed_size_binary, to_file_type
 from rowmerge.parquet.transforms import folder_text, transformed
 
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
@@ -22,10 +22,14 @@ HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 
 @dataclass(frozen=True)
 class PartitionKey:
-    """A partition field. `name` is its name in messages, `folder` its name in folders.
+    """A partition field, as the writer computes its values.
 
-    `source`: the path of its column, empty for a dropped column, whose values are all NULL; `type`: the type that the transform takes;
-    `transform`: the text of the Iceberg spec.
+    Attributes:
+        name: The name of the field in the table's metadata.
+        folder: The name of the field in the names of folders.
+        source: The path of the source column. It is empty for a dropped column, whose values are all NULL.
+        type: The type to which the source column is cast before the transform.
+        transform: The transform as text, as in the Iceberg specification.
     """
 
     name: str
@@ -38,7 +42,10 @@ class PartitionKey:
 def split_by_partition(rows: pa.Table, keys: Sequence[PartitionKey], *, empty_is_null: bool) -> Iterator[tuple[dict[str, Any], pa.Table]]:
     """Yield the values of each partition by key name, and its rows in their order.
 
-    `empty_is_null`: an empty string and NULL are one partition value, as in Delta's log.
+    Args:
+        rows: Rows with the source columns of all keys.
+        keys: The partition fields, at least one.
+        empty_is_null: Whether an empty string becomes NULL, as in Delta ("Partition Value Serialization" in the Delta protocol).
     """
     columns = [_partition_values(rows, key, empty_is_null) for key in keys]
     partitions = _partition_numbers(columns, rows.num_rows)
@@ -62,19 +69,20 @@ def _partition_numbers(columns: Sequence[pa.Array], row_count: int) -> np.ndarra
 
 
 def _partition_values(rows: pa.Table, key: PartitionKey, empty_is_null: bool) -> pa.Array:
+    """Return the partition value of each row for one key."""
     if not key.source:
         return pa.nulls(rows.num_rows, key.type)
     column = rows[key.source[0]].combine_chunks()
     if len(key.source) > 1:
         column = pc.struct_field(column, list(key.source[1:]))
-    column = as_stored(column, key.type) if holds_fixed(key.type) else column.cast(key.type)
+    column = to_file_type(column, key.type) if has_fixed_size_binary(key.type) else column.cast(key.type)
     if empty_is_null and pa.types.is_string(key.type):
         column = pc.if_else(pc.equal(column, ""), pa.scalar(None, key.type), column)
     return transformed(column, key.transform)
 
 
 def bucket_function(transform: str, type_: pa.DataType) -> Callable[[pd.Series], pd.Series]:
-    """Return a bucket transform over columns of pandas, for a pandas UDF."""
+    """Return a function for a pandas UDF that applies a bucket transform to values of an Arrow type."""
 
     def buckets(values: pd.Series) -> pd.Series:
         return transformed(pa.Array.from_pandas(values, type=type_), transform).to_pandas()
@@ -83,7 +91,13 @@ def bucket_function(transform: str, type_: pa.DataType) -> Callable[[pd.Series],
 
 
 def partition_path(keys: Sequence[PartitionKey], values: Mapping[str, Any], *, as_hive: bool) -> str:
-    """Return the path of a partition's folder below the table's: as in Hive and Spark, or as in Iceberg."""
+    """Return the path of a partition's folder, relative to the folder of the table's data files.
+
+    Args:
+        keys: The partition fields.
+        values: The partition values by key name.
+        as_hive: Whether names and values are escaped as in Hive and Spark, else as in Iceberg's Java.
+    """
     if as_hive:
         folders = [partition_folder(key.folder, values[key.name]) for key in keys]
     else:
@@ -92,7 +106,7 @@ def partition_path(keys: Sequence[PartitionKey], values: Mapping[str, Any], *, a
 
 
 def partition_folder(column: str, value: Any) -> str:
-    """Return `column=value` as in Hive and Spark. The name has no meaning: the log holds the value."""
+    """Return the name `column=value` of a folder as in Hive and Spark. Readers take the value from the log, not from this name."""
     if value is None:
         text = HIVE_NULL
     elif isinstance(value, bool):
@@ -105,10 +119,10 @@ def partition_folder(column: str, value: Any) -> str:
 
 
 def _storable_name(folder: str) -> str:
-    """Return the folder's name, or a digest of a name of more than 255 bytes, which file systems reject. The log holds the value."""
+    """Return the name of a folder, or a digest if the name has more than 255 bytes, which file systems reject."""
     return folder if len(folder.encode()) <= 255 else hashlib.sha256(folder.encode()).hexdigest()
 
 
 def _escaped(text: str) -> str:
-    """Percent-encode what Spark does not allow in a partition's folder (ExternalCatalogUtils.charToEscape)."""
+    """Percent-encode the characters that Spark does not allow in the name of a folder (ExternalCatalogUtils.charToEscape)."""
     return re.sub(r'[\x00-\x1f\x7f"#%\'*/:=?\\{\[\]^]', lambda match: f"%{ord(match[0]):02X}", text)

@@ -12,22 +12,26 @@ from pyroaring import BitMap64
 
 from rowmerge.parquet.data_files import FileMessage, PartitionedWriter, StoredColumns, WriteSpec
 from rowmerge.parquet.filesystems import Options, open_data_file
-from rowmerge.parquet.fitting import file_columns, from_file
+from rowmerge.parquet.fitting import file_column_indexes, to_table_rows
 
 
 def write_live_rows(
     spec: WriteSpec, deleted_positions: dict[str, BitMap64], partition: dict[str, Any], delete_files: Callable[[list[str], Options], None]
 ) -> list[FileMessage]:
-    """Write files of one partition again without their deleted rows. Return a message for each new file.
+    """Rewrite files of one partition without their deleted rows, and return a message for each new file.
 
-    `deleted_positions`: by path, for each of the files; `delete_files`: what deletes the new files after an error.
+    Args:
+        spec: How data files are written.
+        deleted_positions: By path, the positions of the deleted rows of each file, also if it has none.
+        partition: The partition values of the files.
+        delete_files: Deletes the new files after an error, by their paths and the arguments of Arrow's file systems.
     """
     writer = PartitionedWriter(spec)
     live_rows = chain.from_iterable(_live_rows(spec, path, deleted, partition) for path, deleted in deleted_positions.items())
     try:
         for rows in live_rows:
             if spec.values_in_files:
-                writer.write(rows)  # into partitions by the rows' values: the table's partitioning may have changed since
+                writer.write(rows)  # the partition spec may be newer than the files, so the rows decide about their partitions
             else:
                 writer.write_partition(partition, rows)
         return writer.close()
@@ -37,23 +41,25 @@ def write_live_rows(
 
 
 def _live_rows(spec: WriteSpec, path: str, deleted: BitMap64, partition: dict[str, Any]) -> Iterator[pa.Table]:
-    """Yield the live rows of a file, batch by batch, with the columns of `spec`."""
+    """Yield the live rows of a file in batches, with the columns of `spec`."""
     stored_columns = spec.older_layouts.get(path, StoredColumns(spec.stored, spec.by_field_id, ()))
     deleted_positions = np.array(deleted.to_array(), dtype=np.int64)
     start = 0
     for batch in _batches(stored_columns, path, spec.filesystem_options):
         # The conversion comes before the filter: Arrow cannot filter every type that others write (string views of delta-rs).
         file_rows = pa.Table.from_batches([batch])
-        rows = from_file(file_rows, spec.schema, stored_columns.stored, by_field_id=stored_columns.by_field_id, initial=spec.initial_values)
+        rows = to_table_rows(
+            file_rows, spec.schema, stored_columns.stored, by_field_id=stored_columns.by_field_id, initial=spec.initial_values
+        )
         if spec.lineage is not None:
-            rows = spec.lineage.filled(rows, path, start)
+            rows = spec.lineage.fill_hidden_columns(rows, path, start)
         rows = _with_partition_values(rows, stored_columns.missing_columns, partition)
         yield _without_deleted(rows, start, deleted_positions)
         start += batch.num_rows
 
 
 def _without_deleted(rows: pa.Table, start: int, deleted_positions: np.ndarray[Any, Any]) -> pa.Table:
-    """Return the live rows of a batch. `start`: the position of its first row; `deleted_positions`: sorted positions of the file."""
+    """Return the live rows of a batch, whose first row has the position `start`. The deleted positions of the file are sorted."""
     first, end = np.searchsorted(deleted_positions, [start, start + rows.num_rows])
     if first == end:
         return rows
@@ -63,6 +69,7 @@ def _without_deleted(rows: pa.Table, start: int, deleted_positions: np.ndarray[A
 
 
 def _with_partition_values(rows: pa.Table, names: Sequence[str], partition: dict[str, Any]) -> pa.Table:
+    """Return the rows with partition values in the columns with these names."""
     for name in names:
         index = rows.schema.get_field_index(name)
         value = pa.scalar(partition[name], rows.schema.field(index).type)
@@ -71,7 +78,8 @@ def _with_partition_values(rows: pa.Table, names: Sequence[str], partition: dict
 
 
 def _batches(stored_columns: StoredColumns, path: str, filesystem_options: Options) -> Iterator[pa.RecordBatch]:
+    """Yield batches of a file with those of the stored columns that the file has."""
     with open_data_file(path, filesystem_options, by_field_id=stored_columns.by_field_id) as source:
-        indexes = file_columns(source.schema_arrow, stored_columns.stored, by_field_id=stored_columns.by_field_id)
+        indexes = file_column_indexes(source.schema_arrow, stored_columns.stored, by_field_id=stored_columns.by_field_id)
         columns = [source.schema_arrow.field(index).name for index in indexes if index is not None]
         yield from source.iter_batches(batch_size=131_072, columns=columns)

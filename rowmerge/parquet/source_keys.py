@@ -14,18 +14,21 @@ import pyarrow.compute as pc
 Numbers = np.ndarray[Any, Any]
 
 _ROWS_PER_HASHED_VALUE, _MAX_ROWS_AT_ONCE = 4, 4_000_000
-"""To look up so many rows takes as long as to hash one value; the key columns of up to so many rows are held in memory."""
+"""Looking up so many rows takes as long as hashing one value. Memory holds the key columns of up to so many rows."""
 _FEW_VALUES = 100
-"""Fewer values are hashed faster than they are cut to a range."""
-_MAX_COMBINATIONS = 2**62
-"""Fewer combinations fit into an int64 each."""
+"""Arrow hashes fewer values faster than NumPy selects those in a range."""
+_MAX_KEY_CODE = 2**62
+"""Smaller key codes fit into an int64."""
 
 
 @dataclass(frozen=True)
 class KeyColumn:
-    """A column of the target, and the distinct source `values` for it: sorted, non-null, in the column's type.
+    """A key column of the target table, with the values that the source has for it.
 
-    `matches_null`: the source has a NULL, and NULL equals NULL in this key.
+    Attributes:
+        name: The name of the column.
+        values: The distinct non-null values of the source, sorted, in the column's type.
+        matches_null: Whether the source has a NULL and the key compares NULL as equal (`<=>`).
     """
 
     name: str
@@ -53,17 +56,21 @@ class KeyColumn:
 
 @dataclass(frozen=True)
 class SourceKeys:
-    """The keys of a source.
+    """The keys of a source, numbered so that they can be looked up in rows of a table.
 
-    `columns`: the key with the most values first. `row_values`: the key of each source row, column by column. `combinations`: the sorted
-    numbers of the keys of several columns, None if each column is looked up alone. `is_distinct`: no two source rows have equal keys.
+    The key code of a row is one integer for its values in all key columns. It is a number in mixed radix, whose digits are the codes of the
+    columns (`KeyColumn.codes`). The first column is the least significant digit, so keys that differ in this column alone have
+    neighbouring codes.
 
-    The number of a combination is the sum of its codes times `_weights`, so combinations that differ in the first column alone are
-    neighbours.
+    Attributes:
+        columns: The key columns, the one with the most distinct values first.
+        key_codes: The key code of each source row that can match, sorted. None if a single column or each column alone is looked up.
+        row_values: The values of all source rows, for each of `columns`.
+        is_distinct: Whether no two source rows have equal keys.
     """
 
     columns: tuple[KeyColumn, ...]
-    combinations: Numbers | None
+    key_codes: Numbers | None
     row_values: tuple[pa.ChunkedArray, ...]
     is_distinct: bool
 
@@ -74,11 +81,11 @@ class SourceKeys:
         columns, row_values = tuple(column for column, _ in ordered), tuple(values for _, values in ordered)
         if len(columns) == 1:
             return SourceKeys(columns, None, row_values, _are_distinct(columns[0], row_values[0]))
-        if np.prod([float(len(column.values) + 1) for column in columns]) >= _MAX_COMBINATIONS:
+        if np.prod([float(len(column.values) + 1) for column in columns]) >= _MAX_KEY_CODE:
             return SourceKeys(columns, None, row_values, False)
-        numbers = SourceKeys(columns, None, row_values, False)._numbers_of_source_rows()
-        combinations = np.sort(numbers[numbers >= 0])
-        return SourceKeys(columns, combinations, row_values, not (combinations[1:] == combinations[:-1]).any())
+        row_codes = SourceKeys(columns, None, row_values, False)._key_codes_of_source_rows()
+        key_codes = np.sort(row_codes[row_codes >= 0])
+        return SourceKeys(columns, key_codes, row_values, not (key_codes[1:] == key_codes[:-1]).any())
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -93,72 +100,85 @@ class SourceKeys:
     @property
     def is_exact(self) -> bool:
         """Return whether a row has a key if and only if it equals one source row in all these columns."""
-        return len(self.columns) == 1 or self.combinations is not None
+        return len(self.columns) == 1 or self.key_codes is not None
 
     def find_rows(self, rows: pa.Table) -> tuple[Numbers, Numbers]:
-        """Return the indexes of the rows that have a key of the source, and the numbers of their keys.
+        """Return the indexes of the rows that have a key of the source, and the number of each of these keys.
 
-        Numbers are equal for equal keys, and from 0 to below the number of source rows. Without combinations, each of several columns is
-        looked up alone, and the numbers are those of the first column.
+        Equal keys have equal numbers, from 0 up to the number of source rows. If the keys are not exact, the result also has rows whose
+        values come from different source rows.
         """
-        first, *other_columns = self.columns
-        offset = None if self.combinations is None else self._shared_offset(rows)
-        if self.combinations is not None and offset is not None:
-            return self._find_in_partition(rows[first.name], offset, self.combinations)
-        indexes, numbers = _present(first.codes(rows[first.name]))
-        for column, weight in zip(other_columns, self._weights[1:], strict=True):
-            matches, codes = _present(column.codes(rows[column.name].take(pa.array(indexes))))
-            indexes, numbers = indexes[matches], numbers[matches]
-            if self.combinations is not None:
-                numbers = numbers + codes * weight
-        if self.combinations is None:
-            return indexes, numbers
-        matches, combination_indexes = _present(_index_in_sorted(numbers, self.combinations))
-        return indexes[matches], combination_indexes
+        if self.key_codes is None:
+            indexes, column_codes = self._codes_of_rows(rows)
+            return indexes, column_codes[0]
+        constant_code = self._code_of_constant_columns(rows)
+        if constant_code is not None:
+            return self._find_by_first_column(rows[self.columns[0].name], constant_code, self.key_codes)
+        indexes, column_codes = self._codes_of_rows(rows)
+        matches, key_numbers = _present(_index_in_sorted(self._key_codes_of(column_codes), self.key_codes))
+        return indexes[matches], key_numbers
 
     def source_numbers(self) -> Numbers:
         """Return the number of the key of each source row, as in `find_rows`, and -1 for a row that matches nothing. Keys must be exact."""
-        numbers = self._numbers_of_source_rows()
-        return numbers if self.combinations is None else _index_in_sorted(numbers, self.combinations)
+        row_codes = self._key_codes_of_source_rows()
+        return row_codes if self.key_codes is None else _index_in_sorted(row_codes, self.key_codes)
+
+    def _codes_of_rows(self, rows: pa.Table) -> tuple[Numbers, list[Numbers]]:
+        """Return the indexes of the rows that have a source value in every key column, and the codes of these values by column."""
+        first, *other_columns = self.columns
+        indexes, first_codes = _present(first.codes(rows[first.name]))
+        column_codes = [first_codes]
+        for column in other_columns:
+            matches, codes = _present(column.codes(rows[column.name].take(pa.array(indexes))))
+            indexes = indexes[matches]
+            column_codes = [*(earlier_codes[matches] for earlier_codes in column_codes), codes]
+        return indexes, column_codes
+
+    def _key_codes_of(self, column_codes: Sequence[Numbers]) -> Numbers:
+        """Return the key codes of rows from their codes in each column."""
+        return np.asarray(sum(codes * place for codes, place in zip(column_codes, self._place_values, strict=True)))
 
     @property
-    def _weights(self) -> list[int]:
-        """Return what the code of each column counts in the number of a combination."""
-        return list(accumulate((len(column.values) + 1 for column in self.columns[:-1]), lambda weight, count: weight * count, initial=1))
+    def _place_values(self) -> list[int]:
+        """Return the factor of each column's code in a key code. A column has one more code than values, for NULL."""
+        return list(accumulate((len(column.values) + 1 for column in self.columns[:-1]), lambda place, count: place * count, initial=1))
 
-    def _numbers_of_source_rows(self) -> Numbers:
-        """Return the number of the combination of each source row, and -1 if one of its codes is -1."""
-        codes = [column.codes(values) for column, values in zip(self.columns, self.row_values, strict=True)]
-        is_missing = np.any([column_codes < 0 for column_codes in codes], axis=0)
-        return np.where(is_missing, -1, sum(column_codes * weight for column_codes, weight in zip(codes, self._weights, strict=True)))
+    def _key_codes_of_source_rows(self) -> Numbers:
+        """Return the key code of each source row, and -1 for a row with a NULL that matches nothing."""
+        column_codes = [column.codes(values) for column, values in zip(self.columns, self.row_values, strict=True)]
+        is_missing = np.any([codes < 0 for codes in column_codes], axis=0)
+        return np.where(is_missing, -1, self._key_codes_of(column_codes))
 
-    def _shared_offset(self, rows: pa.Table) -> int | None:
-        """Return the number of the first combination with the rows' values if each column but the first has one value, as in a partition.
+    def _code_of_constant_columns(self, rows: pa.Table) -> int | None:
+        """Return what all columns but the first add to the key code of each row, if each of them has one value, as in a partition.
 
-        Returns -1 if no combination has these values, and None if a column has several values.
+        Returns -1 if the source lacks one of these values, and None if a column has several values.
         """
-        offset = 0
-        for column, weight in zip(self.columns[1:], self._weights[1:], strict=True):
+        constant_code = 0
+        for column, place in zip(self.columns[1:], self._place_values[1:], strict=True):
             value = _only_value(rows[column.name])
             if value is None:
                 return None
             code = pc.index(column.values, value).as_py()
             if code < 0:
                 return -1
-            offset += code * weight
-        return offset
+            constant_code += code * place
+        return constant_code
 
-    def _find_in_partition(self, column: pa.ChunkedArray, offset: int, combinations: Numbers) -> tuple[Numbers, Numbers]:
-        """Return what `find_rows` returns for rows with this shared offset. Only values of combinations with this offset are hashed."""
-        if offset < 0:
+    def _find_by_first_column(self, column: pa.ChunkedArray, constant_code: int, key_codes: Numbers) -> tuple[Numbers, Numbers]:
+        """Return the result of `find_rows` for rows that differ in the first column alone.
+
+        Keys with the values of the other columns are neighbours in `key_codes`. Arrow hashes only the first values of these keys.
+        """
+        if constant_code < 0:
             return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
         first = self.columns[0]
-        low, high = np.searchsorted(combinations, (offset, offset + len(first.values) + 1))
-        codes, places = np.unique(combinations[low:high] - offset, return_index=True)
+        start, end = np.searchsorted(key_codes, (constant_code, constant_code + len(first.values) + 1))
+        codes, offsets = np.unique(key_codes[start:end] - constant_code, return_index=True)
         has_null = bool(len(codes)) and codes[-1] == len(first.values)
         values = first.values.take(pa.array(codes[:-1] if has_null else codes))
-        indexes, numbers = _present(KeyColumn(first.name, values, has_null).codes(column))
-        return indexes, places[numbers] + low
+        indexes, value_indexes = _present(KeyColumn(first.name, values, has_null).codes(column))
+        return indexes, start + offsets[value_indexes]
 
 
 def _are_distinct(column: KeyColumn, row_values: pa.ChunkedArray) -> bool:

@@ -259,7 +259,7 @@ def test_statements_one_after_another_leave_the_rows_that_duckdb_leaves(
                 for name, value in reader.items():
                     patch.setattr(name, value)
                 patch.setattr(source_module, "MAX_PREPARED_ROWS", made)
-                patch.setattr(write_first, "is_made_of_few_bytes", lambda _: made > 0)
+                patch.setattr(write_first, "reads_few_bytes", lambda _: made > 0)
                 session.sql(ours)
         spark.catalog.dropTempView(view)
         found = read_with_delta_rs(location) if format_ == "delta" else read_with_duckdb_iceberg(location)

@@ -243,7 +243,7 @@ def test_explain_prints_the_way_of_a_large_source(
     session: rowmerge.Session, ways_run: list[str], monkeypatch: pytest.MonkeyPatch, statement: str, way: str
 ) -> None:
     for module in (write_first, single_pass):
-        monkeypatch.setattr(module, "is_made_of_few_bytes", lambda _: False)
+        monkeypatch.setattr(module, "reads_few_bytes", lambda _: False)
     monkeypatch.setattr(source, "MAX_BROADCAST_BYTES", 100)
     assert _ways(explain(session, statement))[0].startswith(f"  way: {way}")
     session.sql(statement)
@@ -254,7 +254,7 @@ def test_keys_that_stand_twice_make_the_next_way_run(
     session: rowmerge.Session, ways_run: list[str], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("DEBUG", logger=selection.__name__)
-    monkeypatch.setattr(write_first, "is_made_of_few_bytes", lambda _: False)
+    monkeypatch.setattr(write_first, "reads_few_bytes", lambda _: False)
     session.sql("insert into w values (4, 4)")
     assert [line.split(",")[0] for line in _ways(explain(session, UPSERT)) if "not " not in line[:8]] == [
         "  way: write_first",

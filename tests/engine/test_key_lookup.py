@@ -273,8 +273,8 @@ def test_many_keys_are_known_where_they_spare_a_join_and_are_short(session: rowm
     rows, pair = session.spark.sql("select id, cast(id as string) as name from range(5000)"), KeyPair("id", "=", "s.id")
     monkeypatch.setattr(source, "MAX_COLLECTED_KEYS", 1_000)
 
-    def known(pair: KeyPair, most_keys: int) -> bool:
-        (key,) = source.materialize(rows, "s", (pair,), most_keys=most_keys).keys
+    def known(pair: KeyPair, max_keys: int) -> bool:
+        (key,) = source.materialize(rows, "s", (pair,), max_keys=max_keys).keys
         assert key.values is not None or (str(key.low), str(key.high)) == ("0", "4999" if pair.column == "id" else "999")
         return key.values is not None
 

@@ -27,7 +27,7 @@ READERS = {"delta": read_with_delta_rs, "iceberg": read_with_pyiceberg}
 @pytest.fixture(params=["delta", "iceberg"])
 def mirrored(request: pytest.FixtureRequest, session: rowmerge.Session, monkeypatch: pytest.MonkeyPatch) -> str:
     """A table of 1000 rows; its format. It counts as large, and so does whatever is merged into it."""
-    monkeypatch.setattr(single_pass, "is_made_of_few_bytes", lambda _: False)
+    monkeypatch.setattr(single_pass, "reads_few_bytes", lambda _: False)
     monkeypatch.setattr(source, "MAX_BROADCAST_BYTES", 1000)
     mode = "tblproperties ('rowmerge.write.mode' = 'merge-on-read')"
     session.sql(f"create table mirrored using {request.param} {mode} as select id, 'old' as name from range(1000)")

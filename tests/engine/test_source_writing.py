@@ -25,7 +25,7 @@ READERS = {"delta": read_with_delta_rs, "iceberg": read_with_pyiceberg}
 @pytest.fixture(params=["delta", "iceberg"])
 def kept(request: pytest.FixtureRequest, session: rowmerge.Session, monkeypatch: pytest.MonkeyPatch) -> str:
     """A table of 1000 rows; its format. Whatever is merged into it counts as large."""
-    monkeypatch.setattr(write_first, "is_made_of_few_bytes", lambda _: False)
+    monkeypatch.setattr(write_first, "reads_few_bytes", lambda _: False)
     session.sql(f"create table kept {VECTORS[request.param]} as select id, 'old' as name from range(1000)")
     return str(request.param)
 
@@ -146,10 +146,10 @@ def test_what_a_source_reads_says_whether_it_is_small(session: rowmerge.Session,
     session.sql("create table given using delta as select id, uuid() as name from range(50000)")
     folder = tmp_path / "some rows, 100 %"
     spark.range(1000).write.parquet(str(folder))
-    assert source_writing.is_made_of_few_bytes(spark.sql("values (1), (2)"))
-    assert source_writing.is_made_of_few_bytes(session.table("given").groupBy("name").count())
+    assert source_writing.reads_few_bytes(spark.sql("values (1), (2)"))
+    assert source_writing.reads_few_bytes(session.table("given").groupBy("name").count())
     monkeypatch.setattr(source_writing, "FEW_BYTES", 100_000)
-    assert not source_writing.is_made_of_few_bytes(session.table("given").groupBy("name").count())
-    assert source_writing.is_made_of_few_bytes(spark.read.parquet(str(folder)))
+    assert not source_writing.reads_few_bytes(session.table("given").groupBy("name").count())
+    assert source_writing.reads_few_bytes(spark.read.parquet(str(folder)))
     monkeypatch.setattr(source_writing, "FEW_BYTES", 1_000)
-    assert not source_writing.is_made_of_few_bytes(spark.read.parquet(str(folder)))
+    assert not source_writing.reads_few_bytes(spark.read.parquet(str(folder)))

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from rowmerge.delta import DeltaTable
 from rowmerge.delta.snapshots.snapshot import DeltaSnapshot
-from rowmerge.parquet.fitting import from_file
+from rowmerge.parquet.fitting import to_table_rows
 from rowmerge.storage.store import Storage
 from rowmerge.table.commits.request import CommitRequest, Committed, Outcome, Reads
 from rowmerge.table.metadata.partitioning import identities
@@ -117,7 +117,7 @@ def file_rows(snapshot: Snapshot, path: str, schema: pa.Schema, partition: Mappi
     """All rows of a data file under the table's names."""
     rows = pq.ParquetFile(path[len("file://") :], coerce_int96_timestamp_unit="us").read()
     own, held = (arrow_schema(bare(s, kept_keys=(FIELD_ID,))) for s in (snapshot.schema, snapshot.shape.stored_schema))
-    return conformed(from_file(rows, own, held, by_field_id=snapshot.shape.by_field_id), schema, partition)
+    return conformed(to_table_rows(rows, own, held, by_field_id=snapshot.shape.by_field_id), schema, partition)
 
 
 def conformed(rows: pa.Table, schema: pa.Schema, partition: Mapping[str, Any]) -> pa.Table:

@@ -22,7 +22,7 @@ from rowmerge.plan.row_plan import values_of_all
 from rowmerge.spark.matching.key_lookup import KeyMatches
 from rowmerge.spark.source.keys import ordinal_array
 from rowmerge.spark.source.source import MAX_KEYS_WITHOUT_JOIN, Prepare, Source
-from rowmerge.spark.source.writing import write_prepared, write_source_rows
+from rowmerge.spark.source.writing import write_prepared_rows, write_source_rows
 from rowmerge.spark.values.outcomes import met_or_new_rows, rows_either_way
 from rowmerge.spark.writing.written import Written
 from rowmerge.table.snapshots.files import Positions
@@ -31,7 +31,7 @@ from rowmerge.table.snapshots.files import Positions
 def write_by_keys(request: RowChangeRequest) -> ExecutionResult | NotApplicable:
     """Look up the target rows that match, and write the rows that the clauses make of them and of the source rows without a match."""
     max_keys = MAX_KEYS_WITHOUT_JOIN if request.is_local_mode else 0
-    source = request.source.rows(request.key_pairs, most_keys=max_keys, prepare=_prepare_function(request))
+    source = request.source.rows(request.key_pairs, max_keys=max_keys, prepare=_prepare_function(request))
     files = request.files_for(source)
     matches = find_matches(request, files, source)
     if matches is None:
@@ -64,9 +64,9 @@ def _write_rows(request: RowChangeRequest, matches: KeyMatches, source: Source) 
 
 
 def _add_source_rows(request: RowChangeRequest, written: Written, source: Source, matched: BitMap64 | None) -> None:
-    """Write the new rows of the source, without Spark if they are prepared. `matched`: see `write_prepared`."""
-    if source.prepared is not None:
-        written.add(write_prepared(source, request.table_after, matched))
+    """Write the new rows of the source, without Spark if they are prepared. `matched`: see `write_prepared_rows`."""
+    if source.prepared_rows is not None:
+        written.add(write_prepared_rows(source, request.table_after, matched))
     else:
         add_new_rows(request, written, source)
 
@@ -75,7 +75,7 @@ def _delete_or_keep_matches(request: RowChangeRequest, matches: KeyMatches, sour
     """Delete all matching rows, or keep all of them, and write the new rows of the source."""
     deletes = bool(request.plan.of(Match.MATCHED))
     positions, reads = (matches.positions, {}) if deletes else ({}, matches.positions)
-    written = Written(positions=positions, reads=reads, sources=matches.sources)
+    written = Written(positions=positions, read_positions=reads, source_ordinals=matches.sources)
     _add_source_rows(request, written, source, matches.sources)
     return written
 
@@ -83,8 +83,8 @@ def _delete_or_keep_matches(request: RowChangeRequest, matches: KeyMatches, sour
 def _change_matches(request: RowChangeRequest, matches: KeyMatches, source: Source) -> Written:
     """Write the changed values of each matching row, and the new rows of the source. A match that no clause changes stays."""
     assert request.plan.source is not None
-    if source.prepared is not None:
-        written = write_prepared(source, request.table_after, matches.sources)
+    if source.prepared_rows is not None:
+        written = write_prepared_rows(source, request.table_after, matches.sources)
     else:
         rows = met_or_new_rows(source.marked(matches.sources).alias(request.plan.source.alias), request.plan)
         # Spark analysed `rows` even if the source is empty, so that a wrong name is always an error.
@@ -94,15 +94,15 @@ def _change_matches(request: RowChangeRequest, matches: KeyMatches, source: Sour
 
 
 def _divide_matches(matches: KeyMatches, written: Written) -> None:
-    """Add the position of each matching target row to `written`: to `positions` if its source row changes it, else to `reads`."""
-    changing_sources = ordinal_array(written.sources).to_numpy()
+    """Add the position of each matching target row to `written`: to `positions` if its source row changes it, else to `read_positions`."""
+    changing_sources = ordinal_array(written.source_ordinals).to_numpy()
     for path, bitmap in matches.positions.items():
         positions = np.array(bitmap.to_array(), dtype=np.uint64)
         is_changed = np.isin(matches.source_of[path], changing_sources)
         if is_changed.any():
             written.positions[path] = Positions(positions[is_changed])
         if not is_changed.all():
-            written.reads[path] = Positions(positions[~is_changed])
+            written.read_positions[path] = Positions(positions[~is_changed])
 
 
 WAY = Way("by_keys", why_needs_rows, write_by_keys, UNLESS_INEXACT)

@@ -94,10 +94,10 @@ def _write_joined_rows(request: RowChangeRequest, files: FileListing, source: So
 
 def _check_single_matches(request: RowChangeRequest, files: TargetFiles, source: Source, written: Written) -> None:
     """Raise MultipleSourceRowsMatch if several source rows change one target row. A second join finds the keys for the error."""
-    if not written.repeated or request.plan.duplicates_allowed:
+    if not written.repeated_count or request.plan.duplicates_allowed:
         return
     target = read_snapshot(request.spark, request.snapshot, files.to_read, addresses=True)
-    raise MultipleSourceRowsMatch(request.plan.table, repeated_keys(request.plan, target, source), written.repeated)
+    raise MultipleSourceRowsMatch(request.plan.table, repeated_keys(request.plan, target, source), written.repeated_count)
 
 
 def _deciding_rows_of_join(request: RowChangeRequest, written: Written, files: TargetFiles, join: Join) -> dict[str, Positions] | None:
@@ -146,7 +146,7 @@ def _gather_mode(request: RowChangeRequest, files: FileListing, source: Source |
         return Gather.ONE_TASK
     if source is None or target is None or not target.join.looked_up:
         return Gather.BY_SIZE
-    return Gather.NOT if few_files_of(source, request.table_after) else Gather.BY_SIZE
+    return Gather.NONE if few_files_of(source, request.table_after) else Gather.BY_SIZE
 
 
 def _row_origins(request: RowChangeRequest, files: FileListing, file_names: Mapping[str, str]) -> dict[str, RowOrigin]:
@@ -168,7 +168,7 @@ def add_new_rows(request: RowChangeRequest, written: Written, source: Source) ->
     """
     if request.plan.source_rows is SourceRows.NONE:
         return
-    matched = BitMap64() if request.plan.source_rows is SourceRows.ALL else written.sources
+    matched = BitMap64() if request.plan.source_rows is SourceRows.ALL else written.source_ordinals
     rows = unmatched_rows(request.plan, source, matched)
     if len(matched) < source.rows:
         changes_to = request.change_data_location if written.touched else None
@@ -187,7 +187,7 @@ def deciding_rows(request: RowChangeRequest, written: Written, files: TargetFile
     """
     if request.plan.source_rows is not SourceRows.UNMATCHED:
         return {}
-    return {path: written.reads[spark_path(path)] for path in files.to_read.paths if spark_path(path) in written.reads}
+    return {path: written.read_positions[spark_path(path)] for path in files.to_read.paths if spark_path(path) in written.read_positions}
 
 
 def matching_files(request: RowChangeRequest, source: Source | None) -> FileMask:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from rowmerge.execution.ways.row_writing import scan_target, write_join
 from rowmerge.execution.ways.way import ExecutionResult, Reason, RowChangeRequest, Way
 from rowmerge.spark.matching.joins import changes_all_rows
-from rowmerge.spark.source.writing import FEW_BYTES, is_made_of_few_bytes
+from rowmerge.spark.source.writing import FEW_BYTES, reads_few_bytes
 
 
 def why_not_single_pass(request: RowChangeRequest) -> Reason | None:
@@ -21,7 +21,7 @@ def why_not_single_pass(request: RowChangeRequest) -> Reason | None:
         return Reason("no clause changes every target row without a match")
     if source.is_kept or source.was_streamed:
         return Reason("an earlier attempt evaluated the source")
-    if is_made_of_few_bytes(source.frame):
+    if reads_few_bytes(source.frame):
         return Reason(f"the source reads at most {FEW_BYTES // 1024 // 1024} MiB of files")
     if source.is_broadcastable(request.files.candidates.live_rows):
         return Reason("a source of as many rows as the target can be broadcast")

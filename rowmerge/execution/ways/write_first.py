@@ -18,7 +18,7 @@ from rowmerge.execution.ways.key_matches import INEXACT, UNLESS_INEXACT, files_w
 from rowmerge.execution.ways.row_writing import deciding_rows
 from rowmerge.execution.ways.way import ExecutionResult, NotApplicable, Reason, RowChangeRequest, Way
 from rowmerge.spark.source.source import MAX_KEYS_WITHOUT_JOIN
-from rowmerge.spark.source.writing import FEW_BYTES, is_made_of_few_bytes, write_source
+from rowmerge.spark.source.writing import FEW_BYTES, reads_few_bytes, write_source
 from rowmerge.spark.writing.written import discard_on_error
 
 
@@ -37,7 +37,7 @@ def why_not_write_first(request: RowChangeRequest) -> Reason | None:
     if not request.is_local_mode:
         # A source is rarely too large for the driver if the driver runs all of Spark.
         return Reason("Spark does not run in local mode")
-    if is_made_of_few_bytes(source.frame):
+    if reads_few_bytes(source.frame):
         # The driver writes few rows itself, without Python on an executor.
         return Reason(f"the source reads at most {FEW_BYTES // 1024 // 1024} MiB of files")
     return None

@@ -114,7 +114,7 @@ def find_key_matches(
     looked_up_files = _looked_up_files(spark, snapshot, files, columns, lineage=None)
     if looked_up_files is None:
         return None
-    find_in_file = partial(find_positions, columns=arrow_schema(bare(columns)), keys=keys, with_numbers=one_to_one or with_sources)
+    find_in_file = partial(find_positions, columns=arrow_schema(bare(columns)), keys=keys, with_key_numbers=one_to_one or with_sources)
     # One-to-one matches are not more than the source rows. Closing stops the reading of other files once there are more.
     max_rows = source.rows if one_to_one else None
     with closing(map_files(snapshot.name, looked_up_files, find_in_file)) as matches_by_file:

@@ -25,9 +25,16 @@ EXACT_TYPES = (*_INTEGERS, "date", "string", "binary", "boolean", "timestamp", "
 class SourceKey:
     """The values that one key of the ON condition has in the source.
 
-    `values`: the distinct non-null values, sorted; None if only the range from `low` to `high` is known, or nothing.
-    `column`: the value of each row, the same rows for all keys of a source; None if there are too many.
-    Nothing is known of strings with a collation, because the collation decides what equals them.
+    All values of strings with a collation are None, because the collation decides about equality.
+
+    Attributes:
+        pair: The key in the ON condition.
+        type: The type of the key in the source.
+        values: The distinct non-null values, sorted. None if there are too many, or if Arrow and Spark order the type differently.
+        low: The minimum, None if unknown. It is set without `values` only.
+        high: The maximum, like `low`.
+        has_null: Whether a NULL can occur.
+        column: The value of each source row, the same rows for all keys of a source. None if there are too many rows.
     """
 
     pair: KeyPair
@@ -40,7 +47,7 @@ class SourceKey:
 
 
 def key_names(pairs: Sequence[KeyPair]) -> list[str]:
-    """Return the names of the keys beside the columns of a source."""
+    """Return the names of the key columns that are added to the columns of a source."""
     return [f"__rowmerge_key_{index}" for index in range(len(pairs))]
 
 
@@ -50,12 +57,18 @@ def ordinal_array(ordinals: BitMap64) -> pa.Array:
 
 
 def known_keys(pairs: Sequence[KeyPair], fields: Sequence[Field], rows: pa.Table) -> tuple[SourceKey, ...]:
-    """Return the keys of a source from all of its rows, which have a column for each key, named as its field."""
+    """Return the keys of a source from the values of all its rows.
+
+    Args:
+        pairs: The keys of the ON condition.
+        fields: The name and type of each key's column in `rows`.
+        rows: All source rows.
+    """
     return tuple(_known_key(pair, field, rows[field.name]) for pair, field in zip(pairs, fields, strict=True))
 
 
 def _known_key(pair: KeyPair, field: Field, column: pa.ChunkedArray) -> SourceKey:
-    """Return a key from its value in each row. Nested values have no order in bounds and in Arrow, so they prune nothing."""
+    """Return a key from its value in each source row. Arrow cannot sort nested values, so their key has no `values`."""
     if has_collation(Struct((field,))):
         return SourceKey(pair, field.type)
     values = None if isinstance(field.type, Array | Map | Struct) else _sorted_distinct(column)
@@ -73,10 +86,17 @@ def _sorted_distinct(column: pa.ChunkedArray) -> pa.Array:
 
 
 def cast_key_values(values: pa.Array, op: str, source: DataType, target: DataType) -> pa.Array | None:
-    """Return key values of type `source` in the column's type `target`, None if they say nothing about it in that type.
+    """Cast key values to the type of a column, so that they can be compared with the column's bounds.
 
-    A value outside the column's range equals nothing in it, so it is left out for `=` and `<=>`. An inequality may hold for every row
-    then, so the result is None. The result is also None for types that Spark does not compare value by value.
+    Args:
+        values: The values of a key.
+        op: The comparison of the key with the column.
+        source: The type of the values.
+        target: The type of the column.
+
+    Returns:
+        The values in the column's type. With `=` and `<=>`, values outside the range of an integer column are left out, because no row
+        equals them. None if such a value meets another comparison, or if Spark compares the two types after a cast.
     """
     if isinstance(target, Primitive | Decimal) and source == target:
         return values.cast(arrow_type(target))
@@ -91,17 +111,23 @@ def cast_key_values(values: pa.Array, op: str, source: DataType, target: DataTyp
 
 
 def source_keys(keys: Sequence[tuple[SourceKey, Field]]) -> SourceKeys | None:
-    """Return the keys by which rows of a table can be looked up, from source keys with the table's columns. None if there is none.
+    """Return the keys by which Arrow can look up rows of a table, None if there is no such key. Each key comes with the table's column.
 
-    A key is left out if its values are unknown, or if Arrow and Spark might see equality differently (floats, collations, char, and
-    other types than the column's).
+    A key is left out if its values are unknown, or if Arrow and Spark may differ about equality (floats, collations, char, and other types
+    than the column's).
     """
     columns = [column for key, field in keys if (column := _key_column(key, field)) is not None]
     return SourceKeys.of(columns) if columns else None
 
 
 def can_be_looked_up(op: str, type_: DataType, field: Field) -> bool:
-    """Return whether Arrow finds the values of a column that equal a key of this type, as Spark would."""
+    """Return whether Arrow and Spark agree about which values of a column equal a key.
+
+    Args:
+        op: The comparison of the key with the column.
+        type_: The type of the key in the source.
+        field: The column.
+    """
     if op not in ("=", "<=>") or is_padded(field):
         return False
     if _is_integer(type_) and _is_integer(field.type):
@@ -110,7 +136,7 @@ def can_be_looked_up(op: str, type_: DataType, field: Field) -> bool:
 
 
 def _key_column(key: SourceKey, field: Field) -> tuple[KeyColumn, pa.ChunkedArray] | None:
-    """Return the column with the key's distinct values, and the value of each row, in the column's type. None without a lookup."""
+    """Return the key column and the key of each source row, in the column's type. None if the key cannot be looked up."""
     if key.values is None or key.column is None or not can_be_looked_up(key.pair.op, key.type, field):
         return None
     type_ = arrow_type(field.type)

@@ -18,7 +18,7 @@ from rowmerge.spark.types import schema_of
 from rowmerge.spark.values.assignment import stored, unchanged
 from rowmerge.spark.values.nested import SqlValue
 from rowmerge.spark.values.rules import NumberedClause, apply_rules
-from rowmerge.table.metadata.engine_columns import ACTION, CLAUSE, FILE, IF_MET, IF_NEW, MET, ORDINAL, POSITION
+from rowmerge.table.metadata.engine_columns import ACTION, CLAUSE, FILE, IF_MATCHED, IF_UNMATCHED, MET, ORDINAL, POSITION
 from rowmerge.table.metadata.schema import DataType, Field, backquote, sql_name
 
 _COLUMN_REFERENCE = re.compile(r"(`[^`]+`|\w+)(\.(`[^`]+`|\w+))*")
@@ -142,9 +142,12 @@ def met_or_new_rows(rows: DataFrame, plan: RowPlan) -> DataFrame:
 
 
 def rows_either_way(rows: DataFrame, plan: RowPlan, values: Mapping[str, str], extra_columns: Sequence[str]) -> DataFrame:
-    """Return source rows as table rows with these values, whatever they match. IF_MET and IF_NEW: the action with a match and without."""
+    """Return source rows as table rows with these values, whatever they match.
+
+    IF_MATCHED and IF_UNMATCHED hold the action of the row with a match and without one.
+    """
     actions = []
-    for match, name in ((Match.MATCHED, IF_MET), (Match.NOT_MATCHED, IF_NEW)):
+    for match, name in ((Match.MATCHED, IF_MATCHED), (Match.NOT_MATCHED, IF_UNMATCHED)):
         effect = _case([(condition_of(clause), clause.effect.value) for clause in plan.of(match)], "0")
         actions.append(f"cast({effect} as tinyint) as {name}")
     insert = Clause(Match.NOT_MATCHED, Effect.INSERT, None, values)

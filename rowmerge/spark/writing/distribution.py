@@ -18,21 +18,13 @@ from rowmerge.table.metadata.schema import UUID, DataType, Decimal, Primitive, a
 from rowmerge.table.metadata.shape import TableShape
 
 _HOUR = 3_600_000_000
-"""In microseconds."""
-
-
-@dataclass(frozen=True)
-class Parts:
-    """The number of files to make of all rows, and the number of partitions that the rows belong to."""
-
-    files: int
-    partitions: int
+"""The microseconds of an hour."""
 
 
 class Gather(Enum):
-    """How rows that are to make few files come together before they are written."""
+    """How a few rows come together before they are written, so that they make few files."""
 
-    NOT = "not: they are many"
+    NONE = "not: they are many"
     BY_SIZE = "by a shuffle that adapts to their size"
     ONE_TASK = "in one task that finds them, too"
     DRIVER = "in the driver, which writes them itself"
@@ -40,73 +32,99 @@ class Gather(Enum):
 
 @dataclass(frozen=True)
 class _Clustering:
-    """The partition keys and the sort order of a table, over rows that have the `computed` columns, too."""
+    """The partition fields and the sort order of a table, as columns over rows.
 
-    computed: dict[str, Column]
+    Attributes:
+        computed_columns: By name, the values of transforms and of nested fields, which the rows lack.
+        keys: The partition fields.
+        order: The sort fields, each with its direction.
+    """
+
+    computed_columns: dict[str, Column]
     keys: Sequence[Column]
     order: Sequence[Column]
 
+    def add_columns(self, rows: DataFrame) -> DataFrame:
+        """Add the computed columns to the rows."""
+        return rows.withColumns(self.computed_columns) if self.computed_columns else rows
+
+    def sort(self, rows: DataFrame) -> DataFrame:
+        """Sort the rows of each task, and remove the computed columns."""
+        if self.order:
+            rows = rows.sortWithinPartitions(*self.keys, *self.order)
+        return rows.drop(*self.computed_columns) if self.computed_columns else rows
+
 
 def distribute_rows(
-    rows: DataFrame, table: TableShape, columns: Sequence[str], *, gather: Gather | Parts, distribution: Distribution | None = None
+    rows: DataFrame, table: TableShape, column_names: Sequence[str], *, gather: Gather, distribution: Distribution | None = None
 ) -> DataFrame:
-    """Bring rows to the tasks that write them, in the table's order inside each partition.
+    """Bring rows to the tasks that write them, and sort the rows of each task in the table's order.
 
-    Rows of one partition come together (Spark's adaptive rebalance), so that a task does not write a small file into each partition. Few
-    changed rows come together in any case (`gather`), so that they make few files. Many new rows are divided by ranges if the table is
-    set so: each file then has its own range of the order.
-    `columns`: the names of the table's columns in `rows`; `distribution`: the table's setting for the operation, None for that of inserts.
+    A task then writes few files, because it gets all rows of a partition (Spark's adaptive rebalance) or a range of the sort order
+    (`write.distribution-mode` of Iceberg).
+
+    Args:
+        rows: The rows to write.
+        table: The target table.
+        column_names: The names that the table's columns have in `rows`, in the table's order.
+        gather: How few rows come together in a table without partitions, too.
+        distribution: The table's distribution for the operation, None for that of inserts.
     """
-    clustering = _clustering(table, columns)
-    if clustering.computed:
-        rows = rows.withColumns(clustering.computed)
-    rows = _bring_together(rows, table, clustering, gather, distribution)
-    if clustering.order:
-        rows = rows.sortWithinPartitions(*clustering.keys, *clustering.order)
-    return rows.drop(*clustering.computed) if clustering.computed else rows
+    clustering = _clustering(table, column_names)
+    rows_by_task = _bring_together(clustering.add_columns(rows), table, clustering, gather, distribution)
+    return clustering.sort(rows_by_task)
+
+
+def distribute_to_files(
+    rows: DataFrame, table: TableShape, column_names: Sequence[str], *, file_count: int, partition_count: int
+) -> DataFrame:
+    """Divide the rows of a table with a sort order among as many tasks as there are files to write, and sort the rows of each task.
+
+    Args:
+        rows: The rows to write.
+        table: The target table.
+        column_names: The names that the table's columns have in `rows`, in the table's order.
+        file_count: The number of files. If it equals `partition_count`, each partition gets one file, else each file gets a range.
+        partition_count: The number of the table's partitions that the rows belong to.
+    """
+    clustering = _clustering(table, column_names)
+    keyed_rows = clustering.add_columns(rows)
+    if clustering.keys and file_count == partition_count:
+        return clustering.sort(keyed_rows.repartition(file_count, *clustering.keys))
+    return clustering.sort(keyed_rows.repartitionByRange(file_count, *clustering.keys, *clustering.order))
 
 
 def _bring_together(
-    rows: DataFrame, table: TableShape, clustering: _Clustering, gather: Gather | Parts, distribution: Distribution | None
+    rows: DataFrame, table: TableShape, clustering: _Clustering, gather: Gather, distribution: Distribution | None
 ) -> DataFrame:
-    """Bring the rows of a partition or of a range into one task, as far as `gather` and the table's distribution require it."""
-    keys, order = clustering.keys, clustering.order
-    if isinstance(gather, Parts) and (keys or order):
-        return _repartition(rows, clustering, gather)
+    """Bring the rows of a partition, or of a range of the sort order, into one task: as `gather` or else as the table requires."""
     if gather in (Gather.ONE_TASK, Gather.DRIVER):
         return rows.coalesce(1)
+    keys, order = clustering.keys, clustering.order
     mode = distribution or table.settings.distribution(is_ordered=bool(order))
-    # Ranges of few rows would make files that are too small, unless the table asks for ranges in this very operation.
-    makes_ranges = distribution is not None or gather is Gather.NOT
-    if mode is Distribution.RANGE and order and makes_ranges:
+    # Ranges of few rows would make small files. They are allowed if the table sets this distribution for the operation itself.
+    allows_ranges = distribution is not None or gather is Gather.NONE
+    if mode is Distribution.RANGE and order and allows_ranges:
         return rows.repartitionByRange(*keys, *order)
-    if mode is Distribution.NONE or not (keys or gather is Gather.BY_SIZE):
-        return rows
-    return rows.hint("rebalance", *keys)  # it accepts `F.col(…)`, not `df[…]`
+    needs_shuffle = mode is not Distribution.NONE and (keys or gather is Gather.BY_SIZE)
+    return rows.hint("rebalance", *keys) if needs_shuffle else rows  # the hint accepts `F.col(…)`, not `df[…]`
 
 
-def _repartition(rows: DataFrame, clustering: _Clustering, parts: Parts) -> DataFrame:
-    """Divide the rows among as many tasks as there are files to make: by partition if each has one file, else by ranges."""
-    if clustering.keys and parts.files == parts.partitions:
-        return rows.repartition(parts.files, *clustering.keys)
-    return rows.repartitionByRange(parts.files, *clustering.keys, *clustering.order)
-
-
-def _clustering(table: TableShape, columns: Sequence[str]) -> _Clustering:
-    """Return the clustering of rows whose columns have these names. Values of transforms and of nested fields are computed columns."""
-    key_fields = [field for field in table.partitioning if field.transform.name != VOID]
+def _clustering(table: TableShape, column_names: Sequence[str]) -> _Clustering:
+    """Return the clustering of rows in which the table's columns have these names."""
+    partition_fields = [field for field in table.partitioning if field.transform.name != VOID]
     computed_columns: dict[str, Column] = {}
-
-    def column_of(field: PartitionField | SortField) -> Column:
-        name = columns[table.schema.names.index(field.column[0])]
-        if field.transform.name == IDENTITY and len(field.column) == 1:
-            return F.col(name)
-        computed_name = f"__rowmerge_key_{len(computed_columns)}"
-        computed_columns[computed_name] = _transformed(table, name, field)
-        return F.col(computed_name)
-
-    keys = [column_of(field) for field in key_fields]
-    return _Clustering(computed_columns, keys, [_ordered(column_of(field), field) for field in table.ordering])
+    columns: list[Column] = []
+    fields: list[PartitionField | SortField] = [*partition_fields, *table.ordering]
+    for field in fields:
+        name = column_names[table.schema.names.index(field.column[0])]
+        if field.transform.name != IDENTITY or len(field.column) > 1:
+            source_name, name = name, f"__rowmerge_key_{len(computed_columns)}"
+            computed_columns[name] = _transformed(table, source_name, field)
+        columns.append(F.col(name))
+    keys, sort_columns = columns[: len(partition_fields)], columns[len(partition_fields) :]
+    order = [_ordered(column, field) for column, field in zip(sort_columns, table.ordering, strict=True)]
+    return _Clustering(computed_columns, keys, order)
 
 
 def _ordered(value: Column, field: SortField) -> Column:
@@ -116,7 +134,10 @@ def _ordered(value: Column, field: SortField) -> Column:
 
 
 def _transformed(table: TableShape, column: str, field: PartitionField | SortField) -> Column:
-    """Return a value that groups and orders rows like the transformed value, which the writer computes. `column`: the top-level column."""
+    """Return a column that groups and orders rows like the transformed field, whose exact values the writer computes from the rows.
+
+    `column`: the name of the field's top-level column in the rows.
+    """
     column = ".".join((column, *map(backquote, field.column[1:])))
     source = table.schema.at(field.column, case_sensitive=True)
     assert source is not None
@@ -129,12 +150,12 @@ def _transformed(table: TableShape, column: str, field: PartitionField | SortFie
 
 
 def _transform_sql(column: str, type_: DataType, field: PartitionField | SortField) -> str:
-    """Return SQL text for a transform other than bucket."""
+    """Return SQL that groups and orders rows like a transform other than bucket."""
     name, width = field.transform.name, field.transform.parameter
     if name == IDENTITY:
         return column
     if name != "truncate":
-        return _date_or_hour(column, type_, name)
+        return _time_transform_sql(column, type_, name)
     if isinstance(type_, Decimal):
         unit = f"cast({width}e-{type_.scale} as decimal(38, {type_.scale}))"
         return f"try_subtract({column}, pmod({column}, {unit}))"
@@ -143,40 +164,46 @@ def _transform_sql(column: str, type_: DataType, field: PartitionField | SortFie
     return f"try_subtract({column}, pmod({column}, {width}))"
 
 
-def _date_or_hour(column: str, type_: DataType, unit: str) -> str:
-    """Return SQL text that groups and orders rows like the years, months, days or hours since 1970.
+def _time_transform_sql(column: str, type_: DataType, unit: str) -> str:
+    """Return SQL that groups and orders rows like Iceberg's transform `year`, `month`, `day` or `hour`.
 
-    They are in UTC whatever the session's time zone is.
+    The units of a timestamp are in UTC. Spark's `hour` and casts to date are in the time zone of the session, so they serve only types
+    without a time zone.
     """
     if type_ == Primitive("timestamp"):
         micros = _micros(column, type_)
+        # `div` rounds towards zero, but times before 1970 must be rounded down. So the remainder is subtracted first.
         hours = f"try_subtract({micros}, pmod({micros}, {_HOUR})) div {_HOUR}"
         date = f"date_from_unix_date(cast(({hours} - pmod({hours}, 24)) div 24 as int))"
     else:
         date = f"cast({column} as date)"
         hours = f"unix_date({date}) * 24 + hour({column})"
-    values = {"year": f"year({date})", "month": f"year({date}) * 12 + month({date})", "hour": hours}
-    return values.get(unit, date)
+    sql_by_unit = {"year": f"year({date})", "month": f"year({date}) * 12 + month({date})", "hour": hours}
+    return sql_by_unit.get(unit, date)  # a date stands for its day
 
 
 def _micros(column: str, type_: DataType) -> str:
+    """Return SQL for the microseconds since 1970 of a timestamp or of a timestamp without time zone."""
     if type_ == Primitive("timestamp"):
         return f"unix_micros({column})"
     seconds = f"cast(extract(second from {column}) * 1000000 as bigint)"
     return f"unix_date(cast({column} as date)) * 24 * {_HOUR} + hour({column}) * {_HOUR} + minute({column}) * 60000000L + {seconds}"
 
 
-def _bucket(column: str, type_: DataType, transform: Transform) -> Column:
-    """Return the bucket, computed by a pandas UDF. Dates and timestamps reach it as numbers: pandas would change their type."""
-    arrow = arrow_type(type_)
+def _bucket(value_sql: str, type_: DataType, transform: Transform) -> Column:
+    """Return the bucket of a value of this type, computed by a pandas UDF.
+
+    Dates and timestamps reach the UDF as integers, because pandas would change their type. A NULL among integers would make them floats in
+    pandas, so a NULL gets the bucket of 0. This bucket only distributes the row: the writer stores a NULL.
+    """
+    argument_type = arrow_type(type_)
     match type_:
         case Primitive("date"):
-            column, arrow = f"cast(unix_date({column}) as bigint)", arrow_type(Primitive("long"))
+            value_sql, argument_type = f"cast(unix_date({value_sql}) as bigint)", arrow_type(Primitive("long"))
         case Primitive("timestamp" | "timestamp_ntz"):
-            column, arrow = _micros(column, type_), arrow_type(Primitive("long"))
-    if not isinstance(type_, Decimal) and type_ not in (Primitive("string"), Primitive("binary")):
-        # Integers with a null among them would become floats.
-        column = f"coalesce({column}, 0)"
-    bucket: Any = pandas_udf(bucket_function(str(transform), arrow), "int")  # type: ignore[call-overload]
-    value: Column = bucket(F.expr(column))
-    return value
+            value_sql, argument_type = _micros(value_sql, type_), arrow_type(Primitive("long"))
+    can_hold_null = isinstance(type_, Decimal) or type_ in (Primitive("string"), Primitive("binary"))
+    argument_sql = value_sql if can_hold_null else f"coalesce({value_sql}, 0)"
+    bucket: Any = pandas_udf(bucket_function(str(transform), argument_type), "int")  # type: ignore[call-overload]
+    bucket_column: Column = bucket(F.expr(argument_sql))
+    return bucket_column

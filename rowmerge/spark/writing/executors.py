@@ -5,49 +5,58 @@ from __future__ import annotations
 import io
 import pickle
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 
 import pyarrow as pa
 from pyspark import cloudpickle
 
 from rowmerge import concurrency
-from rowmerge.parquet import data_files, filesystems, fitting, outcomes, partitions, rewriting, transforms
+from rowmerge.parquet import data_files, filesystems, fitting, footers, outcomes, partitions, rewriting, transforms
 from rowmerge.spark.writing import sink
 from rowmerge.spark.writing.sink import BatchFunction
 
-_MODULES = (fitting, transforms, partitions, concurrency, filesystems, data_files, rewriting, outcomes, sink)
+_MODULES = (fitting, footers, transforms, partitions, concurrency, filesystems, data_files, rewriting, outcomes, sink)
 """The code that runs on executors. It imports only PyArrow, NumPy, pyroaring, PySpark and the standard library."""
 
 for module in (*_MODULES, sys.modules[__name__]):
     cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
 
 _CLASSES = (data_files.WriteSpec, data_files.StoredColumns, data_files.FilesLineage, outcomes.OutcomeColumns, partitions.PartitionKey)
-"""The classes of rowmerge among the arguments of these functions."""
+"""The classes of rowmerge among the arguments of functions in sink.py."""
 
 
-def ship(function: Callable[..., BatchFunction], *arguments: object) -> BatchFunction:
-    """Return what `function(*arguments)` returns, for mapInArrow, in a form that executors can load. `function` is one of sink.py.
+class _ArgumentUnpickler(pickle.Unpickler):
+    """Load arguments on an executor, which has the classes of rowmerge only from the pickled code of a job."""
 
-    Its code is pickled once in a process: to do so for each job would take longer than to plan a small one.
+    def __init__(self, pickled_arguments: bytes, classes: Mapping[str, type]) -> None:
+        super().__init__(io.BytesIO(pickled_arguments))
+        self._classes = classes
+
+    def find_class(self, module: str, name: str) -> object:
+        """Return a class of rowmerge from the job, and any other class from its module."""
+        return self._classes[name] if name in self._classes and module.startswith("rowmerge.") else super().find_class(module, name)
+
+
+def bind_for_executors(function: Callable[..., BatchFunction], *arguments: object) -> BatchFunction:
+    """Return `function(*arguments)`, a function for mapInArrow, in a form that executors without rowmerge can load.
+
+    The executors call `function`, which is a function of sink.py. Its code is pickled once in a process, because pickling it takes longer
+    than planning a small job.
     """
-    code, pickled_arguments = _pickled_code(function), pickle.dumps(arguments)
+    pickled_code, pickled_arguments = _pickle_code(function), pickle.dumps(arguments)
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        loaded_function, classes = pickle.loads(code)
-
-        class Arguments(pickle.Unpickler):
-            def find_class(self, module: str, name: str) -> object:
-                # Executors know these classes only from the code that travels with the job.
-                return classes[name] if name in classes and module.startswith("rowmerge.") else super().find_class(module, name)
-
-        batch_function: BatchFunction = loaded_function(*Arguments(io.BytesIO(pickled_arguments)).load())
+        executor_function, unpickler, classes = pickle.loads(pickled_code)
+        batch_function: BatchFunction = executor_function(*unpickler(pickled_arguments, classes).load())
         return batch_function(batches)
 
     return run
 
 
 @cache
-def _pickled_code(function: Callable[..., BatchFunction]) -> bytes:
-    code: bytes = cloudpickle.dumps((function, {class_.__name__: class_ for class_ in _CLASSES}))  # type: ignore[no-untyped-call]
-    return code
+def _pickle_code(function: Callable[..., BatchFunction]) -> bytes:
+    """Pickle by value: the function, the unpickler of its arguments, and the classes of rowmerge by name."""
+    classes = {class_.__name__: class_ for class_ in _CLASSES}
+    pickled_code: bytes = cloudpickle.dumps((function, _ArgumentUnpickler, classes))  # type: ignore[no-untyped-call]
+    return pickled_code

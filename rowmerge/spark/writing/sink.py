@@ -30,22 +30,30 @@ _BUFFERING_TASKS, _MAX_BUFFERED_BYTES = 64, 1024 * 1024
 
 @dataclass(frozen=True)
 class SourceMessage:
-    """The result of one task over rows of a source.
+    """The result of one task over rows of a source, without any field if the task had too many rows.
 
-    `written`: the fields of `message_fields`, None for a task that gave up. `keys`, `rows`: the keys of the task's rows, and the rows that
-    the task did not write, each as an Arrow stream, None for none.
+    Attributes:
+        written: The fields of the task's `TaskMessage`.
+        keys: The keys of the task's rows as an Arrow stream, None for a task without rows.
+        rows: The rows that the driver must write, as an Arrow stream, None if there are none.
     """
 
-    written: dict[str, Any] | None
-    keys: bytes | None
-    rows: bytes | None
+    written: dict[str, Any] | None = None
+    keys: bytes | None = None
+    rows: bytes | None = None
 
 
-def outcome_sink(spec: WriteSpec, columns: OutcomeColumns, changes: WriteSpec | None) -> BatchFunction:
-    """Return the mapInArrow function over outcome rows. `changes`: how change rows are written, None for a table without them."""
+def outcome_sink(spec: WriteSpec, columns: OutcomeColumns, change_spec: WriteSpec | None) -> BatchFunction:
+    """Return the mapInArrow function that writes outcome rows (see `OutcomeColumns`) and yields one pickled `TaskMessage`.
 
-    def sink(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        task = OutcomeTask(columns, spec, changes)
+    Args:
+        spec: How data files are written.
+        columns: The columns of the outcome rows.
+        change_spec: How files of change rows are written, None for a table without change data feed.
+    """
+
+    def write_outcomes(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        task = OutcomeTask(columns, spec, change_spec)
         with _delete_on_error(task, spec):
             for batch in batches:
                 if batch.num_rows:
@@ -53,36 +61,41 @@ def outcome_sink(spec: WriteSpec, columns: OutcomeColumns, changes: WriteSpec | 
             message = task.close()
         yield _message_batch(message_fields(message))
 
-    return sink
+    return write_outcomes
 
 
-def source_sink(spec: WriteSpec, columns: OutcomeColumns, key_names: tuple[str, ...], most_keys: int) -> BatchFunction:
-    """Return the mapInArrow function over new rows that also have the keys of their source rows, under `key_names`.
+def source_sink(spec: WriteSpec, columns: OutcomeColumns, key_names: tuple[str, ...], max_keys: int) -> BatchFunction:
+    """Return the mapInArrow function that writes new rows and yields one pickled `SourceMessage`, with the keys of the rows.
 
-    A task with few rows returns them to the driver, which writes the rows of several tasks together. The n-th task returns up to
-    `most_keys` / n keys and gives up if it has more rows. So all keys of evenly filled tasks are returned, and the keys of many tasks come
-    to a few times `most_keys` at most.
+    A task with few rows returns them to the driver, which writes the rows of several tasks into one file.
+
+    Args:
+        spec: How data files are written.
+        columns: The columns of the outcome rows.
+        key_names: The columns of the outcome rows that hold the keys of the source rows.
+        max_keys: The number of keys for the driver. The n-th task returns up to `max_keys` / n keys, and deletes its files if it has more
+            rows. So evenly filled tasks can return `max_keys` keys together, and other tasks a few times as many at most.
     """
 
-    def sink(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def write_source_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         task_index = TaskContext.get().partitionId()  # type: ignore[union-attr]
         outcome_task = OutcomeTask(columns, spec, None)
-        task = _SourceTask(outcome_task, key_names, most_keys // (task_index + 1), may_buffer=task_index < _BUFFERING_TASKS)
+        task = _SourceTask(outcome_task, key_names, max_keys // (task_index + 1), may_buffer=task_index < _BUFFERING_TASKS)
         with _delete_on_error(outcome_task, spec):
-            for batch in batches:  # also after the task gave up: Spark fails a task that leaves input unread
-                task.take(pa.Table.from_batches([batch]))
+            for batch in batches:  # also if there are too many rows: Spark fails a task that leaves input unread
+                task.add(pa.Table.from_batches([batch]))
             if task.has_too_many_rows:
                 delete_written(outcome_task.abort(), spec.filesystem_options)
-                message = SourceMessage(None, None, None)
+                message = SourceMessage()
             else:
                 message = task.close()
         yield _message_batch(vars(message))
 
-    return sink
+    return write_source_rows
 
 
 class _SourceTask:
-    """Collect the keys of new rows, and buffer the rows while they are few; write them once they are many."""
+    """Collect the keys of new rows, and write the rows. The rows of a task with few rows stay in a buffer for the driver."""
 
     def __init__(self, outcome_task: OutcomeTask, key_names: tuple[str, ...], max_rows: int, *, may_buffer: bool) -> None:
         self._outcome_task, self._key_names, self._max_rows, self._may_buffer = outcome_task, list(key_names), max_rows, may_buffer
@@ -94,8 +107,8 @@ class _SourceTask:
     def has_too_many_rows(self) -> bool:
         return self._row_count > self._max_rows
 
-    def take(self, rows: pa.Table) -> None:
-        """Add a batch of rows, unless there are already too many. Once the buffer was full, all rows are written."""
+    def add(self, rows: pa.Table) -> None:
+        """Buffer a batch of rows, and write the buffer if it is full. Only count the rows if there are too many."""
         self._row_count += rows.num_rows
         if self.has_too_many_rows or not rows.num_rows:
             return
@@ -103,7 +116,7 @@ class _SourceTask:
         self._buffer.append(rows.drop_columns(self._key_names))
         if self._may_buffer and sum(table.nbytes for table in self._buffer) <= _MAX_BUFFERED_BYTES:
             return
-        self._may_buffer = False
+        self._may_buffer = False  # the task has files now, so it writes its other rows, too
         for table in self._buffer:
             self._outcome_task.write(table)
         self._buffer = []
@@ -114,26 +127,30 @@ class _SourceTask:
 
 
 def rewrite_sink(spec: WriteSpec) -> BatchFunction:
-    """Return the mapInArrow function that writes files again without their deleted rows. Its input has one row for each bin of files."""
+    """Return the mapInArrow function that rewrites files without their deleted rows. Each input row is a bin, whose files become one."""
 
-    def sink(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def rewrite_bins(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         message = TaskMessage()
         for batch in batches:
             for bin_row in batch.to_pylist():
                 message.files += _rewrite_bin(spec, **bin_row)
         yield _message_batch(message_fields(message))
 
-    return sink
+    return rewrite_bins
 
 
 def _rewrite_bin(spec: WriteSpec, paths: list[str], positions: list[bytes], partition: bytes) -> list[FileMessage]:
-    """Write the live rows of a bin's files into new files. `positions`: for each path, the serialized bitmap of its deleted rows."""
+    """Write the live rows of a bin's files into new files.
+
+    `positions`: the serialized bitmap of each file's deleted rows; `partition`: the pickled partition values of the bin.
+    """
     deleted_positions = {path: BitMap64.deserialize(bitmap) for path, bitmap in zip(paths, positions, strict=True)}
     return write_live_rows(spec, deleted_positions, pickle.loads(partition), delete_written)
 
 
 @contextmanager
 def _delete_on_error(task: OutcomeTask, spec: WriteSpec) -> Iterator[None]:
+    """Delete all files of the task if the block raises an error."""
     try:
         yield
     except BaseException:
@@ -142,13 +159,15 @@ def _delete_on_error(task: OutcomeTask, spec: WriteSpec) -> Iterator[None]:
 
 
 def _message_batch(fields: dict[str, Any]) -> pa.RecordBatch:
+    """Return a batch of one row with the pickled message of a task."""
     return pa.record_batch([pa.array([pickle.dumps(fields)], pa.binary())], schema=MESSAGE_SCHEMA)
 
 
 def _arrow_stream(tables: list[pa.Table]) -> bytes | None:
+    """Return the rows of all tables as one Arrow stream, None without tables."""
     if not tables:
         return None
-    whole, stream = pa.concat_tables(tables), pa.BufferOutputStream()
-    with pa.ipc.new_stream(stream, whole.schema) as writer:
-        writer.write_table(whole)
+    rows, stream = pa.concat_tables(tables), pa.BufferOutputStream()
+    with pa.ipc.new_stream(stream, rows.schema) as writer:
+        writer.write_table(rows)
     return bytes(stream.getvalue())

@@ -16,6 +16,7 @@ import pickle
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import compress
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -33,8 +34,8 @@ from rowmerge.spark.reading.scan import lineage_columns, read_snapshot, spark_pa
 from rowmerge.spark.types import frame_of
 from rowmerge.spark.values.outcomes import moved_rows, outcome_columns
 from rowmerge.spark.writing import sink
-from rowmerge.spark.writing.distribution import Gather, Parts, distribute_rows
-from rowmerge.spark.writing.executors import ship
+from rowmerge.spark.writing.distribution import Gather, distribute_rows, distribute_to_files
+from rowmerge.spark.writing.executors import bind_for_executors
 from rowmerge.spark.writing.written import Written, added_file, discard_attempt, discard_on_error, discard_paths, read_task_message
 from rowmerge.table.metadata.engine_columns import FILE, POSITION
 from rowmerge.table.metadata.partitioning import BUCKET, VOID, Distribution, PartitionField
@@ -56,22 +57,25 @@ _MAX_ROW_BYTES = 2_000
 
 
 def write_spec(table: TableShape) -> WriteSpec:
-    """Return how this table's data files are written. Bounds are kept of the first 32 columns, as Delta does by default."""
-    omitted_columns = () if table.partition_values_in_files else tuple(field.column[0] for field in table.partitioning)
-    pairs = [(field, stored) for field, stored in zip(table.schema, table.stored_schema, strict=True) if field.name not in omitted_columns]
-    columns = _optional(Struct(tuple(field for field, _ in pairs)))
+    """Return how data files of this table are written, with its properties or the defaults of `WriteSpec`.
+
+    A data file of a Delta table lacks the partition columns (PROTOCOL.md, Data Files).
+    """
+    partition_columns = () if table.partition_values_in_files else tuple(field.column[0] for field in table.partitioning)
+    is_in_file = [name not in partition_columns for name in table.schema.names]
+    schema = _optional(Struct(tuple(compress(table.schema, is_in_file))))
     parquet = table.settings.parquet
     target_size = table.settings.target_file_size or WriteSpec.target_file_size
     return WriteSpec(
         root=table.data_location,
         names=table.schema.names,
-        schema=columns,
-        stored=_optional(Struct(tuple(stored_field for _, stored_field in pairs))),
+        schema=schema,
+        stored=_optional(Struct(tuple(compress(table.stored_schema, is_in_file)))),
         by_field_id=table.by_field_id,
         partition=tuple(_partition_key(table, field) for field in table.partitioning),
         values_in_files=table.partition_values_in_files,
         ordered=bool(table.ordering),
-        bounds=frozenset(columns.names),
+        bounds=frozenset(schema.names),
         target_file_size=target_size,
         row_group_size=parquet.row_group_size or min(WriteSpec.row_group_size, max(target_size, _MIN_ROW_GROUP_BYTES)),
         compression=parquet.codec or WriteSpec.compression,
@@ -81,17 +85,20 @@ def write_spec(table: TableShape) -> WriteSpec:
 
 
 def _partition_key(table: TableShape, field: PartitionField) -> PartitionKey:
-    """Return how the writer computes the values of a partition field."""
+    """Return the source column, the transform and the name of the folder from which the writer computes a partition field.
+
+    The folders of an Iceberg table have the field's name, those of a Delta table the physical name of its column (column mapping).
+    """
     if field.transform.name == VOID:
         return PartitionKey(field.name, field.name, (), pa.null(), str(field.transform))
     source = table.schema.at(field.column, case_sensitive=True)
-    stored_source = held_types(table.schema).at(field.column, case_sensitive=True)
-    assert source is not None and stored_source is not None
-    # The bucket of a UUID is the bucket of its bytes.
-    is_bucket_of_uuid = field.transform.name == BUCKET and stored_source.type == UUID
+    file_source = held_types(table.schema).at(field.column, case_sensitive=True)
+    assert source is not None and file_source is not None
+    # Spark has a UUID as text, but its bucket is the hash of the 16 bytes in the file.
+    is_bucket_of_uuid = field.transform.name == BUCKET and file_source.type == UUID
     type_ = pa.binary(UUID.length) if is_bucket_of_uuid else arrow_type(source.type)
-    stored_names = dict(zip(table.schema.names, table.stored_schema.names, strict=True))
-    folder = field.name if table.partition_values_in_files else stored_names[field.name]
+    physical_names = dict(zip(table.schema.names, table.stored_schema.names, strict=True))
+    folder = field.name if table.partition_values_in_files else physical_names[field.name]
     return PartitionKey(field.name, folder, field.column, type_, str(field.transform))
 
 
@@ -101,14 +108,14 @@ def _optional(schema: Struct) -> pa.Schema:
 
 
 def change_rows_spec(spec: WriteSpec, location: str) -> WriteSpec:
-    """Return how a table's change rows are written (PROTOCOL.md, Change Data Files): as its data, with the change type as last column."""
-    kind = pa.field(CHANGE_TYPE, pa.string())
-    columns = {"names": (*spec.names, CHANGE_TYPE), "schema": spec.schema.append(kind), "stored": spec.stored.append(kind)}
+    """Return how change rows are written: like data rows, with the change type as last column (PROTOCOL.md, Change Data Files)."""
+    change_type = pa.field(CHANGE_TYPE, pa.string())
+    columns = {"names": (*spec.names, CHANGE_TYPE), "schema": spec.schema.append(change_type), "stored": spec.stored.append(change_type)}
     return replace(spec, root=location, bounds=frozenset(), prefix="cdc", **columns)
 
 
 def _with_lineage(spec: WriteSpec, lineage: Lineage, origins: Mapping[str, RowOrigin]) -> WriteSpec:
-    """Add the hidden columns, and what rows take along from the files that `origins` names by the path that tasks see."""
+    """Add the hidden columns of row lineage. `origins`: by path as the tasks see it, the lineage of the files from which rows come."""
     hidden_columns = ((ROW_ID, lineage.row_id), (CHANGED_IN, lineage.changed_in))
     hidden = _optional(Struct(tuple(Field(name, column.type) for name, column in hidden_columns)))
     stored = _optional(Struct(tuple(column for _, column in hidden_columns)))
@@ -122,20 +129,30 @@ def are_small(files: FileListing) -> bool:
 
 
 def may_be_few(files: FileListing, *, source_is_few: bool) -> bool:
-    """Return whether to test if the outcome rows of these files are few.
+    """Return whether a first job should test if the outcome rows of these files are few.
 
-    With few source rows, the test pays: keys mostly match one row each, and if they match many, the test ends soon. Without a source, it
-    pays for small files: to read them twice takes less than Python on an executor.
+    With few source rows, they usually are, because most keys match one row. If not, the test ends early. Without a source, small files are
+    worth the test, because reading them twice takes less time than Python on an executor.
     """
     return files.total_size <= _MAX_ROW_BYTES * files.total_records and (source_is_few or are_small(files))
 
 
-def write_on_driver(rows: pa.Table, spec: WriteSpec, columns: OutcomeColumns, changes: WriteSpec | None) -> Written:
-    """Write outcome rows as the sink does, but in this process. `changes`: how change rows are written. Raises StorageError."""
-    task = OutcomeTask(columns, spec, changes)
+def write_on_driver(outcomes: pa.Table, spec: WriteSpec, columns: OutcomeColumns, change_spec: WriteSpec | None) -> Written:
+    """Write outcome rows like a task on an executor, but in this process.
+
+    Args:
+        outcomes: The outcome rows: what a statement does with each target row or source row (see `OutcomeColumns`).
+        spec: How data files are written.
+        columns: The columns of the outcome rows.
+        change_spec: How files of change rows are written, None for a table without change data feed.
+
+    Raises:
+        StorageError: A file cannot be written. All files are then deleted.
+    """
+    task = OutcomeTask(columns, spec, change_spec)
     try:
-        if rows.num_rows:
-            task.write(rows)
+        if outcomes.num_rows:
+            task.write(outcomes)
         return read_task_message(message_fields(task.close()))
     except BaseException as error:
         discard_paths(task.abort(), spec.filesystem_options)
@@ -146,12 +163,17 @@ def write_on_driver(rows: pa.Table, spec: WriteSpec, columns: OutcomeColumns, ch
 
 @dataclass(frozen=True)
 class WriteRequest:
-    """How a job writes outcome rows into files of `table`.
+    """How outcome rows are written into files of a table.
 
-    `gather`, `distribution`: see `distribute_rows`. `change_data_location`: the folder of change rows that the same job writes, None for no
-    change rows. `may_repeat`: several outcome rows may name one target row; the first of them makes a change row. `may_be_few`: up to
-    FEW_ROWS rows come to the driver, which writes them; if there are more, the job runs again. `lineage`: the hidden columns if rows take
-    them along; `origins`: what the files of target rows give to these columns, by the text that FILE holds.
+    Attributes:
+        table: The target table.
+        gather: See `distribute_rows`.
+        distribution: See `distribute_rows`.
+        change_data_location: The folder of change rows, None for a table without change data feed.
+        may_repeat: Whether several outcome rows can have one target row. The first of them makes the change row.
+        may_be_few: Whether to run a first job that collects up to FEW_ROWS + 1 rows. The driver writes up to FEW_ROWS rows itself.
+        lineage: The hidden columns of row lineage, None for a table without it.
+        origins: The row lineage of the files of target rows, by the text in FILE.
     """
 
     table: TableShape
@@ -165,20 +187,24 @@ class WriteRequest:
 
 
 def write_outcomes(outcomes: DataFrame, request: WriteRequest) -> Written:
-    """Write outcome rows, in the driver or by a job. If the job fails, the files of its finished tasks are deleted."""
+    """Write outcome rows: what a statement does with each target row or source row (see `OutcomeColumns`).
+
+    The driver writes few rows itself, which takes less time than starting Python on an executor. Executors write other rows, and the files
+    of a failed job are deleted.
+    """
     spec = replace(write_spec(request.table), attempt=str(uuid.uuid4()))
-    changes = None if request.change_data_location is None else change_rows_spec(spec, request.change_data_location)
+    change_spec = None if request.change_data_location is None else change_rows_spec(spec, request.change_data_location)
     if request.lineage is not None:
         spec = _with_lineage(spec, request.lineage, request.origins)
     columns = outcome_columns(outcomes, len(request.table.schema))
     if request.may_be_few:
         first_rows = _first_rows(outcomes, columns, request)
         if first_rows.num_rows <= FEW_ROWS:
-            return write_on_driver(first_rows, spec, columns, changes)
-    distributed = _distribute_outcomes(outcomes, columns, request)
+            return write_on_driver(first_rows, spec, columns, change_spec)
+    distributed_outcomes = _distribute_outcomes(outcomes, columns, request)
     if request.gather is Gather.DRIVER:
-        return write_on_driver(distributed.toArrow(), spec, columns, changes)
-    return _run_sink(distributed, spec, columns, changes)
+        return write_on_driver(distributed_outcomes.toArrow(), spec, columns, change_spec)
+    return _write_on_executors(distributed_outcomes, spec, columns, change_spec)
 
 
 def _first_rows(outcomes: DataFrame, columns: OutcomeColumns, request: WriteRequest) -> pa.Table:
@@ -191,9 +217,9 @@ def _first_rows(outcomes: DataFrame, columns: OutcomeColumns, request: WriteRequ
 
 
 def _distribute_outcomes(outcomes: DataFrame, columns: OutcomeColumns, request: WriteRequest) -> DataFrame:
-    """Bring outcome rows to the tasks that write them. Rows with addresses alone stay where they are."""
+    """Bring outcome rows to the tasks that write them. Rows without columns of the table, such as deletions, stay where they are."""
     if request.change_data_location is not None and request.may_repeat and request.gather is not Gather.ONE_TASK:
-        # The rows of one target row must meet in one task; new rows may go anywhere.
+        # One task must get all outcome rows of a target row, to write one change row. Rows without a target row may go to any task.
         any_task = F.when(F.col(FILE).isNull(), F.monotonically_increasing_id())
         return outcomes.repartition(F.col(FILE), F.col(POSITION), any_task)
     table_columns = columns.after or columns.before
@@ -202,35 +228,53 @@ def _distribute_outcomes(outcomes: DataFrame, columns: OutcomeColumns, request: 
     return distribute_rows(outcomes, request.table, table_columns, gather=request.gather, distribution=request.distribution)
 
 
-def _run_sink(outcomes: DataFrame, spec: WriteSpec, columns: OutcomeColumns, changes: WriteSpec | None) -> Written:
+def _write_on_executors(outcomes: DataFrame, spec: WriteSpec, columns: OutcomeColumns, change_spec: WriteSpec | None) -> Written:
+    """Write outcome rows by a job. If the job fails, the files of its finished tasks are deleted."""
     try:
-        messages = outcomes.mapInArrow(ship(sink.outcome_sink, spec, columns, changes), "message binary").toArrow()
+        messages = outcomes.mapInArrow(bind_for_executors(sink.outcome_sink, spec, columns, change_spec), "message binary").toArrow()
     except BaseException:
-        discard_attempt(spec, changes)
+        discard_attempt(spec, change_spec)
         raise
     return _sum_of_messages(messages)
 
 
-def rewrite_in_order(spark: SparkSession, snapshot: Snapshot, files: FileListing, parts: Parts, *, target_size: int) -> Written:
-    """Write files again without their deleted rows, all of them in the table's order. `target_size`: bytes of a file."""
+def rewrite_in_order(
+    spark: SparkSession, snapshot: Snapshot, files: FileListing, *, file_count: int, partition_count: int, target_size: int
+) -> Written:
+    """Rewrite files without their deleted rows, and sort the rows of all files in the table's order.
+
+    Args:
+        spark: The session that runs the job.
+        snapshot: The snapshot of a table with a sort order.
+        files: The files to rewrite.
+        file_count: The number of new files.
+        partition_count: The number of partitions that the files belong to.
+        target_size: The size of a new file in bytes.
+    """
     spec = replace(write_spec(snapshot.shape), attempt=str(uuid.uuid4()), target_file_size=target_size)
     lineage = snapshot.shape.row_lineage
     if lineage is not None:
         origins = snapshot.row_origins(files.paths)
         spec = _with_lineage(spec, lineage, {spark_path(path): origin for path, origin in origins.items()})
+    # The ids of rows without a stored id follow from their addresses.
     rows = read_snapshot(spark, snapshot, files, addresses=lineage is not None, lineage=True)
     outcomes = moved_rows(rows, snapshot.schema.names)
     columns = outcome_columns(outcomes, len(snapshot.schema))
-    outcomes = distribute_rows(outcomes, snapshot.shape, columns.after, gather=parts)
-    return _run_sink(outcomes, spec, columns, None)
+    outcomes_by_file = distribute_to_files(outcomes, snapshot.shape, columns.after, file_count=file_count, partition_count=partition_count)
+    return _write_on_executors(outcomes_by_file, spec, columns, change_spec=None)
 
 
 def rewrite_files(
     spark: SparkSession, snapshot: Snapshot, bins: Sequence[Bin], deleted: Mapping[str, Positions], *, target_size: int | None = None
 ) -> Written:
-    """Write the files of each bin again together, without their deleted rows, and in the order that their rows have.
+    """Rewrite the files of each bin into one or more files, without their deleted rows. The rows keep their order.
 
-    `deleted`: all deleted positions of the files that have any, by path; `target_size`: bytes of a file, None for what the table says.
+    Args:
+        spark: The session that runs the job.
+        snapshot: The snapshot of the table.
+        bins: The files to rewrite.
+        deleted: By path, the positions of all deleted rows.
+        target_size: The size of a new file in bytes, None for the table's setting.
     """
     spec = write_spec(snapshot.shape)
     if target_size is not None:
@@ -240,16 +284,24 @@ def rewrite_files(
 
 
 def _rewrite_spec(spark: SparkSession, snapshot: Snapshot, spec: WriteSpec, paths: Sequence[str]) -> WriteSpec:
-    """Return how to write files again: with what their rows take along, and with what files of older layouts lack."""
+    """Return how to rewrite files: with the row lineage of their rows, and with the columns of files that store them otherwise."""
     lineage = snapshot.shape.row_lineage
     if lineage is not None:
         spec = _with_lineage(spec, lineage, snapshot.row_origins(paths))
-    older_layouts = _older_layouts(snapshot, spec, paths)
+    older_layouts = _columns_of_older_layouts(snapshot, spec, paths)
     return replace(spec, ordered=False, older_layouts=older_layouts, initial_values=_initial_values(spark, snapshot.shape))
 
 
 def rewrite_bins(spark: SparkSession, table: str, spec: WriteSpec, bins: Sequence[Bin], deleted: Mapping[str, Positions]) -> Written:
-    """Write files of the table named `table` again as `spec` says. The driver rewrites few bytes, without the latency of a job."""
+    """Rewrite files, in the driver up to MAX_REWRITE_BYTES (without the latency of a job), else by a job with a task for each bin.
+
+    Args:
+        spark: The session that runs the job.
+        table: The name of the table in error messages.
+        spec: How data files are written.
+        bins: The files to rewrite.
+        deleted: By path, the positions of all deleted rows.
+    """
     if sum(bin_.size for bin_ in bins) <= MAX_REWRITE_BYTES:
         return _rewrite_on_driver(table, spec, bins, deleted)
     schema = pa.schema({"paths": pa.list_(pa.string()), "positions": pa.list_(pa.binary()), "partition": pa.binary()})
@@ -258,11 +310,11 @@ def rewrite_bins(spark: SparkSession, table: str, spec: WriteSpec, bins: Sequenc
         positions = [deleted.get(path, Positions()).serialize() for path in bin_.paths]
         rows.append({"paths": list(bin_.paths), "positions": positions, "partition": pickle.dumps(dict(bin_.partition))})
     tasks = frame_of(spark, pa.Table.from_pylist(rows, schema)).repartition(len(bins))
-    return _sum_of_messages(tasks.mapInArrow(ship(sink.rewrite_sink, spec), "message binary").toArrow())
+    return _sum_of_messages(tasks.mapInArrow(bind_for_executors(sink.rewrite_sink, spec), "message binary").toArrow())
 
 
 def _rewrite_on_driver(table: str, spec: WriteSpec, bins: Sequence[Bin], deleted: Mapping[str, Positions]) -> Written:
-    """Write the files of each bin again in this process. After an error, the new files are deleted."""
+    """Rewrite the files of each bin in this process. After an error, the new files are deleted."""
     written = Written()
     with discard_on_error(written, spec.filesystem_options):
         for bin_ in bins:
@@ -291,8 +343,11 @@ def _initial_values(spark: SparkSession, table: TableShape) -> dict[str, pa.Arra
     return {name: values[name].combine_chunks().cast(arrow_type(type_)) for name, (type_, _) in defaults.items()}
 
 
-def _older_layouts(snapshot: Snapshot, spec: WriteSpec, paths: Sequence[str]) -> dict[str, StoredColumns]:
-    """Return, by path, the columns of those files that do not identify columns as new files do (by field id or by name)."""
+def _columns_of_older_layouts(snapshot: Snapshot, spec: WriteSpec, paths: Sequence[str]) -> dict[str, StoredColumns]:
+    """Return the stored columns of those files that identify columns otherwise than new files: by name instead of field id, or vice versa.
+
+    They include the hidden columns of row lineage, whose values move to the new files.
+    """
     columns_by_path: dict[str, StoredColumns] = {}
     for layout in snapshot.layouts(paths):
         if layout.by_field_id == spec.by_field_id:
@@ -300,13 +355,14 @@ def _older_layouts(snapshot: Snapshot, spec: WriteSpec, paths: Sequence[str]) ->
         pairs = zip(snapshot.schema, layout.stored, strict=True)
         file_columns = [file_column for column, file_column in pairs if column.name in spec.schema.names]
         file_columns += [file_column for _, file_column in lineage_columns(snapshot.shape.row_lineage, layout)]
-        columns = StoredColumns(_optional(Struct(tuple(file_columns))), layout.by_field_id, layout.missing_columns)
-        columns_by_path |= dict.fromkeys(layout.paths, columns)
+        stored_columns = StoredColumns(_optional(Struct(tuple(file_columns))), layout.by_field_id, layout.missing_columns)
+        columns_by_path |= dict.fromkeys(layout.paths, stored_columns)
     return columns_by_path
 
 
 def _sum_of_messages(messages: pa.Table) -> Written:
+    """Return the result of a job from the pickled messages of its tasks."""
     total = Written()
-    for payload in messages["message"].to_pylist():
-        total.add(read_task_message(pickle.loads(payload)))
+    for pickled_message in messages["message"].to_pylist():
+        total.add(read_task_message(pickle.loads(pickled_message)))
     return total

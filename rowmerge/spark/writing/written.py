@@ -1,4 +1,4 @@
-"""What the sink wrote, as the driver holds it, and the deletion of files that no version lists."""
+"""The result of written jobs on the driver, and the deletion of written files that no version of a table lists."""
 
 from __future__ import annotations
 
@@ -21,70 +21,83 @@ from rowmerge.storage.deletion import PathOrigin, try_delete_files
 from rowmerge.table.snapshots.files import AddedFile, FileListing, ListedFile, Positions
 
 _STOP_SECONDS = 0.3
-"""Tasks have usually stopped so long after they were told to. VACUUM deletes a file that comes later."""
+"""Tasks have usually stopped so long after their job was cancelled. VACUUM deletes a file that a task finishes later."""
 
 
 @dataclass
 class Written:
-    """What the tasks of a job wrote.
+    """The files that the tasks of a job wrote, and the target rows that they replaced or read. Paths are as Spark spells them.
 
-    `change_rows` are files of change rows; `positions` of changed rows are by path as Spark spells it; `repeated` counts positions that
-    were set more than once; `sources` are the ordinals of source rows that matched; `reads` are the positions of matched rows that stay
-    unchanged.
+    Attributes:
+        files: The written data files.
+        change_rows: The written files of change rows.
+        positions: By data file, the positions of the target rows that are updated or deleted.
+        read_positions: By data file, the positions of the matched target rows that stay unchanged.
+        source_ordinals: The ordinals of the source rows that matched.
+        repeated_count: How many updates and deletes met a position that was already updated or deleted.
+        updated: The number of updated rows.
+        inserted: The number of inserted rows.
     """
 
     files: list[AddedFile] = field(default_factory=list)
     change_rows: list[AddedFile] = field(default_factory=list)
     positions: dict[str, Positions] = field(default_factory=dict)
-    reads: dict[str, Positions] = field(default_factory=dict)
-    sources: BitMap64 = field(default_factory=BitMap64)
-    repeated: int = 0
+    read_positions: dict[str, Positions] = field(default_factory=dict)
+    source_ordinals: BitMap64 = field(default_factory=BitMap64)
+    repeated_count: int = 0
     updated: int = 0
     inserted: int = 0
 
     def add(self, other: Written) -> None:
-        """Add what another job wrote. A position that both jobs changed counts as repeated."""
+        """Add the result of another job. A position that both jobs replaced counts as repeated."""
         self.files += other.files
         self.change_rows += other.change_rows
         common_paths = self.positions.keys() & other.positions.keys()
         changed_twice = sum(self.positions[path].intersection_cardinality(other.positions[path]) for path in common_paths)
         _unite(self.positions, other.positions)
-        _unite(self.reads, other.reads)
-        self.sources |= other.sources
-        self.repeated += other.repeated + changed_twice
+        _unite(self.read_positions, other.read_positions)
+        self.source_ordinals |= other.source_ordinals
+        self.repeated_count += other.repeated_count + changed_twice
         self.updated += other.updated
         self.inserted += other.inserted
 
     def rename(self, paths: Mapping[str, str]) -> None:
-        """Replace the names that rows had for files by the paths."""
+        """Replace the short names of files in outcome rows by the paths of the files. `paths`: the path of each name."""
         self.positions = {paths[name]: bitmap for name, bitmap in self.positions.items()}
-        self.reads = {paths[name]: bitmap for name, bitmap in self.reads.items()}
+        self.read_positions = {paths[name]: bitmap for name, bitmap in self.read_positions.items()}
 
     @property
     def touched(self) -> int:
-        """Return the number of target rows that are deleted or replaced."""
+        """Return the number of target rows that are updated or deleted."""
         return sum(len(bitmap) for bitmap in self.positions.values())
 
     def touched_files(self, files: FileListing) -> list[ListedFile]:
-        """Return those of the files that have such rows."""
+        """Return those of the files that have updated or deleted rows."""
         if not self.positions:
             return []
         spelled_paths = pa.array([spark_path(path) for path in files.paths], pa.string())
         return files.filter(pc.is_in(spelled_paths, value_set=pa.array(list(self.positions), pa.string()))).files()
 
     def discard(self, filesystem_options: Options) -> None:
-        """Delete all files. A failure leaves them for VACUUM."""
+        """Delete all written files. A file that cannot be deleted stays for VACUUM."""
         discard([*self.files, *self.change_rows], filesystem_options)
 
 
 def _unite(bitmaps: dict[str, Positions], added: Mapping[str, Positions]) -> None:
+    """Add positions to the bitmaps of their files."""
     for path, positions in added.items():
         bitmaps[path] = bitmaps[path] | positions if path in bitmaps else positions
 
 
 @contextmanager
 def discard_on_error(written: Written, filesystem_options: Options, error_type: type[BaseException] = BaseException) -> Iterator[None]:
-    """Delete the files of `written` if the block raises, including those that the block adds."""
+    """Delete the written files if the block raises an error.
+
+    Args:
+        written: The files, including those that the block adds.
+        filesystem_options: Arguments of Arrow's file systems.
+        error_type: The errors after which files are deleted.
+    """
     try:
         yield
     except error_type:
@@ -93,16 +106,16 @@ def discard_on_error(written: Written, filesystem_options: Options, error_type: 
 
 
 def discard_if_rejected(files: Iterable[AddedFile], filesystem_options: Options) -> AbstractContextManager[None]:
-    """Delete the files if the block raises RowmergeError, as a table does only if nothing was committed.
+    """Delete the files if the block raises RowmergeError, which means that nothing was committed.
 
-    After any other error, the commit may need the files.
+    After any other error, the commit may have succeeded and need the files.
     """
     return discard_on_error(Written(list(files)), filesystem_options, RowmergeError)
 
 
 @dataclass(frozen=True)
 class DataFolder:
-    """Implement `rowmerge.storage.deletion.FileDeleter` by the file systems that write data files."""
+    """A folder of data files, as a `rowmerge.storage.deletion.FileDeleter` over Arrow's file systems."""
 
     location: str
     filesystem_options: Options = field(repr=False)
@@ -111,6 +124,11 @@ class DataFolder:
         return DataFolder(location, self.filesystem_options)
 
     def delete(self, paths: Sequence[str]) -> None:
+        """Delete files by their paths in the folder. A missing file counts as deleted.
+
+        Raises:
+            StorageError: A file cannot be deleted.
+        """
         for path in paths:
             absolute = f"{self.location}/{path}"
             filesystem, inner_path = filesystem_of(absolute, self.filesystem_options)
@@ -123,12 +141,12 @@ class DataFolder:
 
 
 def discard(files: Iterable[AddedFile], filesystem_options: Options) -> None:
-    """Delete files that no version lists: those of a command that failed for certain. A failure leaves them for VACUUM."""
+    """Delete files that no version lists, because their command failed for certain. A file that cannot be deleted stays for VACUUM."""
     discard_paths([file.path for file in files], filesystem_options)
 
 
 def discard_paths(paths: Sequence[str], filesystem_options: Options) -> None:
-    """Delete data files that jobs of this process wrote, by their absolute paths. A failure leaves them for VACUUM."""
+    """Delete data files that jobs of this process wrote, by their absolute paths. A file that cannot be deleted stays for VACUUM."""
     paths_by_store: dict[tuple[str, ...], list[str]] = {}
     for path in paths:
         scheme_and_authority = tuple(path.split("/")[:3])
@@ -142,9 +160,10 @@ def discard_paths(paths: Sequence[str], filesystem_options: Options) -> None:
 
 
 def discard_attempt(*specs: WriteSpec | None) -> None:
-    """Delete the files of an attempt whose job failed. An error here is ignored, because the job's own error is the one to report.
+    """Delete the files of an attempt whose job failed.
 
-    No message lists the files of finished tasks, so they are found by their names.
+    A failed job returns no messages, so the files are found by the attempt's UUID in their names. Errors are ignored, because the caller
+    raises the error of the job.
     """
     for pause in (0.0, _STOP_SECONDS):
         time.sleep(pause)
@@ -154,7 +173,7 @@ def discard_attempt(*specs: WriteSpec | None) -> None:
 
 
 def _attempt_paths(spec: WriteSpec) -> list[str]:
-    """Return the paths of the files with the attempt's UUID in their names, which only its job wrote."""
+    """Return the paths of the files with the attempt's UUID in their names."""
     filesystem, root = filesystem_of(spec.root, spec.filesystem_options)
     files = _data_files(filesystem, root, with_subfolders=bool(spec.partition))
     return [f"{spec.root}{file.path.removeprefix(root)}" for file in files if spec.attempt in file.base_name]
@@ -169,15 +188,15 @@ def _data_files(filesystem: pyarrow.fs.FileSystem, folder: str, *, with_subfolde
 
 
 def read_task_message(message: Mapping[str, Any]) -> Written:
-    """Return what a task wrote, from the fields of its `TaskMessage`: files as AddedFile, and bitmaps deserialized."""
-    ordinals = message["sources"]
+    """Return the result of a task from the fields of its `TaskMessage`: files as AddedFile, and bitmaps deserialized."""
+    source_ordinals = message["source_ordinals"]
     return Written(
         files=[added_file(fields) for fields in message["files"]],
         change_rows=[added_file(fields) for fields in message["change_rows"]],
         positions=_deserialize_positions(message["positions"]),
-        reads=_deserialize_positions(message["reads"]),
-        sources=BitMap64() if ordinals is None else BitMap64.deserialize(ordinals),
-        repeated=message["repeated"],
+        read_positions=_deserialize_positions(message["read_positions"]),
+        source_ordinals=BitMap64() if source_ordinals is None else BitMap64.deserialize(source_ordinals),
+        repeated_count=message["repeated_count"],
         updated=message["updated"],
         inserted=message["inserted"],
     )
@@ -188,5 +207,6 @@ def _deserialize_positions(bitmaps: Mapping[str, bytes]) -> dict[str, Positions]
 
 
 def added_file(fields: Mapping[str, object]) -> AddedFile:
+    """Return a written file from the fields of its `FileMessage`."""
     names: Sequence[str] = ("path", "size", "records", "partition", "lower", "upper", "nulls", "sizes", "ordered")
     return AddedFile(**{name: fields[name] for name in names})  # type: ignore[arg-type]

@@ -77,7 +77,7 @@ def test_a_row_that_is_deleted_twice_makes_one_change_row(tmp_path: Path) -> Non
     twice = [(DELETE, "f", 5, None, None, 5, "five"), (DELETE, "g", 5, None, None, 6, "six"), (DELETE, "f", 5, None, None, 5, "five")]
     message = run(spec(tmp_path), twice, [*twice, (DELETE, "f", 6, None, None, 7, "seven")])
     assert rows(message["change_rows"]) == [(5, "five", "delete"), (6, "six", "delete"), (7, "seven", "delete")]
-    assert message["repeated"] == 4
+    assert message["repeated_count"] == 4
     assert {path: list(BitMap64.deserialize(bits)) for path, bits in message["positions"].items()} == {"f": [5, 6], "g": [5]}
 
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from rowmerge.parquet.fitting import as_stored, fitted, uuid_bytes, uuid_texts
+from rowmerge.parquet.fitting import to_file_type, to_table_type, uuid_bytes, uuid_texts
 from rowmerge.parquet.partitions import PartitionKey, split_by_partition
 from rowmerge.parquet.transforms import hashes, transformed
 
@@ -45,10 +45,10 @@ def test_a_text_that_is_no_uuid_is_none(text: str) -> None:
     ],
 )
 def test_values_go_into_files_and_come_back(values: list[object], plain: pa.DataType, held: pa.DataType) -> None:
-    there = as_stored(pa.array(values, plain), held)
+    there = to_file_type(pa.array(values, plain), held)
     assert there.type == held
-    assert fitted(there, plain, held).to_pylist() == values
-    assert fitted(there.slice(1), plain, held).to_pylist() == values[1:]
+    assert to_table_type(there, plain, held).to_pylist() == values
+    assert to_table_type(there.slice(1), plain, held).to_pylist() == values[1:]
 
 
 def test_buckets_are_of_bytes_as_the_spec_has_them() -> None:

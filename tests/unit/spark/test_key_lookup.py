@@ -127,7 +127,7 @@ def test_without_combinations_each_key_is_looked_up_by_itself() -> None:
     assert found is not None
     assert found.find_rows(target)[0].tolist() == [0]
     assert found.is_exact
-    alone = replace(found, combinations=None)
+    alone = replace(found, key_codes=None)
     assert alone.find_rows(target)[0].tolist() == [0, 1]
     assert not alone.is_exact
 

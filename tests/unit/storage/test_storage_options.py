@@ -23,7 +23,7 @@ from rowmerge.parquet.key_lookup import read_rows_with_keys
 from rowmerge.parquet.outcomes import OutcomeColumns
 from rowmerge.parquet.rewriting import write_live_rows
 from rowmerge.spark.matching import key_lookup
-from rowmerge.spark.writing.executors import ship
+from rowmerge.spark.writing.executors import bind_for_executors
 from rowmerge.spark.writing.sink import outcome_sink
 from rowmerge.spark.writing.write import write_spec
 from rowmerge.spark.writing.written import added_file, discard, discard_attempt, discard_paths
@@ -155,7 +155,7 @@ def test_an_executor_without_credentials_of_its_own_writes_to_the_store(signed_s
     spec = write_spec(table.snapshot().shape)
     assert SECRET_KEY not in repr(spec)
     function, message = tmp_path / "function", tmp_path / "message"
-    function.write_bytes(cloudpickle.dumps(ship(outcome_sink, spec, OutcomeColumns("action", after=("id", "name")), None)))
+    function.write_bytes(cloudpickle.dumps(bind_for_executors(outcome_sink, spec, OutcomeColumns("action", after=("id", "name")), None)))
     environment = {name: value for name, value in os.environ.items() if not name.startswith("AWS_") or "METADATA" in name}
     subprocess.run([sys.executable, "-c", EXECUTOR, str(function), str(message)], check=True, env=environment)
     commit(table, FileChanges(tuple(added_file(file) for file in pickle.loads(message.read_bytes())["files"])))

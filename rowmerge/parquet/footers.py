@@ -1,0 +1,118 @@
+"""Statistics of columns from the footers of Parquet files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+Path = tuple[str, ...]
+Statistics = dict[str, Any]
+"""A value for each column, or a nested dictionary for a column with fields."""
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """A leaf column of a Parquet file: a column or field without fields, or the elements of a list or map.
+
+    Attributes:
+        path: The names of the column and its fields in the table, with `element`, `key` and `value` for lists and maps.
+        file_path: The path in the file's schema, joined by dots.
+        is_float: Whether the leaf holds floats.
+        has_bounds: Whether the bounds in the footer can serve as the column's bounds.
+    """
+
+    path: Path
+    file_path: str
+    is_float: bool
+    has_bounds: bool
+
+
+def leaves_of(
+    type_: pa.DataType, file_type: pa.DataType, path: Path = (), file_path: Path = (), *, is_repeated: bool = False
+) -> Iterator[Leaf]:
+    """Yield the leaf columns of a type in the order of a file's column chunks.
+
+    Args:
+        type_: The type in the table: a struct of all columns, or the type of a column or field.
+        file_type: The same type with the names and types of the file.
+        path: The names in the table that lead to the type.
+        file_path: The names in the file that lead to the type.
+        is_repeated: Whether the type is inside a list or map.
+    """
+    if not pa.types.is_nested(type_):
+        is_float = pa.types.is_floating(type_)
+        # Bounds leave out NaN, which Spark sorts last. A column with NaN is written without bounds, but not a field with NaN.
+        may_hide_nan = is_float and len(path) > 1
+        # Delta's statistics have no bounds of binaries. UUIDs and other binaries of a fixed length occur in Iceberg only.
+        is_variable_binary = pa.types.is_binary(type_) and not pa.types.is_fixed_size_binary(file_type)
+        yield Leaf(path, ".".join(file_path), is_float, has_bounds=not (is_repeated or may_hide_nan or is_variable_binary))
+        return
+    is_repeated = is_repeated or not pa.types.is_struct(type_)
+    for name, file_names, child_type, child_file_type in _children(type_, file_type):
+        yield from leaves_of(child_type, child_file_type, (*path, name), (*file_path, *file_names), is_repeated=is_repeated)
+
+
+def _children(type_: pa.DataType, file_type: pa.DataType) -> Iterator[tuple[str, Path, pa.DataType, pa.DataType]]:
+    """Yield the fields of a struct, or the elements of a list or map: name, names in the file, type, and type in the file."""
+    if pa.types.is_struct(type_):
+        for column, file_column in zip(type_, file_type, strict=True):
+            yield column.name, (file_column.name,), column.type, file_column.type
+    elif pa.types.is_list(type_):
+        yield "element", ("list", "element"), type_.value_type, file_type.value_type
+    elif pa.types.is_map(type_):
+        yield "key", ("key_value", "key"), type_.key_type, file_type.key_type
+        yield "value", ("key_value", "value"), type_.item_type, file_type.item_type
+
+
+def file_paths(leaves: Sequence[Leaf], without: frozenset[str]) -> list[str]:
+    """Return the file paths of leaves, except those of the columns in `without` and those of floats inside other columns."""
+    return [leaf.file_path for leaf in leaves if leaf.path[0] not in without and not (leaf.is_float and "." in leaf.file_path)]
+
+
+def column_statistics(footer: pq.FileMetaData, leaves: Sequence[Leaf], columns: frozenset[str]) -> dict[str, Statistics]:
+    """Return the statistics of a file's columns under the names of the fields of `FileMessage`.
+
+    Args:
+        footer: The footer of the file.
+        leaves: All leaf columns in the file's order.
+        columns: The top-level columns to return bounds and null counts of.
+
+    Returns:
+        `lower` and `upper` bounds, `nulls`, the null counts, and `sizes`, the compressed bytes of all leaves. Bounds of UUIDs are bytes.
+    """
+    groups = [footer.row_group(index) for index in range(footer.num_row_groups)]
+    lower, upper, nulls, sizes = Statistics(), Statistics(), Statistics(), Statistics()
+    for index, leaf in enumerate(leaves):
+        _set_at(sizes, leaf.path, sum(group.column(index).total_compressed_size for group in groups))
+        if not leaf.has_bounds or leaf.path[0] not in columns:
+            continue
+        statistics = [group.column(index).statistics for group in groups]
+        if any(group_statistics is None for group_statistics in statistics):
+            continue
+        if all(group_statistics.has_null_count for group_statistics in statistics):
+            _set_at(nulls, leaf.path, sum(group_statistics.null_count for group_statistics in statistics))
+        if min_max := _min_max(groups, statistics):
+            minimum, maximum = min_max
+            _set_at(lower, leaf.path, minimum)
+            _set_at(upper, leaf.path, maximum)
+    return {"lower": lower, "upper": upper, "nulls": nulls, "sizes": sizes}
+
+
+def _min_max(groups: Sequence[pq.RowGroupMetaData], statistics: Sequence[pq.Statistics]) -> tuple[Any, Any] | None:
+    """Return the minimum and maximum of a leaf, or None if a row group with values has no bounds."""
+    with_bounds = [group_statistics for group_statistics in statistics if group_statistics.has_min_max]
+    with_values = [group for group, stats in zip(groups, statistics, strict=True) if stats.null_count != group.num_rows]
+    if not with_bounds or len(with_bounds) < len(with_values):
+        return None
+    return min(stats.min for stats in with_bounds), max(stats.max for stats in with_bounds)
+
+
+def _set_at(statistics: Statistics, path: Path, value: Any) -> None:
+    """Set the value of a leaf in nested dictionaries."""
+    for name in path[:-1]:
+        statistics = statistics.setdefault(name, {})
+    statistics[path[-1]] = value
