@@ -253,7 +253,7 @@ def first_commit(storage: Storage, table: str, definition: TableDefinition, chan
         protocol, metadata = new_table(table, definition, now)
     else:
         source = own_snapshot(change.cloned)
-        protocol, metadata = cloned_table(table, (source.protocol, source.metadata), base=None, definition=definition, now=now)
+        protocol, metadata = cloned_table(table, (source.protocol, source.metadata), replaced=None, definition=definition, now=now)
     if version.number and is_true(metadata.configuration, IN_COMMIT_TIMESTAMPS):
         # The log begins with versions of a dropped table, which may lack in-commit timestamps. So the protocol requires the properties
         # with the first version that has one (PROTOCOL.md, In-Commit Timestamps).

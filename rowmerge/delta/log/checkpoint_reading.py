@@ -1,4 +1,4 @@
-"""Reading checkpoints of every kind: classic, multi-part, and v2 in Parquet or JSON with sidecars (PROTOCOL.md, Checkpoints)."""
+"""Read checkpoints of all kinds: classic, multi-part, and v2 in Parquet or JSON with sidecars (PROTOCOL.md, Checkpoints)."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from rowmerge.errors import CorruptLog
 from rowmerge.storage.store import Storage, StoredObject
 
 _FOOTER_TAIL = 8
-"""The last bytes of a Parquet file: the length of its footer, and a magic number."""
+"""The size in bytes of the end of a Parquet file: the length of its footer, and a magic number."""
 _MAPS = ("configuration", "options")
 _NON_FILE_ACTIONS = ("protocol", "metaData", "txn", "domainMetadata", "sidecar")
 _ADD_FIELDS = [*(name for name in ADD if name != "stats"), "tags", "partitionValues"]
 _REMOVE_FIELDS = [*REMOVE, "partitionValues"]
 _UNREADABLE = (ArithmeticError, AttributeError, LookupError, OSError, TypeError, ValueError, pa.ArrowException)
-"""The errors of Arrow, and of code that uses its values, for a damaged file or columns of other types."""
+"""The errors of Arrow, and of code that uses its values, for a damaged file or for columns of wrong types."""
 
 
 def read_checkpoint(storage: Storage, checkpoint: Checkpoint) -> State:
-    """Return the state of a checkpoint. Raises CorruptLog with the file that is unreadable, StorageError."""
+    """Read the state of a checkpoint. Raises CorruptLog, which names the unreadable file, and StorageError."""
     documents = read_documents(storage, checkpoint.paths)
     actions = [action for document in documents for action in _non_file_actions(document)]
     state = apply_table_actions(empty_state(), actions, documents[0].path)
@@ -45,8 +45,11 @@ def read_checkpoint(storage: Storage, checkpoint: Checkpoint) -> State:
 
 
 def sidecar_paths(storage: Storage, files: Sequence[StoredObject]) -> list[str]:
-    """Return the paths of a checkpoint's sidecars: relative below the table, else absolute. Raises CorruptLog, StorageError."""
-    # Of a Parquet file without a column of sidecars, only the footer is read.
+    """Return the paths of a checkpoint's sidecars. Raises CorruptLog, StorageError.
+
+    `files`: the files of the checkpoint. A path below the table is relative to it, another path is absolute.
+    """
+    # Only the footer of a Parquet file is read if the file has no column of sidecars.
     paths = [file.path for file in files if not file.path.endswith(".parquet") or "sidecar" in _column_names(storage, file)]
     return _sidecar_paths(storage, [action for document in read_documents(storage, paths) for action in _non_file_actions(document)])
 
@@ -63,7 +66,17 @@ def _column_names(storage: Storage, file: StoredObject) -> list[str]:
 
 
 def read_footer(storage: Storage, path: str, size: int) -> pq.FileMetaData:
-    """Read the footer of a Parquet file of `size` bytes. Raises CorruptLog, FileNotFoundError, StorageError."""
+    """Read the footer of a Parquet file, without its data.
+
+    Args:
+        storage: The storage of the table.
+        path: The path of the file in the storage.
+        size: The size of the file in bytes.
+
+    Raises:
+        CorruptLog: The file has no valid footer.
+        FileNotFoundError: The file does not exist.
+    """
     if size < 2 * _FOOTER_TAIL:
         raise CorruptLog(f"{storage.location}/{path}", "it is too short for a Parquet file")
     tail = storage.get_range(path, size - _FOOTER_TAIL, _FOOTER_TAIL)
@@ -75,7 +88,7 @@ def read_footer(storage: Storage, path: str, size: int) -> pq.FileMetaData:
 
 
 def _sidecar_path(storage: Storage, path: str) -> str:
-    """Resolve the path of a sidecar, which is a file name, a path in the table or a URI."""
+    """Resolve the path in a `sidecar` action: a file name, a path in the table, or a URI."""
     if "/" not in path or path.startswith(LOG):
         return path if path.startswith(LOG) else f"{SIDECARS}/{path}"
     return absolute_path(storage.location, path).removeprefix(f"{storage.location}/")
@@ -91,13 +104,13 @@ def _read_sidecars(storage: Storage, paths: Sequence[str]) -> list[Document]:
 
 
 def _non_file_actions(document: Document) -> list[Action]:
-    """Return the actions other than file actions of a checkpoint's file, with checked fields. Raises CorruptLog."""
+    """Read the actions other than file actions from a file of a checkpoint, and check their fields. Raises CorruptLog."""
     if document.path.endswith(".json"):
         return non_file_actions(document)
     file = _open_parquet(document)
     names = [name for name in _NON_FILE_ACTIONS if name in file.schema_arrow.names]
-    table = _read_columns(document, file, names)
     with _corrupt_if_unreadable(document):
+        table = file.read(columns=names)
         actions: list[Action] = [{name: _maps_as_dicts(fields)} for name in names for fields in table[name].drop_null().to_pylist()]
         for action in actions:
             check_action(action)
@@ -111,20 +124,20 @@ def _maps_as_dicts(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def _file_rows(document: Document, partition_columns: Sequence[str]) -> tuple[LiveFiles, pa.Table]:
-    """Return the live files and the tombstones of a checkpoint's file. Statistics are read on first use. Raises CorruptLog."""
+    """Return the live files and the tombstones in a file of a checkpoint. Statistics are read on first use. Raises CorruptLog."""
     if document.path.endswith(".json"):
         actions = file_actions([document], partition_columns)
         return LiveFiles.of(actions.adds.drop_columns(["document"])), actions.removes.drop_columns(["document"])
     file = _open_parquet(document)
     with _corrupt_if_unreadable(document):
         live_files = _read_live_files(document, file, partition_columns)
-        removes = _read_actions(document, file, "remove", _REMOVE_FIELDS)
+        removes = _read_actions(file, "remove", _REMOVE_FIELDS)
         return live_files, file_rows(removes, tombstone_schema(partition_columns))
 
 
 def _read_live_files(document: Document, file: pq.ParquetFile, partition_columns: Sequence[str]) -> LiveFiles:
-    """Return the live files of a Parquet file. Raises CorruptLog or one of _UNREADABLE."""
-    adds = _read_actions(document, file, "add", _ADD_FIELDS)
+    """Return the live files in a checkpoint's Parquet file. Raises one of _UNREADABLE."""
+    adds = _read_actions(file, "add", _ADD_FIELDS)
     if len(adds) == adds.null_count:
         return LiveFiles()
     rows = file_rows(adds, row_schema(partition_columns))
@@ -133,24 +146,22 @@ def _read_live_files(document: Document, file: pq.ParquetFile, partition_columns
     return LiveFiles.with_source(rows, CheckpointStatistics(document.path, file, is_add, has_deletion_vectors=has_deletion_vectors))
 
 
-def _read_actions(document: Document, file: pq.ParquetFile, action: str, requested_fields: Sequence[str]) -> pa.ChunkedArray:
-    """Return the column of an action with the requested fields that the checkpoint has. Raises CorruptLog, pa.ArrowInvalid."""
+def _read_actions(file: pq.ParquetFile, action: str, requested_fields: Sequence[str]) -> pa.ChunkedArray:
+    """Read the column of an action, with those of the requested fields that the checkpoint has. Raises one of _UNREADABLE.
+
+    Returns an empty column if the file has no such action.
+    """
     index = file.schema_arrow.get_field_index(action)
     available_fields = {field.name for field in file.schema_arrow.field(index).type} if index >= 0 else set()
     fields = [name for name in requested_fields if name in available_fields]
-    # A checkpoint may have the typed form of the partition values alone.
+    # A checkpoint may have only the typed form of the partition values.
     if "partitionValues" not in available_fields and "partitionValues_parsed" in available_fields:
         fields.append("partitionValues_parsed")
     if not fields:
         return nulls(0, pa.struct([("path", pa.string())]))
-    structs = _read_columns(document, file, [f"{action}.{name}" for name in fields])[action]
-    structs.validate(full=True)  # Arrow does not look at the encoding of texts
+    structs = file.read(columns=[f"{action}.{name}" for name in fields])[action]
+    structs.validate(full=True)  # Reading Parquet does not check the encoding of texts
     return structs
-
-
-def _read_columns(document: Document, file: pq.ParquetFile, columns: Sequence[str]) -> pa.Table:
-    with _corrupt_if_unreadable(document):
-        return file.read(columns=list(columns))
 
 
 def _open_parquet(document: Document) -> pq.ParquetFile:
@@ -160,7 +171,7 @@ def _open_parquet(document: Document) -> pq.ParquetFile:
 
 @contextmanager
 def _corrupt_if_unreadable(document: Document) -> Iterator[None]:
-    """Raise CorruptLog for one of _UNREADABLE."""
+    """Raise CorruptLog instead of one of _UNREADABLE."""
     try:
         yield
     except _UNREADABLE as error:

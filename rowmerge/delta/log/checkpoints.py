@@ -43,16 +43,16 @@ _REMOVE_FIELDS = {**REMOVE, "partitionValues": TEXT_MAP}
 _REMOVE = pa.struct(_REMOVE_FIELDS)
 _ADD_FIELDS = [*(name for name in ADD if name != "stats"), "partitionValues", "tags"]
 _BATCH = 65_536
-"""The most files of a row group."""
+"""The largest number of files in a row group."""
 
 
 def is_due(version: int, metadata: Metadata) -> bool:
-    """Return whether this version gets a checkpoint."""
+    """Return whether `delta.checkpointInterval` asks for a checkpoint of this version."""
     return version > 0 and version % checkpoint_interval(metadata.configuration) == 0
 
 
 def try_checkpoint(storage: Storage, state: State) -> bool:
-    """Write the checkpoint of a committed version, and return whether it was written. A failure, which does no harm, is logged."""
+    """Write the checkpoint of a committed version, and return whether this succeeded. Log a failure, because no reader depends on it."""
     try:
         write_checkpoint(storage, state)
     except (RowmergeError, pa.ArrowException, OSError) as error:
@@ -70,7 +70,7 @@ def write_checkpoint(storage: Storage, state: State) -> None:
 
 
 def _checkpoint_file(tables: Iterator[pa.Table]) -> tuple[bytes, int]:
-    """Return a Parquet file of the tables, and the number of its rows."""
+    """Return the content of a Parquet file with the rows of the tables, and the number of rows."""
     first = next(tables)
     buffer, row_count = io.BytesIO(), 0
     with pq.ParquetWriter(buffer, first.schema, compression="snappy", store_schema=False, write_page_checksum=True) as writer:
@@ -81,7 +81,7 @@ def _checkpoint_file(tables: Iterator[pa.Table]) -> tuple[bytes, int]:
 
 
 def checkpoint_tables(state: State, now: int) -> Iterator[pa.Table]:
-    """Yield tables of one schema with an action per row, each in its own column. `now`: milliseconds since the epoch."""
+    """Yield tables of one schema, with an action per row and a column per kind of action. `now`: milliseconds since the epoch."""
     columns = _columns_except_add(state, now)
     no_adds = _add_actions(pa.RecordBatch.from_pylist([], schema=file_schema(state.metadata.stored_partition_columns)), state.metadata)
     types = [(name, column.type) for name, column in columns.items()]
@@ -104,7 +104,10 @@ def _columns_except_add(state: State, now: int) -> dict[str, pa.Array | pa.Chunk
 
 
 def unexpired_transactions(state: State, now: int) -> Mapping[str, Transaction]:
-    """Return the transactions within `delta.setTransactionRetentionDuration`, all without it. One without a time never expires."""
+    """Return the transactions within `delta.setTransactionRetentionDuration`, or all if it is not set. `now`: milliseconds since the epoch.
+
+    A transaction without `lastUpdated` never expires.
+    """
     retention = transaction_retention(state.metadata.configuration)
     return {
         name: transaction
@@ -114,14 +117,14 @@ def unexpired_transactions(state: State, now: int) -> Mapping[str, Transaction]:
 
 
 def _metadata_fields(metadata: Metadata) -> dict[str, object]:
-    """Return the fields of the `metaData` action, maps as lists of pairs for Arrow."""
+    """Return the fields of the `metaData` action, with maps as lists of pairs, as Arrow requires."""
     fields = metadata.action()["metaData"]
     format_ = {"provider": fields["format"]["provider"], "options": list(fields["format"]["options"].items())}
     return {**fields, "format": format_, "configuration": list(fields["configuration"].items())}
 
 
 def _remove_actions(tombstones: pa.Table, expiry: int) -> pa.ChunkedArray:
-    """Return the `remove` actions of files that were removed after `expiry`, which vacuum must not delete."""
+    """Return the `remove` actions of files that were removed after the time `expiry`. VACUUM must not delete these files."""
     unexpired = tombstones.filter(pc.greater(pc.fill_null(tombstones["deletionTimestamp"], 0), expiry))
     chunks = []
     for batch in unexpired.to_batches(max_chunksize=_BATCH):
@@ -131,14 +134,14 @@ def _remove_actions(tombstones: pa.Table, expiry: int) -> pa.ChunkedArray:
 
 
 def _action_fields(batch: pa.RecordBatch, names: Iterable[str]) -> dict[str, pa.Array]:
-    """Return the fields of a file action from rows of files, in this order."""
+    """Return the fields of a file action from rows of files, in the order of `names`."""
     return {name: to_map(batch["partition"]) if name == "partitionValues" else batch[name] for name in names}
 
 
 def _add_actions(batch: pa.RecordBatch, metadata: Metadata) -> pa.StructArray:
     """Return the `add` actions of live files."""
     columns = _action_fields(batch, _ADD_FIELDS)
-    # A checkpoint changes no data.
+    # A checkpoint does not change data.
     columns["dataChange"] = pa.repeat(pa.scalar(False), batch.num_rows)
     columns |= _statistics_columns(batch, metadata)
     return pa.StructArray.from_arrays(list(columns.values()), names=list(columns))
@@ -149,18 +152,22 @@ def _statistics_columns(batch: pa.RecordBatch, metadata: Metadata) -> dict[str, 
     writes_json = metadata.configuration.get("delta.checkpoint.writeStatsAsJson", "true").lower() != "false"
     writes_structs = metadata.configuration.get("delta.checkpoint.writeStatsAsStruct", "true").lower() != "false"
     if not writes_structs:
+        # Statistics of no columns are read only to find the texts that are not JSON.
         return {"stats": _json_statistics(batch, read_statistics(batch, []).unreadable)} if writes_json else {}
-    structs, unreadable_texts = _struct_statistics(batch, metadata)
-    columns = {"stats": _json_statistics(batch, unreadable_texts)} if writes_json else {}
+    structs, is_unreadable = _struct_statistics(batch, metadata)
+    columns = {"stats": _json_statistics(batch, is_unreadable)} if writes_json else {}
     columns["stats_parsed"] = structs
     if metadata.partition_columns:
         columns["partitionValues_parsed"] = _struct_partition(batch["partition"], metadata)
     return columns
 
 
-def _json_statistics(batch: pa.RecordBatch, unreadable: pa.Array | None) -> pa.Array:
-    """Return the statistics as text, converted for files of which an earlier checkpoint has structs alone. Unreadable texts are null."""
-    stats = batch["stats"] if unreadable is None else pc.if_else(unreadable, pa.scalar(None, pa.string()), batch["stats"])
+def _json_statistics(batch: pa.RecordBatch, is_unreadable: pa.Array | None) -> pa.Array:
+    """Return the statistics as JSON, null where `is_unreadable`. Statistics that an earlier checkpoint has only as structs are converted.
+
+    `is_unreadable`: a mask of the files whose JSON is invalid, None if all are valid.
+    """
+    stats = batch["stats"] if is_unreadable is None else pc.if_else(is_unreadable, pa.scalar(None, pa.string()), batch["stats"])
     if "parsed" not in batch.schema.names:
         return stats
     is_missing = pc.or_(pc.is_null(stats), pc.fill_null(pc.equal(stats, ""), False))
@@ -170,13 +177,14 @@ def _json_statistics(batch: pa.RecordBatch, unreadable: pa.Array | None) -> pa.A
 
 
 def _struct_statistics(batch: pa.RecordBatch, metadata: Metadata) -> tuple[pa.StructArray, pa.Array | None]:
-    """Return the statistics in typed fields, and a mask of the invalid texts, None if all are valid."""
+    """Return the field `stats_parsed`, and a mask of the files whose JSON statistics are invalid, None if all are valid."""
     fields = _indexed_fields(metadata)
     type_ = statistics_type(bounds_type(fields), nulls_type(fields))
-    # Parquet has no structs without fields.
+    # Parquet cannot store structs without fields.
     type_ = pa.struct([field for field in type_ if not pa.types.is_struct(field.type) or field.type.num_fields])
     reusable_statistics = _reusable_statistics(batch["parsed"], type_) if "parsed" in batch.schema.names else None
     if reusable_statistics is not None:
+        # An earlier checkpoint parsed the JSON of these files, if they have any.
         return reusable_statistics, None
     statistics = read_statistics(batch, fields, as_written=True)
     columns = {"numRecords": statistics.records, "tightBounds": statistics.tight, "nullCount": statistics.nulls}
@@ -185,7 +193,7 @@ def _struct_statistics(batch: pa.RecordBatch, metadata: Metadata) -> tuple[pa.St
 
 
 def _indexed_fields(metadata: Metadata) -> list[Field]:
-    """Return the columns that have statistics, by physical names."""
+    """Return the columns that have statistics, with their physical names."""
     stored_schema = metadata.stored_schema
     leaves = stored_indexed_leaves(metadata.schema, stored_schema, metadata.partition_columns, metadata.configuration)
     indexed_columns = {leaf[0] for leaf in leaves}
@@ -193,7 +201,7 @@ def _indexed_fields(metadata: Metadata) -> list[Field]:
 
 
 def _reusable_statistics(parsed: pa.StructArray, type_: pa.StructType) -> pa.StructArray | None:
-    """Return the statistics of an earlier checkpoint, None if a file has none or the type of a column has changed."""
+    """Return the statistics of an earlier checkpoint as `type_`, None if a file has none or the type of a column has changed."""
     types = {field.name: field.type for field in parsed.type}
     if parsed.null_count or any(types.get(field.name) != field.type for field in type_ if field.name != "tightBounds"):
         return None
@@ -205,7 +213,7 @@ def _reusable_statistics(parsed: pa.StructArray, type_: pa.StructType) -> pa.Str
 
 
 def _struct_partition(texts: pa.StructArray, metadata: Metadata) -> pa.StructArray:
-    """Return the partition values in typed fields."""
+    """Return the field `partitionValues_parsed`: the partition values in the columns' types."""
     types = {field.name: arrow_type(field.type) for field in metadata.stored_schema.select(metadata.stored_partition_columns)}
     columns = []
     for name, type_ in types.items():

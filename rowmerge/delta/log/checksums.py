@@ -1,4 +1,4 @@
-"""Version checksums: the totals and small actions of a version, in a file beside its commit (PROTOCOL.md, Version Checksum File)."""
+"""Version checksums: totals and non-file actions of a version, in a file beside its commit (PROTOCOL.md, Version Checksum File)."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ logger = logging.getLogger(__name__)
 
 _FILE_ACTIONS = frozenset(("add", "remove", "cdc"))
 _MOST_TRANSACTIONS = 100
-"""The most transactions that a checksum lists, as in delta-spark. A checksum without the list says nothing of them."""
+"""The largest number of transactions in a checksum, as in delta-spark. With more, a checksum has no transactions."""
 
 
 class FileTotals(NamedTuple):
-    """The number and bytes of files, and the number and deleted records of their deletion vectors. A missing size counts as 0."""
+    """The number and bytes of files, and the number and deleted rows of their deletion vectors. A missing size counts as 0."""
 
     files: int
     size: int
@@ -37,11 +37,20 @@ class FileTotals(NamedTuple):
 
 
 def checksum_after(state: State, actions: Sequence[Action], folder: str) -> bytes:
-    """Return the checksum of the version that a commit makes of a state. Raises CorruptLog, which names the log's folder."""
-    after = apply_table_actions(state, [action for action in actions if _FILE_ACTIONS.isdisjoint(action)], folder)
+    """Return the content of the checksum file for the version after a commit.
+
+    Args:
+        state: The state before the commit.
+        actions: All actions of the commit, among them a `commitInfo`.
+        folder: The log's folder, which an error names.
+
+    Raises:
+        CorruptLog: The new version has no protocol or no metadata.
+    """
+    new_state = apply_table_actions(state, [action for action in actions if _FILE_ACTIONS.isdisjoint(action)], folder)
     info = next(action["commitInfo"] for action in actions if "commitInfo" in action)
-    fields = _checksum_fields(after, _sum_totals([totals_of(state.files), *_changes_of_totals(actions)]), info)
-    # In ASCII, because names in a foreign log may be no UTF-8.
+    fields = _checksum_fields(new_state, _sum_totals([totals_of(state.files), *_changes_of_totals(actions)]), info)
+    # `dumps` escapes all characters outside ASCII, because names in a log of another writer may be invalid in UTF-8.
     return json.dumps(fields, separators=(",", ":")).encode() + b"\n"
 
 
@@ -61,14 +70,14 @@ def _checksum_fields(state: State, totals: FileTotals, info: Mapping[str, Any]) 
         fields["inCommitTimestampOpt"] = info["inCommitTimestamp"]
     if state.protocol.supports("deletionVectors"):
         fields |= {"numDeletedRecordsOpt": totals.deleted, "numDeletionVectorsOpt": totals.vectors}
-    # Which transactions have expired depends on the time at which a state is read, so a checksum cannot tell.
+    # With a retention, the transactions of a version depend on the time at which it is read, so a checksum cannot list them.
     if transaction_retention(state.metadata.configuration) is None and len(state.transactions) <= _MOST_TRANSACTIONS:
         fields["setTransactions"] = transaction_fields(sorted(state.transactions.items()))
     return fields
 
 
 def totals_of(files: LiveFiles) -> FileTotals:
-    """Return the totals of all files of a version. Those of a block are computed once."""
+    """Return the totals of all live files of a version. The totals of each block are computed once."""
     return _sum_totals([block.cached("totals", partial(_totals_of_block, block)) for block in files.blocks])
 
 
@@ -83,7 +92,7 @@ def _totals_of_block(block: Block) -> FileTotals:
 
 
 def _changes_of_totals(actions: Sequence[Action]) -> Iterator[FileTotals]:
-    """Yield what each file action of a commit adds to totals. Each `add` is a file that the state lacks, each `remove` one that it has."""
+    """Yield the change of the totals by each file action of a commit. Each `add` adds a new file, and each `remove` removes a live one."""
     for action in actions:
         sign = 1 if "add" in action else -1
         if file := action.get("add") or action.get("remove"):
@@ -92,14 +101,20 @@ def _changes_of_totals(actions: Sequence[Action]) -> Iterator[FileTotals]:
 
 
 def put_checksum(storage: Storage, version: int, checksum: bytes) -> None:
-    """Put the checksum of a committed version, unless there is one. On a distant store, a thread puts it. It never raises."""
-    # A power cut may leave a part of it, which counts as missing.
+    """Write the checksum file of a committed version, unless it exists. Ignore errors, because no reader depends on it.
+
+    Args:
+        storage: The storage of the table. If it is distant, a background thread writes the file.
+        version: The committed version.
+        checksum: The content of the file.
+    """
+    # A power cut may leave an incomplete file, which counts as missing.
     put = partial(storage.without_sync().put_if_absent, checksum_path(version), checksum)
     run_in_background(put, ignored=RowmergeError, is_remote=storage.is_remote)
 
 
 def read_checksum(storage: Storage, version: int) -> Mapping[str, Any] | None:
-    """Return the checksum of a version, None without one. An unreadable checksum, which a crash can leave, counts as missing."""
+    """Read the checksum of a version. Return None if it is missing or unreadable, which can result from a crash."""
     try:
         checksum = json.loads(storage.get(checksum_path(version)))
         if not isinstance(checksum, dict):
@@ -113,7 +128,17 @@ def read_checksum(storage: Storage, version: int) -> Mapping[str, Any] | None:
 
 
 def check_state(storage: Storage, state: State, checksum: Mapping[str, Any], is_fatal: Callable[[], bool]) -> None:
-    """Compare a state with the checksum of its version. Raises ChecksumMismatch, or logs a warning if a mismatch is not fatal."""
+    """Compare a state with the checksum of its version, and log a warning for a mismatch that is not fatal.
+
+    Args:
+        storage: The storage of the table.
+        state: The state of a version.
+        checksum: The fields of the version's checksum.
+        is_fatal: Returns whether a mismatch is an error. It is called only after a mismatch.
+
+    Raises:
+        ChecksumMismatch: The state differs from the checksum, and the mismatch is fatal.
+    """
     differences = list(_differences(state, checksum))
     if not differences:
         return
@@ -128,7 +153,7 @@ def check_state(storage: Storage, state: State, checksum: Mapping[str, Any], is_
 
 
 def _differences(state: State, checksum: Mapping[str, Any]) -> Iterable[str]:
-    """Yield the differences between the state and the checksum. Fields that the checksum lacks are not compared."""
+    """Yield the differences between the state and the checksum as texts. Fields that the checksum lacks are not compared."""
     yield from _number_differences(state, checksum)
     try:
         yield from _action_differences(state, checksum)
@@ -174,7 +199,7 @@ def _domain_differences(domains: Iterable[Mapping[str, Any]], log_domains: Mappi
 
 def _transaction_differences(transactions: Iterable[Mapping[str, Any]], log: Mapping[str, Transaction]) -> Iterable[str]:
     for fields in transactions:
-        # A transaction may have expired in the checkpoint that the state was read from.
+        # The state may lack a transaction that expired before its checkpoint was written.
         transaction = log.get(fields["appId"])
         if transaction is not None and transaction.version != fields["version"]:
             yield f"the transaction {fields['appId']} has version {fields['version']}, the log has {transaction.version}"
@@ -195,11 +220,11 @@ def _metadata_differences(checksum: Metadata, state: Metadata) -> Iterable[str]:
 
 def _is_of_another_commit(storage: Storage, state: State, checksum: Mapping[str, Any]) -> bool:
     """Return whether the checksum has another transaction id than the commit of the version."""
-    # A slow writer can put it after another engine deleted the log and created a table in its place.
+    # A slow writer can write a checksum after another engine has deleted the log and created a table in its place.
     try:
         commit_info = state.commit_info or read_commit_info(storage, state.version)
     except RowmergeError:
         return False
-    # Some engines give their transactions no id.
+    # Some engines write no transaction id.
     transaction_id = checksum.get("txnId")
     return bool(commit_info) and transaction_id is not None and transaction_id != commit_info.get("txnId")

@@ -1,4 +1,4 @@
-"""The history of a table: the commitInfo of its versions, and the version at a time."""
+"""The history of a table: the `commitInfo` of its versions, their times, and the version at a time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,18 @@ _Field = TypeVar("_Field")
 
 
 def read_history(storage: Storage, table: str, listing: LogListing, limit: int | None) -> list[HistoryEntry]:
-    """Return the newest versions first, back to the creation of the table. Raises TableNotFound, CorruptLog, StorageError."""
+    """Read the history of a table, newest version first, back to its creation or its oldest readable version.
+
+    Args:
+        storage: The storage of the table.
+        table: The name of the table, for the error.
+        listing: The whole log.
+        limit: The largest number of versions, None for all.
+
+    Raises:
+        TableNotFound: The log is empty.
+        CorruptLog: A commit is unreadable.
+    """
     if listing.newest is None:
         raise TableNotFound(table)
     commits = islice(_commits_newest_first(storage, listing), limit)
@@ -29,7 +40,17 @@ def read_history(storage: Storage, table: str, listing: LogListing, limit: int |
 
 
 def find_transaction(storage: Storage, listing: LogListing, application: str, newest_transaction: int) -> int | None:
-    """Return the newest version with a `txn` of an application up to this transaction version. Raises CorruptLog, StorageError."""
+    """Return the newest version of the table that committed a transaction of an application (`txn`), None without one.
+
+    Args:
+        storage: The storage of the table.
+        listing: The whole log.
+        application: The `appId` of the transaction.
+        newest_transaction: The highest transaction version that counts.
+
+    Raises:
+        CorruptLog: A commit is unreadable.
+    """
     for version, document in _commits_newest_first(storage, listing):
         if b'"txn"' not in document.data:
             continue
@@ -45,7 +66,7 @@ def _commits_newest_first(storage: Storage, listing: LogListing) -> Iterator[tup
     versions = [version for version in reversed(listing.continuous_commits) if version >= oldest]
     for version, document in read_commits(storage, versions):
         if is_drop(document):
-            # An older commit may come from a killed writer that did not withdraw it after a cleanup.
+            # Older commits belong to the dropped table, or come from a killed writer that committed after a cleanup of the log.
             return
         yield version, document
 
@@ -56,12 +77,27 @@ def read_commit_info(storage: Storage, version: int) -> Mapping[str, Any]:
 
 
 def has_in_commit_timestamps(protocol: Protocol, metadata: Metadata, version: int) -> bool:
-    """Return whether a version's commit has its time (PROTOCOL.md, In-Commit Timestamps)."""
+    """Return whether the commit of a version has an in-commit timestamp (PROTOCOL.md, In-Commit Timestamps).
+
+    Args:
+        protocol: The protocol of the newest version.
+        metadata: The metadata of the newest version.
+        version: A version of the table.
+    """
     return is_enabled(protocol, metadata, IN_COMMIT_TIMESTAMPS) and version >= in_commit_timestamps_begin(metadata.configuration)
 
 
 def in_commit_timestamp(storage: Storage, version: int, info: Mapping[str, Any]) -> int | None:
-    """Return the time in a version's `commitInfo`, None without one. Raises CorruptLog for a time that is no number."""
+    """Return the in-commit timestamp of a version in milliseconds since the epoch, None without one.
+
+    Args:
+        storage: The storage of the table, from which an error reads the commit again for its line number.
+        version: The version of the commit.
+        info: The fields of the commit's `commitInfo`.
+
+    Raises:
+        CorruptLog: The timestamp is not a number.
+    """
     timestamp = info.get("inCommitTimestamp")
     if not isinstance(timestamp, int | None):
         document = read_documents(storage, [commit_path(version)])[0]
@@ -71,10 +107,18 @@ def in_commit_timestamp(storage: Storage, version: int, info: Mapping[str, Any])
 
 
 def version_at(storage: Storage, listing: LogListing, protocol: Protocol, metadata: Metadata, timestamp: int) -> int | None:
-    """Return the newest version committed at or before a time, None if there is none. `metadata` is that of the newest version."""
+    """Return the newest version that was committed at or before a time, None if there is none.
+
+    Args:
+        storage: The storage of the table.
+        listing: The whole log.
+        protocol: The protocol of the newest version.
+        metadata: The metadata of the newest version.
+        timestamp: Milliseconds since the epoch.
+    """
     versions = listing.continuous_commits
     timestamped_versions = [version for version in versions if has_in_commit_timestamps(protocol, metadata, version)]
-    # The times are in the commits, and never decrease. A binary search reads few commits.
+    # In-commit timestamps never decrease with the version, so a binary search reads few commits.
     count = bisect_right(timestamped_versions, timestamp, key=partial(_read_timestamp, storage))
     if count:
         return timestamped_versions[count - 1]
@@ -87,7 +131,10 @@ def _read_timestamp(storage: Storage, version: int) -> int:
 
 
 def _history_entry(version: int, info: Mapping[str, Any], modified: int) -> HistoryEntry:
-    """Return the history entry of a commit. A field of another type than in Delta's own commits is ignored."""
+    """Return the history entry of a commit. Fields with another type than in Delta's own commits are ignored.
+
+    `modified`: the modification time of the commit's file, which is the time of a commit without in-commit timestamp.
+    """
     return HistoryEntry(
         version=version,
         timestamp=_typed_field(info, "inCommitTimestamp", int) or modified,

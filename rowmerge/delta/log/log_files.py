@@ -1,4 +1,4 @@
-"""The folder `_delta_log`: the names of its files, their listing, and the files that a version needs."""
+"""The folder `_delta_log`: the names of its files, its listing, and the files that a version needs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LOG = "_delta_log"
 LAST_CHECKPOINT = f"{LOG}/_last_checkpoint"
 SIDECARS = f"{LOG}/_sidecars"
 _VERSION = r"(?P<version>0\d{19})"
-"""A version in a file name. It has 64 bits, so the first of the 20 digits is 0. Other names are no files of the log."""
+"""A version in a file name. A version has 64 bits, so the first of its 20 digits is 0."""
 _CHECKSUM = re.compile(rf"{LOG}/{_VERSION}\.crc")
 _COMMIT = re.compile(rf"{LOG}/{_VERSION}\.json")
 _PART = r"\.(?P<part>\d{10})\.(?P<part_count>\d{10})\.parquet"
@@ -31,26 +31,29 @@ _NUMBERED = re.compile(rf"{LOG}/{_VERSION}\.")
 
 
 def commit_path(version: int) -> str:
+    """Return the path of a version's commit, relative to the table."""
     return f"{LOG}/{version:020d}.json"
 
 
 def checkpoint_path(version: int) -> str:
+    """Return the path of a version's classic checkpoint, relative to the table."""
     return f"{LOG}/{version:020d}.checkpoint.parquet"
 
 
 def version_of_file(path: str) -> int | None:
-    """Return the version whose commit, checkpoint or checksum a file of the log is, None for another file."""
+    """Return the version in the path of a commit, checkpoint or checksum, None for any other file of the log."""
     match = None if is_temporary(path) else _NUMBERED.match(path)
     return int(match["version"]) if match else None
 
 
 def checksum_path(version: int) -> str:
+    """Return the path of a version's checksum file, relative to the table."""
     return f"{LOG}/{version:020d}.crc"
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A complete checkpoint: its version and its files, several for a multi-part one."""
+    """A complete checkpoint: its version, and the paths of its files, of which a multi-part checkpoint has several."""
 
     version: int
     paths: tuple[str, ...]
@@ -59,7 +62,7 @@ class Checkpoint:
 
 @dataclass(frozen=True)
 class LogListing:
-    """The content of the folder: commits by version, complete checkpoints newest first, versions with a checksum, and all files."""
+    """The content of the log: commits by version, complete checkpoints newest first, versions with a checksum, and all files."""
 
     commits: Mapping[int, StoredObject] = field(default_factory=dict)
     checkpoints: tuple[Checkpoint, ...] = ()
@@ -68,29 +71,29 @@ class LogListing:
 
     @property
     def newest(self) -> int | None:
-        """The newest version, None for an empty folder."""
+        """The newest version, None for an empty log."""
         return max([*self.commits, *(checkpoint.version for checkpoint in self.checkpoints)], default=None)
 
     @cached_property
     def continuous_commits(self) -> range:
-        """The commits up to the newest version, from the oldest after which none is missing."""
+        """The versions of the newest commits, as far back as no commit is missing."""
         newest = -1 if self.newest is None else self.newest
         oldest = newest + 1
-        # Older commits remain from a cleanup, or a slow writer wrote one after a cleanup had deleted its version.
+        # A cleanup may have left older commits, or a slow writer may have committed a version that a cleanup had deleted.
         while oldest - 1 in self.commits:
             oldest -= 1
         return range(oldest, newest + 1)
 
     @property
     def oldest_readable(self) -> int:
-        """The oldest version from which on every version is readable."""
+        """The oldest version such that it and all newer versions are readable."""
         oldest = self.continuous_commits.start
         if oldest == 0:
             return 0
         versions = [checkpoint.version for checkpoint in self.checkpoints]
         if connected_versions := [version for version in versions if version >= oldest - 1]:
             return min(connected_versions)
-        # The log has a gap without a checkpoint after it. The error that a reader gets names the missing commit.
+        # A commit is missing, and there is no checkpoint after it. The error of a reader names the missing commit.
         return 0 if 0 in self.commits else min(versions, default=0)
 
     def modified(self, version: int) -> int:
@@ -105,7 +108,7 @@ def list_log(storage: Storage, *, since: int = 0) -> LogListing:
     commits: dict[int, StoredObject] = {}
     checksums: list[int] = []
     checkpoint_files: list[tuple[re.Match[str], StoredObject]] = []
-    # Names begin with the version in 20 digits. The digits alone sort before all names of the version and after those of older ones.
+    # Names begin with the version in 20 digits. The digits alone sort before the version's names, and after those of older versions.
     path_before = f"{LOG}/{since:020d}" if since else None
     files = storage.list(LOG, after=path_before)
     for file in files:
@@ -119,14 +122,14 @@ def list_log(storage: Storage, *, since: int = 0) -> LogListing:
 
 
 def _complete_checkpoints(files: Sequence[tuple[re.Match[str], StoredObject]]) -> tuple[Checkpoint, ...]:
-    """Return the checkpoints of which no part is missing, newest first."""
+    """Return the checkpoints without missing parts, newest first."""
     checkpoints = [Checkpoint(int(match["version"]), (file.path,), file.modified) for match, file in files if not match["part"]]
     checkpoints += _multi_part_checkpoints([(match, file) for match, file in files if match["part"]])
     return tuple(sorted(checkpoints, key=lambda checkpoint: checkpoint.version, reverse=True))
 
 
 def _multi_part_checkpoints(files: Sequence[tuple[re.Match[str], StoredObject]]) -> Iterator[Checkpoint]:
-    """Yield the checkpoints of several files of which no part is missing."""
+    """Yield the multi-part checkpoints without missing parts."""
     files_by_part: dict[tuple[int, int], dict[int, StoredObject]] = defaultdict(dict)
     for match, file in files:
         files_by_part[int(match["version"]), int(match["part_count"])][int(match["part"])] = file
@@ -137,7 +140,7 @@ def _multi_part_checkpoints(files: Sequence[tuple[re.Match[str], StoredObject]])
 
 
 def list_newest(storage: Storage) -> LogListing:
-    """List the part of the log that the newest version needs: from the last checkpoint on, if the hint about it is correct."""
+    """List the files of the log that the newest version needs: from the checkpoint in `_last_checkpoint` on, if that hint is correct."""
     hint = _last_checkpoint(storage)
     if hint:
         listing = list_log(storage, since=hint)
@@ -155,7 +158,17 @@ def read_listed(storage: Storage, read: Callable[[LogListing], T]) -> T:
 
 
 def resolve_version(listing: LogListing, table: str, version: int | None) -> int:
-    """Return the requested version, or the newest for None. Raises TableNotFound, VersionNotFound."""
+    """Return the version that a statement reads.
+
+    Args:
+        listing: The whole log.
+        table: The name of the table, for the errors.
+        version: The requested version, None for the newest.
+
+    Raises:
+        TableNotFound: The log is empty.
+        VersionNotFound: The requested version does not exist, or a cleanup has deleted it.
+    """
     newest = listing.newest
     if newest is None:
         raise TableNotFound(table)
@@ -168,7 +181,17 @@ def resolve_version(listing: LogListing, table: str, version: int | None) -> int
 
 
 def needed_commits(listing: LogListing, location: str, after: int, to: int) -> range:
-    """Return the versions from `after` + 1 to `to`. Raises CorruptLog with the first one that has no commit."""
+    """Return the versions of the commits between two versions.
+
+    Args:
+        listing: A listing of these versions.
+        location: The location of the table, for the error.
+        after: The version before the first commit, for example that of a checkpoint.
+        to: The version of the last commit.
+
+    Raises:
+        CorruptLog: A commit is missing. The error names the first missing one.
+    """
     versions = range(after + 1, to + 1)
     for version in versions:
         if version not in listing.commits:
@@ -177,14 +200,23 @@ def needed_commits(listing: LogListing, location: str, after: int, to: int) -> r
 
 
 def read_documents(storage: Storage, paths: Sequence[str]) -> list[Document]:
-    """Read whole files of the log. Raises CorruptLog for a missing file, StorageError."""
+    """Read files of the log, concurrently if there are many. Raises CorruptLog for a missing file, StorageError."""
     if len(paths) < 3:
         return [_document(storage, path) for path in paths]
     return map_concurrently(lambda path: _document(storage, path), paths)
 
 
 def read_commits(storage: Storage, versions: Sequence[int], *, batch_size: int = 100) -> Iterator[tuple[int, Document]]:
-    """Yield versions and their commits. Read a batch of commits at a time. Raises CorruptLog, StorageError."""
+    """Yield versions with their commits, in the order of `versions`.
+
+    Args:
+        storage: The storage of the table.
+        versions: The versions of the commits.
+        batch_size: The number of commits that are read at a time.
+
+    Raises:
+        CorruptLog: A commit is missing.
+    """
     for start in range(0, len(versions), batch_size):
         batch = versions[start : start + batch_size]
         yield from zip(batch, read_documents(storage, [commit_path(version) for version in batch]), strict=True)
@@ -198,7 +230,7 @@ def _document(storage: Storage, path: str) -> Document:
 
 
 def _last_checkpoint(storage: Storage) -> int | None:
-    """Return the version of the hint `_last_checkpoint`, None if it is missing or invalid: readers do not depend on it."""
+    """Return the version in the hint `_last_checkpoint`, None if the hint is missing or invalid. Readers do not depend on it."""
     try:
         version = json.loads(storage.get(LAST_CHECKPOINT))["version"]
     except (FileNotFoundError, StorageError, ValueError, KeyError, TypeError, RecursionError):

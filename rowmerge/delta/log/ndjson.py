@@ -1,4 +1,4 @@
-"""Newline-delimited JSON actions: file actions as Arrow tables, the few others as Python values."""
+"""Parse newline-delimited JSON actions: file actions as Arrow tables, and the few other actions as Python values."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _TAGS = re.compile(rb'"tags":\s*(\{[^{}]*\})')
 _UNREADABLE = (pa.ArrowException, ValueError, OverflowError)
 _UNREADABLE_TOGETHER = "its file actions cannot be read together"
 _MOST_TAGS = 256
-"""The most tag names for which Arrow reads tags as a struct, where every file has a value for each name."""
+"""The largest number of tag names for which Arrow reads tags as a struct. A struct has a value of each name for each file."""
 _KEY_WITHIN = 32
-"""The first bytes of a line, which have its one key, even after the spaces of another writer."""
+"""The number of bytes at the start of a line that contain the action's name. Some writers put spaces before it."""
 
 
 @dataclass(frozen=True)
 class Document:
-    """A file of actions: a commit, or a checkpoint in JSON or Parquet. `path` is absolute, for messages."""
+    """The content of a file of actions: a commit, or a checkpoint in JSON or Parquet. `path` is absolute, for error messages."""
 
     path: str
     data: bytes
@@ -38,15 +38,19 @@ class Document:
 
 @dataclass(frozen=True)
 class FileActions:
-    """Tables as described in `rowmerge.delta.files.columns`, with one more column `document`, the index of the action's document."""
+    """Tables as described in `rowmerge.delta.files.columns`. An additional column `document` has the index of the action's document."""
 
     adds: pa.Table
     removes: pa.Table
 
 
 def non_file_actions(document: Document) -> list[Action]:
-    """Return the actions other than `add`, `remove` and `cdc`, with checked fields. Raises CorruptLog."""
-    lines = _lines(document)
+    """Parse the actions other than `add`, `remove` and `cdc`, and check their fields.
+
+    Raises:
+        CorruptLog: The document is empty, or a line is no valid action.
+    """
+    lines = _numbered_lines(document)
     if not lines:
         raise CorruptLog(document.path, "the file is empty")
     return [_parse_line(document, number, line) for number, line in lines if not line.startswith(_FILE_ACTIONS)]
@@ -58,55 +62,62 @@ def is_drop(document: Document) -> bool:
         return False
     actions = non_file_actions(document)
     has_property = any(Metadata.of(action["metaData"]).is_dropped for action in actions if action.get("metaData"))
-    # Another engine that writes to a dropped table restores it, and may keep the property.
+    # Another engine can write to a dropped table, which restores it, and keep the property.
     return has_property and any((action.get("commitInfo") or {}).get("operation") == DROP_OPERATION for action in actions)
 
 
 def cdc_actions(document: Document) -> list[Action]:
-    """Return the `cdc` actions of a commit. Raises CorruptLog."""
-    actions = [_parse_line(document, number, line) for number, line in _lines(document) if b'"cdc"' in line[:_KEY_WITHIN]]
+    """Parse the `cdc` actions of a commit. Raises CorruptLog."""
+    actions = [_parse_line(document, number, line) for number, line in _numbered_lines(document) if b'"cdc"' in line[:_KEY_WITHIN]]
     return [action for action in actions if action.get("cdc")]
 
 
 def file_actions(documents: Sequence[Document], partition_columns: Sequence[str]) -> FileActions:
-    """Parse the file actions of documents, oldest first, that `non_file_actions` has read before. Raises CorruptLog."""
+    """Parse the `add` and `remove` actions of documents, oldest first. `non_file_actions` must have checked the documents before.
+
+    Raises:
+        CorruptLog: A file action is unreadable. The error has the path of its document, and the line if it can be found.
+    """
     try:
-        return _file_actions(documents, partition_columns)
+        return _parse_file_actions(documents, partition_columns)
     except _UNREADABLE:
-        # Arrow rejects a key that occurs twice. Other readers, and Python's parser, take its last value.
-        rewritten = [_rewrite(document) for document in documents]
+        # Arrow rejects an object with the same key twice. Other readers, and Python's parser, take the last value.
+        normalized_documents = [_normalized(document) for document in documents]
     try:
-        return _file_actions(rewritten, partition_columns)
+        return _parse_file_actions(normalized_documents, partition_columns)
     except _UNREADABLE as error:
-        raise _first_unreadable_line(rewritten, partition_columns) from error
+        raise _unreadable_line_error(normalized_documents, partition_columns) from error
 
 
-def _file_actions(documents: Sequence[Document], partition_columns: Sequence[str]) -> FileActions:
+def _parse_file_actions(documents: Sequence[Document], partition_columns: Sequence[str]) -> FileActions:
     """Parse the file actions of documents with Arrow. Raises one of _UNREADABLE."""
     data = b"\n".join(document.data for document in documents)
-    numbered_lines = [_lines(document) for document in documents]
-    lines = [line for _, line in chain.from_iterable(numbered_lines)]
+    lines_by_document = [_numbered_lines(document) for document in documents]
+    lines = [line for _, line in chain.from_iterable(lines_by_document)]
     tag_names = set(_tag_names(data))
-    actions = _parse_actions(data, lines, _schema(partition_columns, tag_names))
-    document_indices = pa.array(np.repeat(np.arange(len(documents)), list(map(len, numbered_lines))), pa.int64())
-    adds = _with_document(actions["add"], document_indices, file_schema(partition_columns))
+    actions = _read_actions(data, lines, _actions_schema(partition_columns, tag_names))
+    line_counts = list(map(len, lines_by_document))
+    document_indices = pa.array(np.repeat(np.arange(len(documents)), line_counts), pa.int64())
+    adds = _file_rows(actions["add"], document_indices, file_schema(partition_columns))
     if len(tag_names) > _MOST_TAGS:
+        # The schema then has no tags, because a struct of so many fields would need too much memory.
         add_lines = compress(lines, actions["add"].is_valid().to_pylist())
-        adds = adds.set_column(adds.schema.get_field_index("tags"), "tags", pa.array(map(_parse_tags, add_lines), TEXT_MAP))
-    return FileActions(adds, _with_document(actions["remove"], document_indices, tombstone_schema(partition_columns)))
+        tags = pa.array(map(_parse_tags, add_lines), TEXT_MAP)
+        adds = adds.set_column(adds.schema.get_field_index("tags"), "tags", tags)
+    return FileActions(adds, _file_rows(actions["remove"], document_indices, tombstone_schema(partition_columns)))
 
 
-def _parse_actions(data: bytes, lines: Sequence[bytes], schema: pa.Schema) -> pa.Table:
-    """Return the actions in `data`, which consists of these lines, one per row. Raises one of _UNREADABLE."""
+def _read_actions(data: bytes, lines: Sequence[bytes], schema: pa.Schema) -> pa.Table:
+    """Parse `data`, which consists of `lines`, with one row per line and one column per action. Raises one of _UNREADABLE."""
     actions = read_json_lines(data, schema, longest_line=max(map(len, lines), default=0))
     if actions.num_rows != len(lines):
         raise ValueError("a line holds more than one action, or a part of one")
-    actions.validate(full=True)  # Arrow does not look at the encoding of texts
+    actions.validate(full=True)  # `read_json` does not check the encoding of texts
     return actions
 
 
-def _lines(document: Document) -> list[tuple[int, bytes]]:
-    """Return the lines that are not blank, with their numbers from 1."""
+def _numbered_lines(document: Document) -> list[tuple[int, bytes]]:
+    """Return the lines that are not blank, with their line numbers."""
     return [(number, line) for number, line in enumerate(document.data.split(b"\n"), 1) if line and not line.isspace()]
 
 
@@ -134,41 +145,43 @@ def _is_storable_text(value: Any) -> bool:
         return False
 
 
-def _rewrite(document: Document) -> Document:
-    """Return the document with each line as Python's parser reads it, on the same line. Raises CorruptLog for a line that it rejects."""
-    lines = {number: json.dumps(_parse_line(document, number, line)).encode() for number, line in _lines(document)}
+def _normalized(document: Document) -> Document:
+    """Return the document with each line parsed and written by Python's JSON module, under the same line number. Raises CorruptLog."""
+    lines = {number: json.dumps(_parse_line(document, number, line)).encode() for number, line in _numbered_lines(document)}
     return Document(document.path, b"\n".join(lines.get(number, b"") for number in range(1, max(lines, default=0) + 1)))
 
 
-def _first_unreadable_line(documents: Sequence[Document], partition_columns: Sequence[str]) -> CorruptLog:
-    """Return the error for the first line whose file action is unreadable. Arrow numbers the rows of all documents together."""
+def _unreadable_line_error(documents: Sequence[Document], partition_columns: Sequence[str]) -> CorruptLog:
+    """Return the error for the first line that Arrow cannot parse. Arrow's own error has no line number of a single document."""
     for document in documents:
-        lines = _lines(document)
+        lines = _numbered_lines(document)
         if not _why_unreadable(lines, partition_columns):
             continue
-        # The shortest unreadable beginning of the document ends with the unreadable line.
-        ends = range(1, len(lines) + 1)
-        index = bisect_left(ends, True, key=lambda end: bool(_why_unreadable(lines[:end], partition_columns)))
-        reason = _why_unreadable(lines[index : index + 1], partition_columns) or _UNREADABLE_TOGETHER
-        return CorruptLog(document.path, reason, line=lines[index][0])
+        # A binary search for the smallest number of lines that are unreadable together. The last of them is the unreadable line.
+        line_counts = range(1, len(lines) + 1)
+        index = bisect_left(line_counts, True, key=lambda count: bool(_why_unreadable(lines[:count], partition_columns)))
+        number, line = lines[index]
+        reason = _why_unreadable([(number, line)], partition_columns) or _UNREADABLE_TOGETHER
+        return CorruptLog(document.path, reason, line=number)
     return CorruptLog(documents[0].path, "the file actions of this commit and of those after it cannot be read together")
 
 
 def _why_unreadable(lines: Sequence[tuple[int, bytes]], partition_columns: Sequence[str]) -> str:
-    """Return why Arrow cannot read the file actions in numbered lines, an empty string if it can."""
+    """Return the reason why Arrow cannot parse the file actions in numbered lines, or an empty string."""
     try:
-        _file_actions([Document("", b"\n".join(line for _, line in lines))], partition_columns)
+        _parse_file_actions([Document("", b"\n".join(line for _, line in lines))], partition_columns)
     except _UNREADABLE as error:
         return str(error) or _UNREADABLE_TOGETHER
     return ""
 
 
-def _with_document(actions: pa.ChunkedArray, document_indices: pa.Array, schema: pa.Schema) -> pa.Table:
-    """Return the actions as rows of files, with the index of their document."""
+def _file_rows(actions: pa.ChunkedArray, document_indices: pa.Array, schema: pa.Schema) -> pa.Table:
+    """Return the actions that are not null as rows of files, with the index of their document."""
     return file_rows(actions, schema).append_column("document", document_indices.filter(actions.is_valid().combine_chunks()))
 
 
-def _schema(partition_columns: Sequence[str], tag_names: Collection[str]) -> pa.Schema:
+def _actions_schema(partition_columns: Sequence[str], tag_names: Collection[str]) -> pa.Schema:
+    """Return the schema by which Arrow parses the lines: a struct column for each kind of file action."""
     partition = partition_type(partition_columns)
     tags = pa.struct([(name, pa.string()) for name in sorted(tag_names)] if len(tag_names) <= _MOST_TAGS else [])
     add, remove = {**ADD, "partitionValues": partition, "tags": tags}, {**REMOVE, "partitionValues": partition}
@@ -176,18 +189,18 @@ def _schema(partition_columns: Sequence[str], tag_names: Collection[str]) -> pa.
 
 
 def _parse_tags(line: bytes) -> list[tuple[str, str]] | None:
-    """Return the tags in the line of an `add` action."""
+    """Parse the tags in the line of an `add` action. Return None without tags."""
     tags = decode_json(line)["add"].get("tags") or {}
     return [(name, value) for name, value in tags.items() if isinstance(value, str)] or None
 
 
 def _tag_names(data: bytes) -> Iterator[str]:
-    """Yield the names of all tags: Arrow reads objects as structs, whose fields must be declared."""
+    """Yield the names of the tags in a document. Arrow reads JSON objects as structs, whose fields the schema must have."""
     for match in _TAGS.finditer(data):
         try:
             tags: dict[str, Any] = decode_json(match[1])
         except ValueError:
-            continue  # text inside another value that only looks like tags
+            continue  # a text inside another value that resembles tags
         yield from (name for name, value in tags.items() if isinstance(value, str))
 
 

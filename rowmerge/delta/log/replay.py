@@ -1,4 +1,4 @@
-"""The state of a table at one version, and its change by commits (PROTOCOL.md, Action Reconciliation)."""
+"""The state of a table at one version, and its changes by commits (PROTOCOL.md, Action Reconciliation)."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from rowmerge.delta.metadata.actions import Action, Metadata, Protocol, Transact
 from rowmerge.errors import CorruptLog
 
 _NO_PROTOCOL, _NO_METADATA = Protocol(0, 0), Metadata(id="", schema_string="")
-"""Those of the state before the first commit."""
+"""The protocol and metadata of the state before the first commit."""
 _MOST_CHUNKS = 64
-"""The most chunks of a column of tombstones. Each commit adds a chunk."""
+"""The largest number of chunks of a column of tombstones. Each commit adds a chunk."""
 
 
 @dataclass(frozen=True)
 class State:
     """The state of a version. `tombstones` is a table as described in `rowmerge.delta.files.columns`.
 
-    `commit_info`: that of the version's commit, empty if the commit was not read.
+    `commit_info`: the fields of `commitInfo` in the version's commit, empty if the commit was not read.
     """
 
     version: int
@@ -46,7 +46,7 @@ def empty_state() -> State:
 
 
 def advance(state: State, commits: Sequence[Document]) -> State:
-    """Return the state after the commits that follow it, one document per version. Raises CorruptLog."""
+    """Return the state after the next commits. `commits`: a document for each version, oldest first. Raises CorruptLog."""
     if not commits:
         return state
     actions_by_commit = [non_file_actions(commit) for commit in commits]
@@ -58,34 +58,46 @@ def advance(state: State, commits: Sequence[Document]) -> State:
 
 
 def reconcile(state: State, actions: FileActions, partition_columns: Sequence[str]) -> tuple[LiveFiles, pa.Table]:
-    """Return live files and tombstones after file actions. The newest action of each logical file counts."""
+    """Return the live files and the tombstones after file actions. The newest action of each logical file counts.
+
+    Args:
+        state: The state before the actions.
+        actions: The file actions of the commits after the state.
+        partition_columns: The stored partition columns after the actions.
+
+    Returns:
+        The live files, and a table of tombstones.
+    """
     type_ = partition_type(partition_columns)
     files, tombstones = state.files.repartitioned(type_), repartitioned(state.tombstones, type_)
     adds, removes = actions.adds, actions.removes
     if not adds.num_rows and not removes.num_rows:
         return files, tombstones
-    newest_rows = _newest_rows(adds, removes)
-    is_add = newest_rows < adds.num_rows
-    added_files = adds.take(pa.array(newest_rows[is_add])).drop_columns(["document"])
-    removed_files = removes.take(pa.array(newest_rows[~is_add] - adds.num_rows)).drop_columns(["document"])
+    add_rows, remove_rows = _rows_of_newest_actions(adds, removes)
+    added_files = adds.take(add_rows).drop_columns(["document"])
+    removed_files = removes.take(remove_rows).drop_columns(["document"])
     keys = pa.concat_arrays([*adds["key"].chunks, *removes["key"].chunks])
     return files.replace_files(keys, added_files), _replace_rows(tombstones, keys, removed_files)
 
 
-def _newest_rows(adds: pa.Table, removes: pa.Table) -> np.ndarray[Any, Any]:
-    """Return the rows, in adds followed by removes, of each key's newest action. In one document, which has no order, an add wins."""
+def _rows_of_newest_actions(adds: pa.Table, removes: pa.Table) -> tuple[pa.Array, pa.Array]:
+    """Return the row indices, in `adds` and in `removes`, of the newest action of each key.
+
+    The actions of one commit have no order. If a commit adds and removes the same file, its `add` counts.
+    """
     total = adds.num_rows + removes.num_rows
     rank = np.concatenate([adds["document"].to_numpy() * 2 + 1, removes["document"].to_numpy() * 2])
-    # The maximum of rank and row in one number: the row of the highest rank.
+    # One number holds the rank and the row index (adds before removes), so that the maximum of a key has the row of the highest rank.
     order = pa.array(rank * total + np.arange(total), pa.int64())
     table = pa.table({"key": pa.chunked_array([*adds["key"].chunks, *removes["key"].chunks], pa.string()), "order": order})
     newest = table.group_by("key").aggregate([("order", "max")])["order_max"].to_numpy()
-    rows: np.ndarray[Any, Any] = np.sort(newest % total)
-    return rows
+    rows = np.sort(newest % total)
+    is_add = rows < adds.num_rows
+    return pa.array(rows[is_add]), pa.array(rows[~is_add] - adds.num_rows)
 
 
 def _replace_rows(rows: pa.Table, keys: pa.Array, added: pa.Table) -> pa.Table:
-    """Return the rows without those of `keys`, followed by the added rows."""
+    """Return the rows whose key is not in `keys`, followed by the added rows."""
     is_replaced = pc.is_in(rows["key"], value_set=keys)
     if pc.any(is_replaced).as_py():
         rows = rows.filter(pc.invert(is_replaced))
@@ -94,7 +106,16 @@ def _replace_rows(rows: pa.Table, keys: pa.Array, added: pa.Table) -> pa.Table:
 
 
 def apply_table_actions(state: State, actions: Sequence[Action], path: str) -> State:
-    """Return the state after these checked actions. Raises CorruptLog with the path if there is no protocol or metadata yet."""
+    """Return the state after actions other than file actions.
+
+    Args:
+        state: The state before the actions. Its version and files do not change.
+        actions: The actions, oldest first, as checked by `check_action`.
+        path: The file of the log that an error names.
+
+    Raises:
+        CorruptLog: Neither the state nor the actions have a protocol, or metadata.
+    """
     protocol, metadata = state.protocol, state.metadata
     transactions, domains = dict(state.transactions), dict(state.domains)
     for action in actions:

@@ -1,4 +1,4 @@
-"""The state at a version: the newest readable checkpoint, and the commits after it."""
+"""Read the state of a version from the newest readable checkpoint and the commits after it."""
 
 from __future__ import annotations
 
@@ -18,10 +18,18 @@ logger = logging.getLogger(__name__)
 def read_state(
     storage: Storage, listing: LogListing, version: int, base: State | None = None, own_commits: Mapping[int, bytes] | None = None
 ) -> State:
-    """Return the state at a version of a listed log: an older state `base` or a checkpoint, and the commits after it.
+    """Return the state of a version, from an older state or a checkpoint, and the commits after it.
 
-    `own_commits`: commits after `base` that this process wrote, by version, which need not be read. An unreadable checkpoint is skipped
-    for an older one. Raises CorruptLog, StorageError.
+    Args:
+        storage: The storage of the table.
+        listing: A listing of the log that has the version.
+        version: The version.
+        base: An older state. None to read the newest readable checkpoint.
+        own_commits: The content of commits after `base` that this process wrote, by version. They are not read again.
+
+    Raises:
+        CorruptLog: A needed commit is missing or unreadable.
+        StorageError: The store is unavailable.
     """
     if base is None:
         base, own_commits = _read_newest_checkpoint(storage, listing, version), None
@@ -33,7 +41,7 @@ def _read_commits(storage: Storage, listing: LogListing, after: int, to: int, ow
     versions = needed_commits(listing, storage.location, after, to)
     documents: dict[int, Document] = {}
     for own_version, commit in own_commits.items():
-        # A listed file of another size is not the one that we wrote.
+        # If the listed file has another size, another writer has replaced the commit.
         if own_version in versions and len(commit) == listing.commits[own_version].size:
             documents[own_version] = Document(f"{storage.location}/{commit_path(own_version)}", commit)
     unread_versions = [version for version in versions if version not in documents]
@@ -42,7 +50,7 @@ def _read_commits(storage: Storage, listing: LogListing, after: int, to: int, ow
 
 
 def _read_newest_checkpoint(storage: Storage, listing: LogListing, version: int) -> State:
-    """Return the state of the newest readable checkpoint up to a version. Raises CorruptLog if a commit after it is missing."""
+    """Return the state of the newest readable checkpoint up to a version. Raises CorruptLog if a commit after the checkpoint is missing."""
     checkpoints = [checkpoint for checkpoint in listing.checkpoints if checkpoint.version <= version]
     checkpoint_state, checkpoint_errors = _try_checkpoints(storage, checkpoints)
     try:
@@ -50,7 +58,7 @@ def _read_newest_checkpoint(storage: Storage, listing: LogListing, version: int)
     except CorruptLog as missing_commit:
         if not checkpoint_errors:
             raise
-        # A readable newest checkpoint would make the missing commit unnecessary, so the checkpoint is the error to report.
+        # With a readable newest checkpoint, the missing commit would not be needed. So the error names the checkpoint.
         raise checkpoint_errors[0] from missing_commit
     for error in checkpoint_errors:
         logger.warning("A checkpoint was skipped, and version %d was read from older files. %s", version, error.message)
@@ -58,7 +66,7 @@ def _read_newest_checkpoint(storage: Storage, listing: LogListing, version: int)
 
 
 def _try_checkpoints(storage: Storage, checkpoints: Iterable[Checkpoint]) -> tuple[State, list[CorruptLog]]:
-    """Return the state of the first readable checkpoint, or the state before version 0, and the errors of those before it."""
+    """Return the state of the first readable checkpoint, or the empty state, and the errors of the checkpoints before it."""
     errors: list[CorruptLog] = []
     for checkpoint in checkpoints:
         try:
@@ -69,15 +77,15 @@ def _try_checkpoints(storage: Storage, checkpoints: Iterable[Checkpoint]) -> tup
 
 
 def is_dropped_at(storage: Storage, version: int) -> bool:
-    """Return whether a version of a log is that of a dropped table. Raises CorruptLog, StorageError."""
+    """Return whether a version dropped the table. Raises CorruptLog, StorageError."""
     try:
         return is_drop(read_documents(storage, [commit_path(version)])[0])
     except CorruptLog:
-        # Only a checkpoint has the version: its commit was cleaned up. Cleanups never delete the commit of a drop.
+        # A cleanup deleted the commit, and only a checkpoint has the version. A cleanup never deletes the commit of a drop.
         return False
 
 
 def has_dropped_table(storage: Storage) -> bool:
-    """Return whether the newest version of a log is that of a dropped table. Raises CorruptLog, StorageError."""
+    """Return whether the newest version of a log dropped the table. Raises CorruptLog, StorageError."""
     newest = list_newest(storage).newest
     return newest is not None and is_dropped_at(storage, newest)

@@ -1,4 +1,4 @@
-"""Drop a Delta table: commit a version without files, and delete older files. `drop_markers` explains why the log stays."""
+"""Drop a Delta table: commit a version without files, and delete the older files. `drop_markers` explains why the log remains."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from rowmerge.delta.commits.drop import FORMAT, Drop
 from rowmerge.delta.log.checkpoints import try_checkpoint
-from rowmerge.delta.log.log_files import LAST_CHECKPOINT, LOG, LogListing, commit_path, list_log, read_documents, version_of_file
+from rowmerge.delta.log.log_files import LAST_CHECKPOINT, LOG, commit_path, list_log, read_documents, version_of_file
 from rowmerge.delta.log.ndjson import Document, file_actions, is_drop, non_file_actions
 from rowmerge.delta.log.replay import apply_table_actions, empty_state
 from rowmerge.delta.maintenance.vacuum import foreign_folders, paths_below
@@ -21,10 +21,17 @@ from rowmerge.table.snapshots.files import FileChanges
 
 
 def drop_table(storage: Storage, table: str) -> None:
-    """Drop the table of a folder, even if its log cannot be read, and delete its files.
+    """Drop the table in a folder, even if its log cannot be read, and delete its files.
 
-    If others drop the table first, it does nothing to a table that they create in its place.
-    Raises StorageError if the table is certainly still there, or was dropped and its files cannot be deleted. Raises CommitStateUnknown.
+    If another client drops the table first, and creates a table in its place, the new table is not changed.
+
+    Args:
+        storage: The storage of the table.
+        table: The name of the table, for errors.
+
+    Raises:
+        StorageError: The table was not dropped, or it was dropped and its files cannot be deleted.
+        CommitStateUnknown: The store did not report whether the commit of the drop succeeded.
     """
     outcome = commit(Drop(storage, table), storage, FileChanges())
     if isinstance(outcome, Unknown):
@@ -35,47 +42,52 @@ def drop_table(storage: Storage, table: str) -> None:
 
 
 def finish_drop(storage: Storage, delete: Deletion) -> None:
-    """If the newest version is that of a drop, write its checkpoint and delete what the dropped table left in the folder.
+    """Write the checkpoint of a drop, and delete the remaining files of the dropped table. Raises CorruptLog, StorageError.
 
-    Raises CorruptLog, StorageError.
+    Does nothing if the newest version is not that of a drop.
     """
+    # Each drop by rowmerge leaves a marker file.
     if not marked_versions(storage, FORMAT):
         return
     listing = list_log(storage)
     version = listing.newest
     if version is None or version not in listing.commits:
         return
-    document = read_documents(storage, [commit_path(version)])[0]
-    if not is_drop(document) or not _ensure_checkpoint(storage, listing, document, version):
+    drop_commit = read_documents(storage, [commit_path(version)])[0]
+    if not is_drop(drop_commit):
         return
-    # Others may create a table meanwhile. Its files stay: they are younger than the commit of the drop, as `Table.create` verifies.
-    delete(storage, _paths_before_drop(storage, document, version, listing.commits[version].modified), PathOrigin.LISTING)
+    has_checkpoint = any(checkpoint.version >= version for checkpoint in listing.checkpoints)
+    if not has_checkpoint:
+        # The checkpoint has no tombstones and no transactions, so the next table in the folder does not inherit them.
+        state = apply_table_actions(empty_state(), non_file_actions(drop_commit), f"{storage.location}/{LOG}")
+        has_checkpoint = try_checkpoint(storage, replace(state, version=version))
+    # Without a checkpoint of the drop, readers still need the older log files.
+    if has_checkpoint:
+        _delete_dropped_files(storage, delete, drop_commit, version, listing.commits[version].modified)
 
 
-def _ensure_checkpoint(storage: Storage, listing: LogListing, document: Document, version: int) -> bool:
-    """Write the checkpoint of a drop unless the log has it. Return whether the log has it then."""
-    if any(checkpoint.version >= version for checkpoint in listing.checkpoints):
-        return True
-    # The checkpoint has no tombstones and no transactions, so no state of the dropped table is part of the next one.
-    state = apply_table_actions(empty_state(), non_file_actions(document), f"{storage.location}/{LOG}")
-    return try_checkpoint(storage, replace(state, version=version))
-
-
-def _paths_before_drop(storage: Storage, document: Document, version: int, dropped_at: int) -> list[list[str]]:
-    """Return the files of the folder that are older than the drop or that its commit removes, and the log before the drop."""
-    removes = file_actions([document], ()).removes
+def _delete_dropped_files(storage: Storage, delete: Deletion, drop_commit: Document, version: int, dropped_at: int) -> None:
+    """Delete the data files of a dropped table, and then the log files before the drop. `version`, `dropped_at`: those of its commit."""
+    removes = file_actions([drop_commit], ()).removes
     removed_paths = paths_below(storage.location, removes["path"], removes["deletionVector"])
-    objects = storage.list()
-    excluded_folders = (f"{LOG}/", f"{MARKERS}/", *foreign_folders(objects))
-    table_files = [file for file in objects if not file.path.startswith(excluded_folders)]
-    # The files of a table of another format may be older than the drop. Then only the removed files are the dropped table's.
-    cut_off = 0 if has_other_table(storage, objects, FORMAT) else dropped_at
-    old_files = [file for file in table_files if file.modified < cut_off or file.path in removed_paths]
-    old_log = [file for file in objects if file.path.startswith(f"{LOG}/") and _is_log_before_drop(file, version, dropped_at)]
-    return [[f"{storage.location}/{file.path}" for file in files] for files in (old_files, old_log)]
+    files = storage.list()
+    data_files = _dropped_data_files(storage, files, removed_paths, dropped_at)
+    log_files = [file for file in files if file.path.startswith(f"{LOG}/") and _is_log_file_before(file, version, dropped_at)]
+    # The files of a table that others create meanwhile are younger than the commit of the drop, as `Table.create` verifies.
+    delete(storage, [[f"{storage.location}/{file.path}" for file in group] for group in (data_files, log_files)], PathOrigin.LISTING)
 
 
-def _is_log_before_drop(file: StoredObject, version: int, dropped_at: int) -> bool:
+def _dropped_data_files(storage: Storage, files: list[StoredObject], removed_paths: set[str], dropped_at: int) -> list[StoredObject]:
+    """Return the data files that the commit of a drop removes or that are older than it. `dropped_at`: the time of that commit."""
+    excluded_folders = (f"{LOG}/", f"{MARKERS}/", *foreign_folders(files))
+    data_files = [file for file in files if not file.path.startswith(excluded_folders)]
+    # With a table of another format in the folder, an older file may belong to that table.
+    is_only_table = not has_other_table(storage, files, FORMAT)
+    return [file for file in data_files if file.path in removed_paths or (is_only_table and file.modified < dropped_at)]
+
+
+def _is_log_file_before(file: StoredObject, version: int, dropped_at: int) -> bool:
+    """Return whether a file of the log is older than the commit of a drop. The hint `_last_checkpoint` is never older."""
     file_version = version_of_file(file.path)
     is_older_file = file.modified < dropped_at and file.path != LAST_CHECKPOINT
     return is_older_file if file_version is None else file_version < version

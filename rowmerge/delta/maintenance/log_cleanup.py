@@ -1,4 +1,4 @@
-"""Clean the log: delete the entries that no version within the retention needs (PROTOCOL.md, Metadata Cleanup)."""
+"""Clean the log: delete the log entries that no version within the retention needs (PROTOCOL.md, Metadata Cleanup)."""
 
 from __future__ import annotations
 
@@ -20,16 +20,24 @@ logger = logging.getLogger(__name__)
 
 _DAY = 86_400_000
 _MOST_ENTRIES = 10_000
-"""The most entries that one cleanup deletes, so that no statement waits long for it. The next cleanup goes on."""
+"""The largest number of entries that one cleanup deletes, so that no statement waits long. The next cleanup deletes more."""
 _KIND = r"json|crc|checkpoint\.[^/]+|\d{20}\.compacted\.json"
 _ENTRY = re.compile(rf"{LOG}/\.?(?P<version>\d{{20}})\.(?P<kind>{_KIND})(?:\.crc|#\d+)?")
-"""Commits, checksums, checkpoints and compacted commits; what Hadoop's local file system writes beside each, and what a killed put left."""
+"""The path of a commit, checksum, checkpoint or compacted commit, of its `.crc` file by Hadoop, or of its temporary file."""
 
 
 def clean_log(storage: Storage, listing: LogListing, state: State, now: int) -> None:
-    """Delete the log's entries that are older than the retention, after a checkpoint of `state` was written. Log a failed deletion.
+    """Delete the log entries that are older than the retention, after a checkpoint was written. Log a failed deletion.
 
-    `listing`: the whole log. `now`: milliseconds since the epoch. Raises CorruptLog, StorageError, ConfigurationError.
+    Args:
+        storage: The storage of the table.
+        listing: The whole log.
+        state: The state of the version of the new checkpoint.
+        now: Milliseconds since the epoch.
+
+    Raises:
+        CorruptLog: A commit is unreadable.
+        ConfigurationError: The retention in the table's properties is invalid.
     """
     retention = log_retention(state.metadata.configuration)
     if retention is None:
@@ -37,7 +45,7 @@ def clean_log(storage: Storage, listing: LogListing, state: State, now: int) -> 
     cut_off = _cut_off_time(now, retention)
     if not _expired_checkpoints(listing, state, cut_off):
         return
-    # Since the listing, others may have cleaned the log, or deleted it and created another table in the folder.
+    # Since `listing`, others may have cleaned the log, or deleted it and created another table in the folder.
     current = list_log(storage)
     commit = current.commits.get(state.version)
     if commit is not None and commit == listing.commits.get(state.version):
@@ -45,10 +53,10 @@ def clean_log(storage: Storage, listing: LogListing, state: State, now: int) -> 
 
 
 def _delete_expired(storage: Storage, listing: LogListing, state: State, cut_off: int, now: int) -> None:
-    """Delete the expired entries, and then the sidecars that no other checkpoint names."""
-    # A checkpoint and all entries after it stay, so a killed cleanup leaves a log whose versions can be read from some checkpoint on.
+    """Delete the expired entries, and then the sidecars that only expired checkpoints use."""
+    # The entries before a checkpoint are deleted oldest first, so an interrupted cleanup leaves a readable log.
     entries = _expired_entries(storage, listing, state, cut_off)
-    # Protected checkpoints must be deleted together with all versions that they protect.
+    # A protected checkpoint must be deleted together with all versions that it protects.
     if not state.protocol.supports("checkpointProtection"):
         entries = entries[:_MOST_ENTRIES]
     sidecars = _unused_sidecars(storage, listing, entries, now)
@@ -58,14 +66,14 @@ def _delete_expired(storage: Storage, listing: LogListing, state: State, cut_off
 
 def _cut_off_time(now: int, retention: int) -> int:
     """Return the time up to which commits expire: the midnight (UTC) before the retention began."""
-    # The protocol counts a retention in days, so delta-spark aligns every retention to midnight. Delta Kernel and delta-rs align none.
-    # A retention below a day cannot be meant in days.
+    # The protocol counts a retention in days, so delta-spark rounds to midnight. Delta Kernel and delta-rs do not round.
+    # A retention below one day is not a number of days.
     time = now - retention
     return time - time % _DAY if retention >= _DAY else time
 
 
 def _expired_entries(storage: Storage, listing: LogListing, state: State, cut_off: int) -> list[StoredObject]:
-    """Return the entries before the newest readable checkpoint up to the newest expired commit, in the order of their deletion."""
+    """Return the entries before the newest readable expired checkpoint, in the order of their deletion."""
     newest = version_at(storage, listing, state.protocol, state.metadata, cut_off)
     for checkpoint in _expired_checkpoints(listing, state, cut_off):
         if newest is not None and checkpoint.version <= newest and _is_readable(storage, listing, checkpoint):
@@ -74,9 +82,9 @@ def _expired_entries(storage: Storage, listing: LogListing, state: State, cut_of
 
 
 def _expired_checkpoints(listing: LogListing, state: State, cut_off: int) -> list[Checkpoint]:
-    """Return the checkpoints up to the newest commit whose file has expired, newest first, if there are any entries before them."""
+    """Return the checkpoints up to the newest expired commit, newest first. Return none if no entry could be deleted."""
     versions = listing.continuous_commits
-    # No commit is older than the one before it, so all commits before the first one that has not expired have expired.
+    # Commits are in the order of their times, so the expired commits are those before the first unexpired one.
     newest = max(takewhile(lambda version: listing.commits[version].modified <= cut_off, versions), default=-1)
     oldest = versions.start - 1
     expired = [checkpoint for checkpoint in listing.checkpoints if oldest <= checkpoint.version <= newest]
@@ -85,8 +93,8 @@ def _expired_checkpoints(listing: LogListing, state: State, cut_off: int) -> lis
 
 
 def _entries_before(checkpoint: Checkpoint, listing: LogListing, cut_off: int) -> list[StoredObject]:
-    """Return the entries before a checkpoint that are no younger than the cut-off, in the order of their deletion."""
-    # A younger entry may be the commit of a slow writer, who is about to verify and withdraw it.
+    """Return the entries before a checkpoint whose files are not younger than the cut-off, in the order of their deletion."""
+    # A younger entry may be the commit of a slow writer, which has not verified it yet.
     old_files = {file.path: file for file in listing.files if file.modified <= cut_off}
     entries = filter(None, map(_ENTRY.fullmatch, old_files))
     older_entries = [entry for entry in entries if _is_before(entry, checkpoint.version)]
@@ -94,19 +102,19 @@ def _entries_before(checkpoint: Checkpoint, listing: LogListing, cut_off: int) -
 
 
 def _is_before(entry: re.Match[str], checkpoint_version: int) -> bool:
-    """Return whether no reader needs an entry of the log beside the checkpoint of this version."""
+    """Return whether the checkpoint of this version makes a log entry unnecessary."""
     version = int(entry["version"])
-    # A compacted commit that begins at the checkpoint is not needed either.
+    # A compacted commit from the checkpoint's version on is unnecessary too.
     return version <= checkpoint_version if entry["kind"].endswith("compacted.json") else version < checkpoint_version
 
 
 def _deletion_rank(entry: re.Match[str]) -> tuple[int, bool, str]:
-    # Of each version the checkpoint goes last: it may protect older readers from the commit (Checkpoint Protection, requirement d).
+    # The checkpoint of a version is deleted after its commit: it may protect older readers from the commit (Checkpoint Protection, d).
     return int(entry["version"]), entry["kind"].startswith("checkpoint"), entry.string
 
 
 def _is_readable(storage: Storage, listing: LogListing, checkpoint: Checkpoint) -> bool:
-    """Return whether the footers of a checkpoint's files are valid, and its sidecars exist."""
+    """Return whether the Parquet footers of a checkpoint's files are valid and its sidecars exist."""
     files = {file.path: file for file in listing.files}
     try:
         sidecars = sidecar_paths(storage, [files[path] for path in checkpoint.paths])
@@ -118,13 +126,13 @@ def _is_readable(storage: Storage, listing: LogListing, checkpoint: Checkpoint) 
 
 def _may_clean(state: State, checkpoint: Checkpoint) -> bool:
     """Return whether the feature `checkpointProtection` allows a cleanup up to a checkpoint (requirements a and c)."""
-    # A cleanup of all protected versions together need not know their features.
+    # A cleanup that deletes all protected versions together may ignore their features.
     is_protected = state.protocol.supports("checkpointProtection")
     return not is_protected or checkpoint.version >= protected_before(state.metadata.configuration)
 
 
 def _unused_sidecars(storage: Storage, listing: LogListing, expired_entries: list[StoredObject], now: int) -> list[StoredObject]:
-    """Return the sidecars that only expired checkpoints name and that were written before yesterday (UTC)."""
+    """Return the sidecars that only expired checkpoints use and that were written before yesterday (UTC)."""
     old_sidecars = _old_sidecars(listing, now)
     expired_paths = {file.path for file in expired_entries}
     expires_checkpoint = any(not expired_paths.isdisjoint(checkpoint.paths) for checkpoint in listing.checkpoints)
@@ -140,13 +148,16 @@ def _unused_sidecars(storage: Storage, listing: LogListing, expired_entries: lis
 
 
 def _old_sidecars(listing: LogListing, now: int) -> list[StoredObject]:
-    """Return the sidecars from before yesterday (UTC). A younger one may belong to a checkpoint that is being written."""
+    """Return the sidecars from before yesterday (UTC). A younger sidecar may belong to a checkpoint that is not complete yet."""
     yesterday = now - now % _DAY - _DAY
     return [file for file in listing.files if file.path.startswith(f"{SIDECARS}/") and file.modified < yesterday]
 
 
 def _sidecar_names(storage: Storage, listing: LogListing, checkpoints: Iterable[Checkpoint]) -> set[str]:
-    """Return the names of the checkpoints' sidecars: names are unique, but paths may be spelled in several ways. Raises CorruptLog."""
+    """Return the file names of the checkpoints' sidecars. Raises CorruptLog.
+
+    Names identify sidecars better than paths, which can be absolute or relative.
+    """
     files = {file.path: file for file in listing.files}
     names: set[str] = set()
     for checkpoint in checkpoints:
@@ -156,6 +167,6 @@ def _sidecar_names(storage: Storage, listing: LogListing, checkpoints: Iterable[
 
 
 def _sidecar_name(path: str) -> str:
-    """Return the name of a sidecar, also for the checksum file that Hadoop's local file system writes beside it."""
+    """Return the file name of a sidecar, also for the `.crc` file that Hadoop's local file system writes beside it."""
     name = path.rpartition("/")[2]
     return name[1:].removesuffix(".crc") if name.startswith(".") else name

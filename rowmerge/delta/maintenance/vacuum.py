@@ -1,11 +1,10 @@
-"""VACUUM: find the files of a table's folder that no version needs any more, and delete them.
+"""VACUUM: find the files in a table's folder that no version needs, and delete them.
 
-Versions need the files of the newest version, and those that a version within the retention had: the younger tombstones, and the files that
-commits since then removed or recorded as changes. VACUUM never deletes a file that is younger than the retention, because a running
-statement may be about to commit it.
+The needed files are those of the newest version and of the versions within the retention: files with unexpired tombstones, and files that
+commits within the retention removed or recorded as change data. VACUUM never deletes a file that is younger than the retention, because a
+running statement may commit it. It deletes the older files of interrupted statements.
 
-Files with hidden names stay, except change data and leftovers of puts. Files outside the table's own folder are never deleted. Files of
-killed statements are deleted once they are older than the retention.
+VACUUM keeps files with hidden names, except change data and temporary files in the log. It deletes no file outside the table's folder.
 """
 
 from __future__ import annotations
@@ -34,7 +33,8 @@ from rowmerge.table.commits.request import CommitRequest, Committed, Conflicted,
 from rowmerge.table.maintenance import Vacuumed, VacuumOptions, inner_tables
 
 _DATA_FOLDERS = ("_change_data", "_delta_index")
-"""Folders of data files in spite of their hidden names."""
+"""Folders with hidden names whose files VACUUM may delete."""
+_NO_VECTORS = pa.chunked_array([], VECTOR)
 _BATCH = 500
 _ATTEMPTS = 5
 _HOUR = 3_600_000
@@ -43,7 +43,10 @@ _S3_SCHEME = re.compile(r"^s3[an]?://")
 
 @dataclass(frozen=True)
 class Vacuum:
-    """One VACUUM. `newest` opens the newest version. `commit` is the table's. `now`: milliseconds since the epoch."""
+    """One VACUUM of a table.
+
+    `newest` opens the newest version. `commit` commits a request to the table. `now`: milliseconds since the epoch.
+    """
 
     storage: Storage
     table: str
@@ -53,11 +56,14 @@ class Vacuum:
     now: int
 
     def run(self) -> Vacuumed:
-        """Delete or list the files that no version needs. Raises UnsupportedTableFeature, PlanError, StorageError, CommitStateUnknown."""
+        """Delete the files that no version needs, or only list them if `dry_run`.
+
+        Raises UnsupportedTableFeature, PlanError, StorageError, CommitStateUnknown.
+        """
         snapshot = self.newest()
         snapshot.check_writable()
         cut_off = self.now - self._retention(snapshot)
-        # The folder is listed first: a file of a later commit is either not in the listing or in the version that is opened now.
+        # The folder is listed before the version is opened. So a listed file of a concurrent commit is a file of that version.
         listed_files = self.storage.list()
         snapshot = self.newest()
         needed_paths = self._needed_paths(snapshot, cut_off)
@@ -71,7 +77,7 @@ class Vacuum:
         return Vacuumed(paths, self._delete(unneeded_files, listed_files))
 
     def _retention(self, snapshot: DeltaSnapshot) -> int:
-        """Return the retention in milliseconds. Raise PlanError if active readers and writers may still use files removed before it."""
+        """Return the retention in milliseconds. Raises PlanError if it is shorter than the table's own retention."""
         safe_retention = tombstone_retention(snapshot.settings.properties)
         if self.options.retain_hours is None:
             return safe_retention
@@ -87,23 +93,22 @@ class Vacuum:
         return retention
 
     def _needed_paths(self, snapshot: DeltaSnapshot, cut_off: int) -> set[str]:
-        """Return the paths below the table that some version within the retention needs."""
+        """Return the paths below the table that the versions within the retention need."""
         tombstones = snapshot.state.tombstones
         unexpired = tombstones.filter(pc.greater_equal(pc.fill_null(tombstones["deletionTimestamp"], 0), cut_off))
         needed_paths = referenced_paths(snapshot) | paths_below(self.storage.location, unexpired["path"], unexpired["deletionVector"])
         return needed_paths | read_listed(self.storage, lambda listing: self._paths_in_commits(listing, snapshot, cut_off))
 
     def _paths_in_commits(self, listing: LogListing, snapshot: DeltaSnapshot, cut_off: int) -> set[str]:
-        """Return the paths below the table that commits since a time removed or recorded as changes."""
+        """Return the paths of the files below the table that commits since `cut_off` removed or recorded as change data."""
         paths: set[str] = set()
         versions = [version for version in sorted(listing.commits) if listing.commits[version].modified >= cut_off]
-        for _, document in read_commits(self.storage, versions, batch_size=_BATCH):
-            # `file_actions` relies on the checks of `non_file_actions`.
-            non_file_actions(document)
-            removes = file_actions([document], snapshot.partition_columns).removes
+        for _, commit in read_commits(self.storage, versions, batch_size=_BATCH):
+            non_file_actions(commit)  # raises CorruptLog for lines that `file_actions` does not check
+            removes = file_actions([commit], snapshot.partition_columns).removes
             paths |= paths_below(self.storage.location, removes["path"], removes["deletionVector"])
-            change_data = pa.chunked_array([pa.array([action["cdc"]["path"] for action in cdc_actions(document)], pa.string())])
-            paths |= paths_below(self.storage.location, change_data, pa.chunked_array([], VECTOR))
+            change_files = [action["cdc"]["path"] for action in cdc_actions(commit)]
+            paths |= paths_below(self.storage.location, pa.chunked_array([change_files], pa.string()), _NO_VECTORS)
         return paths
 
     def _parameters(self, snapshot: DeltaSnapshot) -> dict[str, object]:
@@ -112,24 +117,26 @@ class Vacuum:
         return {"retentionCheckEnabled": self.options.check_retention, "defaultRetentionMillis": default, **specified}
 
     def _delete(self, unneeded_files: Sequence[StoredObject], listed_files: Sequence[StoredObject]) -> int:
-        """Delete the files that are still unneeded, and record the end of the VACUUM. Return the newest version."""
-        # A RESTORE may have brought files back since they were listed.
+        """Delete the unneeded files, and record the end of the VACUUM. Return the newest version."""
+        # Since the files were listed, a RESTORE may have added some of them to the newest version.
         newest_snapshot = self.newest()
-        referenced = referenced_paths(newest_snapshot)
-        paths = [f"{self.storage.location}/{file.path}" for file in unneeded_files if file.path not in referenced]
-        files = newest_snapshot.state.files
-        live_paths = file_and_vector_paths(self.storage.location, files.column("path"), files.column("deletionVector"))
+        live_relative_paths = referenced_paths(newest_snapshot)
+        paths = [f"{self.storage.location}/{file.path}" for file in unneeded_files if file.path not in live_relative_paths]
+        live_files = newest_snapshot.state.files
+        live_paths = file_and_vector_paths(self.storage.location, live_files.column("path"), live_files.column("deletionVector"))
         try:
+            # `live_paths` also protects live files whose paths are spelled differently: `delete_files` resolves all paths.
             delete_files(self.storage, [paths], PathOrigin.LISTING, live_paths=live_paths)
         except RowmergeError:
             self._record("VACUUM END", {"status": "FAILED"}, {})
             raise
-        folders = {posixpath.dirname(file.path) for file in listed_files if not file.path.startswith(f"{LOG}/")} - {""}
-        metrics = {"numDeletedFiles": len(paths), "numVacuumedDirectories": len(folders) + 1}
+        # The path of the table's own folder is an empty text.
+        folders = {""} | {posixpath.dirname(file.path) for file in listed_files if not file.path.startswith(f"{LOG}/")}
+        metrics = {"numDeletedFiles": len(paths), "numVacuumedDirectories": len(folders)}
         return self._record("VACUUM END", {"status": "COMPLETED"}, metrics)
 
     def _record(self, operation: str, parameters: dict[str, object], metrics: dict[str, int]) -> int:
-        """Commit a version without file actions for the history, if the options ask for it. Return the newest version."""
+        """Commit a version without file actions for the history, if `options.record` is set. Return the newest version."""
         if not self.options.record:
             return self.newest().version
         match self._commit_record(CommitRequest(operation, parameters, metrics, data_change=False)):
@@ -141,7 +148,7 @@ class Vacuum:
                 raise CommitStateUnknown(f"It is not known whether {operation} of {self.table} was recorded: {reason}. Run it again.")
 
     def _commit_record(self, change: CommitRequest) -> Outcome:
-        """Commit a change of the newest version, after a conflict again. Return the outcome of the last attempt."""
+        """Commit a request to the newest version, and retry after conflicts. Return the outcome of the last attempt."""
         for _ in range(_ATTEMPTS):
             outcome = self.commit(self.newest(), change)
             if not isinstance(outcome, Conflicted):
@@ -150,21 +157,30 @@ class Vacuum:
 
 
 def referenced_paths(snapshot: DeltaSnapshot) -> set[str]:
-    """Return the paths of a version's data files and deletion vectors that lie below the table, relative to it."""
+    """Return the paths of the data files and deletion vectors of a version that are below the table, relative to it."""
     files = snapshot.state.files
     return paths_below(snapshot.shape.location, files.column("path"), files.column("deletionVector"))
 
 
 def paths_below(location: str, paths: pa.ChunkedArray, descriptors: pa.ChunkedArray) -> set[str]:
-    """Return the paths of files and deletion vectors of the log that lie below the table, relative to it."""
+    """Return the paths of files and deletion vectors that are below the table, relative to it.
+
+    Args:
+        location: The location of the table.
+        paths: The paths in file actions of the log.
+        descriptors: The descriptors of deletion vectors in the same actions.
+
+    Returns:
+        The relative paths. They include `paths` without percent-decoding.
+    """
     relative_paths = {_relative_path(location, path) for path in file_and_vector_paths(location, paths, descriptors)}
-    # Other writers may not percent-encode paths, so the paths as the log spells them count, too.
+    # Some writers do not percent-encode paths, so the undecoded paths count too.
     return {path for path in relative_paths if path is not None} | set(paths.to_pylist())
 
 
 def _relative_path(location: str, path: str) -> str | None:
-    """Return a path relative to the table, None for a file that lies elsewhere (a shallow clone's)."""
-    # s3a:// and s3n:// are Hadoop's names of the same bucket.
+    """Return a path relative to the table, None for a file outside the table, such as a file of a shallow clone's source."""
+    # Hadoop's schemes s3a:// and s3n:// refer to the same bucket as s3://.
     location, path = (_S3_SCHEME.sub("s3://", uri) for uri in (location, path))
     if path.startswith(f"{location}/"):
         return posixpath.normpath(path[len(location) + 1 :])
@@ -176,7 +192,7 @@ def _relative_path(location: str, path: str) -> str | None:
 
 
 def _select_deletable(listed_files: list[StoredObject], old_files: list[StoredObject], snapshot: DeltaSnapshot) -> Iterator[StoredObject]:
-    """Yield the old files that belong to the table. Yield the `.crc` file that Hadoop writes beside one after it."""
+    """Yield the old files that VACUUM may delete, each followed by the `.crc` file that Hadoop writes beside it."""
     excluded_folders = foreign_folders(listed_files)
     visible_prefixes = (*_DATA_FOLDERS, *_partition_prefixes(snapshot))
     checksums = {file.path: file for file in listed_files if file.path.endswith(".crc")}
@@ -191,22 +207,19 @@ def _select_deletable(listed_files: list[StoredObject], old_files: list[StoredOb
 
 
 def _is_protected(path: str, visible_prefixes: tuple[str, ...]) -> bool:
-    """Return whether a path is hidden. A temporary file that a killed process left in the log is not protected."""
-    is_left_by_put = path.startswith(f"{LOG}/") and is_temporary(path)
-    return _is_hidden(path, visible_prefixes) and not is_left_by_put
-
-
-def foreign_folders(listed_files: list[StoredObject]) -> tuple[str, ...]:
-    """Return the folders of tables inside this one, and of the last metadata of an Iceberg table that was dropped here."""
-    return (*inner_tables(listed_files), *(("metadata/",) if has_markers(listed_files, "iceberg") else ()))
-
-
-def _is_hidden(path: str, visible_prefixes: tuple[str, ...]) -> bool:
+    """Return whether a path is hidden. A temporary file of an interrupted put in the log is not protected."""
+    if path.startswith(f"{LOG}/") and is_temporary(path):
+        return False
     return any(name.startswith((".", "_")) and not name.startswith(visible_prefixes) for name in path.split("/"))
 
 
+def foreign_folders(listed_files: list[StoredObject]) -> tuple[str, ...]:
+    """Return the folders of tables inside this folder, and the metadata folder of an Iceberg table that was dropped here."""
+    return (*inner_tables(listed_files), *(("metadata/",) if has_markers(listed_files, "iceberg") else ()))
+
+
 def _partition_prefixes(snapshot: DeltaSnapshot) -> tuple[str, ...]:
-    """Return the prefixes of partition folders. The name of a column may begin with a character that hides other folders."""
+    """Return the prefixes of partition folders, which are not hidden even if a column's name begins with `_` or `.`."""
     fields = [field for field in snapshot.schema if field.name in snapshot.partition_columns]
     stored_names = (str(field.metadata.get("delta.columnMapping.physicalName", field.name)) for field in fields)
     return tuple(f"{name}=" for name in {*snapshot.partition_columns, *stored_names})

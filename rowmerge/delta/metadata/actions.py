@@ -17,7 +17,7 @@ Action = Mapping[str, Any]
 
 DROP_OPERATION = "DROP TABLE"
 DROPPED_PROPERTY = "rowmerge.dropped"
-"""The operation and the property of the version that ends the log of a dropped table, until a new table continues it."""
+"""The operation and the table property of the version that drops a table. It is the last version until a new table continues the log."""
 _IMPLIED_BY_WRITER = (
     (2, ("appendOnly", "invariants")),
     (3, ("checkConstraints",)),
@@ -29,12 +29,15 @@ READER_FEATURES = frozenset(
     "columnMapping deletionVectors timestampNtz v2Checkpoint vacuumProtocolCheck catalogManaged".split()
     + "typeWidening typeWidening-preview variantType variantShredding".split()
 )
-"""Features that are in both lists of a protocol (PROTOCOL.md, Valid Feature Names in Table Features)."""
+"""Features that a protocol lists in both `readerFeatures` and `writerFeatures` (PROTOCOL.md, Valid Feature Names in Table Features)."""
 
 
 @dataclass(frozen=True)
 class Protocol:
-    """The `protocol` action: what a client must support. A list of features is None if the version has no such list."""
+    """The `protocol` action: the versions and features that a client must support.
+
+    A set of features is None if the protocol version has no list of features.
+    """
 
     min_reader: int
     min_writer: int
@@ -51,16 +54,17 @@ class Protocol:
 
     @property
     def features(self) -> frozenset[str]:
-        """All features that the protocol supports, with those that a legacy version implies."""
+        """All supported features, including the features that a legacy writer version implies."""
         if self.writer_features is not None:
             return self.writer_features | (self.reader_features or frozenset())
         return frozenset(name for version, names in _IMPLIED_BY_WRITER if version <= self.min_writer for name in names)
 
     def supports(self, feature: str) -> bool:
+        """Return whether the protocol lists or implies a feature."""
         return feature in self.features
 
     def with_features(self, required: Iterable[str]) -> Protocol:
-        """Return the lowest protocol above this one that also supports the required features."""
+        """Return the lowest protocol that supports the required features and all features of this protocol."""
         missing = frozenset(required) - self.features
         if not missing:
             return self
@@ -80,7 +84,7 @@ class Protocol:
 
 
 LOWEST_PROTOCOL = Protocol(min_reader=1, min_writer=2)
-"""The protocol of a table that uses no feature. Every engine can read it."""
+"""The protocol of a table without features. All engines can read such a table."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +101,7 @@ class Metadata:
     provider: str = "parquet"
     options: Mapping[str, str] = field(default_factory=dict)
     mapping_supported: bool = field(default=True, compare=False)
-    """Whether the protocol supports column mapping; otherwise `delta.columnMapping.mode` has no effect."""
+    """Whether the protocol supports column mapping. Otherwise, `delta.columnMapping.mode` has no effect."""
 
     @classmethod
     def of(cls, fields: Mapping[str, Any]) -> Metadata:
@@ -117,22 +121,22 @@ class Metadata:
 
     @property
     def schema(self) -> Struct:
-        """The table's columns. Raises UnknownType for an unknown type, ValueError for a text that is no schema."""
+        """The table's columns. Raises UnknownType for an unknown type, ValueError for an invalid `schemaString`."""
         return _schema_of(self.schema_string)
 
     @property
     def is_dropped(self) -> bool:
-        """Whether this is the metadata of a dropped table, or of the table that another engine continued it as."""
+        """Whether this is the metadata of a dropped table, or of a table that another engine restored from it."""
         return self.configuration.get(DROPPED_PROPERTY) == "true"
 
     @property
     def mapping_mode(self) -> str:
-        """`none`, `name` or `id`."""
+        """The column mapping mode: `none`, `name` or `id`."""
         return self.configuration.get(MAPPING_MODE, "none").strip().lower() if self.mapping_supported else "none"
 
     @cached_property
     def stored_schema(self) -> Struct:
-        """The columns under their physical names, as in data files and statistics. Raises as `schema`."""
+        """The columns with their physical names, as in data files and statistics. Raises the errors of `schema`."""
         return self.schema if self.mapping_mode == "none" else stored_fields(self.schema)
 
     @cached_property
@@ -158,7 +162,7 @@ class Metadata:
 
 
 def without_nulls(fields: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """Return the fields that are not null. None stays None."""
+    """Return the fields that are not null, or None for None."""
     return None if fields is None else {name: value for name, value in fields.items() if value is not None}
 
 
@@ -177,7 +181,7 @@ def _schema_of(text: str) -> Struct:
 
 @dataclass(frozen=True)
 class Transaction:
-    """The newest version that an application wrote (`txn`)."""
+    """The newest transaction version of an application (`txn`). `last_updated`: milliseconds since the epoch."""
 
     version: int
     last_updated: int | None = None
@@ -193,7 +197,7 @@ def domain_fields(domains: Iterable[tuple[str, str]]) -> list[dict[str, Any]]:
     return [{"domain": name, "configuration": configuration, "removed": False} for name, configuration in domains]
 
 
-_KINDS: Mapping[str, Callable[[Any], bool]] = {
+_TYPE_TESTS: Mapping[str, Callable[[Any], bool]] = {
     "text": lambda value: isinstance(value, str),
     "number": lambda value: isinstance(value, int) and not isinstance(value, bool) and -(2**63) <= value < 2**63,
     "truth value": lambda value: isinstance(value, bool),
@@ -224,11 +228,11 @@ _FIELDS: Mapping[str, Mapping[str, tuple[str, bool]]] = {
     "cdc": {"path": ("text", True), "partitionValues": ("map of texts", False), "size": ("number", False)},
     "commitInfo": {},
 }
-"""The fields that are read of each action: their types, and whether they are required. Writers are free in what `commitInfo` has."""
+"""The fields of each action that rowmerge reads, with their types, and whether they are required. `commitInfo` can have any fields."""
 
 
 def check_action(action: Action) -> None:
-    """Raise ValueError if a known action lacks a field, or has a field of another type than the protocol says."""
+    """Raise ValueError if an action lacks a field, or has a field of another type than in the Delta protocol. Accept unknown actions."""
     for name, fields in action.items():
         if fields is not None and name in _FIELDS:
             _check_fields(name, fields)
@@ -237,29 +241,29 @@ def check_action(action: Action) -> None:
 
 
 def _check_fields(name: str, fields: object) -> None:
-    """Raise ValueError if the action `name` is no object, lacks a field or has one of another type."""
+    """Raise ValueError if the fields of the action `name` are not a JSON object, or a field is missing or has a wrong type."""
     if not isinstance(fields, Mapping):
         raise ValueError(f"the action {name} is no object")
-    for key, (kind, is_required) in _FIELDS[name].items():
+    for key, (type_name, is_required) in _FIELDS[name].items():
         value = fields.get(key)
         if value is None and is_required:
             raise ValueError(f"the action {name} has no {key}")
-        if value is not None and not _KINDS[kind](value):
-            raise ValueError(f"{key} of the action {name} is no {kind}: {value!r:.80}")
+        if value is not None and not _TYPE_TESTS[type_name](value):
+            raise ValueError(f"{key} of the action {name} is no {type_name}: {value!r:.80}")
 
 
 def _check_metadata(fields: Mapping[str, Any]) -> None:
-    """Raise ValueError for a format of other types, a schema that is none, or a partition column that is none of the columns."""
+    """Raise ValueError for an invalid format or schema, and for a partition column that the schema does not have."""
     format_ = fields.get("format") or {}
     provider, options = format_.get("provider"), format_.get("options")
-    has_valid_options = options is None or _KINDS["map of texts"](options)
+    has_valid_options = options is None or _TYPE_TESTS["map of texts"](options)
     if not isinstance(provider, str | None) or not has_valid_options:
         raise ValueError(f"the format of the action metaData is {fields['format']!r:.80}")
     metadata = Metadata.of(fields)
     try:
-        column_names = metadata.schema.names
+        column_names = metadata.schema.names  # raises ValueError for an invalid schema
     except UnknownType:
-        return  # an unknown type is no fault of the file
+        return  # `check_readable` raises an error that names the type
     for name in metadata.partition_columns:
         if name not in column_names:
             raise ValueError(f"the partition column {name!r} of the action metaData is none of its columns")
@@ -271,15 +275,15 @@ def schema_text(schema: Struct) -> str:
 
 
 def compact(value: Any) -> str:
-    """Serialize JSON without spaces."""
+    """Serialize a value as JSON without spaces."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def parameter_text(value: Any) -> str:
-    """Return the text of a value of `operationParameters` or `operationMetrics`: JSON, except that strings are unquoted."""
+    """Return a value of `operationParameters` or `operationMetrics` as text: JSON, or a string without quotes."""
     return value if isinstance(value, str) else compact(value)
 
 
 def serialize(actions: Iterable[Action]) -> bytes:
-    """Return the file of a commit: one action per line."""
+    """Serialize the actions of a commit as JSON, one per line."""
     return b"".join(compact(action).encode() + b"\n" for action in actions)

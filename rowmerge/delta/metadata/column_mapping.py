@@ -21,9 +21,15 @@ _KEYS = frozenset({ID, PHYSICAL_NAME, NESTED_IDS})
 
 
 def assign_ids(schema: Struct, last_id: int, *, keep_names: bool) -> tuple[Struct, int]:
-    """Return the schema with an id and a physical name for every field that has none, and the last id.
+    """Return the schema with an id and a physical name for each field that has none, and the highest id.
 
-    New ids begin at `last_id` + 1. With `keep_names`, a physical name is the field's name, as in existing data files.
+    Args:
+        schema: The schema, in which fields can already have ids and physical names.
+        last_id: The id before the first new one.
+        keep_names: Whether a new physical name is the field's name, as in existing data files, instead of a random name.
+
+    Returns:
+        The new schema, and the last assigned id, or `last_id` if none was assigned.
     """
     ids = count(last_id + 1)
     schema = _map_fields(schema, partial(_assign_id, ids, keep_names))
@@ -40,13 +46,13 @@ def _assign_id(ids: Iterator[int], keep_names: bool, field: Field) -> Field:
 
 
 def highest_id(schema: Struct) -> int:
-    """Return the highest id of any field, 0 for none."""
+    """Return the highest id of the fields, also of elements, keys and values, 0 without ids."""
     ids = ((field.metadata.get(ID, 0), *(field.metadata.get(NESTED_IDS) or {}).values()) for field in named_fields(schema))
     return int(max(chain([0], *ids)))
 
 
 def named_fields(type_: DataType) -> Iterator[Field]:
-    """Yield the fields of all structs of a type, nested ones too."""
+    """Yield the fields of all structs of a type, nested structs included."""
     for part in parts(type_):
         if isinstance(type_, Struct):
             yield part
@@ -54,14 +60,14 @@ def named_fields(type_: DataType) -> Iterator[Field]:
 
 
 def all_fields(type_: DataType) -> Iterator[Field]:
-    """Yield all fields of a type, nested ones too. Elements, keys and values count as fields."""
+    """Yield all fields of a type, nested fields included. Elements, keys and values count as fields."""
     for part in parts(type_):
         yield part
         yield from all_fields(part.type)
 
 
 def without_mapping(schema: Struct) -> Struct:
-    """Return the schema without ids and physical names, on every level."""
+    """Return the schema without ids and physical names at all levels."""
 
     def unmap(field: Field) -> Field:
         return replace(field, metadata={key: value for key, value in field.metadata.items() if key not in _KEYS})
@@ -70,7 +76,7 @@ def without_mapping(schema: Struct) -> Struct:
 
 
 def stored_fields(schema: Struct) -> Struct:
-    """Return the schema of a mapped table as its files have it: physical names, and ids as FIELD_ID, on every level."""
+    """Return the schema of the data files of a table with column mapping: physical names, and ids as FIELD_ID, at all levels."""
 
     def store(field: Field) -> Field:
         return Field(field.metadata[PHYSICAL_NAME], field.type, field.nullable, {FIELD_ID: field.metadata[ID]})
@@ -79,7 +85,7 @@ def stored_fields(schema: Struct) -> Struct:
 
 
 def _map_fields(schema: Struct, convert: Callable[[Field], Field]) -> Struct:
-    """Return the schema with every field of every struct converted, each before its nested fields."""
+    """Return the schema with all fields of structs converted. A field is converted before its nested fields."""
     return Struct(tuple(replace(field, type=_map_nested_fields(field.type, convert)) for field in map(convert, schema)))
 
 
@@ -88,13 +94,19 @@ def _map_nested_fields(type_: DataType, convert: Callable[[Field], Field]) -> Da
 
 
 def stored_partition_columns(schema: Mapping[str, Any], columns: Iterable[str]) -> tuple[str, ...]:
-    """Return the physical names of partition columns. `schema` is JSON, which may have types that are unknown here."""
+    """Return the physical names of partition columns. `schema`: the parsed `schemaString`, which can have unknown types."""
     names = {field["name"]: (field.get("metadata") or {}).get(PHYSICAL_NAME, field["name"]) for field in schema["fields"]}
     return tuple(names.get(column, column) for column in columns)
 
 
 def stored_values(values: Mapping[str, Any], schema: Struct, stored: Struct) -> dict[str, Any]:
-    """Return nested values by physical names from values by logical names. Values without a column are dropped."""
+    """Return values by physical column names, from values by logical column names.
+
+    Args:
+        values: A value for each column, and a mapping for each struct. Values without a column are dropped.
+        schema: The columns with their logical names.
+        stored: The same columns with their physical names.
+    """
     result: dict[str, Any] = {}
     for field, stored_field in zip(schema, stored, strict=True):
         if field.name in values:
@@ -107,7 +119,18 @@ def stored_values(values: Mapping[str, Any], schema: Struct, stored: Struct) -> 
 def stored_indexed_leaves(
     schema: Struct, stored: Struct, partition_columns: Iterable[str], properties: Mapping[str, str], clustering: Iterable[ColumnPath] = ()
 ) -> frozenset[ColumnPath]:
-    """Return the leaves with statistics, by physical names. `clustering` has physical names too. Raises ConfigurationError."""
+    """Return the leaf columns that have statistics, by their physical names.
+
+    Args:
+        schema: The columns with their logical names.
+        stored: The same columns with their physical names.
+        partition_columns: The logical names of the partition columns.
+        properties: The properties of the table, which can list the columns with statistics.
+        clustering: The clustering columns, by their physical names. They always have statistics.
+
+    Raises:
+        ConfigurationError: `delta.dataSkippingStatsColumns` or `delta.dataSkippingNumIndexedCols` is invalid.
+    """
     indexed = indexed_leaves(schema, partition_columns, properties)
     prefixes = tuple(clustering)
     pairs = zip(leaves(schema), leaves(stored), strict=True)

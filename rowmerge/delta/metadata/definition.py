@@ -1,4 +1,4 @@
-"""The protocol and metadata actions for a table definition of CREATE, REPLACE, ALTER or CLONE."""
+"""The protocol and metadata of a table after CREATE, REPLACE, ALTER, RESTORE or CLONE."""
 
 from __future__ import annotations
 
@@ -38,11 +38,21 @@ _STRUCT_FIELD = "a field of a struct cannot partition a Delta table. Make it a c
 
 
 def new_table(table: str, definition: TableDefinition, now: int) -> tuple[Protocol, Metadata]:
-    """Return the first actions of a table. Raises PlanError, ConfigurationError, UnsupportedTableFeature.
+    """Return the protocol and metadata of a table after CREATE TABLE.
 
     Deletion vectors are enabled unless `rowmerge.write.mode` is copy-on-write or `delta.enableDeletionVectors` is false.
+
+    Args:
+        table: The name of the table, for errors.
+        definition: The definition in the statement.
+        now: Milliseconds since the epoch.
+
+    Raises:
+        PlanError: The definition is impossible for a Delta table.
+        ConfigurationError: A property is unknown or invalid.
+        UnsupportedTableFeature: The definition needs a feature or a type that is not supported.
     """
-    return _define(table, LOWEST_PROTOCOL, _empty_metadata(now), definition)
+    return _defined_table(table, LOWEST_PROTOCOL, _empty_metadata(now), definition)
 
 
 def _empty_metadata(now: int) -> Metadata:
@@ -50,81 +60,105 @@ def _empty_metadata(now: int) -> Metadata:
 
 
 def timestamps_from(version: int, now: int) -> dict[str, str]:
-    """Return the properties of a table whose in-commit timestamps begin at a version above 0 (PROTOCOL.md, In-Commit Timestamps)."""
+    """Return the properties that record the first version with in-commit timestamps and its time (PROTOCOL.md, In-Commit Timestamps)."""
     return dict(zip(LOG_PROPERTIES[2:], (str(version), str(now)), strict=True))
 
 
 def replaced_table(table: str, protocol: Protocol, metadata: Metadata, definition: TableDefinition) -> tuple[Protocol, Metadata]:
-    """Return the actions of CREATE OR REPLACE. The table keeps its id, its log properties and its protocol, which is never lowered."""
+    """Return the protocol and metadata of a table after CREATE OR REPLACE TABLE.
+
+    The table keeps its id and the properties of its log. Its protocol is not lowered.
+
+    Args:
+        table: The name of the table, for errors.
+        protocol: The protocol of the replaced table.
+        metadata: The metadata of the replaced table.
+        definition: The definition in the statement.
+
+    Raises:
+        PlanError, ConfigurationError, UnsupportedTableFeature: As `new_table`.
+    """
     keeps_timestamps = definition.properties is not None and definition.properties.get(IN_COMMIT_TIMESTAMPS, "true") == "true"
     log_properties = _select(metadata.configuration, LOG_PROPERTIES if keeps_timestamps else (PROTECTED_BEFORE,))
     properties = {**(definition.properties or {}), **log_properties}
-    _refuse_late_timestamps(table, metadata.configuration, properties)
-    return _define(table, protocol, metadata, replace(definition, properties=properties))
+    _refuse_enabling_timestamps(table, metadata.configuration, properties)
+    return _defined_table(table, protocol, metadata, replace(definition, properties=properties))
 
 
 def restored_table(
     protocol: Protocol, metadata: Metadata, restored_protocol: Protocol, restored_metadata: Metadata
 ) -> tuple[Protocol, Metadata]:
-    """Return the actions of RESTORE, from those of the table now and those of an older version. The log keeps its own properties."""
-    restored = restored_metadata.configuration
-    configuration = {name: value for name, value in restored.items() if name not in LOG_PROPERTIES}
+    """Return the protocol and metadata of a table after RESTORE. The properties of the log do not change.
+
+    Args:
+        protocol: The protocol before RESTORE.
+        metadata: The metadata before RESTORE.
+        restored_protocol: The protocol of the older version.
+        restored_metadata: The metadata of the older version.
+    """
+    restored_properties = restored_metadata.configuration
+    configuration = {name: value for name, value in restored_properties.items() if name not in LOG_PROPERTIES}
     configuration |= _select(metadata.configuration, LOG_PROPERTIES)
     if MAX_ID in configuration:
-        configuration[MAX_ID] = str(max(highest_column_id(restored), highest_column_id(metadata.configuration)))
-    # With the features of both, a reader of the newest version can still read the versions before it.
+        configuration[MAX_ID] = str(max(highest_column_id(restored_properties), highest_column_id(metadata.configuration)))
+    # With the features of both versions, a client that can read the newest version can also read the versions between them.
     return protocol.with_features(restored_protocol.features), replace(restored_metadata, configuration=configuration)
 
 
 def cloned_table(
-    table: str, source: tuple[Protocol, Metadata], base: tuple[Protocol, Metadata] | None, definition: TableDefinition, now: int
+    table: str, source: tuple[Protocol, Metadata], replaced: tuple[Protocol, Metadata] | None, definition: TableDefinition, now: int
 ) -> tuple[Protocol, Metadata]:
-    """Return the protocol and metadata of a shallow clone: those of `source`, overridden by the definition's properties.
+    """Return the protocol and metadata of a shallow clone, as Delta's CloneTableBase.
 
-    `base`: those of the table that the clone replaces, None for a new one. Raises as `changed_table`.
+    The schema, the partitioning and most properties are those of the source. The id, the name, the description and the properties of the
+    log are those of the replaced table. The properties in the statement override all others.
+
+    Args:
+        table: The name of the clone, for errors.
+        source: The protocol and metadata of the source.
+        replaced: The protocol and metadata of the table that the clone replaces, None for a new table.
+        definition: The definition in the statement.
+        now: Milliseconds since the epoch.
+
+    Raises:
+        PlanError, ConfigurationError, UnsupportedTableFeature: As `changed_table`.
     """
     protocol, metadata = source
-    old = _empty_metadata(now)
-    if base is not None:
-        base_protocol, old = base
-        protocol = base_protocol.with_features(protocol.features)
+    old_metadata = _empty_metadata(now)
+    if replaced is not None:
+        old_protocol, old_metadata = replaced
+        protocol = old_protocol.with_features(protocol.features)
     properties = definition.properties or {}
-    _check_clone_properties(table, metadata, old, properties, is_new_log=base is None)
-    configuration = _inherited_properties(metadata, is_new_log=base is None) | _select(old.configuration, LOG_PROPERTIES)
+    _check_clone_properties(table, metadata, old_metadata, properties, is_new_table=replaced is None)
+    configuration = _inherited_properties(metadata, is_new_table=replaced is None)
+    configuration |= _select(old_metadata.configuration, LOG_PROPERTIES)
     configuration |= _stored_properties(properties)
-    # As in Delta's CloneTableBase, the name and the description are not cloned.
-    clone = replace(
-        metadata,
-        id=old.id,
-        name=old.name,
-        description=old.description,
-        created=old.created,
-        configuration=with_column_names(configuration, old.configuration),
-        mapping_supported=True,
-    )
+    configuration = with_column_names(configuration, old_metadata.configuration)
+    clone = replace(metadata, id=old_metadata.id, name=old_metadata.name, description=old_metadata.description)
+    clone = replace(clone, created=old_metadata.created, configuration=configuration, mapping_supported=True)
     _check_mapping_change(table, metadata, clone)
-    clone = _with_column_ids(clone, keep_names=metadata.mapping_mode == "none", last_id=highest_column_id(old.configuration))
+    clone = _with_column_ids(clone, keep_names=metadata.mapping_mode == "none", last_id=highest_column_id(old_metadata.configuration))
     return required_protocol(table, protocol, clone, properties, action="create"), clone
 
 
-def _check_clone_properties(table: str, source: Metadata, old: Metadata, properties: Mapping[str, str], *, is_new_log: bool) -> None:
-    """Raise ConfigurationError or UnsupportedTableFeature for a property that a clone cannot set. `old`: the metadata that it replaces."""
+def _check_clone_properties(table: str, source: Metadata, old: Metadata, properties: Mapping[str, str], *, is_new_table: bool) -> None:
+    """Raise ConfigurationError or UnsupportedTableFeature for a property that CLONE cannot set. `old`: the replaced table's metadata."""
     check_properties(properties, source.configuration)
     _refuse_new_constraints(table, source.configuration, properties)
     if PROTECTED_BEFORE in properties:
-        _refuse_protection(table, old.configuration, properties)
-    if not is_new_log:
-        _refuse_late_timestamps(table, old.configuration, properties)
+        _refuse_protection_change(table, old.configuration, properties)
+    if not is_new_table:
+        _refuse_enabling_timestamps(table, old.configuration, properties)
 
 
-def _inherited_properties(source: Metadata, *, is_new_log: bool) -> dict[str, str]:
-    """Return the source's properties that apply to the clone, without those of the log and of row ids."""
-    excluded = {*LOG_PROPERTIES, *COLUMN_NAMES}
-    if is_new_log:
-        excluded.remove(IN_COMMIT_TIMESTAMPS)  # a new log can have them from its first version on
+def _inherited_properties(source: Metadata, *, is_new_table: bool) -> dict[str, str]:
+    """Return the source's properties that apply to a clone, without the properties of the log and of row tracking's columns."""
+    excluded_names = {*LOG_PROPERTIES, *COLUMN_NAMES}
+    if is_new_table:
+        excluded_names.remove(IN_COMMIT_TIMESTAMPS)  # a new log can have in-commit timestamps from its first version on
     if source.mapping_mode == "none":
-        excluded.add(MAPPING_MODE)
-    return {name: value for name, value in source.configuration.items() if name not in excluded}
+        excluded_names.add(MAPPING_MODE)
+    return {name: value for name, value in source.configuration.items() if name not in excluded_names}
 
 
 def _select(properties: Mapping[str, str], names: Collection[str]) -> dict[str, str]:
@@ -134,21 +168,30 @@ def _select(properties: Mapping[str, str], names: Collection[str]) -> dict[str, 
 def changed_table(
     table: str, protocol: Protocol, metadata: Metadata, definition: TableDefinition, clustering: tuple[ColumnPath, ...] = ()
 ) -> tuple[Protocol, Metadata]:
-    """Return the protocol and metadata after ALTER TABLE. What the definition leaves out does not change.
+    """Return the protocol and metadata of a table after ALTER TABLE.
 
-    `clustering`: columns by their physical names. Raises PlanError, ConfigurationError, UnsupportedTableFeature.
+    Args:
+        table: The name of the table, for errors.
+        protocol: The protocol before the statement.
+        metadata: The metadata before the statement.
+        definition: The changes. A field of None leaves that property of the table unchanged.
+        clustering: The clustering columns, by their physical names. They cannot be dropped.
+
+    Raises:
+        PlanError: The change is impossible for a Delta table.
+        ConfigurationError: A property is unknown or invalid, or cannot be changed.
+        UnsupportedTableFeature: The change needs a feature or a type that is not supported.
     """
     _refuse_order(table, definition)
     _refuse_repartitioning(table, metadata, definition)
     new_metadata = _changed_metadata(table, metadata, definition, clustering)
     # When column mapping is switched on, the columns of existing data files keep their names as physical names.
     new_metadata = _with_column_ids(new_metadata, keep_names=metadata.mapping_mode == "none")
-    new_protocol = required_protocol(table, protocol, new_metadata, definition.properties or {}, action="change")
-    return new_protocol, new_metadata
+    return required_protocol(table, protocol, new_metadata, definition.properties or {}, action="change"), new_metadata
 
 
 def _changed_metadata(table: str, metadata: Metadata, definition: TableDefinition, clustering: tuple[ColumnPath, ...]) -> Metadata:
-    """Return the metadata with what the definition of ALTER TABLE sets. An empty description removes that of the table."""
+    """Return the metadata with the changes in the definition of ALTER TABLE. An empty description removes the table's description."""
     new_metadata = metadata
     if definition.schema is not None:
         new_metadata = _with_schema(table, metadata, definition.schema, clustering)
@@ -161,19 +204,20 @@ def _changed_metadata(table: str, metadata: Metadata, definition: TableDefinitio
     return new_metadata
 
 
-def _with_properties(table: str, old: Metadata, changed: Metadata, properties: Mapping[str, str]) -> Metadata:
-    """Return the changed metadata with these properties. Raises an error for a property that ALTER TABLE cannot change."""
-    check_properties(properties, old.configuration)
-    _refuse_late_timestamps(table, old.configuration, properties)
-    if is_true(properties, ROW_TRACKING) and not is_true(old.configuration, ROW_TRACKING):
-        # The rows that are there would need ids first.
-        advice = f"Set {ROW_TRACKING} when a table is created, or write the table anew with CREATE OR REPLACE TABLE."
-        raise UnsupportedTableFeature(table, "rowTracking", action="change", advice=advice)
-    _refuse_protection(table, old.configuration, properties)
-    _refuse_new_constraints(table, old.configuration, properties)
-    changed = replace(changed, configuration=_stored_properties(properties), mapping_supported=True)
-    _check_mapping_change(table, old, changed)
-    return changed
+def _with_properties(table: str, metadata: Metadata, new_metadata: Metadata, properties: Mapping[str, str]) -> Metadata:
+    """Return `new_metadata` with the properties of ALTER TABLE. `metadata`: the table's metadata before the statement.
+
+    Raises ConfigurationError or UnsupportedTableFeature for a property that ALTER TABLE cannot change.
+    """
+    check_properties(properties, metadata.configuration)
+    _refuse_enabling_timestamps(table, metadata.configuration, properties)
+    _refuse_enabling_row_tracking(table, metadata.configuration, properties)
+    _refuse_protection_change(table, metadata.configuration, properties)
+    _refuse_new_constraints(table, metadata.configuration, properties)
+    # If the properties enable column mapping, the new protocol supports it.
+    new_metadata = replace(new_metadata, configuration=_stored_properties(properties), mapping_supported=True)
+    _check_mapping_change(table, metadata, new_metadata)
+    return new_metadata
 
 
 def _partition_columns(table: str, partitioning: tuple[PartitionField, ...]) -> tuple[str, ...]:
@@ -215,13 +259,14 @@ def _rename_indexed_columns(text: str, old: Struct, new: Struct) -> str:
 
 
 def _check_mapping_change(table: str, old: Metadata, new: Metadata) -> None:
-    before, after = old.mapping_mode, new.mapping_mode
-    if before != after and (before, after) != ("none", "name"):
+    """Raise ConfigurationError for a change of the column mapping mode other than from none to name, and of the highest column id."""
+    old_mode, new_mode = old.mapping_mode, new.mapping_mode
+    if old_mode != new_mode and (old_mode, new_mode) != ("none", "name"):
         advice = (
             f"A table that is there can only be changed from none to name. Leave {MAPPING_MODE} as it is, or write the table anew with "
-            f"CREATE OR REPLACE TABLE {table} … TBLPROPERTIES ('{MAPPING_MODE}' = '{after}') AS SELECT."
+            f"CREATE OR REPLACE TABLE {table} … TBLPROPERTIES ('{MAPPING_MODE}' = '{new_mode}') AS SELECT."
         )
-        raise ConfigurationError(f"The table property {MAPPING_MODE} of {table} cannot be changed from {before} to {after}. {advice}")
+        raise ConfigurationError(f"The table property {MAPPING_MODE} of {table} cannot be changed from {old_mode} to {new_mode}. {advice}")
     if old.configuration.get(MAX_ID) != new.configuration.get(MAX_ID):
         raise ConfigurationError(f"The table property {MAX_ID} of {table} is kept by the table itself. Leave it out.")
 
@@ -230,15 +275,18 @@ def _with_column_ids(metadata: Metadata, *, keep_names: bool, last_id: int = 0) 
     """Return the metadata with an id and a physical name for every column that has none, if the table has column mapping."""
     if metadata.mapping_mode == "none":
         return metadata
-    # Ids and physical names from before the table had column mapping are meaningless.
+    # Without column mapping until now, ids and physical names in the schema have no meaning.
     schema = without_mapping(metadata.schema) if keep_names else metadata.schema
     last_id = max(last_id, highest_column_id(metadata.configuration), highest_id(schema))
     schema, last_id = assign_ids(schema, last_id, keep_names=keep_names)
     return replace(metadata, schema_string=schema_text(schema), configuration={**metadata.configuration, MAX_ID: str(last_id)})
 
 
-def _define(table: str, protocol: Protocol, old: Metadata, definition: TableDefinition) -> tuple[Protocol, Metadata]:
-    """Return the actions of a new table, or of one that replaces the table with the metadata `old`."""
+def _defined_table(table: str, protocol: Protocol, old: Metadata, definition: TableDefinition) -> tuple[Protocol, Metadata]:
+    """Return the protocol and metadata of a table with a complete definition.
+
+    `protocol`, `old`: the protocol and metadata of the replaced table, or the lowest protocol and empty metadata.
+    """
     if definition.schema is None:
         raise PlanError(f"{table} needs columns. List them, or create it AS SELECT.")
     _refuse_order(table, definition)
@@ -255,17 +303,20 @@ def _define(table: str, protocol: Protocol, old: Metadata, definition: TableDefi
     is_mapped = metadata.mapping_mode != "none"
     check_schema(table, definition.schema, partition_columns, mapped=is_mapped)
     if is_mapped:
-        # The replaced table's ids are not given again.
+        # New columns do not get the ids of the replaced table's columns.
         metadata = _with_column_ids(metadata, keep_names=False, last_id=highest_column_id(old.configuration))
     return required_protocol(table, protocol, metadata, properties, action="create"), metadata
 
 
 def _new_properties(table: str, old: Mapping[str, str], properties: Mapping[str, str]) -> dict[str, str]:
-    """Return the stored properties of a new table, with deletion vectors unless it is copy-on-write. Raises ConfigurationError."""
+    """Return the stored properties of a new table, with deletion vectors unless its write mode is copy-on-write.
+
+    `old`: the properties of the replaced table. Raises ConfigurationError.
+    """
     check_properties(properties)
     if MAX_ID in properties:
         raise ConfigurationError(f"The table property {MAX_ID} is kept by the table itself. Leave it out.")
-    _refuse_protection(table, old, properties)
+    _refuse_protection_change(table, old, properties)
     stored = _stored_properties(properties)
     if parse_write_mode(properties, WRITE_MODE) is not WriteMode.COPY_ON_WRITE:
         stored.setdefault(DELETION_VECTORS, "true")
@@ -274,7 +325,7 @@ def _new_properties(table: str, old: Mapping[str, str], properties: Mapping[str,
 
 def _stored_properties(properties: Mapping[str, str]) -> dict[str, str]:
     """Return the properties that the metadata stores, with deletion vectors for merge-on-read. Raises ConfigurationError."""
-    # The protocol stores its versions and features.
+    # Properties of protocol versions and features change the protocol and are not stored.
     protocol_names = {name for name in properties if name in (MIN_READER, MIN_WRITER) or name.startswith(FEATURE_PREFIX)}
     stored = {name: value for name, value in properties.items() if name not in protocol_names}
     if WRITE_MODE not in properties or parse_write_mode(properties, WRITE_MODE) is not WriteMode.MERGE_ON_READ:
@@ -288,7 +339,7 @@ def _stored_properties(properties: Mapping[str, str]) -> dict[str, str]:
 
 
 def _stored_field(field: Field) -> Field:
-    """Return a column with its generation expression under Delta's key."""
+    """Return a column with its generation expression under Delta's metadata key."""
     metadata = dict(field.metadata)
     if GENERATED in metadata:
         metadata[GENERATION_EXPRESSION] = metadata.pop(GENERATED)
@@ -297,18 +348,17 @@ def _stored_field(field: Field) -> Field:
 
 def _with_constraints(metadata: Metadata, checks: Mapping[str, str]) -> Metadata:
     """Return the metadata with these CHECK constraints instead of its own."""
-    properties = metadata.configuration.items()
-    other_properties = {name: value for name, value in properties if not name.lower().startswith(CONSTRAINT_PREFIX)}
-    return replace(metadata, configuration=other_properties | _constraints(checks))
+    properties = {name: value for name, value in metadata.configuration.items() if not name.lower().startswith(CONSTRAINT_PREFIX)}
+    return replace(metadata, configuration=properties | _constraints(checks))
 
 
 def _constraints(checks: Mapping[str, str]) -> dict[str, str]:
-    """Return CHECK constraints as properties, with their names in lower case."""
+    """Return the table properties of CHECK constraints, with names in lower case."""
     return {f"{CONSTRAINT_PREFIX}{name.lower()}": expression for name, expression in checks.items()}
 
 
 def _refuse_new_constraints(table: str, old: Mapping[str, str], new: Mapping[str, str]) -> None:
-    """Raise ConfigurationError for a constraint set as a property: existing rows would not be checked."""
+    """Raise ConfigurationError if a property adds or changes a constraint, because existing rows would not be checked."""
     for name, expression in new.items():
         if name.lower().startswith(CONSTRAINT_PREFIX) and old.get(name) != expression:
             raise ConfigurationError(
@@ -317,14 +367,21 @@ def _refuse_new_constraints(table: str, old: Mapping[str, str], new: Mapping[str
             )
 
 
-def _refuse_protection(table: str, old: Mapping[str, str], new: Mapping[str, str]) -> None:
-    """Raise ConfigurationError if the new properties change which checkpoints are protected: only an engine that drops a feature does."""
+def _refuse_protection_change(table: str, old: Mapping[str, str], new: Mapping[str, str]) -> None:
+    """Raise ConfigurationError if the properties change the checkpoint protection, which only dropping a feature does."""
     if new.get(PROTECTED_BEFORE) != old.get(PROTECTED_BEFORE):
         raise ConfigurationError(f"The table property {PROTECTED_BEFORE} of {table} is kept by the log itself. Leave it as it is.")
 
 
-def _refuse_late_timestamps(table: str, old: Mapping[str, str], new: Mapping[str, str]) -> None:
-    """Raise UnsupportedTableFeature if the properties enable in-commit timestamps: ALTER TABLE does not record where they begin."""
+def _refuse_enabling_timestamps(table: str, old: Mapping[str, str], new: Mapping[str, str]) -> None:
+    """Raise UnsupportedTableFeature if the properties enable in-commit timestamps, because their first version would not be recorded."""
     if new.get(IN_COMMIT_TIMESTAMPS, "false").lower() == "true" and old.get(IN_COMMIT_TIMESTAMPS, "false").lower() != "true":
         advice = f"Set {IN_COMMIT_TIMESTAMPS} when a table is created, not later."
         raise UnsupportedTableFeature(table, "inCommitTimestamp", action="change", advice=advice)
+
+
+def _refuse_enabling_row_tracking(table: str, old: Mapping[str, str], new: Mapping[str, str]) -> None:
+    """Raise UnsupportedTableFeature if the properties enable row tracking, because existing rows have no row ids."""
+    if is_true(new, ROW_TRACKING) and not is_true(old, ROW_TRACKING):
+        advice = f"Set {ROW_TRACKING} when a table is created, or write the table anew with CREATE OR REPLACE TABLE."
+        raise UnsupportedTableFeature(table, "rowTracking", action="change", advice=advice)

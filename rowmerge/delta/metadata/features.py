@@ -1,4 +1,4 @@
-"""Table features: those that we honour, a refusal by name of all others, and those that a table definition requires."""
+"""Table features: the supported features, the errors for all others, and the features that a table definition requires."""
 
 from __future__ import annotations
 
@@ -24,14 +24,16 @@ from rowmerge.delta.metadata.properties import (
 from rowmerge.errors import ConfigurationError, PlanError, UnsupportedTableFeature
 from rowmerge.table.metadata.schema import Array, Map, Primitive, Struct, UnknownType
 
-READABLE = frozenset(
+READABLE_FEATURES = frozenset(
     "columnMapping deletionVectors timestampNtz typeWidening typeWidening-preview v2Checkpoint vacuumProtocolCheck".split()
 )
-HONOURED = READABLE.union(
+WRITABLE_FEATURES = READABLE_FEATURES.union(
     "allowColumnDefaults appendOnly changeDataFeed checkConstraints checkpointProtection clustering domainMetadata".split(),
     "generatedColumns inCommitTimestamp rowTracking".split(),
 )
-"""Writer features that every commit honours. `checkpointProtection` restricts cleanups of the log (`log_cleanup.py`)."""
+"""The supported features. `checkpointProtection` restricts cleanups of the log (`log_cleanup.py`)."""
+_READER_VERSION, _WRITER_VERSION = 3, 7
+"""The highest supported versions, which are those of protocols with lists of features (PROTOCOL.md, Table Features)."""
 
 CHANGE_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp")
 """The columns that change rows add to those of the table (PROTOCOL.md, Reader Requirements for AddCDCFile)."""
@@ -58,10 +60,20 @@ _UPGRADE = "Use an engine that supports it, or drop the feature there with ALTER
 
 
 def check_readable(table: str, protocol: Protocol, metadata: Metadata) -> None:
-    """Raise UnsupportedTableFeature if reading the table requires a feature that we do not honour."""
-    if protocol.min_reader > 3:
+    """Check that rowmerge supports everything that a reader of the table must support.
+
+    Args:
+        table: The name of the table, for the error.
+        protocol: The protocol of the version that is read.
+        metadata: The metadata of that version.
+
+    Raises:
+        UnsupportedTableFeature: The table requires a reader version, a reader feature, a data file format, a type or a column mapping
+            that rowmerge does not support.
+    """
+    if protocol.min_reader > _READER_VERSION:
         raise UnsupportedTableFeature(table, f"reader version {protocol.min_reader}", action="read", advice=_ANOTHER_ENGINE)
-    unsupported_features = sorted((protocol.reader_features or frozenset()) - READABLE)
+    unsupported_features = sorted((protocol.reader_features or frozenset()) - READABLE_FEATURES)
     if unsupported_features:
         raise UnsupportedTableFeature(table, unsupported_features[0], action="read", advice=_UPGRADE)
     if metadata.provider != "parquet":
@@ -77,13 +89,24 @@ def check_readable(table: str, protocol: Protocol, metadata: Metadata) -> None:
 
 
 def check_writable(table: str, protocol: Protocol, metadata: Metadata, *, action: str = "write to") -> None:
-    """Raise UnsupportedTableFeature if the table uses a feature that we do not honour. Unused features of the protocol are accepted."""
+    """Check that rowmerge supports everything that a reader and a writer of the table must support.
+
+    Args:
+        table: The name of the table, for the error.
+        protocol: The protocol of the version that the commit changes.
+        metadata: The metadata of that version.
+        action: What the statement does to the table, for the error.
+
+    Raises:
+        UnsupportedTableFeature: The table requires a version, a feature or a type that rowmerge does not support. Some features are an
+            error only if the table uses them (`_ADVICE_IF_USED`).
+    """
     check_readable(table, protocol, metadata)
-    if protocol.min_writer > 7:
+    if protocol.min_writer > _WRITER_VERSION:
         raise UnsupportedTableFeature(table, f"writer version {protocol.min_writer}", action=action, advice=_ANOTHER_ENGINE)
-    for feature in sorted(protocol.features - HONOURED):
-        # Without advice, the table supports the feature but does not use it.
+    for feature in sorted(protocol.features - WRITABLE_FEATURES):
         advice = _ADVICE_IF_USED[feature](metadata) if feature in _ADVICE_IF_USED else _UPGRADE
+        # An empty advice means that the protocol has the feature, but the table does not use it.
         if advice:
             raise UnsupportedTableFeature(table, feature, action=action, advice=advice)
     for field in all_fields(metadata.schema):
@@ -103,7 +126,13 @@ def _check_mapping(table: str, metadata: Metadata) -> None:
 
 
 def is_enabled(protocol: Protocol, metadata: Metadata, switch: str) -> bool:
-    """Return whether a property that switches a feature on is true, and the protocol supports the feature."""
+    """Return whether a table uses a feature: its protocol supports the feature, and the feature's property is true.
+
+    Args:
+        protocol: The protocol of the table.
+        metadata: The metadata of the table.
+        switch: The property that enables the feature, for example `delta.enableDeletionVectors`.
+    """
     return protocol.supports(_FEATURES_OF_SWITCHES[switch]) and is_true(metadata.configuration, switch)
 
 
@@ -118,7 +147,7 @@ def _identity_column_advice(metadata: Metadata) -> str:
 
 
 def _nested_invariant_advice(metadata: Metadata) -> str:
-    """Advise against invariants inside arrays and maps. `shape.py` enforces those of columns and of fields of structs."""
+    """Return advice for invariants inside arrays and maps. `shape.py` enforces those of columns and of fields of structs."""
     collections = (field.type for field in all_fields(metadata.schema) if isinstance(field.type, Array | Map))
     names = (field.name for collection in collections for field in all_fields(collection) if INVARIANT in field.metadata)
     return next((f"The field {name} inside an array or a map has an invariant: copy the rows into a table without." for name in names), "")
@@ -130,13 +159,23 @@ _ADVICE_IF_USED: dict[str, Callable[[Metadata], str]] = {
     "icebergCompatV1": partial(_property_advice, "delta.enableIcebergCompatV1"),
     "icebergCompatV2": partial(_property_advice, "delta.enableIcebergCompatV2"),
 }
-"""Features that prevent writes only to a table that uses them. Each function returns advice, an empty string if it is not used."""
+"""Unsupported features that are an error only if the table uses them. Each function returns advice, or an empty text without use."""
 
 
 def required_protocol(table: str, protocol: Protocol, metadata: Metadata, properties: Mapping[str, str], *, action: str) -> Protocol:
-    """Return the protocol, raised to the features and versions that the new metadata and the statement's properties require.
+    """Return the lowest protocol above the given one that new metadata and the properties of a statement require.
 
-    Raises PlanError, ConfigurationError or UnsupportedTableFeature if we could not write a table with this protocol and metadata.
+    Args:
+        table: The name of the table, for errors.
+        protocol: The protocol before the statement.
+        metadata: The metadata after the statement.
+        properties: The properties in the statement, which can request features and protocol versions.
+        action: What the statement does to the table, for errors.
+
+    Raises:
+        PlanError: With the change data feed, a column has the name of a column of change rows.
+        ConfigurationError: A property has an invalid value.
+        UnsupportedTableFeature: rowmerge could not write to the table.
     """
     features = _required_features(table, protocol, metadata, properties)
     new_protocol = _with_requested_versions(protocol, properties).with_features(features)
@@ -145,10 +184,10 @@ def required_protocol(table: str, protocol: Protocol, metadata: Metadata, proper
 
 
 def _required_features(table: str, protocol: Protocol, metadata: Metadata, properties: Mapping[str, str]) -> set[str]:
-    """Return the features that the metadata uses or the properties request, with those that these depend on."""
+    """Return the features that the metadata uses or the properties request, and the features on which these depend."""
     features = {*_property_features(metadata.configuration), *_column_features(metadata.schema), *_requested_features(table, properties)}
     if protocol.supports("typeWidening-preview"):
-        # A table with the preview does not get the stable feature too: readers that know only the preview could not read it.
+        # Readers that support only the preview could not read a table that also has the stable feature.
         features.discard("typeWidening")
     if "rowTracking" in features:
         # A domain stores the highest row id.
@@ -157,11 +196,11 @@ def _required_features(table: str, protocol: Protocol, metadata: Metadata, prope
 
 
 def _check_definition(table: str, protocol: Protocol, metadata: Metadata, action: str) -> None:
-    """Raise an error if the change feed, a feature or the list of indexed columns makes a table impossible to write."""
+    """Raise an error if a table definition has an unsupported feature, or invalid columns for the change data feed or statistics."""
     if is_enabled(protocol, metadata, CHANGE_DATA_FEED):
         _check_change_columns(table, metadata.schema)
     check_writable(table, protocol, metadata, action=action)
-    # An invalid list of columns fails here rather than in the first write.
+    # This raises ConfigurationError for an invalid `delta.dataSkippingStatsColumns`, which the first write would raise otherwise.
     indexed_leaves(metadata.schema, metadata.partition_columns, metadata.configuration)
 
 
@@ -196,13 +235,13 @@ def _requested_features(table: str, properties: Mapping[str, str]) -> Iterator[s
         if value not in ("supported", "enabled"):
             raise ConfigurationError(f"The table property {name} is {value!r}. Set it to supported, or leave it out.")
         feature = name[len(FEATURE_PREFIX) :]
-        if feature not in HONOURED:
+        if feature not in WRITABLE_FEATURES:
             raise UnsupportedTableFeature(table, feature, action="create", advice=f"Leave the table property {name} out.")
         yield feature
 
 
 def _check_change_columns(table: str, schema: Struct) -> None:
-    """Raise PlanError for a column with the name of a column that change rows add."""
+    """Raise PlanError if a column has the name of a column of change rows."""
     for name in CHANGE_COLUMNS:
         if field := schema.find(name):
             raise PlanError(
@@ -213,16 +252,16 @@ def _check_change_columns(table: str, schema: Struct) -> None:
 
 def _with_requested_versions(protocol: Protocol, properties: Mapping[str, str]) -> Protocol:
     """Return the protocol, raised to `delta.minReaderVersion` and `delta.minWriterVersion`. Raises ConfigurationError."""
-    reader = max(protocol.min_reader, _requested_version(properties, MIN_READER, highest=3))
-    writer = max(protocol.min_writer, _requested_version(properties, MIN_WRITER, highest=7))
+    reader = max(protocol.min_reader, _requested_version(properties, MIN_READER, highest=_READER_VERSION))
+    writer = max(protocol.min_writer, _requested_version(properties, MIN_WRITER, highest=_WRITER_VERSION))
     if reader == protocol.min_reader and writer == protocol.min_writer:
         return protocol
-    if reader == 3 and writer < 7:
+    if reader == _READER_VERSION and writer < _WRITER_VERSION:
         raise ConfigurationError(f"{MIN_READER} = 3 goes only with {MIN_WRITER} = 7. Set both, or neither.")
-    if writer < 7:
+    if writer < _WRITER_VERSION:
         return Protocol(reader, writer)
-    reader_features = (protocol.reader_features or frozenset()) if reader == 3 else None
-    return Protocol(reader, 7, reader_features, protocol.features)
+    reader_features = (protocol.reader_features or frozenset()) if reader == _READER_VERSION else None
+    return Protocol(reader, _WRITER_VERSION, reader_features, protocol.features)
 
 
 def _requested_version(properties: Mapping[str, str], name: str, *, highest: int) -> int:

@@ -1,4 +1,4 @@
-"""Table properties: the names of all `delta.*` properties, and the values of those that we honour."""
+"""Table properties: the names of all `delta.*` properties, and the values of the supported ones."""
 
 from __future__ import annotations
 
@@ -49,10 +49,9 @@ _INTERVALS = frozenset((CHECKPOINT_RETENTION, TOMBSTONE_RETENTION, LOG_RETENTION
 _NAMES = frozenset((*_BOOLEANS, *_INTERVALS, *LOG_PROPERTIES, MAX_ID, MAPPING_MODE, MIN_READER, MIN_WRITER, COMPRESSION)).union(
     f"delta.{name}"
     for name in (
-        *"autoOptimize.autoCompact autoOptimize.optimizeWrite checkpointInterval checkpointPolicy isolationLevel".split(),
-        *"compatibility.symlinkFormatManifest.enabled dataSkippingNumIndexedCols dataSkippingStatsColumns".split(),
-        *"parquet.format.version randomPrefixLength sampleRetentionDuration targetFileSize tuneFileSizesForRewrites".split(),
-        "universalFormat.enabledFormats",
+        *"autoOptimize.autoCompact autoOptimize.optimizeWrite checkpointInterval checkpointPolicy isolationLevel targetFileSize".split(),
+        *"compatibility.symlinkFormatManifest.enabled dataSkippingNumIndexedCols dataSkippingStatsColumns randomPrefixLength".split(),
+        *"parquet.format.version sampleRetentionDuration tuneFileSizesForRewrites universalFormat.enabledFormats".split(),
     )
 )
 _UNITS = {"millisecond": 1, "second": 1000, "minute": 60_000, "hour": 3_600_000, "day": 86_400_000, "week": 604_800_000}
@@ -64,7 +63,13 @@ class DeltaSettings(TableSettings):
     """The settings of a Delta table, from `delta.*` properties and the properties of every format."""
 
     def isolation_level(self, operation: str) -> str:
-        """Return `Serializable` or `WriteSerializable` (the default), from `delta.isolationLevel`. Raises ConfigurationError."""
+        """Return the isolation level from `delta.isolationLevel`: `Serializable` or `WriteSerializable` (the default).
+
+        `operation` is ignored: a Delta table has one isolation level for all operations.
+
+        Raises:
+            ConfigurationError: The property has another value.
+        """
         value = self.properties.get("delta.isolationLevel", "WriteSerializable")
         if value.lower() not in ("serializable", "writeserializable"):
             raise ConfigurationError(f"The table property delta.isolationLevel is {value!r}. Set it to Serializable or WriteSerializable.")
@@ -72,7 +77,11 @@ class DeltaSettings(TableSettings):
 
     @cached_property
     def target_file_size(self) -> int | None:
-        """`delta.targetFileSize` in bytes (`104857600`, `100mb`), None if it is not set. Raises ConfigurationError."""
+        """The size in `delta.targetFileSize` (like `104857600` or `100mb`) in bytes, None if it is not set.
+
+        Raises:
+            ConfigurationError: The property is not a size.
+        """
         value = self.properties.get("delta.targetFileSize")
         if value is None:
             return None
@@ -88,22 +97,31 @@ class DeltaSettings(TableSettings):
 
 
 def check_properties(properties: Mapping[str, str], existing: Collection[str] = ()) -> None:
-    """Raise ConfigurationError for an unknown `delta.*` property whose name is not in `existing`, and for an invalid value."""
+    """Check the names and the values of the table properties in a statement.
+
+    Args:
+        properties: The properties by name.
+        existing: Names that are accepted even if they are unknown, because the table already has them.
+
+    Raises:
+        ConfigurationError: A `delta.*` property is unknown, or a value is invalid.
+    """
     for name, value in properties.items():
-        # Other engines have properties of their own.
+        # `existing` can have properties of other engines.
         is_known = name in _NAMES or name in existing or name.startswith((FEATURE_PREFIX, CONSTRAINT_PREFIX))
         if name.startswith("delta.") and not is_known:
             raise ConfigurationError(f"There is no table property {name}. {_suggestion(name)}")
         _check_value(name, value)
     if is_true(properties, ROW_TRACKING) and is_true(properties, ROW_TRACKING_SUSPENDED):
         raise ConfigurationError(f"{ROW_TRACKING} and {ROW_TRACKING_SUSPENDED} cannot both be true. Set one of them to false.")
+    # These calls raise ConfigurationError for an invalid value.
     checkpoint_interval(properties)
     protected_before(properties)
     DeltaSettings(properties).check()
 
 
 def _check_value(name: str, value: str) -> None:
-    """Raise ConfigurationError for a value that a truth value, a mapping mode or an interval cannot have."""
+    """Raise ConfigurationError for an invalid truth value, mapping mode or interval."""
     if name in _BOOLEANS and value.strip().lower() not in ("true", "false"):
         raise ConfigurationError(f"The table property {name} is {value!r}. Set it to true or false.")
     if name == MAPPING_MODE and value.strip().lower() not in ("none", "name", "id"):
@@ -118,7 +136,11 @@ def is_true(properties: Mapping[str, str], name: str) -> bool:
 
 
 def checkpoint_interval(properties: Mapping[str, str]) -> int:
-    """Return `delta.checkpointInterval`, the number of commits between checkpoints, 10 by default. Raises ConfigurationError."""
+    """Return `delta.checkpointInterval`, the number of commits between checkpoints, 10 by default.
+
+    Raises:
+        ConfigurationError: The property is not a whole number above 0.
+    """
     value = properties.get("delta.checkpointInterval", "10")
     if not re.fullmatch(r"\s*[1-9]\d*\s*", value):
         raise ConfigurationError(f"The table property delta.checkpointInterval is {value!r}. Set it to a whole number above 0.")
@@ -166,7 +188,18 @@ def protected_before(properties: Mapping[str, str]) -> int:
 
 
 def parse_interval(name: str, interval: str) -> int:
-    """Return an interval like `interval 7 days` or `1 week 12 hours` in milliseconds, at most 100,000 years. Raises ConfigurationError."""
+    """Parse an interval like `interval 7 days` or `1 week 12 hours`.
+
+    Args:
+        name: The name of the property, for the error.
+        interval: The value of the property.
+
+    Returns:
+        The interval in milliseconds, at most 100,000 years.
+
+    Raises:
+        ConfigurationError: The value is not an interval, or has months or years, whose length varies.
+    """
     words = interval.lower().split()
     if words[:1] == ["interval"]:
         del words[0]

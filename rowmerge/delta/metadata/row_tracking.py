@@ -26,7 +26,17 @@ def assigns_row_ids(protocol: Protocol, metadata: Metadata) -> bool:
 
 
 def assign_row_ids(actions: Sequence[Action], domains: Mapping[str, str], version: int, log: str) -> list[Action]:
-    """Return the file actions with row ids for each added file, and the new high water mark. Raises CorruptLog."""
+    """Return the actions of a commit with row ids for each added file, and the action of a new high water mark.
+
+    Args:
+        actions: The file actions of the commit.
+        domains: The metadata domains before the commit.
+        version: The version of the commit.
+        log: The path of the log's folder, for the error.
+
+    Raises:
+        CorruptLog: The high water mark is invalid, or an added file has no row count.
+    """
     old_mark = high_water_mark(domains, log)
     new_actions, mark = _assign_row_ids(actions, old_mark, version, log)
     is_first_add = DOMAIN not in domains and any("add" in action for action in actions)
@@ -37,14 +47,14 @@ def assign_row_ids(actions: Sequence[Action], domains: Mapping[str, str], versio
 
 
 def _assign_row_ids(actions: Sequence[Action], mark: int, version: int, log: str) -> tuple[list[Action], int]:
-    """Return the file actions with row ids above a high water mark for each added file, and the new mark. Raises CorruptLog."""
+    """Return the file actions with row ids above `mark` for each added file, and the new high water mark. Raises CorruptLog."""
     new_actions: list[Action] = []
     for action in actions:
         if "add" not in action:
             new_actions.append(action)
             continue
         file = {**action["add"]}
-        # A file that was there before, and gets a deletion vector, keeps its row ids.
+        # An existing file with a new deletion vector keeps its row ids.
         if file.get("baseRowId") is None:
             file["baseRowId"] = mark + 1
             mark += _record_count(file, log)
@@ -55,6 +65,7 @@ def _assign_row_ids(actions: Sequence[Action], mark: int, version: int, log: str
 
 
 def _record_count(file: Mapping[str, Any], log: str) -> int:
+    """Return the row count in a file's statistics. Raises CorruptLog without a valid count."""
     count = (parse_statistics(file.get("stats")) or {}).get("numRecords")
     if not isinstance(count, int) or count < 0:
         raise CorruptLog(log, f"the file {file['path']} has no count of its rows, so they cannot get ids")
@@ -62,7 +73,11 @@ def _record_count(file: Mapping[str, Any], log: str) -> int:
 
 
 def high_water_mark(domains: Mapping[str, str], log: str) -> int:
-    """Return the highest row id that was ever assigned, -1 if none was. Raises CorruptLog."""
+    """Return the highest row id of any version so far, -1 without row ids.
+
+    Raises:
+        CorruptLog: The metadata domain `delta.rowTracking` is invalid.
+    """
     if DOMAIN not in domains:
         return -1
     mark = parse_object(domains[DOMAIN], log).get("rowIdHighWaterMark")
@@ -72,7 +87,7 @@ def high_water_mark(domains: Mapping[str, str], log: str) -> int:
 
 
 def with_column_names(configuration: dict[str, str], old: Mapping[str, str]) -> dict[str, str]:
-    """Return the properties; with row tracking, they name the hidden columns. Names in `old`, the table's properties before, are kept."""
+    """Return the properties, with names of the hidden columns if row tracking is enabled. `old`: properties with names to keep."""
     if not is_true(configuration, ROW_TRACKING):
         return configuration
     return configuration | {name: old.get(name) or f"{prefix}{uuid.uuid4()}" for name, prefix in COLUMN_NAMES.items()}

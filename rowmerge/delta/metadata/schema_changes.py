@@ -1,6 +1,6 @@
-"""Schema evolution: the checks of schemas, of changes from one schema of a table to the next, and of reads across such changes.
+"""Schema evolution: check schemas, changes of a table's schema, and reads of rows across such changes.
 
-Types change in place only by type widening (PROTOCOL.md, Type Widening).
+A type can change in place only by type widening (PROTOCOL.md, Type Widening).
 """
 
 from __future__ import annotations
@@ -18,16 +18,26 @@ from rowmerge.table.metadata.schema import Array, DataType, Decimal, Field, Map,
 
 TYPE_CHANGES = "delta.typeChanges"
 _INTEGERS = ("byte", "short", "integer", "long")
-# Digits of the decimals to which Parquet readers convert 32-bit and 64-bit integers.
 _DIGITS = {"byte": 10, "short": 10, "integer": 10, "long": 20}
+"""The digits of the decimals to which Parquet readers convert 32-bit and 64-bit integers."""
 _FORBIDDEN = frozenset(" ,;{}()\n\t=")
-"""Characters that names of columns cannot have without column mapping."""
+"""The characters that column names cannot have without column mapping."""
 
 
 def check_schema(table: str, schema: Struct, partition: tuple[str, ...], *, mapped: bool, old: Struct | None = None) -> None:
-    """Raise PlanError, UnknownColumn or UnsupportedTableFeature for a schema that a Delta table cannot have.
+    """Check that a Delta table can have a schema and its partition columns.
 
-    `mapped`: with column mapping, column names may have any characters. Names that `old` has are always accepted.
+    Args:
+        table: The name of the table, for errors.
+        schema: The new schema.
+        partition: The names of the partition columns.
+        mapped: Whether the table has column mapping, with which column names can have any characters.
+        old: The schema before the change, whose names are always accepted. None for a new table.
+
+    Raises:
+        PlanError: The schema has no columns, or an invalid name, type or partition column.
+        UnknownColumn: A partition column is missing.
+        UnsupportedTableFeature: Delta tables cannot have a type.
     """
     old_names = frozenset(field.name for field in named_fields(old or Struct()))
     _check_names(table, schema, old_names, mapped=mapped)
@@ -53,7 +63,10 @@ def _check_partition(table: str, schema: Struct, partition: tuple[str, ...]) -> 
 
 
 def _check_type(table: str, column: str, type_: DataType, *, in_collection: bool = False) -> None:
-    """Raise an error for a type that Delta tables cannot have. `in_collection`: whether it is inside an array or a map."""
+    """Raise an error for a type that Delta tables cannot have.
+
+    `column`: the name of the top-level column. `in_collection`: whether the type is inside an array or a map.
+    """
     for field in parts(type_):
         if in_collection and not field.nullable:
             raise PlanError(
@@ -66,6 +79,7 @@ def _check_type(table: str, column: str, type_: DataType, *, in_collection: bool
 
 
 def _check_leaf_type(table: str, column: str, type_: DataType) -> None:
+    """Raise UnsupportedTableFeature for a primitive type that Delta tables cannot have."""
     try:
         arrow_type(type_)
     except ValueError:
@@ -76,7 +90,7 @@ def _check_leaf_type(table: str, column: str, type_: DataType) -> None:
 def _check_names(table: str, data_type: DataType, old_names: frozenset[str], *, mapped: bool) -> None:
     """Raise PlanError for fields of one struct whose names differ only in case, and for new names that need column mapping.
 
-    Checks the fields at all levels of a type. Names among `old_names` are not new. `mapped`: whether the table has column mapping.
+    Checks the fields at all levels of a type. `old_names`: the names that are not new. `mapped`: whether the table has column mapping.
     """
     lowercase_names: set[str] = set()
     for field in parts(data_type):
@@ -89,7 +103,7 @@ def _check_names(table: str, data_type: DataType, old_names: frozenset[str], *, 
 
 
 def _check_characters(table: str, name: str) -> None:
-    """Raise PlanError for a name with characters that names of columns cannot have without column mapping."""
+    """Raise PlanError for a name with characters that need column mapping."""
     if not _FORBIDDEN.isdisjoint(name):
         raise PlanError(
             f"A Delta table without column mapping cannot have the column name {name!r} in {table}: "
@@ -99,7 +113,7 @@ def _check_characters(table: str, name: str) -> None:
 
 @dataclass(frozen=True)
 class SchemaChange:
-    """A change of the schema of `metadata`. `clustering`: the clustering columns, by their physical names."""
+    """A change of a table's schema. `metadata`: before the change. `clustering`: the clustering columns, by their physical names."""
 
     table: str
     metadata: Metadata
@@ -107,17 +121,18 @@ class SchemaChange:
 
     @property
     def mapped(self) -> bool:
+        """Whether the table has column mapping."""
         return self.metadata.mapping_mode != "none"
 
     def apply(self, new: Struct) -> Struct:
-        """Return the new schema with type changes recorded. Raises PlanError for a change that is impossible in place."""
+        """Return the new schema with its type changes in the metadata of the fields. Raises PlanError for an impossible change."""
         old = self.metadata.schema
         if self.mapped:
             self._check_dropped(old, new)
         return self._changed_struct(old, new, "")
 
     def partition_columns(self, new: Struct) -> tuple[str, ...]:
-        """Return the names of the partition columns in the new schema."""
+        """Return the names of the partition columns in the new schema, which can have renamed them."""
         if not self.mapped:
             return self.metadata.partition_columns
         names = {column.metadata.get(PHYSICAL_NAME): column.name for column in new}
@@ -142,7 +157,7 @@ class SchemaChange:
                 )
 
     def _changed_struct(self, old: Struct, new: Struct, prefix: str) -> Struct:
-        """Return the new struct with type changes recorded. Raises PlanError. `prefix`: the path of its fields, for messages."""
+        """Return the new struct with its type changes in the metadata of the fields. `prefix`: the path of the fields, for errors."""
         old_fields = {self._identity(field): field for field in old}
         missing_names = [] if self.mapped else [name for name in old.names if new.find(name, case_sensitive=True) is None]
         if missing_names:
@@ -153,10 +168,11 @@ class SchemaChange:
         return Struct(tuple(self._changed_field(old_fields.get(self._identity(field)), field, f"{prefix}{field.name}") for field in new))
 
     def _identity(self, field: Field) -> object:
+        """Return the id of a field, or its name without column mapping. Both do not change with the schema."""
         return field.metadata.get(ID, field.name) if self.mapped else field.name
 
     def _changed_field(self, old: Field | None, new: Field, path: str) -> Field:
-        """Return the new field with type changes recorded. `old` is None for an added field, which must be nullable."""
+        """Return the new field with its type changes in its metadata. `old`: None for an added field, which must be nullable."""
         if old is None:
             if not new.nullable:
                 raise PlanError(f"The new column {path} of {self.table} cannot be NOT NULL: older rows have no value. Leave NOT NULL out.")
@@ -166,7 +182,7 @@ class SchemaChange:
         return replace(new, type=type_, metadata={**new.metadata, TYPE_CHANGES: changes} if changes else new.metadata)
 
     def _changed_type(self, old: DataType, new: DataType, path: str) -> DataType:
-        """Return the new type with type changes of nested fields recorded. Raises PlanError for a change that is no widening."""
+        """Return the new type with the type changes of nested fields in their metadata. Raises PlanError unless a type is widened."""
         match old, new:
             case Struct(), Struct():
                 return self._changed_struct(old, new, f"{path}.")
@@ -180,6 +196,7 @@ class SchemaChange:
         return new
 
     def _check_widening(self, old: DataType, new: DataType, path: str) -> None:
+        """Raise PlanError if a type change is not a type widening, or the table does not have type widening enabled."""
         problem = f"The column {path} of {self.table} is a {sql_name(old)} and cannot become a {sql_name(new)} in place"
         if not is_wider(new, old):
             raise PlanError(f"{problem}. Use CREATE OR REPLACE TABLE … AS SELECT with a cast.")
@@ -189,7 +206,16 @@ class SchemaChange:
 
 
 def renamed_leaf(leaf: ColumnPath, old: Struct, new: Struct) -> ColumnPath | None:
-    """Return the path of a leaf in a later schema of a table with column mapping, None if the leaf was dropped."""
+    """Return the path of a column or a nested field after a change of the schema. The table has column mapping.
+
+    Args:
+        leaf: The path in the old schema.
+        old: The old schema.
+        new: The new schema.
+
+    Returns:
+        The path in the new schema, None if the column or the field was dropped. A path that the old schema does not have is unchanged.
+    """
     name, *nested_names = leaf
     old_field = old.find(name)
     if old_field is None:
@@ -197,14 +223,15 @@ def renamed_leaf(leaf: ColumnPath, old: Struct, new: Struct) -> ColumnPath | Non
     new_field = next((field for field in new if field.metadata.get(ID) == old_field.metadata.get(ID)), None)
     if new_field is None:
         return None
-    if not nested_names or not isinstance(old_field.type, Struct) or not isinstance(new_field.type, Struct):
-        return (new_field.name, *nested_names)
-    nested_leaf = renamed_leaf(tuple(nested_names), old_field.type, new_field.type)
-    return None if nested_leaf is None else (new_field.name, *nested_leaf)
+    if nested_names and isinstance(old_field.type, Struct) and isinstance(new_field.type, Struct):
+        nested_leaf = renamed_leaf(tuple(nested_names), old_field.type, new_field.type)
+        return None if nested_leaf is None else (new_field.name, *nested_leaf)
+    # Only fields of structs can be renamed: `element`, `key` and `value` are fixed names.
+    return (new_field.name, *nested_names)
 
 
 def is_wider(new: DataType, old: DataType) -> bool:
-    """Return whether files with the leaf type `old` can be read as the wider type `new` without loss. False for equal types."""
+    """Return whether values of the primitive type `old` can be read as the wider type `new` without loss. False for equal types."""
     match old, new:
         case Decimal(), Decimal():
             return old != new and new.scale >= old.scale and new.precision - new.scale >= old.precision - old.scale
@@ -220,7 +247,13 @@ def is_wider(new: DataType, old: DataType) -> bool:
 
 
 def type_changes(old: DataType, new: DataType, path: tuple[str, ...] = ()) -> Iterator[dict[str, Any]]:
-    """Yield the entries of `delta.typeChanges` of one field. `path` leads from the field to its element, key or value."""
+    """Yield the entries of `delta.typeChanges` for a change of one field (PROTOCOL.md, Type Change Metadata).
+
+    Args:
+        old: The old type of the field, or of its element, key or value.
+        new: The new type.
+        path: The path from the field to its element, key or value, the `fieldPath` of an entry. Empty for the field itself.
+    """
     match old, new:
         case Struct(), Struct():
             return
@@ -235,7 +268,16 @@ def type_changes(old: DataType, new: DataType, path: tuple[str, ...] = ()) -> It
 
 
 def why_not_readable(old: Struct, new: Struct, prefix: str = "") -> str:
-    """Return why rows of an old schema cannot be read in a new one, or an empty string (delta-spark's `isReadCompatible`)."""
+    """Return the reason why rows of an old schema cannot be read with a new schema, as delta-spark's `isReadCompatible`.
+
+    Args:
+        old: The schema of the rows.
+        new: The schema of the reader.
+        prefix: The path of the struct whose fields are compared, with a dot at its end, for the reason.
+
+    Returns:
+        A clause for an error message, or an empty text if the rows can be read.
+    """
     for old_field in old:
         name = f"{prefix}{old_field.name}"
         new_field = new.find(old_field.name)

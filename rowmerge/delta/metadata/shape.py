@@ -1,6 +1,6 @@
-"""The shape of a Delta table, from its protocol and metadata, with the rules for its rows.
+"""The shape of a Delta table (`TableShape`), from its protocol and metadata, with the rules for its rows.
 
-Constraints, invariants, generated columns and defaults become the engine's rules (PROTOCOL.md, features of these names).
+The rules come from constraints, invariants, generated columns and default columns (PROTOCOL.md, features of these names).
 """
 
 from __future__ import annotations
@@ -31,12 +31,18 @@ from rowmerge.table.metadata.shape import TableShape
 
 
 def table_shape(name: str, storage: Storage, protocol: Protocol, metadata: Metadata) -> TableShape:
-    """Return the shape of the table `name` in a storage with this protocol and metadata."""
-    location = storage.location
+    """Return the schema, the locations, the settings and the capabilities of a Delta table in the engine's terms.
+
+    Args:
+        name: The name of the table.
+        storage: The storage of the table.
+        protocol: The protocol of a version.
+        metadata: The metadata of the same version.
+    """
     return TableShape(
         name=name,
-        location=location,
-        data_location=location,
+        location=storage.location,
+        data_location=storage.location,
         schema=metadata.schema,
         stored_schema=metadata.stored_schema,
         by_field_id=metadata.mapping_mode == "id",
@@ -45,8 +51,8 @@ def table_shape(name: str, storage: Storage, protocol: Protocol, metadata: Metad
         settings=DeltaSettings(metadata.configuration),
         filesystem_options=storage.configuration.filesystem_options(),
         # PROTOCOL.md, Writer Requirements for AddCDCFile.
-        change_data_location=f"{location}/_change_data" if is_enabled(protocol, metadata, CHANGE_DATA_FEED) else None,
-        # A row must keep its id when it is copied or updated.
+        change_data_location=f"{storage.location}/_change_data" if is_enabled(protocol, metadata, CHANGE_DATA_FEED) else None,
+        # With row tracking, a copied or updated row must keep its row id, which a rewrite would not preserve.
         rewrite_blocker="rowTracking" if is_enabled(protocol, metadata, ROW_TRACKING) else None,
         supports_merge_on_read=is_enabled(protocol, metadata, DELETION_VECTORS),
         can_widen=lambda old, new: is_true(metadata.configuration, TYPE_WIDENING) and is_wider(new, old),
@@ -55,12 +61,12 @@ def table_shape(name: str, storage: Storage, protocol: Protocol, metadata: Metad
 
 
 def _table_rules(table: str, protocol: Protocol, metadata: Metadata) -> Rules:
-    """Return the rules of a table. Raises UnsupportedTableFeature for an invariant that is not in the protocol's form."""
+    """Return the rules for the rows of a table. Raises UnsupportedTableFeature for an invariant in an unknown form."""
     schema = metadata.schema
     partition_fields = schema.select(metadata.partition_columns)
     return Rules(
         checks=(*not_null_checks(schema), *_invariants(table, schema, ()), *_constraints(metadata)),
-        # Older writers stored generation expressions without applying them.
+        # Without the feature, writers do not apply generation expressions.
         generated=_expressions(schema, GENERATION_EXPRESSION) if protocol.supports("generatedColumns") else {},
         defaults=_expressions(schema, DEFAULT),
         append_only=is_enabled(protocol, metadata, APPEND_ONLY),
@@ -69,7 +75,7 @@ def _table_rules(table: str, protocol: Protocol, metadata: Metadata) -> Rules:
 
 
 def _expressions(schema: Struct, key: str) -> dict[str, str]:
-    """Return the SQL expressions under a key of the columns' metadata, by column."""
+    """Return the SQL expressions under a metadata key, by column."""
     return {field.name: str(field.metadata[key]) for field in schema if key in field.metadata}
 
 
@@ -82,7 +88,7 @@ def _constraints(metadata: Metadata) -> Iterator[Check]:
 
 
 def _invariants(table: str, schema: Struct, parents: tuple[str, ...]) -> Iterator[Check]:
-    """Yield the invariants of columns and of fields of structs. `parents`: the names of the structs around `schema`, outermost first."""
+    """Yield the invariants of columns and of fields of structs. `parents`: the path of the struct whose fields are `schema`."""
     for field in schema:
         path = (*parents, field.name)
         if INVARIANT in field.metadata:
@@ -93,6 +99,7 @@ def _invariants(table: str, schema: Struct, parents: tuple[str, ...]) -> Iterato
 
 
 def _invariant_expression(table: str, column: str, text: object) -> str:
+    """Return the SQL expression in the JSON of `delta.invariants`. Raises UnsupportedTableFeature for any other text."""
     try:
         return str(decode_json(str(text))["expression"]["expression"])
     except (ValueError, KeyError, TypeError):

@@ -1,6 +1,6 @@
-"""Read from a file listing what each file holds of one column, and judge comparisons by it, all of it in Arrow.
+"""Read the bounds and null counts of columns from a file listing, and judge comparisons by them.
 
-Values, bounds and literals are compared in the comparison type of their column, in Spark's order.
+Values, bounds and literals are compared with Arrow, in the comparison type of their column and in Spark's order.
 """
 
 from __future__ import annotations
@@ -20,8 +20,7 @@ PRECISION = 38
 """Digits of the widest decimal."""
 _COMPARISON_TYPES = {
     **dict.fromkeys(INTEGERS, pa.int64()),
-    "float": pa.float64(),
-    "double": pa.float64(),
+    **dict.fromkeys(("float", "double"), pa.float64()),
     "boolean": pa.int8(),
     "string": pa.string(),
     "date": pa.date32(),
@@ -30,29 +29,29 @@ _COMPARISON_TYPES = {
 }
 
 COLLATIONS = "__COLLATIONS"
-"""The metadata key under which Spark keeps the collations of a string column: another order than the bytes'."""
+"""The metadata key of the collations of a string column in Spark. A collation has another order than the bytes."""
 
 
 @dataclass(frozen=True)
-class Point:
-    """A literal among the values of a column, in the column's comparison type.
+class LiteralPosition:
+    """The position of a literal in the order of a column's values. `below` and `above` have the column's comparison type.
 
-    `below` and `above` are the same value v where v is a value of the type. With `between` the literal lies strictly between two
-    neighbouring values (1.5 among integers: below 1, above 2). With `vague` it is somewhere from `above` to `below`, ends included
-    (a local time before the session's time zone is known).
+    Both are the literal itself if it is a value of the type. If `is_between`, the literal lies strictly between two neighbouring values
+    (1.5 among integers: below 1, above 2). If `is_approximate`, it lies anywhere from `above` to `below`, ends included (a local time,
+    whose instant depends on the session's time zone).
     """
 
     below: pa.Scalar
     above: pa.Scalar
-    between: bool = False
-    vague: bool = False
+    is_between: bool = False
+    is_approximate: bool = False
 
 
 @dataclass(frozen=True)
 class Extent:
-    """The bounds of one column in every file (null = unknown), and whether a file may have values and nulls of it.
+    """The bounds of one column in each file (null: unknown), and whether each file may have values and nulls in that column.
 
-    `buckets` holds the bucket of all values of each file (null = unknown), for every bucket transform of the column.
+    `buckets`: for each bucket transform of the column, the bucket of each file's values.
     """
 
     lower: pa.Array
@@ -69,7 +68,7 @@ class Extent:
 
 @dataclass(frozen=True)
 class Buckets:
-    """The bucket of each file by one transform, and whether the transform hashes texts as UUIDs."""
+    """The bucket of each file by one transform (null: unknown). `of_uuids`: whether the transform hashes texts as UUIDs."""
 
     transform: str
     of_uuids: bool
@@ -78,41 +77,44 @@ class Buckets:
 
 @dataclass(frozen=True)
 class Verdict:
-    """For every file, whether a condition may be true, and whether it may be false, for some row of it. NULL is neither."""
+    """For each file, whether a condition may be true for one of its rows, and whether it may be false for one. NULL is neither."""
 
-    true: pa.Array
-    false: pa.Array
+    may_be_true: pa.Array
+    may_be_false: pa.Array
 
     def negated(self) -> Verdict:
-        return Verdict(self.false, self.true)
+        """Return the verdict on NOT condition."""
+        return Verdict(self.may_be_false, self.may_be_true)
 
     def both(self, other: Verdict) -> Verdict:
-        return Verdict(pc.and_(self.true, other.true), pc.or_(self.false, other.false))
+        """Return the verdict on the AND of two conditions."""
+        return Verdict(pc.and_(self.may_be_true, other.may_be_true), pc.or_(self.may_be_false, other.may_be_false))
 
     def either(self, other: Verdict) -> Verdict:
-        return Verdict(pc.or_(self.true, other.true), pc.and_(self.false, other.false))
+        """Return the verdict on the OR of two conditions."""
+        return Verdict(pc.or_(self.may_be_true, other.may_be_true), pc.and_(self.may_be_false, other.may_be_false))
 
 
-class Listing:
-    """A file listing (`rowmerge.table.snapshots.files.listing_schema`), each column of it looked at once."""
+class ColumnExtents:
+    """The extents of the columns of a file listing (`rowmerge.table.snapshots.files`). Each extent is computed once."""
 
     def __init__(self, files: FileListing) -> None:
         self._files = files.rows
         self._extents: dict[str, Extent] = {}
 
-    def constantly(self, value: bool) -> pa.Array:
+    def for_all_files(self, value: bool) -> pa.Array:
         """Return the same value for every file."""
         return pa.repeat(pa.scalar(value), self._files.num_rows)
 
     def extent(self, field: Field, is_partition: bool) -> Extent:
-        """Return what the listing says about a column: its value for a partition column, bounds and null counts for others."""
+        """Return the extent of a column: from its value if it is a partition column, else from its bounds and null counts."""
         if field.name not in self._extents:
             extent = self._partition_extent(field) if is_partition else self._statistics_extent(field)
             self._extents[field.name] = replace(extent, buckets=self._buckets(field.name))
         return self._extents[field.name]
 
     def _buckets(self, column: str) -> tuple[Buckets, ...]:
-        """Return the buckets of the partition fields whose source is the column."""
+        """Return the buckets by the partition fields with this source column."""
         if "partition" not in self._files.column_names:
             return ()
         buckets = []
@@ -127,16 +129,16 @@ class Listing:
         value = self._child("partition", field.name)
         if value is None:
             unknown = _unknown_bounds(self._files.num_rows, field)
-            return Extent(unknown, unknown, self.constantly(True), self.constantly(True))
+            return Extent(unknown, unknown, self.for_all_files(True), self.for_all_files(True))
         bound = _comparison_bounds(value, field)
         return Extent(bound, bound, pc.is_valid(value), pc.is_null(value))
 
     def _statistics_extent(self, field: Field) -> Extent:
-        """Return a column's bounds, and whether its null counts allow values and nulls. Missing statistics exclude neither."""
+        """Return a column's bounds, and whether its null counts allow values and nulls. Without null counts, both are possible."""
         lower, upper = self._bound("lower", field), self._bound("upper", field)
         null_counts = self._child("nulls", field.name)
         if null_counts is None or not pa.types.is_integer(null_counts.type):
-            return Extent(lower, upper, self.constantly(True), self.constantly(True))
+            return Extent(lower, upper, self.for_all_files(True), self.for_all_files(True))
         only_nulls = pc.fill_null(pc.greater_equal(null_counts, whole(self._files["records"])), False)
         return Extent(lower, upper, pc.invert(only_nulls), pc.fill_null(pc.greater(null_counts, 0), True))
 
@@ -152,14 +154,14 @@ class Listing:
 
 
 def comparison_type(type_: DataType) -> pa.DataType | None:
-    """Return the type in which values of a column are compared, or None for types that files are not pruned by."""
+    """Return the type in which values of a column are compared, or None for a type that is not used for pruning."""
     if isinstance(type_, Decimal):
         return pa.decimal128(PRECISION, type_.scale)
     return _COMPARISON_TYPES.get(type_.name) if isinstance(type_, Primitive) else None
 
 
 def in_comparison_type(values: pa.Array | pa.ChunkedArray, field: Field) -> pa.Array | pa.ChunkedArray | None:
-    """Return values in the type that the column is compared in, or None if they cannot be cast."""
+    """Cast values to the comparison type of a column. Return None if they cannot be cast."""
     try:
         cast = values.cast(comparison_type(field.type))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
@@ -168,44 +170,53 @@ def in_comparison_type(values: pa.Array | pa.ChunkedArray, field: Field) -> pa.A
 
 
 def comparable(field: Field) -> bool:
-    """Return whether the values of a column may be compared by their bounds."""
+    """Return whether comparisons with a column can be judged by its bounds."""
     return comparison_type(field.type) is not None and not is_padded(field) and not field.metadata.get(COLLATIONS)
 
 
 def is_padded(field: Field) -> bool:
-    """Return whether Spark fills texts up with blanks before it compares them: CHAR(n)."""
+    """Return whether a column is a CHAR(n), whose values Spark pads with blanks before it compares them."""
     return str(field.metadata.get(CHAR_VARCHAR, "")).lower().lstrip().startswith("char")
 
 
-def less(column: Extent, point: Point) -> Verdict:
-    """Judge `column < point`."""
-    below = pc.less_equal if point.between else pc.less
-    return _verdict(column, below(column.lower, point.below), pc.greater_equal(column.upper, point.above))
+def less(column: Extent, position: LiteralPosition) -> Verdict:
+    """Judge `column < position`."""
+    below = pc.less_equal if position.is_between else pc.less
+    return _verdict(column, below(column.lower, position.below), pc.greater_equal(column.upper, position.above))
 
 
-def less_or_equal(column: Extent, point: Point) -> Verdict:
-    """Judge `column <= point`."""
-    above = pc.greater_equal if point.between else pc.greater
-    return _verdict(column, pc.less_equal(column.lower, point.below), above(column.upper, point.above))
+def less_or_equal(column: Extent, position: LiteralPosition) -> Verdict:
+    """Judge `column <= position`."""
+    above = pc.greater_equal if position.is_between else pc.greater
+    return _verdict(column, pc.less_equal(column.lower, position.below), above(column.upper, position.above))
 
 
-def equal(column: Extent, point: Point) -> Verdict:
-    """Judge `column = point`."""
-    if point.between:
+def equal(column: Extent, position: LiteralPosition) -> Verdict:
+    """Judge `column = position`."""
+    if position.is_between:
         return Verdict(column.no_file, column.has_values)
-    is_inside = pc.and_kleene(pc.less_equal(column.lower, point.below), pc.greater_equal(column.upper, point.above))
-    if point.vague:
+    is_inside = pc.and_kleene(pc.less_equal(column.lower, position.below), pc.greater_equal(column.upper, position.above))
+    if position.is_approximate:
         return _verdict(column, is_inside, None)
     if column.buckets:
-        is_inside = pc.and_kleene(is_inside, _in_buckets(column, pa.array([point.below])))
-    is_constant = pc.and_kleene(pc.equal(column.lower, point.below), pc.equal(column.upper, point.above))
+        is_inside = pc.and_kleene(is_inside, _in_buckets(column, pa.array([position.below])))
+    is_constant = pc.and_kleene(pc.equal(column.lower, position.below), pc.equal(column.upper, position.above))
     return _verdict(column, is_inside, pc.invert(is_constant))
 
 
-def among(column: Extent, values: pa.Array, *, has_null: bool) -> Verdict:
-    """Judge `column IN (values)`, with NULL among them if `has_null`."""
+def in_list(column: Extent, values: pa.Array, *, has_null: bool) -> Verdict:
+    """Judge `column IN (list)`.
+
+    Args:
+        column: The extent of the column.
+        values: The values of the list except NULL, in the column's comparison type.
+        has_null: Whether the list has a NULL.
+
+    Returns:
+        The verdict on the condition.
+    """
     if has_null:
-        # A value that is not in the list is then NULL instead of false.
+        # For a value that is not in the list, the condition is then NULL instead of false.
         return Verdict(may_hold(column, holds_one_of(column, values)), column.no_file)
     is_single_member = pc.and_(pc.equal(column.lower, column.upper), pc.is_in(column.lower, value_set=values))
     return _verdict(column, holds_one_of(column, values), pc.invert(is_single_member))
@@ -222,26 +233,27 @@ def starts_with(column: Extent, prefix: str) -> Verdict:
 
 
 def is_null(column: Extent) -> Verdict:
+    """Judge `column IS NULL`."""
     return Verdict(column.has_nulls, column.has_values)
 
 
-def null_safe_equal(column: Extent, point: Point) -> Verdict:
-    """Judge `column <=> point`, which is false, not NULL, for null rows."""
-    verdict = equal(column, point)
-    return Verdict(verdict.true, pc.or_(verdict.false, column.has_nulls))
+def null_safe_equal(column: Extent, position: LiteralPosition) -> Verdict:
+    """Judge `column <=> position`, which is false, not NULL, for null rows."""
+    verdict = equal(column, position)
+    return Verdict(verdict.may_be_true, pc.or_(verdict.may_be_false, column.has_nulls))
 
 
 def holds_one_of(column: Extent, values: pa.Array) -> pa.Array:
-    """Return whether at least one of the values lies within the bounds, and one in the buckets, null where that is uncertain."""
+    """Return for each file whether one of the values lies within the bounds and one in the buckets. Null means unknown."""
     within = reaches(column, values)
     return pc.and_kleene(within, _in_buckets(column, values)) if column.buckets else within
 
 
 def _in_buckets(column: Extent, values: pa.Array) -> pa.Array:
-    """Return whether one of the values, in the comparison type, is hashed into the buckets of a file; true where these are unknown."""
+    """Return for each file whether one of the values hashes to the file's bucket by each transform. An unknown bucket counts as true."""
     result = pa.scalar(True)
     for buckets in column.buckets:
-        # A text that is no UUID is in no row.
+        # A column of UUIDs never equals a text that is no UUID.
         hashed = uuid_bytes(values.filter(pc.match_substring_regex(values, UUID_TEXT))) if buckets.of_uuids else values
         value_buckets = pc.unique(transformed(hashed, buckets.transform))
         in_bucket = pc.is_in(buckets.file_buckets, value_set=value_buckets)
@@ -250,19 +262,19 @@ def _in_buckets(column: Extent, values: pa.Array) -> pa.Array:
 
 
 def reaches(column: Extent, values: pa.Array) -> pa.Array:
-    """Return whether at least one of the values lies within the bounds, null where a bound is unknown.
+    """Return for each file whether at least one of the values lies within the bounds, null if a bound is unknown.
 
-    Counts with two rankings: the values that are below the lower bound are those before it in the order of both together, less the
-    bounds before it. One sort of values and bounds, whatever their type.
+    A value lies within the bounds if more values are less than or equal to the upper bound than less than the lower bound. Both counts
+    come from ranks of values and bounds, so that one sort replaces a comparison of each value with each file.
     """
-    below_lower = _position(values, column.lower, "min")
-    up_to_upper = _position(values, column.upper, "max")
-    known = pc.and_(pc.is_valid(column.lower), pc.is_valid(column.upper))
-    return pc.if_else(known, pc.greater(up_to_upper, below_lower), pa.scalar(None, pa.bool_()))
+    below_lower = _count_values_up_to(values, column.lower, "min")
+    up_to_upper = _count_values_up_to(values, column.upper, "max")
+    has_bounds = pc.and_(pc.is_valid(column.lower), pc.is_valid(column.upper))
+    return pc.if_else(has_bounds, pc.greater(up_to_upper, below_lower), pa.scalar(None, pa.bool_()))
 
 
 def may_hold(column: Extent, test: pa.Array | None) -> pa.Array:
-    """Return whether files may hold a value for which a test of the bounds is true. A test that is null or None excludes no file."""
+    """Return for each file whether it may hold a value that a test of its bounds allows. A result of null or None excludes no file."""
     return column.has_values if test is None else pc.and_(column.has_values, pc.fill_null(test, True))
 
 
@@ -270,15 +282,16 @@ def _verdict(column: Extent, true: pa.Array, false: pa.Array | None) -> Verdict:
     return Verdict(may_hold(column, true), may_hold(column, false))
 
 
-def _position(values: pa.Array, bounds: pa.Array, tiebreaker: str) -> pa.Array:
-    """Return how many values sort before each bound (`min`), or not after it (`max`)."""
-    together = pc.rank(pa.concat_arrays([values, bounds]), sort_keys="ascending", tiebreaker=tiebreaker).slice(len(values))
-    alone = pc.rank(bounds, sort_keys="ascending", tiebreaker=tiebreaker)
-    return pc.subtract(pc.cast(together, pa.int64()), pc.cast(alone, pa.int64()))
+def _count_values_up_to(values: pa.Array, bounds: pa.Array, tiebreaker: str) -> pa.Array:
+    """Return for each bound the number of values less than it (tiebreaker `min`), or less than or equal to it (`max`)."""
+    # The rank of a bound among values and bounds, less its rank among the bounds, is the number of values that sort before it.
+    overall_ranks = pc.rank(pa.concat_arrays([values, bounds]), sort_keys="ascending", tiebreaker=tiebreaker).slice(len(values))
+    bound_ranks = pc.rank(bounds, sort_keys="ascending", tiebreaker=tiebreaker)
+    return pc.subtract(pc.cast(overall_ranks, pa.int64()), pc.cast(bound_ranks, pa.int64()))
 
 
 def whole(column: pa.ChunkedArray | pa.Array) -> pa.Array:
-    """Return a column in one piece."""
+    """Return a column as one array."""
     if isinstance(column, pa.ChunkedArray):
         return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
     return column
@@ -289,7 +302,7 @@ def _unknown_bounds(files: int, field: Field) -> pa.Array:
 
 
 def _comparison_bounds(bounds: pa.Array, field: Field) -> pa.Array:
-    """Return bounds in the column's comparison type. NaN and bounds of another type than the column's become null."""
+    """Return bounds in the column's comparison type. NaN, and bounds that cannot be cast, become null (unknown)."""
     cast = None if comparison_type(field.type) is None else in_comparison_type(bounds, field)
     if cast is None:
         return _unknown_bounds(len(bounds), field)
@@ -297,7 +310,7 @@ def _comparison_bounds(bounds: pa.Array, field: Field) -> pa.Array:
 
 
 def _successor(prefix: str) -> pa.Scalar | None:
-    """Return the least string after all those that start with the prefix, None if there is none."""
+    """Return the least string that is greater than all strings with the prefix, None if there is none."""
     for end in range(len(prefix), 0, -1):
         code = ord(prefix[end - 1]) + 1
         if code <= 0x10FFFF:

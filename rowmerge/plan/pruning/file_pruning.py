@@ -1,6 +1,6 @@
-"""Which files can hold rows of interest: conditions and key values against partition values, bounds and null counts.
+"""File pruning: masks of the files whose partition values, bounds and null counts allow a condition or a join key.
 
-A mask is never false for a file with a row that counts. Whatever is not understood prunes nothing.
+A mask is never false for a file with a matching row. A condition or a type that is not supported excludes no file.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ import pyarrow.compute as pc
 
 from rowmerge.plan.expressions.conditions import Side
 from rowmerge.plan.pruning import bounds
-from rowmerge.plan.pruning.bounds import Extent, Listing, comparable, in_comparison_type, may_hold, whole
+from rowmerge.plan.pruning.bounds import ColumnExtents, Extent, comparable, in_comparison_type, may_hold, whole
 from rowmerge.plan.pruning.predicates import Predicate, conjunction, understand
 from rowmerge.table.metadata.schema import Field, Struct
 from rowmerge.table.snapshots.files import FileListing, FileMask
 
 _LOWER_BOUND_TESTS = {"=": pc.less_equal, "<=>": pc.less_equal, "<": pc.less, "<=": pc.less_equal}
-"""By operator, what the lower bound of a column must be to the highest key. It does not matter for other operators."""
+"""The comparison of a column's lower bound with the greatest key, by operator. Other operators do not test the lower bound."""
 _UPPER_BOUND_TESTS = {"=": pc.greater_equal, "<=>": pc.greater_equal, ">": pc.greater, ">=": pc.greater_equal}
-"""By operator, what the upper bound of a column must be to the lowest key. It does not matter for other operators."""
+"""The comparison of a column's upper bound with the least key, by operator. Other operators do not test the upper bound."""
 
 BoundsMask = tuple[FileMask, tuple[str, ...]]
-"""A mask, and the columns whose bounds it needs."""
+"""A mask of files, and the names of the columns whose bounds it reads."""
 
 
 def file_mask(
@@ -33,35 +33,62 @@ def file_mask(
 ) -> BoundsMask:
     """Return the mask of the files that may hold a row for which all conjuncts are true.
 
-    A conjunct is SQL over the columns of `side`, whose types `schema` has.
+    Args:
+        conjuncts: SQL conditions over columns of `side`.
+        side: The names by which the conditions refer to the table.
+        schema: The columns of the table.
+        partition_columns: The names of the table's partition columns.
+        case_sensitive: Whether the names in the conditions are case-sensitive.
+
+    Returns:
+        The mask, and the columns whose bounds it reads. Partition columns are not among them.
     """
-    predicate = _all(conjuncts, side, schema, partition_columns, case_sensitive)
+    predicate = _predicate_of(conjuncts, side, schema, partition_columns, case_sensitive)
     bound_columns = tuple(name for name in schema.names if name in predicate.columns and name not in partition_columns)
-    return lambda files: predicate.judge(Listing(files)).true, bound_columns
+    return lambda files: predicate.judge(ColumnExtents(files)).may_be_true, bound_columns
 
 
 def exact_partition_mask(
     conjuncts: Sequence[str], side: Side, schema: Struct, partition_columns: Collection[str], *, case_sensitive: bool = False
 ) -> FileMask | None:
-    """Return the mask of the files in which every row makes all conjuncts true. Without conjuncts these are all files.
+    """Return the mask of the files for all of whose rows all conjuncts are true.
 
-    Returns None if a conjunct is not fully understood or uses other than partition columns: files may then match in part.
+    Args:
+        conjuncts: SQL conditions over columns of `side`. Without conjuncts, the mask is true for every file.
+        side: The names by which the conditions refer to the table.
+        schema: The columns of the table.
+        partition_columns: The names of the table's partition columns.
+        case_sensitive: Whether the names in the conditions are case-sensitive.
+
+    Returns:
+        The mask, or None if a conjunct uses other columns than partition columns or is not fully supported. The conjuncts may then be
+        true for some rows of a file only.
     """
-    predicate = _all(conjuncts, side, schema, partition_columns, case_sensitive)
+    predicate = _predicate_of(conjuncts, side, schema, partition_columns, case_sensitive)
     if not predicate.exact:
         return None
 
     def mask(files: FileListing) -> pa.Array:
-        verdict = predicate.judge(Listing(files))
-        return pc.and_(verdict.true, pc.invert(verdict.false))
+        verdict = predicate.judge(ColumnExtents(files))
+        # A condition that is NULL for the rows of a file is neither true nor false.
+        return pc.and_(verdict.may_be_true, pc.invert(verdict.may_be_false))
 
     return mask
 
 
 def key_mask(column: str, op: str, values: pa.Array, has_null: bool, schema: Struct, partition_columns: Collection[str]) -> BoundsMask:
-    """Return the mask of the files that may hold a row with `column op key` for one of a source's keys.
+    """Return the mask of the files that may hold a row with `column op key` for at least one key of a source.
 
-    `values`: the keys, non-null, of the column's type; `op`: one of = <=> < <= > >=; `has_null`: the source has a NULL key too.
+    Args:
+        column: The name of the target's column.
+        op: One of `=`, `<=>`, `<`, `<=`, `>` and `>=`.
+        values: The keys except NULL, in the column's type.
+        has_null: Whether the source has a NULL key.
+        schema: The columns of the table.
+        partition_columns: The names of the table's partition columns.
+
+    Returns:
+        The mask, and the column if the mask reads its bounds. The mask is true for every file if the column's bounds cannot be compared.
     """
     field = _comparable_field(column, schema)
     keys = None if field is None else _comparison_keys(values, field)
@@ -69,7 +96,7 @@ def key_mask(column: str, op: str, values: pa.Array, has_null: bool, schema: Str
         return every_file, ()
     keys_but_nan = keys.filter(pc.invert(pc.is_nan(keys))) if pa.types.is_floating(keys.type) else keys
     if op in ("=", "<=>") and len(keys_but_nan):
-        # Keys may lie far apart, so a file counts only with one of them within its bounds. A file with bounds has no NaN.
+        # Keys may lie far apart, so a key must lie within the bounds of the file. A file with bounds has no NaN.
         nulls_match = op == "<=>" and has_null
         return _column_mask(field, partition_columns, nulls_match, lambda extent: bounds.holds_one_of(extent, keys_but_nan))
     least, greatest = _least_and_greatest(keys_but_nan, has_nan=len(keys_but_nan) < len(keys))
@@ -77,7 +104,7 @@ def key_mask(column: str, op: str, values: pa.Array, has_null: bool, schema: Str
 
 
 def _least_and_greatest(keys: pa.Array, *, has_nan: bool) -> tuple[pa.Scalar, pa.Scalar]:
-    """Return the least and the greatest of the keys, and of NaN if `has_nan`, which is above all numbers as in Spark."""
+    """Return the least and the greatest of the keys. If `has_nan`, NaN is a key too, and is greater than all numbers, as in Spark."""
     least, greatest = pc.min_max(keys).values()
     if not has_nan:
         return least, greatest
@@ -88,7 +115,20 @@ def _least_and_greatest(keys: pa.Array, *, has_nan: bool) -> tuple[pa.Scalar, pa
 def range_mask(
     column: str, op: str, low: pa.Scalar | None, high: pa.Scalar | None, has_null: bool, schema: Struct, partition_columns: Collection[str]
 ) -> BoundsMask:
-    """Return what `key_mask` does, from the least and the greatest key only. These are None or null if NULL is the only key."""
+    """Return the mask of the files that may hold a row with `column op key` for a key between the least and the greatest key.
+
+    Args:
+        column: The name of the target's column.
+        op: One of `=`, `<=>`, `<`, `<=`, `>` and `>=`.
+        low: The least key, in the column's type. None or a null scalar if the source has no key except NULL.
+        high: The greatest key, as `low`.
+        has_null: Whether the source has a NULL key.
+        schema: The columns of the table.
+        partition_columns: The names of the table's partition columns.
+
+    Returns:
+        The mask, and the column if the mask reads its bounds. The mask is true for every file if the column's bounds cannot be compared.
+    """
     field = _comparable_field(column, schema)
     if field is None:
         return every_file, ()
@@ -102,21 +142,23 @@ def range_mask(
 
 
 def every_file(files: FileListing) -> pa.Array:
-    """Return true for every file."""
-    return Listing(files).constantly(True)
+    """Return a mask that is true for every file."""
+    return ColumnExtents(files).for_all_files(True)
 
 
 def no_file(files: FileListing) -> pa.Array:
-    """Return false for every file."""
-    return Listing(files).constantly(False)
+    """Return a mask that is false for every file."""
+    return ColumnExtents(files).for_all_files(False)
 
 
 def all_of(masks: Sequence[FileMask]) -> FileMask:
-    """Return the mask of the files that every mask is true for."""
+    """Return the mask of the files for which all masks are true."""
     return lambda files: reduce(pc.and_, (whole(mask(files)) for mask in masks), every_file(files))
 
 
-def _all(conjuncts: Sequence[str], side: Side, schema: Struct, partition_columns: Collection[str], case_sensitive: bool) -> Predicate:
+def _predicate_of(
+    conjuncts: Sequence[str], side: Side, schema: Struct, partition_columns: Collection[str], case_sensitive: bool
+) -> Predicate:
     return conjunction(understand(text, side, schema, partition_columns, case_sensitive=case_sensitive) for text in conjuncts)
 
 
@@ -133,21 +175,24 @@ def _comparison_keys(values: pa.Array | pa.ChunkedArray, field: Field) -> pa.Arr
 def _column_mask(
     field: Field, partition_columns: Collection[str], nulls_match: bool, test: Callable[[Extent], pa.Array | None]
 ) -> BoundsMask:
-    """Return the mask of the files that may hold a value for which a test of the column's bounds is true, or NULL if `nulls_match`."""
+    """Return the mask of the files that may hold a value that `test` of the column's extent allows, or a NULL if `nulls_match`.
+
+    The second item has the column if the mask reads its bounds. A partition column has values instead of bounds.
+    """
     is_partition = field.name in partition_columns
 
     def mask(files: FileListing) -> pa.Array:
-        column = Listing(files).extent(field, is_partition)
+        column = ColumnExtents(files).extent(field, is_partition)
         may_match = may_hold(column, test(column))
         return pc.or_(may_match, column.has_nulls) if nulls_match else may_match
 
-    return mask, () if is_partition else (field.name,)
+    return mask, (() if is_partition else (field.name,))
 
 
 def _bounds_allow(column: Extent, op: str, low: pa.Scalar, high: pa.Scalar) -> pa.Array | None:
     """Return for each file whether its bounds allow `column op key` for a key from low to high; None if they exclude no file."""
     bound_tests = []
-    # NaN is above all numbers, as in Spark. So if it is the highest key, no lower bound is above the keys.
+    # NaN is greater than all numbers, as in Spark. So if it is the greatest key, no lower bound is greater than the keys.
     has_nan = pa.types.is_floating(high.type) and math.isnan(high.as_py())
     if op in _LOWER_BOUND_TESTS and not has_nan:
         bound_tests.append(_LOWER_BOUND_TESTS[op](column.lower, high))

@@ -1,4 +1,4 @@
-"""Where the keys of a source lie, as a condition on the target's rows: by it Spark's reader skips row groups and pages."""
+"""Conditions on the target's columns from the keys of a source. With such a condition, Spark's reader skips row groups and pages."""
 
 from __future__ import annotations
 
@@ -14,16 +14,24 @@ from rowmerge.table.metadata.schema import Decimal as DecimalType
 from rowmerge.table.metadata.schema import Field, Primitive, backquote, sql_name, string_literal
 
 RANGES = 32
-"""So many ranges at most: each is two comparisons a row, and a test of every page's bounds."""
+"""The largest number of ranges. Each range costs two comparisons per row, and a test of the bounds of each page."""
 _LONGEST = 500
 _ORDINAL = ("byte", "short", "integer", "long", "date", "timestamp", "timestamp_ntz")
 
 
 def key_condition(field: Field, op: str, values: pa.Array, has_null: bool, *, only_ends: bool = False) -> str | None:
-    """Return SQL that is true for every target row that may match `field op v` for a key v (or NULL, with `has_null`).
+    """Return a SQL condition that is true for each target row with `field op key` for one of the keys.
 
-    `values` are sorted, non-null and of the field's type; with `only_ends` they are the least and the greatest key. The result is None
-    if no reader could skip rows by it: for inequalities, without values, and for types whose bounds Parquet readers do not trust.
+    Args:
+        field: A column of the target.
+        op: The operator of the join condition.
+        values: The distinct keys except NULL, sorted, in the column's type.
+        has_null: Whether NULL is a key too.
+        only_ends: Whether `values` has only the least and the greatest key.
+
+    Returns:
+        The condition. None if readers cannot skip rows by it: for other operators than `=` and `<=>`, without values, for long literals,
+        and for types whose bounds Parquet readers do not trust.
     """
     if op not in ("=", "<=>") or not len(values) or not comparable(field) or not _has_literals(field):
         return None
@@ -59,16 +67,21 @@ def _ranges(values: pa.Array, field: Field, only_ends: bool) -> list[tuple[pa.Sc
 
 
 def _ranges_between_gaps(values: pa.Array) -> list[tuple[pa.Scalar, pa.Scalar]] | None:
-    """Return the ranges between the widest gaps, or None if the gaps are less than half of the span from the first to the last value."""
+    """Split sorted, distinct values at the widest gaps into at most RANGES ranges.
+
+    Returns None if the gaps are less than half of the span from the first to the last value.
+    """
     integers = (values.cast(pa.int32()) if pa.types.is_date(values.type) else values).cast(pa.int64())
     numbers = np.asarray(integers, dtype=np.float64)
     gaps = np.diff(numbers)
-    widest = np.sort(np.argpartition(gaps, -(RANGES - 1))[-(RANGES - 1) :]) if len(gaps) >= RANGES else np.arange(len(gaps))
-    cuts = widest[gaps[widest] > 1]
-    if gaps[cuts].sum() * 2 < numbers[-1] - numbers[0]:
+    gap_indices = np.arange(len(gaps))
+    if len(gaps) >= RANGES:
+        gap_indices = np.sort(np.argpartition(gaps, -(RANGES - 1))[-(RANGES - 1) :])
+    split_indices = gap_indices[gaps[gap_indices] > 1]  # there is no gap between consecutive integers
+    if gaps[split_indices].sum() * 2 < numbers[-1] - numbers[0]:
         return None
-    first_indices = [0, *(cuts + 1).tolist()]
-    last_indices = [*cuts.tolist(), len(values) - 1]
+    first_indices = [0, *(split_indices + 1).tolist()]
+    last_indices = [*split_indices.tolist(), len(values) - 1]
     return [(values[first], values[last]) for first, last in zip(first_indices, last_indices, strict=True)]
 
 

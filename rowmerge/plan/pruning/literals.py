@@ -1,4 +1,4 @@
-"""Read the literals of a condition, and find where exactly they lie among the values of a column when Spark compares the two."""
+"""Read the literals of a condition, and find their positions in the order of a column's values, as Spark compares the two."""
 
 from __future__ import annotations
 
@@ -13,19 +13,18 @@ from decimal import MAX_EMAX, MIN_EMIN, ROUND_CEILING, ROUND_FLOOR, Context, Dec
 import pyarrow as pa
 from sqlglot import exp
 
-from rowmerge.plan.pruning.bounds import INTEGERS, PRECISION, Point, comparison_type
+from rowmerge.plan.pruning.bounds import INTEGERS, PRECISION, LiteralPosition, comparison_type
 from rowmerge.table.metadata.schema import DataType, Primitive
 from rowmerge.table.metadata.schema import Decimal as DecimalType
 
 LONG_DIGITS = 20
-"""Digits of a bigint as Spark counts them when it meets a decimal."""
+"""The digits of the decimal type to which Spark casts a bigint that it compares with a decimal."""
 _CAST_INTEGERS = {exp.DType.TINYINT: 8, exp.DType.SMALLINT: 16, exp.DType.INT: 32, exp.DType.BIGINT: 64}
 
 _EXACT = Context(prec=100, Emin=MIN_EMIN, Emax=MAX_EMAX)
 _EPOCH = datetime(1970, 1, 1)
-_HOUR = 3_600_000_000
-_OFFSET = 18 * _HOUR
-"""No time zone is farther from UTC (java.time.ZoneOffset), so a local time is at most so far from the same time in UTC."""
+_OFFSET = 18 * 3_600_000_000
+"""The largest offset of a time zone from UTC in microseconds: 18 hours (java.time.ZoneOffset)."""
 _CLEAN_INTEGER = re.compile(r"0|-?[1-9][0-9]*")
 _CLEAN_DECIMAL = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 _CLEAN_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
@@ -38,8 +37,8 @@ class Null:
 
 
 @dataclass(frozen=True)
-class Exact:
-    """An integer or a decimal; `digits` are those before the point in its Spark type, `scale` those after it."""
+class ExactNumber:
+    """An integer or a decimal. `digits` and `scale`: the digits before and after the decimal point of its Spark type."""
 
     value: Decimal
     digits: int
@@ -48,8 +47,8 @@ class Exact:
 
 
 @dataclass(frozen=True)
-class Floating:
-    """A double, or a float when `single`."""
+class FloatNumber:
+    """A double, or a float if `single`."""
 
     value: float
     single: bool = False
@@ -57,19 +56,23 @@ class Floating:
 
 @dataclass(frozen=True)
 class Moment:
-    """A timestamp in microseconds since the epoch: an instant when `zoned`, else a local time; `ntz`: of type timestamp_ntz."""
+    """A timestamp in microseconds since the epoch: an instant if `zoned`, else a local time. `ntz`: its type is timestamp_ntz."""
 
     micros: int
     zoned: bool = False
     ntz: bool = False
 
 
-Constant = Null | bool | Exact | Floating | str | date | Moment
+Constant = Null | bool | ExactNumber | FloatNumber | str | date | Moment
 
 
 def constant(node: exp.Expr) -> Constant | None:
-    """Return the value of a literal, a negated number, a typed literal or a CAST of one, or None for anything else or uncertain."""
+    """Return the value of a literal, a negated number, a typed literal or a CAST of a literal.
+
+    Returns None for any other expression, and for a value that depends on settings of the session.
+    """
     node = node.unnest()
+    # Any other argument, for example the format of a CAST, can change the value.
     if any(value for name, value in node.args.items() if name not in ("this", "is_string", "to", "safe")):
         return None
     match node:
@@ -86,72 +89,80 @@ def constant(node: exp.Expr) -> Constant | None:
 
 
 def _converted(operand: Constant, node: exp.Neg | exp.TsOrDsToDate | exp.Cast) -> Constant | None:
-    """Return the value of a minus sign, a date literal or a CAST over a literal."""
+    """Return the value of a minus sign, a date literal or a CAST that is applied to a literal, None if it is unknown."""
     match node:
-        case exp.Neg() if isinstance(operand, Exact):
+        case exp.Neg() if isinstance(operand, ExactNumber):
             return replace(operand, value=-operand.value)
         case exp.Neg():
-            return replace(operand, value=-operand.value) if isinstance(operand, Floating) else None
+            return replace(operand, value=-operand.value) if isinstance(operand, FloatNumber) else None
         case exp.TsOrDsToDate():
             return _date(operand) if isinstance(operand, str) else None
     # A typed literal (TIMESTAMP '…') is a Cast; CAST and :: are TryCast in this dialect.
     return _cast(operand, node.to, typed=type(node) is exp.Cast)
 
 
-def locate(value: Constant, type_: DataType) -> Point | None:
-    """Return where a literal lies among the values of a column, or None if that is uncertain or Spark casts the column."""
+def locate(value: Constant, type_: DataType) -> LiteralPosition | None:
+    """Return the position of a literal in the order of a column's values.
+
+    Returns None if the position is unknown, for example because Spark casts the column to another type for the comparison.
+    """
     arrow_type = comparison_type(type_)
     match type_:
-        case DecimalType(precision, scale):
-            return _among_decimals(value, precision, scale, arrow_type)
+        case DecimalType():
+            return _locate_among_decimals(value, type_, arrow_type)
         case Primitive(name) if name in INTEGERS:
-            return _among_integers(value, INTEGERS[name])
+            return _locate_among_integers(value, type_)
         case Primitive("double" | "float" as name):
-            return _among_floats(value, single=name == "float")
+            return _locate_among_floats(value, single=name == "float")
         case Primitive("timestamp"):
-            return _among_instants(value, arrow_type)
+            return _locate_among_instants(value, arrow_type)
         case Primitive("timestamp_ntz"):
-            return _among_local_times(value, arrow_type)
+            return _locate_among_local_times(value, arrow_type)
         case Primitive("boolean") if isinstance(value, bool):
-            return _point(int(value), arrow_type)
+            return _exact_position(int(value), arrow_type)
         case Primitive("string") if isinstance(value, str):
-            return _point(value, arrow_type)
+            return _exact_position(value, arrow_type)
         case Primitive("date"):
             day = _cast_to_date(value)
-            return None if day is None else _point(day, arrow_type)
+            return None if day is None else _exact_position(day, arrow_type)
     return None
 
 
-def locate_all(values: Sequence[Constant], type_: DataType) -> list[Point] | None:
-    """Return the points of an IN list's members, each exact or strictly between two values, or None if one of them is uncertain.
+def locate_members(members: Sequence[Constant], type_: DataType) -> list[LiteralPosition] | None:
+    """Return the positions of the members of an IN list in the order of a column's values.
 
-    Spark casts the column and all members to one type: members of different kinds may make that a lossy one.
+    Returns None if the position of a member is unknown or approximate. Spark casts the column and all members to one type. With members
+    of different types, or without a decimal type for all, that cast can round the values, so the result is None too.
     """
-    if len({type(value) for value in values}) != 1:
+    if len({type(member) for member in members}) != 1:
         return None
-    if isinstance(values[0], str) and isinstance(type_, Primitive) and type_.name.startswith("timestamp"):
-        return None  # compared as strings when spark.sql.ansi.enabled is off
-    if not _fit_one_decimal_type([value for value in values if isinstance(value, Exact)], type_):
+    if isinstance(members[0], str) and isinstance(type_, Primitive) and type_.name.startswith("timestamp"):
+        return None  # Spark compares them as strings if spark.sql.ansi.enabled is false
+    if not _has_common_decimal_type([member for member in members if isinstance(member, ExactNumber)], type_):
         return None
-    points = [locate(value, type_) for value in values]
-    certain_points = [point for point in points if point is not None and not point.vague]
-    return certain_points if len(certain_points) == len(values) else None
+    positions = [locate(member, type_) for member in members]
+    precise_positions = [position for position in positions if position is not None and not position.is_approximate]
+    return precise_positions if len(precise_positions) == len(members) else None
 
 
-def _fit_one_decimal_type(numbers: Sequence[Exact], type_: DataType) -> bool:
-    """Return whether a decimal type holds the numbers and the column's values exactly. Integers alone need no decimal type."""
+def _has_common_decimal_type(numbers: Sequence[ExactNumber], type_: DataType) -> bool:
+    """Return whether one decimal type can hold the numbers and the column's values. If none can, Spark rounds some before it compares.
+
+    `type_`: the type of the column. Integers that are compared with an integer column need no decimal type.
+    """
     if not numbers or (not isinstance(type_, DecimalType) and all(number.integer for number in numbers)):
         return True
-    digits, scale = (type_.precision - type_.scale, type_.scale) if isinstance(type_, DecimalType) else (LONG_DIGITS, 0)
-    return max(digits, *(number.digits for number in numbers)) + max(scale, *(number.scale for number in numbers)) <= PRECISION
+    column_digits, column_scale = (type_.precision - type_.scale, type_.scale) if isinstance(type_, DecimalType) else (LONG_DIGITS, 0)
+    digits = max(column_digits, *(number.digits for number in numbers))
+    return digits + max(column_scale, *(number.scale for number in numbers)) <= PRECISION
 
 
-def _point(value: object, arrow_type: pa.DataType | None) -> Point:
+def _exact_position(value: object, arrow_type: pa.DataType | None) -> LiteralPosition:
     scalar = pa.scalar(value, arrow_type)
-    return Point(scalar, scalar)
+    return LiteralPosition(scalar, scalar)
 
 
-def _number(text: str) -> Exact | Floating | None:
+def _number(text: str) -> ExactNumber | FloatNumber | None:
     try:
         value = Decimal(text)
     except InvalidOperation:
@@ -168,25 +179,25 @@ def _fits_integer(value: Decimal | int, bits: int) -> bool:
     return -(1 << bits - 1) <= value <= (1 << bits - 1) - 1
 
 
-def _double(value: Decimal) -> Floating | None:
+def _double(value: Decimal) -> FloatNumber | None:
     number = float(value)
-    return Floating(number) if math.isfinite(number) else None
+    return FloatNumber(number) if math.isfinite(number) else None
 
 
-def _integer(value: int) -> Exact:
-    return Exact(Decimal(value), 10 if _fits_integer(value, 32) else 20, 0, integer=True)
+def _integer(value: int) -> ExactNumber:
+    return ExactNumber(Decimal(value), 10 if _fits_integer(value, 32) else 20, 0, integer=True)
 
 
-def _decimal(value: Decimal, precision: int, scale: int) -> Exact | None:
-    return Exact(value, precision - scale, scale, integer=False) if precision <= PRECISION and scale <= precision else None
+def _decimal(value: Decimal, precision: int, scale: int) -> ExactNumber | None:
+    return ExactNumber(value, precision - scale, scale, integer=False) if precision <= PRECISION and scale <= precision else None
 
 
 def _cast(value: Constant, to: exp.DataType, *, typed: bool) -> Constant | None:
-    """Return a CAST of a literal if the CAST changes nothing about the value, or else None."""
+    """Return the literal as a value of the type `to`, None if the CAST could change it. `typed`: whether it is a literal like DATE '…'."""
     if isinstance(value, Null):
         return value
-    understood = ("this", "nested", "expressions") if to.this is exp.DType.DECIMAL else ("this", "nested")
-    if any(argument for name, argument in to.args.items() if name not in understood):
+    supported_arguments = ("this", "nested", "expressions") if to.this is exp.DType.DECIMAL else ("this", "nested")
+    if any(argument for name, argument in to.args.items() if name not in supported_arguments):
         return None
     match to.this:
         case exp.DType.TINYINT | exp.DType.SMALLINT | exp.DType.INT | exp.DType.BIGINT:
@@ -206,7 +217,7 @@ def _cast(value: Constant, to: exp.DataType, *, typed: bool) -> Constant | None:
     return None
 
 
-def _cast_to_integer(value: Constant, bits: int) -> Exact | None:
+def _cast_to_integer(value: Constant, bits: int) -> ExactNumber | None:
     number = _exact_number(value, _CLEAN_INTEGER)
     if number is None or number != math.floor(number) or not _fits_integer(number, bits):
         return None
@@ -214,13 +225,13 @@ def _cast_to_integer(value: Constant, bits: int) -> Exact | None:
 
 
 def _exact_number(value: Constant, pattern: re.Pattern[str]) -> Decimal | None:
-    """Return the value of an exact number, or of a text that matches the pattern."""
+    """Return the value of an exact number, or of a text that matches the pattern, else None."""
     if isinstance(value, str):
         return Decimal(value) if pattern.fullmatch(value) else None
-    return value.value if isinstance(value, Exact) else None
+    return value.value if isinstance(value, ExactNumber) else None
 
 
-def _cast_to_decimal(value: Constant, to: exp.DataType) -> Exact | None:
+def _cast_to_decimal(value: Constant, to: exp.DataType) -> ExactNumber | None:
     parameters = [int(parameter.name) for parameter in to.expressions]
     precision, scale = parameters + [10, 0][len(parameters) :]
     number = _exact_number(value, _CLEAN_DECIMAL)
@@ -229,13 +240,13 @@ def _cast_to_decimal(value: Constant, to: exp.DataType) -> Exact | None:
     return _decimal(number, precision, scale)
 
 
-def _cast_to_floating(value: Constant, *, single: bool) -> Floating | None:
-    if not isinstance(value, Exact | Floating):
+def _cast_to_floating(value: Constant, *, single: bool) -> FloatNumber | None:
+    if not isinstance(value, ExactNumber | FloatNumber):
         return None
     if not single:
-        return _double(value.value) if isinstance(value, Exact) else Floating(value.value)
+        return _double(value.value) if isinstance(value, ExactNumber) else FloatNumber(value.value)
     number = float(value.value)
-    return Floating(number, single=True) if _single(number) == number else None
+    return FloatNumber(number, single=True) if _single(number) == number else None
 
 
 def _cast_to_date(value: Constant) -> date | None:
@@ -248,14 +259,14 @@ def _cast_to_moment(value: Constant, *, ntz: bool, typed: bool) -> Moment | None
     if isinstance(value, Moment):
         return None
     moment = _moment_of(value)
-    # With spark.sql.timestampType = TIMESTAMP_NTZ a cast drops the zone; a literal keeps it.
+    # With spark.sql.timestampType = TIMESTAMP_NTZ, a CAST drops the time zone, and a typed literal keeps it.
     if moment is None or (moment.zoned and (ntz or not typed)):
         return None
     return replace(moment, ntz=ntz)
 
 
 def _moment_of(value: Constant) -> Moment | None:
-    """Return a timestamp, a text that is one, or the midnight of a date as a Moment, or None for any other literal."""
+    """Return a timestamp, the timestamp in a text, or the midnight of a date. Return None for any other literal."""
     match value:
         case str():
             return _moment(value)
@@ -287,7 +298,7 @@ def _moment(text: str) -> Moment | None:
 
 
 def _zone(text: str) -> timedelta:
-    """Return an offset like `+05:30`. Raises ValueError for one that no zone has."""
+    """Parse an offset from UTC like `+05:30`. Raises ValueError for an offset above 18 hours."""
     hours, minutes = int(text[1:3]), int(text[4:6])
     if minutes > 59 or hours * 60 + minutes > 18 * 60:
         raise ValueError(text)
@@ -303,61 +314,60 @@ def _rounded(value: Decimal, scale: int, rounding: str) -> Decimal:
 
 
 def _single(value: float) -> float:
-    """Return the nearest float, as a double."""
+    """Return the float (32 bits) that is nearest to a double, NaN if it is out of range."""
     try:
         return float(struct.unpack("f", struct.pack("f", value))[0])
     except OverflowError:
         return math.nan
 
 
-def _among_integers(value: Constant, bits: int) -> Point | None:
-    """Return where a literal lies among integers, or None if Spark does not compare it exactly with an integer column."""
-    match value:
-        # Beyond bigint Spark replaces the comparison by TRUE or FALSE, even for null rows.
-        case Exact(number, digits, scale) if _fits_integer(number, 64) and max(LONG_DIGITS, digits) + scale <= PRECISION:
+def _locate_among_integers(literal: Constant, type_: Primitive) -> LiteralPosition | None:
+    """Return the position of a literal in an integer column, None if Spark does not compare the two exactly."""
+    match literal:
+        # Spark replaces a comparison with a number outside bigint by TRUE or FALSE, even for null rows.
+        case ExactNumber(number) if _fits_integer(number, 64) and _has_common_decimal_type([literal], type_):
             below, above = math.floor(number), math.ceil(number)
-        # The column is cast to the floating type, exactly so below this limit.
-        case Floating(double, single) if abs(double) < (1 << 24 if single else 1 << 53):
-            below, above = math.floor(double), math.ceil(double)
-        case str() if _CLEAN_INTEGER.fullmatch(value) and _fits_integer(int(value), bits):
-            below = above = int(value)
+        # Spark casts the column to the literal's type, which holds all integers below 2 ** 24 (float) or 2 ** 53 (double) exactly.
+        case FloatNumber(number, single) if abs(number) < (1 << 24 if single else 1 << 53):
+            below, above = math.floor(number), math.ceil(number)
+        case str() if _CLEAN_INTEGER.fullmatch(literal) and _fits_integer(int(literal), INTEGERS[type_.name]):
+            below = above = int(literal)
         case _:
             return None
-    return Point(pa.scalar(below, pa.int64()), pa.scalar(above, pa.int64()), between=below != above)
+    return LiteralPosition(pa.scalar(below, pa.int64()), pa.scalar(above, pa.int64()), is_between=below != above)
 
 
-def _among_decimals(value: Constant, precision: int, scale: int, arrow_type: pa.DataType | None) -> Point | None:
-    if not isinstance(value, Exact):
+def _locate_among_decimals(literal: Constant, type_: DecimalType, arrow_type: pa.DataType | None) -> LiteralPosition | None:
+    if not isinstance(literal, ExactNumber) or not _has_common_decimal_type([literal], type_):
         return None
-    if max(precision - scale, value.digits) + max(scale, value.scale) > PRECISION:
-        return None  # Spark would round one of the two
-    below, above = _rounded(value.value, scale, ROUND_FLOOR), _rounded(value.value, scale, ROUND_CEILING)
-    return Point(pa.scalar(below, arrow_type), pa.scalar(above, arrow_type), between=below != above)
+    below = _rounded(literal.value, type_.scale, ROUND_FLOOR)
+    above = _rounded(literal.value, type_.scale, ROUND_CEILING)
+    return LiteralPosition(pa.scalar(below, arrow_type), pa.scalar(above, arrow_type), is_between=below != above)
 
 
-def _among_floats(value: Constant, *, single: bool) -> Point | None:
-    if not isinstance(value, Exact | Floating):
+def _locate_among_floats(value: Constant, *, single: bool) -> LiteralPosition | None:
+    if not isinstance(value, ExactNumber | FloatNumber):
         return None
     number = float(value.value)
-    if single and isinstance(value, Exact) and value.integer and _single(number) != value.value:
-        return None  # cast to float or to double, as spark.sql.ansi.enabled says
-    return _point(number + 0.0, pa.float64())  # no -0.0, which sorts below 0.0
+    if single and isinstance(value, ExactNumber) and value.integer and _single(number) != value.value:
+        return None  # Spark casts to float or to double, depending on spark.sql.ansi.enabled
+    return _exact_position(number + 0.0, pa.float64())  # no -0.0, which sorts below 0.0
 
 
-def _among_instants(value: Constant, arrow_type: pa.DataType | None) -> Point | None:
+def _locate_among_instants(value: Constant, arrow_type: pa.DataType | None) -> LiteralPosition | None:
     moment = _moment_of(value)
     if moment is None:
         return None
-    return _point(moment.micros, arrow_type) if moment.zoned else _around(moment.micros, _OFFSET, arrow_type)
+    return _exact_position(moment.micros, arrow_type) if moment.zoned else _approximate_position(moment.micros, _OFFSET, arrow_type)
 
 
-def _among_local_times(value: Constant, arrow_type: pa.DataType | None) -> Point | None:
+def _locate_among_local_times(value: Constant, arrow_type: pa.DataType | None) -> LiteralPosition | None:
     if isinstance(value, Moment) and not value.ntz:
-        # The column is cast to timestamp with the session's zone, whose offset differs between the two times.
-        return _around(value.micros, _OFFSET if value.zoned else 2 * _OFFSET, arrow_type)
+        # Spark casts the column to timestamp with the session's time zone, whose offset can differ between the two times.
+        return _approximate_position(value.micros, _OFFSET if value.zoned else 2 * _OFFSET, arrow_type)
     moment = _moment_of(value)
-    return None if moment is None or moment.zoned else _point(moment.micros, arrow_type)
+    return None if moment is None or moment.zoned else _exact_position(moment.micros, arrow_type)
 
 
-def _around(micros: int, distance: int, arrow_type: pa.DataType | None) -> Point:
-    return Point(pa.scalar(micros + distance, arrow_type), pa.scalar(micros - distance, arrow_type), vague=True)
+def _approximate_position(micros: int, distance: int, arrow_type: pa.DataType | None) -> LiteralPosition:
+    return LiteralPosition(pa.scalar(micros + distance, arrow_type), pa.scalar(micros - distance, arrow_type), is_approximate=True)

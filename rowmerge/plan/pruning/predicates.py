@@ -1,4 +1,4 @@
-"""Understand conditions over one table's columns as far as bounds can judge them: SQL text to Predicate."""
+"""Convert conditions over the columns of one table to predicates on the bounds of files."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import operator
 import re
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import partial, reduce
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,15 +15,15 @@ from sqlglot import Token, TokenType, exp
 from rowmerge.plan.expressions.column_refs import may_hide_column, parse, references, tokens_of
 from rowmerge.plan.expressions.conditions import COMPARISON_TREES, MIRRORED, Side, resolve
 from rowmerge.plan.pruning import bounds
-from rowmerge.plan.pruning.bounds import Extent, Listing, Verdict, comparable
-from rowmerge.plan.pruning.literals import Constant, Exact, Null, constant, locate, locate_all
+from rowmerge.plan.pruning.bounds import ColumnExtents, Extent, Verdict, comparable
+from rowmerge.plan.pruning.literals import Constant, ExactNumber, Null, constant, locate, locate_members
 from rowmerge.table.metadata.schema import Field, Primitive, Struct
 
-Judge = Callable[[Listing], Verdict]
+Judge = Callable[[ColumnExtents], Verdict]
 _DEEPEST = 100
-"""Conditions nested deeper than this are not looked into."""
+"""The depth of a condition below which every condition counts as UNKNOWN."""
 _UNDERSTOOD = {"this", "expression", "expressions", "low", "high", "negate", "table", "db", "catalog"}
-"""Parts of a tree that are looked at; a node with anything more means more than is looked at."""
+"""The arguments of nodes that the conversion reads. Another argument can change the meaning of a node, which is then UNKNOWN."""
 _OPERATORS = {**COMPARISON_TREES, exp.NEQ: "<>", exp.NullSafeNEQ: "not <=>"}
 _MIRRORED = {**MIRRORED, "<>": "<>", "not <=>": "not <=>"}
 _NEGATED = {"<>": "=", "not <=>": "<=>", ">": "<=", ">=": "<"}
@@ -33,9 +33,9 @@ _ORDER = {"=": operator.eq, "<>": operator.ne, "<": operator.lt, "<=": operator.
 
 @dataclass(frozen=True)
 class Predicate:
-    """A condition that a file listing is judged by, and the columns it looks at.
+    """A condition that can be judged for each file of a listing, and the columns whose extents this needs.
 
-    `exact`: only partition columns are looked at, and the verdict leaves nothing open: every file is wholly in or wholly out.
+    `exact`: the condition uses partition columns only, and its verdict is certain. So it has one result for all rows of a file.
     """
 
     judge: Judge
@@ -45,7 +45,7 @@ class Predicate:
 
 @dataclass(frozen=True)
 class _Table:
-    """The columns that a condition is over; `text` is the condition's."""
+    """The table whose columns a condition uses. `text`: the condition."""
 
     text: str
     side: Side
@@ -54,7 +54,7 @@ class _Table:
     case_sensitive: bool
 
     def field(self, node: exp.Expr) -> Field | None:
-        """Return the top-level column of which an operand consists, or None for any other operand."""
+        """Return the top-level column that an operand refers to, or None for any other operand."""
         node = node.unnest()
         column_references = references(node, self.text) if isinstance(node, exp.Column) else None
         if not column_references:
@@ -65,11 +65,22 @@ class _Table:
         return self.schema.find(resolved.column, case_sensitive=True)
 
 
-UNKNOWN = Predicate(lambda listing: Verdict(listing.constantly(True), listing.constantly(True)))
+UNKNOWN = Predicate(lambda extents: Verdict(extents.for_all_files(True), extents.for_all_files(True)))
 
 
 def understand(text: str, side: Side, schema: Struct, partition_columns: Collection[str], *, case_sensitive: bool = False) -> Predicate:
-    """Return the predicate of a condition. A condition that is not understood may be true or false in every file."""
+    """Convert a condition to a predicate.
+
+    Args:
+        text: A SQL condition over columns of `side`.
+        side: The names by which the condition refers to the table.
+        schema: The columns of the table.
+        partition_columns: The names of the table's partition columns.
+        case_sensitive: Whether the names in the condition are case-sensitive.
+
+    Returns:
+        The predicate. It is UNKNOWN for a condition whose meaning in Spark is unclear, and then excludes no file.
+    """
     tree, tokens = parse(text), tokens_of(text)
     if tree is None or tokens is None or any(_is_ambiguous(token, text) for token in tokens):
         return UNKNOWN
@@ -79,18 +90,18 @@ def understand(text: str, side: Side, schema: Struct, partition_columns: Collect
 
 
 def _is_ambiguous(token: Token, text: str) -> bool:
-    """Return whether Spark may read a token otherwise than sqlglot does."""
-    written = text[token.start : token.end + 1]
+    """Return whether Spark and sqlglot may parse a token differently."""
+    token_text = text[token.start : token.end + 1]
     if token.token_type is TokenType.STRING:
         # Escapes and doubled quotes mean different things under different settings and versions of Spark.
-        return written[1:-1] != token.text or "\\" in written
-    # sqlglot forgets the length in CAST('a' AS CHAR(3)).
-    return written.upper() in ("CHAR", "CHARACTER", "VARCHAR")
+        return token_text[1:-1] != token.text or "\\" in token_text
+    # sqlglot drops the length of CAST('a' AS CHAR(3)).
+    return token_text.upper() in ("CHAR", "CHARACTER", "VARCHAR")
 
 
 def conjunction(predicates: Iterable[Predicate]) -> Predicate:
-    """Return the AND of all predicates, which is true for none."""
-    return _combined([_constantly(True), *predicates], Verdict.both)
+    """Return the AND of all predicates. The AND of no predicates is true."""
+    return _combined([_constant_predicate(True), *predicates], Verdict.both)
 
 
 def _predicate(node: exp.Expr, table: _Table, depth: int = 0) -> Predicate:
@@ -103,7 +114,10 @@ def _predicate(node: exp.Expr, table: _Table, depth: int = 0) -> Predicate:
 
 
 def _predicate_without_negation(node: exp.Expr, table: _Table, depth: int) -> Predicate:
-    """Return the predicate of a condition as if its argument `negate` were not set."""
+    """Return the predicate of a condition, without the argument `negate` of its root. `depth`: the number of nodes above the root.
+
+    A predicate judges, for each file, whether the condition may be true and whether it may be false for a row; NULL is neither.
+    """
     match node:
         case exp.And() | exp.Or():
             operands = [_predicate(operand, table, depth + 1) for operand in node.flatten()]
@@ -111,9 +125,9 @@ def _predicate_without_negation(node: exp.Expr, table: _Table, depth: int) -> Pr
         case exp.Not():
             return _negated(_predicate(node.this, table, depth + 1))
         case exp.Boolean():
-            return _constantly(bool(node.this))
+            return _constant_predicate(bool(node.this))
         case exp.Null():
-            return _constantly(None)
+            return _constant_predicate(None)
         case exp.Column():
             return _comparison("=", node, exp.true(), table)
         case exp.Is(expression=exp.Null() | exp.Boolean()):
@@ -122,33 +136,34 @@ def _predicate_without_negation(node: exp.Expr, table: _Table, depth: int) -> Pr
             at_least_low = _comparison(">=", node.this, node.args["low"], table)
             return _combined([at_least_low, _comparison("<=", node.this, node.args["high"], table)], Verdict.both)
         case exp.In():
-            return _in(node, table)
+            return _in_list(node, table)
         case exp.Like():
             return _like(node, table)
     op = _OPERATORS.get(type(node))
     return UNKNOWN if op is None else _comparison(op, node.this, node.expression, table)
 
 
-def _constantly(value: bool | None) -> Predicate:
-    """Return a condition that is the same for every row. None is NULL."""
-    return Predicate(lambda listing: Verdict(listing.constantly(value is True), listing.constantly(value is False)), exact=True)
+def _constant_predicate(value: bool | None) -> Predicate:
+    """Return the predicate of a condition with the same result for every row. A value of None is NULL."""
+    return Predicate(lambda extents: Verdict(extents.for_all_files(value is True), extents.for_all_files(value is False)), exact=True)
 
 
 def _combined(predicates: Sequence[Predicate], combine: Callable[[Verdict, Verdict], Verdict]) -> Predicate:
     columns = frozenset[str]().union(*(predicate.columns for predicate in predicates))
     is_exact = all(predicate.exact for predicate in predicates)
-    return Predicate(lambda listing: reduce(combine, (predicate.judge(listing) for predicate in predicates)), columns, is_exact)
+    return Predicate(lambda extents: reduce(combine, (predicate.judge(extents) for predicate in predicates)), columns, is_exact)
 
 
 def _negated(predicate: Predicate) -> Predicate:
-    return replace(predicate, judge=lambda listing: predicate.judge(listing).negated())
+    return replace(predicate, judge=lambda extents: predicate.judge(extents).negated())
 
 
-def _about(field: Field, table: _Table, judge: Callable[[Extent], Verdict], *, certain: bool = True) -> Predicate:
-    """Return a condition on one column. NaN in a partition leaves open what a file holds, so floats are never exact."""
-    partition = field.name in table.partition_columns
-    exact = certain and partition and field.type not in (Primitive("float"), Primitive("double"))
-    return Predicate(lambda listing: judge(listing.extent(field, partition)), frozenset({field.name}), exact)
+def _column_predicate(field: Field, table: _Table, judge: Callable[[Extent], Verdict], *, certain: bool = True) -> Predicate:
+    """Return the predicate of a condition on one column. `certain`: whether the verdict on a single value is certain."""
+    is_partition = field.name in table.partition_columns
+    # A partition value NaN has no bounds, so a verdict on a floating type is never certain.
+    is_exact = certain and is_partition and field.type not in (Primitive("float"), Primitive("double"))
+    return Predicate(lambda extents: judge(extents.extent(field, is_partition)), frozenset({field.name}), is_exact)
 
 
 def _comparison(op: str, left: exp.Expr, right: exp.Expr, table: _Table) -> Predicate:
@@ -159,8 +174,8 @@ def _comparison(op: str, left: exp.Expr, right: exp.Expr, table: _Table) -> Pred
         return _column_comparison(left_field, op, right_literal, table)
     if right_field is not None and left_literal is not None:
         return _column_comparison(right_field, _MIRRORED[op], left_literal, table)
-    if isinstance(left_literal, Exact) and isinstance(right_literal, Exact) and op in _ORDER:
-        return _constantly(_ORDER[op](left_literal.value, right_literal.value))  # generated SQL has `1 = 1` and its like
+    if isinstance(left_literal, ExactNumber) and isinstance(right_literal, ExactNumber) and op in _ORDER:
+        return _constant_predicate(_ORDER[op](left_literal.value, right_literal.value))  # generated SQL has `1 = 1` and its like
     return UNKNOWN
 
 
@@ -168,36 +183,41 @@ def _column_comparison(field: Field, op: str, literal: Constant, table: _Table) 
     if op in _NEGATED:
         return _negated(_column_comparison(field, _NEGATED[op], literal, table))
     if isinstance(literal, Null):
-        return _about(field, table, bounds.is_null) if op == "<=>" else _constantly(None)
-    point = locate(literal, field.type) if comparable(field) else None
-    if point is None:
+        return _column_predicate(field, table, bounds.is_null) if op == "<=>" else _constant_predicate(None)
+    position = locate(literal, field.type) if comparable(field) else None
+    if position is None:
         return UNKNOWN
-    return _about(field, table, lambda column: _VERDICTS[op](column, point), certain=not point.vague)
+    return _column_predicate(field, table, lambda column: _VERDICTS[op](column, position), certain=not position.is_approximate)
 
 
-def _in(node: exp.In, table: _Table) -> Predicate:
-    """Return the predicate of `column IN (literals)`; it is UNKNOWN if a member is no literal."""
+def _in_list(node: exp.In, table: _Table) -> Predicate:
+    """Return the predicate of `column IN (literals)`; UNKNOWN if a member is not a literal."""
     field, literals = table.field(node.this), [constant(member) for member in node.expressions]
     if field is None or not comparable(field) or None in literals:
         return UNKNOWN
-    values = [literal for literal in literals if literal is not None and not isinstance(literal, Null)]
-    if not values:
-        return _constantly(None)
-    points = locate_all(values, field.type)
-    if points is None:
+    members = [literal for literal in literals if literal is not None and not isinstance(literal, Null)]
+    if not members:
+        return _constant_predicate(None)  # `column IN (NULL)` is NULL for every row
+    positions = locate_members(members, field.type)
+    if positions is None:
         return UNKNOWN
-    members = pc.unique(pa.array([point.below for point in points if not point.between], points[0].below.type))
-    has_null = len(values) < len(literals)
-    return _about(field, table, lambda column: bounds.among(column, members, has_null=has_null))
+    # A member between two values of the column's type, such as 1.5 for integers, is equal to no row.
+    values = [position.below for position in positions if not position.is_between]
+    distinct_values = pc.unique(pa.array(values, positions[0].below.type))
+    has_null = len(members) < len(literals)
+    return _column_predicate(field, table, lambda column: bounds.in_list(column, distinct_values, has_null=has_null))
 
 
 def _like(node: exp.Like, table: _Table) -> Predicate:
+    """Return the predicate of `column LIKE literal`, from the prefix before the first wildcard. UNKNOWN for other operands."""
     field, pattern = table.field(node.this), constant(node.expression)
     if field is None or not comparable(field) or field.type != Primitive("string") or not isinstance(pattern, str):
         return UNKNOWN
     prefix = re.split("[%_]", pattern, maxsplit=1)[0]
     if prefix == pattern:
         return _column_comparison(field, "=", pattern, table)
+    judge_prefix = partial(bounds.starts_with, prefix=prefix)
     if pattern[len(prefix) :].strip("%") == "":
-        return _about(field, table, lambda column: bounds.starts_with(column, prefix))
-    return _about(field, table, lambda column: replace(bounds.starts_with(column, prefix), false=column.has_values), certain=False)
+        return _column_predicate(field, table, judge_prefix)
+    # With further wildcards or characters after the prefix, a text with the prefix may not match.
+    return _column_predicate(field, table, lambda column: replace(judge_prefix(column), may_be_false=column.has_values), certain=False)
