@@ -189,11 +189,12 @@ class IcebergTable:
         return IcebergSnapshot(self._operations.storage, self.name, current, snapshot, schema, branch)
 
     def _open_newest(self, current: CurrentMetadata, branch: str) -> IcebergSnapshot:
+        """Open the newest snapshot of a branch. It shares the manifests that this table has read. Raises VersionNotFound."""
         metadata = current.metadata
         if branch != MAIN:
-            find_reference(self.name, metadata, branch)  # raises VersionNotFound
-        head, files = head_of(metadata, branch), None if self._opened is None else self._opened.files_read
-        return IcebergSnapshot(self._operations.storage, self.name, current, head, metadata.schema(), branch, previous_files=files)
+            find_reference(self.name, metadata, branch)  # Raises VersionNotFound for an unknown branch.
+        head, previous_files = head_of(metadata, branch), None if self._opened is None else self._opened.files_read
+        return IcebergSnapshot(self._operations.storage, self.name, current, head, metadata.schema(), branch, previous_files)
 
     def _new_metadata(self, definition: TableDefinition) -> TableMetadata:
         metadata = new_metadata(self.name, self.location, definition)

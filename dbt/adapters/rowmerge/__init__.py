@@ -1,4 +1,4 @@
-"""The dbt adapter `rowmerge`: what dbt loads for a profile of this type."""
+"""The plugin that dbt loads for a profile of type `rowmerge`."""
 
 from dbt.adapters.base import AdapterPlugin
 

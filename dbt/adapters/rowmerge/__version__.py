@@ -1,4 +1,4 @@
-"""The version of the adapter, which `dbt --version` and `dbt init` look for here: the one of the whole distribution."""
+"""The version of the distribution. `dbt --version` and `dbt init` read it from this module."""
 
 from rowmerge import __version__ as version
 

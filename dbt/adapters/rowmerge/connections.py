@@ -25,23 +25,28 @@ if TYPE_CHECKING:
     import agate
 
 
-# A query can fail when its rows are fetched: then the error comes from Spark, not from the engine.
+# A query can also fail when its rows are fetched, with an error of Spark.
 ENGINE_ERRORS = (RowmergeError, PySparkException, Py4JJavaError)
 
 
 class _CommentBelow(MacroQueryStringSetter):
-    """Put dbt's query comment below the statement, so that line numbers in errors are those of the compiled model."""
+    """Append dbt's query comment to the statement, so that line numbers in errors are those of the compiled model."""
 
     DEFAULT_QUERY_COMMENT_APPEND = True
 
 
 class RowmergeConnectionManager(SQLConnectionManager):
-    """Manage the connections of all threads over one session. Each statement is a transaction, so begin and commit do nothing."""
+    """Manage the connections of all threads to one session. Each statement is a transaction, so begin and commit do nothing."""
 
     TYPE = "rowmerge"
 
     @classmethod
     def open(cls, connection: Connection) -> Connection:
+        """Open a connection to the session of its profile. The first call starts Spark.
+
+        Raises:
+            FailedToConnectError: Spark or the engine does not start, or the profile does not fit the process.
+        """
         if connection.state == ConnectionState.OPEN:
             return connection
         try:
@@ -59,7 +64,11 @@ class RowmergeConnectionManager(SQLConnectionManager):
 
     @contextmanager
     def exception_handler(self, sql: str) -> Iterator[None]:
-        """Raise DbtDatabaseError with the message of the engine or of Spark; dbt adds the model and its file."""
+        """Convert the errors of the engine and of Spark in a block to dbt's error. dbt adds the model and its file to the message.
+
+        Raises:
+            DbtDatabaseError: The engine or Spark fails in the block.
+        """
         try:
             yield
         except ENGINE_ERRORS as error:
@@ -68,6 +77,17 @@ class RowmergeConnectionManager(SQLConnectionManager):
     def execute(
         self, sql: str, auto_begin: bool = False, fetch: bool = False, limit: Optional[int] = None
     ) -> Tuple[AdapterResponse, agate.Table]:
+        """Run SQL statements, and return the adapter response and the rows of the last statement.
+
+        Args:
+            sql: One or several statements.
+            auto_begin: Has no effect, because each statement is a transaction.
+            fetch: Whether to return rows. If not, the returned table is empty.
+            limit: The maximum number of rows; None for all rows.
+
+        Raises:
+            DbtDatabaseError: The engine or Spark fails.
+        """
         sql = self._add_query_comment(sql)
         _, cursor = self.add_query(sql, auto_begin)
         response = self.get_response(cursor)
@@ -98,6 +118,6 @@ class RowmergeConnectionManager(SQLConnectionManager):
 
 
 def _message(error: Exception) -> str:
-    """Return the message of an error without the stack of the JVM, with the line of the Python model that caused it."""
+    """Return the message of an error without the stack trace of the JVM, and with the line of the Python model that raised it."""
     message = str(error.java_exception.getMessage()) if isinstance(error, Py4JJavaError) else str(error)
     return message.split("\n\nJVM stacktrace:", 1)[0].split("\n\nDriver stacktrace:", 1)[0].rstrip() + line_of_model(error)

@@ -17,7 +17,7 @@ CANCELLED = "The run was cancelled. The statement was stopped, and nothing of it
 
 
 class Handle:
-    """Hold one thread's connection: the shared session, and the tag of this thread's Spark jobs, by which `cancel` stops them."""
+    """Hold the connection of a thread: the shared session, and the tag of the thread's Spark jobs, with which `cancel` stops them."""
 
     def __init__(self, session: Any) -> None:
         self.session = session
@@ -28,16 +28,20 @@ class Handle:
 
     @contextmanager
     def cancelable(self) -> Iterator[None]:
-        """Let `cancel`, called from any thread, stop the Spark jobs of this block. Raises DbtRuntimeError after a cancellation."""
+        """Make the Spark jobs of a block cancelable. A call of `cancel` in any thread stops them.
+
+        Raises:
+            DbtRuntimeError: The connection was cancelled, before the block or in it.
+        """
         if self._cancelled.is_set():
             raise DbtRuntimeError(CANCELLED)
-        is_inner_block = not self._idle.is_set()  # The outer block has tagged the thread's jobs.
+        is_inner_block = not self._idle.is_set()  # The outer block has tagged the thread's jobs already.
         with nullcontext() if is_inner_block else self._tag_jobs():
             yield
 
     @contextmanager
     def _tag_jobs(self) -> Iterator[None]:
-        """Tag the Spark jobs of this thread during the block. Replace the error of a job that `cancel` stopped."""
+        """Tag the Spark jobs of this thread in a block. Raises DbtRuntimeError in place of the error of a cancelled job."""
         self._idle.clear()
         self._add_tag(self.tag)
         try:
@@ -54,34 +58,34 @@ class Handle:
         return Cursor(self)
 
     def cancel(self) -> None:
-        """Stop the Spark jobs of this connection, and those that its statement starts later. The statement fails before it commits."""
+        """Stop the Spark jobs of this connection in the background, so that its statement fails before it commits."""
         self._cancelled.set()
         threading.Thread(target=self._stop_jobs, name=f"cancel {self.tag}", daemon=True).start()
 
     def _stop_jobs(self) -> None:
-        """Cancel jobs until the statement ends: Spark cancels only the present jobs, and a statement starts several one after another."""
+        """Cancel jobs until the statement ends. Spark cancels only running jobs, and a statement starts several jobs in sequence."""
         while not self._idle.is_set():
             self._cancel_jobs(self.tag)
             self._idle.wait(0.2)
 
     def rollback(self) -> None:
-        """Do nothing: every statement is a transaction of its own."""
+        """Do nothing, because every statement is a separate transaction."""
 
     def close(self) -> None:
-        """Do nothing: the session belongs to the process, not to a connection."""
+        """Do nothing, because all connections of the process share the session."""
 
 
 def _job_tag_methods(spark: Any) -> tuple[Callable[[str], Any], Callable[[str], Any], Callable[[str], Any]]:
-    """Return the methods that add a tag to this thread's jobs, remove it, and cancel the jobs that have it."""
+    """Return the methods of Spark that add a tag to the jobs of this thread, remove the tag, and cancel the jobs with a tag."""
     if type(spark).__module__.startswith("pyspark.sql.connect"):
         return spark.addTag, spark.removeTag, spark.interruptTag
-    # In process, Spark ignores the tags of a session: those of the context apply.
+    # Classic Spark ignores the tags of a session, and uses those of the context.
     context = spark.sparkContext
     return context.addJobTag, context.removeJobTag, context.cancelJobsWithTag
 
 
 class Cursor:
-    """Run statements and return the rows of the last one. The first fetch collects the rows."""
+    """Run SQL statements, and return the rows of the last one. The first fetch collects all rows."""
 
     def __init__(self, handle: Handle) -> None:
         self._handle = handle
@@ -90,7 +94,16 @@ class Cursor:
         self.result: Any = None
 
     def execute(self, sql: str, bindings: Sequence[Any] | None = None) -> None:
-        """Run the statements of a text in order, until one fails. Raises the errors of the engine."""
+        """Run the SQL statements of a text in order, until one fails.
+
+        Args:
+            sql: One or several statements, separated by semicolons.
+            bindings: Must be empty or None, because the engine has no parameters.
+
+        Raises:
+            DbtRuntimeError: `bindings` has values, or the connection was cancelled.
+            RowmergeError: A statement fails.
+        """
         if bindings:
             raise DbtRuntimeError("rowmerge takes no bindings with a statement. Write the values into the SQL text.")
         self._rows, self._position = None, 0
@@ -100,12 +113,11 @@ class Cursor:
 
     @property
     def description(self) -> list[tuple[str, str, None, None, None, None, bool]] | None:
-        """The name, Spark type and nullability of each column of the last statement. No row is read."""
+        """The name, Spark type and nullability of each column of the last statement. This reads no rows."""
         if self.result is None:
             return None
-        return [
-            (field.name, field.dataType.simpleString(), None, None, None, None, field.nullable) for field in self.result.frame.schema.fields
-        ]
+        fields = self.result.frame.schema.fields
+        return [(field.name, field.dataType.simpleString(), None, None, None, None, field.nullable) for field in fields]
 
     def fetchall(self) -> list[tuple[Any, ...]]:
         return self._next_rows(None)
@@ -124,7 +136,7 @@ class Cursor:
         self.result, self._rows, self._position = None, None, 0
 
     def _next_rows(self, limit: int | None) -> list[tuple[Any, ...]]:
-        """Return up to `limit` of the rows that were not fetched yet; all of them for None."""
+        """Return at most `limit` of the rows that were not fetched yet, or all of them for None."""
         if self._rows is None:
             self._rows = [] if self.result is None else self._collect(self.result.frame)
         rows = self._rows[self._position : None if limit is None else self._position + limit]
@@ -135,13 +147,13 @@ class Cursor:
         """Return the rows of a DataFrame as tuples of Python values."""
         with self._handle.cancelable():
             rows = frame.collect()
-        # PySpark returns a `timestamp` as local time without a zone. A `timestamp_ntz` has no zone, and gets none.
+        # PySpark returns a `timestamp` as local time without a time zone. A `timestamp_ntz` has no time zone.
         have_zone = [field.dataType.typeName() == "timestamp" for field in frame.schema.fields]
         return [tuple(map(_python_value, row, have_zone)) for row in rows]
 
 
 def _python_value(value: Any, has_zone: bool) -> Any:
-    """Return a value that agate and JSON accept: rows become dicts, bytes become hexadecimal text, and timestamps get their zone."""
+    """Return a value for agate and JSON: rows become dictionaries, bytes become hexadecimal text, and timestamps get a time zone."""
     if isinstance(value, datetime):
         return value.astimezone() if has_zone else value
     if hasattr(value, "asDict"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
+from contextlib import suppress
 from typing import Any, Dict, List
 
 from dbt.adapters.base import BaseRelation, available
@@ -19,7 +19,7 @@ _NODES = ("model", "seed", "snapshot")
 
 
 class Operations(metaclass=AdapterMeta):
-    """A part of the adapter: it uses the session, the connections and the relations of the whole."""
+    """Mix `dbt run-operation` into the adapter, whose session, connections and relations it uses."""
 
     Relation: Any
     config: Any
@@ -27,10 +27,17 @@ class Operations(metaclass=AdapterMeta):
 
     @available.parse(lambda *a, **k: "")
     def run_operation(self, name: str, arguments: Dict[str, Any], unknown_arguments: List[str], graph: Mapping[str, Any]) -> str:
-        """Run `optimize`, `vacuum`, `history` or `restore`, and return a report of several lines.
+        """Run `optimize`, `vacuum`, `history` or `restore`, and return a report of the result.
 
-        `arguments` has all arguments of the operation; None stands for no value. `unknown_arguments` are names.
-        Raises CompilationError for missing, superfluous and wrong arguments, and DbtDatabaseError if the engine rejects the statement.
+        Args:
+            name: The name of the operation.
+            arguments: All arguments of the operation by name; None for an argument without a value.
+            unknown_arguments: The names of arguments that the operation lacks.
+            graph: dbt's graph of the project, to find the table of a model, a seed or a snapshot.
+
+        Raises:
+            CompilationError: An argument is missing, unknown, or not valid.
+            DbtDatabaseError: The engine rejects the statement.
         """
         if unknown_arguments:
             unknown_names = ", ".join(map(repr, unknown_arguments))
@@ -44,7 +51,7 @@ class Operations(metaclass=AdapterMeta):
         return format_report(name, table, arguments, rows, cursor.result)
 
     def _relation_of(self, target: Any, graph: Mapping[str, Any]) -> BaseRelation:
-        """Return the relation `target`, the table `schema.name`, or the table of a model, a seed or a snapshot of the project."""
+        """Return the relation of a table: `target` is a relation, a name `schema.table`, or the name of a model, a seed or a snapshot."""
         if isinstance(target, BaseRelation):
             return target
         schema, dot, identifier = (part.strip("`") for part in str(target).rpartition("."))
@@ -55,7 +62,11 @@ class Operations(metaclass=AdapterMeta):
 
 
 def target_argument(operation: str, arguments: Mapping[str, Any]) -> Any:
-    """Return the argument that names the table. Raises CompilationError if there is no such argument, or two of them."""
+    """Return the argument that names the table, which is `relation` or `table`.
+
+    Raises:
+        CompilationError: Both arguments have a value, or neither of them.
+    """
     targets = [arguments[name] for name in _TARGETS if arguments.get(name)]
     if not targets:
         raise CompilationError(f"{operation} needs the argument 'relation': a model's name, or schema.table.")
@@ -65,7 +76,13 @@ def target_argument(operation: str, arguments: Mapping[str, Any]) -> Any:
 
 
 def schema_and_alias(name: str, nodes: Iterable[Mapping[str, Any]]) -> tuple[str, str] | None:
-    """Return schema and alias of a node, or None. Raises CompilationError for nodes of several packages, and an ephemeral model."""
+    """Return the schema and the alias of a model, a seed or a snapshot; None for an unknown name.
+
+    A name of a model with several versions stands for the latest version, as in dbt's `ref`.
+
+    Raises:
+        CompilationError: Several packages have a node of this name, or the node is an ephemeral model.
+    """
     candidates = _latest_nodes([node for node in nodes if node["resource_type"] in _NODES and node["name"] == name])
     if not candidates:
         return None
@@ -79,12 +96,21 @@ def schema_and_alias(name: str, nodes: Iterable[Mapping[str, Any]]) -> tuple[str
 
 
 def _latest_nodes(nodes: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return the nodes without older versions of models, as `ref` takes the latest; all nodes if none is the latest."""
+    """Return the nodes without older versions of models, or all nodes if none is a latest version."""
     return [node for node in nodes if not node.get("version") or node["version"] == node.get("latest_version")] or nodes
 
 
 def operation_sql(operation: str, table: str, arguments: Mapping[str, Any]) -> str:
-    """Return the SQL of an operation. Raises CompilationError for an argument that is missing, superfluous, or of a wrong type."""
+    """Return the SQL statement of an operation.
+
+    Args:
+        operation: The name of the operation: `optimize`, `vacuum`, `history` or `restore`.
+        table: The table as SQL.
+        arguments: The arguments of the operation by name; None for an argument without a value.
+
+    Raises:
+        CompilationError: An argument is missing, superfluous, or of a wrong type.
+    """
     values = {name: value for name, value in arguments.items() if value is not None and name not in _TARGETS}
     match operation:
         case "optimize":
@@ -107,7 +133,7 @@ def _vacuum_sql(table: str, values: Mapping[str, Any]) -> str:
 
 
 def _restored_version(operation: str, values: Mapping[str, Any]) -> str:
-    """Return the clause of RESTORE that names a version. Raises CompilationError unless exactly one argument names it."""
+    """Return the clause of RESTORE that names a version. Raises CompilationError unless exactly one argument names a version."""
     names = [name for name in _VERSION_ARGUMENTS if name in values]
     if len(names) != 1:
         problem = f"got {' and '.join(map(repr, names))}" if names else "does not say to what"
@@ -119,20 +145,16 @@ def _restored_version(operation: str, values: Mapping[str, Any]) -> str:
 
 
 def _whole_number(operation: str, name: str, value: Any) -> int:
-    try:
+    with suppress(TypeError, ValueError):
         if not isinstance(value, (bool, float)):
             return int(value)
-    except (TypeError, ValueError):
-        pass
     raise CompilationError(f"The argument '{name}' of {operation} is {value!r}. Give a whole number.")
 
 
 def _number(operation: str, name: str, value: Any) -> str:
-    try:
+    with suppress(TypeError, ValueError):
         if not isinstance(value, bool):
             return f"{float(value):.15g}"
-    except (TypeError, ValueError):
-        pass
     raise CompilationError(f"The argument '{name}' of {operation} is {value!r}. Give a number of hours, such as 168.")
 
 
@@ -144,7 +166,15 @@ def _is_dry_run(arguments: Mapping[str, Any]) -> bool:
 
 
 def format_report(operation: str, table: str, arguments: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], result: Any) -> str:
-    """Return the report of an operation. `rows` are the rows of its statement, and `result` is the engine's StatementResult."""
+    """Return the report of an operation, in one or several lines.
+
+    Args:
+        operation: The name of the operation: `optimize`, `vacuum`, `history` or `restore`.
+        table: The table as SQL.
+        arguments: The arguments of the operation by name.
+        rows: The rows that the statement returned, by column name.
+        result: The engine's StatementResult.
+    """
     match operation:
         case "optimize":
             return f"optimize {table}: {_optimize_summary(rows[0]['metrics'])}, version {result.version}"
@@ -180,18 +210,19 @@ def _restore_summary(counts: Mapping[str, int]) -> str:
 
 
 def _history_entry(row: Mapping[str, Any]) -> dict[str, str]:
+    """Return the columns of a row of DESCRIBE HISTORY as texts, without metrics that are zero or durations."""
     metrics = {name: value for name, value in (row["operationMetrics"] or {}).items() if value != "0" and not name.endswith("TimeMs")}
-    timestamp: datetime = row["timestamp"]
+
     return {
         "version": str(row["version"]),
-        "timestamp": timestamp.strftime("%Y-%m-%d %H:%M:%S"),
+        "timestamp": row["timestamp"].strftime("%Y-%m-%d %H:%M:%S"),
         "operation": row["operation"],
         "metrics": ", ".join(f"{name}={value}" for name, value in metrics.items()),
     }
 
 
 def _align_columns(rows: Sequence[Mapping[str, str]]) -> list[str]:
-    """Return a line for the header and for each row, with columns of equal widths."""
+    """Return the lines of a text table with a header. Each column is as wide as its longest value."""
     if not rows:
         return []
     lines = [list(rows[0]), *(list(row.values()) for row in rows)]

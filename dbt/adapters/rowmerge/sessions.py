@@ -1,4 +1,4 @@
-"""The engine's sessions of this process: one for each profile, created on first use, shared by all threads of dbt."""
+"""The engine's sessions in this process. All threads of dbt share one session for each profile."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def session_for(credentials: RowmergeCredentials) -> Any:
 
 
 def _session_key(credentials: RowmergeCredentials, spark: Any) -> tuple[Any, ...]:
-    """Return the settings of a profile that must be equal for two connections to share a session."""
+    """Return the settings of a profile. Connections with equal settings share a session."""
     app_id = None if spark is None else spark.conf.get("spark.app.id")
     return app_id, json.dumps([getattr(credentials, name) for name in _SESSION_SETTINGS], sort_keys=True, default=str)
 
 
 def _connect(credentials: RowmergeCredentials, spark: Any) -> Any:
-    """Create the session of a profile on a Spark session, or for None on a new one. Raises as `session_for`."""
+    """Create the engine's session of a profile. `spark`: a Spark session; None to start one. Raises as `session_for`."""
     warehouse = credentials.warehouse
     if warehouse is not None and os.path.isfile(warehouse):
         raise DbtRuntimeError(f"The warehouse {warehouse} is a file. Set `warehouse` to a folder; it need not exist yet.")

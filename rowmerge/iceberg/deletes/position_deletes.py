@@ -80,9 +80,9 @@ def write_position_deletes(storage: Storage, path: str, data_file: ContentFile, 
 
 def _encode_parquet(data_file: str, positions: np.ndarray[Any, Any]) -> bytes:
     """Return a Parquet file with a row for each deleted position of a data file."""
-    row_count = len(positions)
-    batch_paths = pa.repeat(data_file, min(row_count, _BATCH_ROWS))  # A string array of Arrow overflows above 2 GiB, without an error.
-    paths = pa.chunked_array([batch_paths.slice(0, row_count - start) for start in range(0, row_count, _BATCH_ROWS)])
+    # An Arrow string array above 2 GiB overflows without an error, so the paths are in several chunks.
+    batch_paths = pa.repeat(data_file, min(len(positions), _BATCH_ROWS))
+    paths = pa.chunked_array([batch_paths.slice(0, len(positions) - start) for start in range(0, len(positions), _BATCH_ROWS)])
     table = pa.Table.from_arrays([paths, pa.array(positions)], schema=_SCHEMA)
     stream = io.BytesIO()
     options: dict[str, Any] = {"compression": "zstd", "version": "2.6", "store_schema": False, "row_group_size": _BATCH_ROWS}

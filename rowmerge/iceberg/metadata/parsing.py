@@ -108,11 +108,9 @@ def _decompress(data: bytes, path: str) -> bytes:
 
 def _check_required_fields(content: Mapping[str, Any]) -> None:
     """Raise ValueError if metadata of format version 2 or above lacks a required field."""
-    if content.get("format-version") == 1:
-        return
-    for name in _REQUIRED:
-        if content.get(name) is None:
-            raise ValueError(f"it has no {name}")
+    missing_fields = [name for name in _REQUIRED if content.get(name) is None]
+    if missing_fields and content.get("format-version") != 1:
+        raise ValueError(f"it has no {missing_fields[0]}")
 
 
 def _check_metadata(metadata: TableMetadata) -> None:
@@ -178,10 +176,9 @@ def _check_field_ids(type_: IcebergType, seen_ids: set[int]) -> None:
 def _check_defaults(schema: Schema) -> None:
     """Raise ValueError, or another error of `default_text`, for a default that is no value of its column's type."""
     for field in schema.fields:
-        if field.initial_default is not None:
-            default_text(field.initial_default, field.field_type)
-        if field.write_default is not None:
-            default_text(field.write_default, field.field_type)
+        defaults = [default for default in (field.initial_default, field.write_default) if default is not None]
+        for default in defaults:
+            default_text(default, field.field_type)
 
 
 def _shorten(error: Exception) -> str:

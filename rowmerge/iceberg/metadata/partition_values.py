@@ -191,9 +191,8 @@ def _void_field(dropped: IcebergPartitionField, taken_names: set[str]) -> Iceber
 
 def unpartitioned_spec_ids(metadata: TableMetadata) -> frozenset[int]:
     """Return the ids of partition specs without fields or with only void fields, as PartitionSpec.isUnpartitioned of Iceberg's Java."""
-    return frozenset(
-        spec.spec_id for spec in metadata.partition_specs if all(isinstance(field.transform, VoidTransform) for field in spec.fields)
-    )
+    specs = [spec for spec in metadata.partition_specs if all(isinstance(field.transform, VoidTransform) for field in spec.fields)]
+    return frozenset(spec.spec_id for spec in specs)
 
 
 def find_or_build_order(ordering: tuple[SortField, ...], schema: Schema, known_orders: Sequence[SortOrder]) -> SortOrder:

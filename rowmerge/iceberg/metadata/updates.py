@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any, SupportsIndex, TypeVar
+from typing import Any, SupportsIndex
 
 from pyiceberg.table.metadata import TableMetadata, TableMetadataV3
 from pyiceberg.table.snapshots import SnapshotLogEntry
@@ -19,20 +19,19 @@ INITIAL_DEFAULTS = 3
 ROW_LINEAGE = 3
 """The first format version with row ids and deletion vectors."""
 
-T = TypeVar("T")
 _HISTORIES = ("snapshots", "snapshot_log", "metadata_log")
 
 
-class _SharedEntries(list[T]):
+class _SharedEntries(list[Any]):
     """A list of immutable history entries, whose deep copy is the list itself.
 
     pyiceberg copies metadata deeply after every update. In a table of 400 snapshots, these copies took most of the time of a commit.
     """
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> _SharedEntries[T]:
+    def __deepcopy__(self, memo: dict[int, Any]) -> _SharedEntries:
         return self
 
-    def __add__(self, other: Any) -> _SharedEntries[Any]:
+    def __add__(self, other: Any) -> _SharedEntries:
         return _SharedEntries([*self, *other])
 
     def __getitem__(self, index: SupportsIndex | slice) -> Any:

@@ -113,8 +113,7 @@ class IcebergSnapshot:
         return columns if spec_ids <= {self.metadata.default_spec_id} else ()
 
     def evolved(self, schema: Struct) -> TableShape:
-        evolved_schema = evolve_schema(self.name, self.metadata, schema)
-        return table_shape(self.name, self._storage, self.metadata, evolved_schema)
+        return table_shape(self.name, self._storage, self.metadata, evolve_schema(self.name, self.metadata, schema))
 
     @cached_property
     def live(self) -> LiveFiles:

@@ -1,4 +1,4 @@
-"""Catalog integrations: the settings in `catalogs.yml` for the tables of the models that name a catalog."""
+"""Catalog integrations: the settings in `catalogs.yml`, which apply to the tables of models that name a catalog."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PROPERTIES = ("location_root",)
 
 @dataclass(frozen=True)
 class CatalogTable:
-    """Hold the settings that a catalog gives to the table of one model; None leaves the choice to the profile."""
+    """Hold the settings of a catalog for the table of a model. A setting that is None has the value of the profile."""
 
     catalog_name: Optional[str]
     table_format: Optional[str]
@@ -41,7 +41,7 @@ class WarehouseCatalog(CatalogIntegration):
         self.external_volume = self.external_volume or properties.get("location_root")
 
     def _config_problems(self, properties: Mapping[str, Any], catalog_database: Optional[str]) -> List[str]:
-        """Return an error message for each setting that is not valid. `properties` are the `adapter_properties`."""
+        """Return a sentence for each setting that is not valid. `properties` are the `adapter_properties`."""
         unknown_names = [name for name in properties if name not in _PROPERTIES]
         problems = [f"There is no property {name}. Remove it, or set location_root." for name in unknown_names]
         if self.table_format not in (None, *TABLE_FORMATS):
@@ -55,11 +55,11 @@ class WarehouseCatalog(CatalogIntegration):
         return problems
 
     def build_relation(self, config: RelationConfig) -> CatalogTable:
-        """Return the catalog's settings for a model. A model's own `file_format` and `location_root` take precedence over them."""
+        """Return the catalog's settings for a model. The configs `file_format` and `location_root` of a model take precedence."""
         return CatalogTable(self.name, self.table_format, self.external_volume, "parquet")
 
 
 def _configured_format(table_format: Optional[str]) -> Optional[str]:
-    """Return the format in lower case, or None for `default`, which leaves the choice to the profile."""
+    """Return the table format in lower case, or None for `default`, which means the format of the profile."""
     name = str(table_format or "default").lower()
     return None if name == "default" else name

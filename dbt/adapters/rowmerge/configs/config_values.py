@@ -1,4 +1,4 @@
-"""How to read the value of a config, and how to report errors in configs."""
+"""Read the values of a model's configs, and report errors in them."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from dbt_common.exceptions import CompilationError
 
 
 def value_of(config: Any, names: Iterable[str]) -> Any:
-    """Return the value of the first of these names that has one, or None. `config` has dict's `get`."""
+    """Return the value of the first of several config names that has a value, else None. `config` has the method `get` of a dictionary."""
     return next((config.get(name) for name in names if has_value(config, name)), None)
 
 
 def has_value(config: Any, name: str) -> bool:
-    """Return whether a config has a value. An empty text, list or mapping is no value; `false` is a value."""
+    """Return whether a config has a value. An empty text, list or mapping is no value. `false` is a value."""
     value = config.get(name)
     return value is not None and (isinstance(value, (bool, int, float)) or bool(value))
 
 
 def is_true(config: Any, name: str) -> bool:
-    """Return a config that is true or false, also where YAML or Jinja turned it into a text."""
+    """Return whether a config is true. In YAML and Jinja, the value may be the text `true`."""
     return str(config.get(name)).strip().lower() == "true"
 
 
 def as_list(value: Any) -> list[str]:
-    """Return a config that may be a text or a list of texts as a list."""
+    """Return the value of a config as a list of texts. The value may be one text or a list."""
     return [value] if isinstance(value, str) and value else [str(item) for item in value or ()]
 
 
 def synonym_problems(config: Any, *groups: Iterable[str]) -> list[str]:
-    """Return an error for each group of names with the same meaning if several of them have a value."""
+    """Return a sentence for each group of names of one config in which several names have a value."""
     configured = [[name for name in names if has_value(config, name)] for names in groups]
     return [f"{' and '.join(names)} say the same thing. Keep one of them." for names in configured if len(names) > 1]
 
@@ -44,6 +44,10 @@ def suggest_names(name: str, choices: Iterable[str]) -> str:
 
 
 def raise_problems(problems: Iterable[str], headline: str = "The model cannot be built:") -> None:
-    """Raise CompilationError that lists the errors below the headline; without errors do nothing."""
+    """Raise an error that lists problems below a headline. Do nothing without problems.
+
+    Raises:
+        CompilationError: There is at least one problem.
+    """
     if lines := [f"- {problem}" for problem in problems]:
         raise CompilationError("\n".join([headline, *lines]))

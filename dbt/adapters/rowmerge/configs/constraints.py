@@ -24,14 +24,27 @@ _KEY_CLAUSES = {ConstraintType.primary_key: "primary key", ConstraintType.unique
 
 @dataclass
 class TableContract:
-    """Hold what a contract adds to a CREATE TABLE: elements of the column list, and `properties` for keys, which are not enforced."""
+    """Hold the clauses that a contract adds to a CREATE TABLE.
+
+    `columns` and `checks` are elements of the column list. `properties` are table properties for keys, which the table does not enforce.
+    """
 
     columns: list[str] = field(default_factory=list)
     checks: list[str] = field(default_factory=list)
     properties: dict[str, str] = field(default_factory=dict)
 
     def add_column(self, name: str, sql_type: str, constraints: Sequence[ColumnLevelConstraint], *, is_not_null: bool) -> None:
-        """Add a column with its constraints. Raises CompilationError for an incomplete constraint."""
+        """Add a column with its constraints.
+
+        Args:
+            name: The name of the column.
+            sql_type: The type of the column in SQL.
+            constraints: The constraints of the column.
+            is_not_null: Whether a constraint of the table makes the column NOT NULL.
+
+        Raises:
+            CompilationError: A constraint is incomplete.
+        """
         not_null = " not null" if is_not_null or any(constraint.type == ConstraintType.not_null for constraint in constraints) else ""
         expressions = "".join(f" {constraint.expression}" for constraint in constraints if constraint.type == ConstraintType.custom)
         self.columns.append(f"{quote(name)} {sql_type}{not_null}{expressions}")
@@ -54,7 +67,16 @@ class TableContract:
 def table_contract(
     columns: Sequence[ContractColumn], constraints: Iterable[ModelLevelConstraint], is_supported: Callable[[Constraint], bool]
 ) -> TableContract:
-    """Return a table's contract from the supported constraints. Raises CompilationError for an incomplete constraint."""
+    """Return the clauses of a contract. Omit constraints that the table format does not support.
+
+    Args:
+        columns: The columns of the contract with their constraints.
+        constraints: The constraints of the table.
+        is_supported: Whether the table format supports a constraint.
+
+    Raises:
+        CompilationError: A constraint is incomplete.
+    """
     table_constraints = [constraint for constraint in constraints if is_supported(constraint)]
     not_null_columns = _not_null_columns(table_constraints)
     contract = TableContract()
@@ -74,7 +96,7 @@ def _not_null_columns(constraints: Iterable[ModelLevelConstraint]) -> set[str]:
 
 
 def _key_definition(constraint: Constraint, columns: Sequence[str]) -> str:
-    """Return the SQL of a key. Raises CompilationError if the key has no columns, or a foreign key no reference."""
+    """Return the SQL of a key. Raises CompilationError for a key without columns, and for a foreign key without a reference."""
     clause = _KEY_CLAUSES[constraint.type]
     if not columns:
         raise CompilationError(f"A {clause} constraint of the contract names no columns. Add `columns` to it.")
@@ -83,7 +105,7 @@ def _key_definition(constraint: Constraint, columns: Sequence[str]) -> str:
 
 
 def _reference(constraint: Constraint) -> str:
-    """Return the table and columns that a foreign key references. Raises CompilationError if it has none."""
+    """Return the SQL of the table and columns that a foreign key references. Raises CompilationError for a key without them."""
     if constraint.to and constraint.to_columns:
         return f"{constraint.to} ({', '.join(map(quote, constraint.to_columns))})"
     return _expression(constraint)

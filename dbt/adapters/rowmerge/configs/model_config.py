@@ -1,4 +1,4 @@
-"""The configs of a model: their names, and which names mean the same."""
+"""The configs of a model: their names, and the synonyms among these names."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dbt.adapters.base import AdapterConfig
 # dbt's own dataclass machinery reads these annotations at run time: they keep the typing module's spelling, as dbt's do.
 @dataclass
 class RowmergeConfig(AdapterConfig):
-    """Model configs beyond dbt's own."""
+    """The configs of a model that this adapter adds to those of dbt."""
 
     catalog_name: Optional[str] = None
     file_format: Optional[str] = None
@@ -56,7 +56,7 @@ class RowmergeConfig(AdapterConfig):
     merge_deduplicate_by: Optional[Union[List[str], str]] = None
 
 
-# Names that mean the same; each comes from another adapter.
+# Synonyms, each from another adapter.
 UPDATE_CONDITION = ("matched_condition", "merge_update_condition", "update_condition")
 INSERT_CONDITION = ("not_matched_condition", "merge_insert_condition", "insert_condition")
 PREDICATES = ("incremental_predicates", "predicates")
@@ -69,7 +69,10 @@ _PREFIXES = ("merge_", "cdc_", "matched_", "not_matched_")
 
 
 class WithArguments:
-    """Replace key and predicates of a model's configs by those of a call: a macro of a project may call a strategy with others."""
+    """Wrap the configs of a model, with the key and the predicates of a call of a strategy's macro.
+
+    A macro of a project may call a strategy with another key or other predicates than those of the model.
+    """
 
     def __init__(self, config: Any, unique_key: Any, predicates: Any) -> None:
         self._config = config
@@ -80,7 +83,7 @@ class WithArguments:
 
 
 def misspelling_problems(names: Iterable[str]) -> list[str]:
-    """Return an error for each unknown config whose name resembles the name of a config of this adapter."""
+    """Return a sentence for each unknown config with a name similar to that of a config of this adapter."""
     problems = []
     for name in names:
         has_our_prefix = name.startswith(_PREFIXES)

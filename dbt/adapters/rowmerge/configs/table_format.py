@@ -1,4 +1,4 @@
-"""The format and the location of a model's table, and the configs that do not apply to them."""
+"""The format and the location of a model's table, and the errors in configs for them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CHOICES = " or ".join(f"`{name}`" for name in TABLE_FORMATS)
 
 
 class TableFormats(metaclass=AdapterMeta):
-    """A part of the adapter: it uses the session, the connections and the catalogs of the whole."""
+    """Mix table formats into the adapter, whose session, connections and catalog integrations it uses."""
 
     config: Any
     session: Any
@@ -38,13 +38,16 @@ class TableFormats(metaclass=AdapterMeta):
         return config.get("location_root") or (catalog and catalog.external_volume)
 
     def _catalog_of(self, config: Any) -> Optional[CatalogIntegration]:
-        """Return the catalog of `catalogs.yml` that a model names. Raises DbtConfigError for a name that is not there."""
+        """Return the catalog integration that a model names, None without a name. Raises DbtConfigError for an unknown name."""
         name = config.get(CATALOG_INTEGRATION_MODEL_CONFIG_NAME)
         return self.get_catalog_integration(name) if name else None
 
     @available.parse_none
     def format_of(self, relation: BaseRelation) -> Optional[str]:
-        """Return the format of a table; None for a view or no relation. dbt's cache lacks the format of a table of this run."""
+        """Return the format of a table, None for a view or a relation that does not exist.
+
+        This asks the engine, because dbt's cache lacks the formats of tables that this run creates.
+        """
         with self.connections.exception_handler(f"look at {relation}"):
             existing = self.session.relation(relation.schema, relation.identifier)
         return None if existing is None else existing.format
@@ -52,12 +55,20 @@ class TableFormats(metaclass=AdapterMeta):
     @available.parse(lambda *a, **k: True)
     def can_clone(self, relation: Optional[BaseRelation]) -> bool:
         """Return whether `dbt clone` can create a table that references this one's files."""
-        # A catalog of Iceberg tables assigns table ids of its own.
+        # A catalog of Iceberg tables assigns new ids to schemas and specs, and the manifests of the other table have the old ids.
         return relation is not None and not (self.config.credentials.catalog and self.format_of(relation) == "iceberg")
 
     @available.parse_none
     def check_format_change(self, relation: BaseRelation, location_root: Optional[str]) -> None:
-        """Raise CompilationError if a table of another format would be written to the folder of this table's files."""
+        """Check that a table can be replaced by a table of another format.
+
+        Args:
+            relation: The existing table.
+            location_root: The config `location_root` of the model; None for a table inside the warehouse.
+
+        Raises:
+            CompilationError: The new table would have the same location, where the files of the old table stay.
+        """
         if not location_root:
             return
         with self.connections.exception_handler(f"describe {relation}"):
@@ -81,7 +92,7 @@ def table_format(config: Any, default: str) -> str:
 
 
 def _config_problems(config: Any, file_format: str) -> List[str]:
-    """Return an error for the Delta properties of an Iceberg table, and for each config that is another adapter's."""
+    """Return a sentence for Delta properties of an Iceberg table, and for each config that only other adapters have."""
     problems = _delta_property_problems(config.get("tblproperties") or {}) if file_format == "iceberg" else []
     if str(config.get("table_format") or "default").lower() != "default":
         problems.append("table_format is a config of other adapters. Say it with file_format.")
@@ -91,7 +102,7 @@ def _config_problems(config: Any, file_format: str) -> List[str]:
 
 
 def _delta_property_problems(properties: Iterable[Any]) -> List[str]:
-    """Return one error that lists the properties of Delta among those of an Iceberg table, or an empty list."""
+    """Return a sentence that lists the Delta properties of an Iceberg table, in a list that is empty without such properties."""
     names = sorted(str(name) for name in properties if str(name).startswith("delta."))
     problem = f"tblproperties: {', '.join(names)} belong to Delta tables, and this one is to be Iceberg. Leave them out."
     return [problem] if names else []

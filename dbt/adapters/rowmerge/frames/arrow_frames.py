@@ -8,10 +8,10 @@ import pyarrow as pa
 
 
 def spark_frame(value: Any, spark: Any) -> Any:
-    """Return the value of a Python model as a Spark DataFrame; None if the value is not a frame.
+    """Return the result of a Python model as a Spark DataFrame, None if the result is no frame.
 
     Frames are DataFrames of Spark (classic and Connect), pandas and pandas-on-Spark, Polars DataFrames and LazyFrames, Arrow tables,
-    batches and readers, and objects with an Arrow stream, such as DuckDB's relations.
+    batches and readers, and objects with an Arrow stream, such as relations of DuckDB.
     """
     if hasattr(value, "createOrReplaceTempView") and hasattr(value, "schema"):
         return value
@@ -29,7 +29,7 @@ def spark_frame(value: Any, spark: Any) -> Any:
 
 
 def _arrow_table(value: Any) -> pa.Table | None:
-    """Return an object of Arrow, or one with an Arrow stream, as a table; None for another object."""
+    """Return an Arrow table, batch or reader, or an object with an Arrow stream, as an Arrow table; None for another object."""
     if isinstance(value, pa.Table):
         return value
     if isinstance(value, pa.RecordBatch):
@@ -44,7 +44,7 @@ def _spark_field(field: pa.Field) -> pa.Field:
 
 
 def _spark_type(type_: pa.DataType) -> pa.DataType:
-    """Return the Arrow type to which a column is cast because Spark does not support its type; the same type if it does."""
+    """Return the Arrow type that Spark supports and that holds all values of a type. Return supported types unchanged."""
     if pa.types.is_dictionary(type_):
         return _spark_type(type_.value_type)
     if pa.types.is_struct(type_):

@@ -26,23 +26,40 @@ _ARROW_TYPES = {
 
 
 def rows_of_file(rows: agate.Table, text_columns: Iterable[str], delimiter: str) -> agate.Table:
-    """Return the rows that show the types of a seed's columns: its own, or those of its file if `dbt seed --empty` dropped them."""
+    """Return the rows from which dbt infers the column types of a seed: its rows, or those of its file after `dbt seed --empty`.
+
+    Args:
+        rows: The rows of the seed.
+        text_columns: The names of columns that stay text.
+        delimiter: The delimiter of the CSV file.
+    """
     path = getattr(rows, "original_abspath", None)
     return rows if len(rows.rows) or path is None else from_csv(path, text_columns=text_columns, delimiter=delimiter)
 
 
 def arrow_table(rows: agate.Table, types: Iterable[str], zone: tzinfo) -> pa.Table:
-    """Return a seed as an Arrow table. `types` are inferred by dbt. Raises DbtRuntimeError for a value that its column cannot hold."""
-    names = [str(name) for name in rows.column_names]
-    columns = []
-    for index, (name, sql_type) in enumerate(zip(names, types, strict=True)):
-        values = [row[index] for row in rows.rows]
-        columns.append(_arrow_column(name, values, sql_type, zone))
-    return pa.table(columns, names=names)
+    """Return the rows of a seed as an Arrow table.
+
+    Args:
+        rows: The rows of the seed.
+        types: The SQL type of each column, as dbt infers it.
+        zone: The time zone of timestamps without one.
+
+    Raises:
+        DbtRuntimeError: A column has a value that does not fit its type.
+    """
+    columns = [_arrow_column(column, sql_type, zone) for column, sql_type in zip(rows.columns, types, strict=True)]
+    return pa.table(columns, names=list(rows.column_names))
 
 
 def cast_columns(table: pa.Table, types: Mapping[str, str], spark: Any) -> Any:
-    """Return a seed as a Spark DataFrame with the SQL types of its columns in lower case, or unchanged if no column has one."""
+    """Return a seed as a Spark DataFrame with some columns cast, or the Arrow table itself if there is nothing to cast.
+
+    Args:
+        table: The rows of the seed.
+        types: SQL types by lower-case column name. Other columns keep their type.
+        spark: The Spark session.
+    """
     columns = [(quote(name), types.get(name.lower())) for name in table.column_names]
     if all(type_ is None for _, type_ in columns):
         return table
@@ -50,13 +67,14 @@ def cast_columns(table: pa.Table, types: Mapping[str, str], spark: Any) -> Any:
     return spark.createDataFrame(table).selectExpr(*expressions)
 
 
-def _arrow_column(name: str, values: Iterable[Any], sql_type: str, zone: tzinfo) -> pa.Array:
+def _arrow_column(column: agate.Column, sql_type: str, zone: tzinfo) -> pa.Array:
+    """Return a column of a seed as an Arrow array. Raises DbtRuntimeError for a value that does not fit the type."""
     convert = _converter(sql_type, zone)
     try:
-        return pa.array([None if value is None else convert(value) for value in values], type=_ARROW_TYPES[sql_type])
+        return pa.array([None if value is None else convert(value) for value in column.values()], type=_ARROW_TYPES[sql_type])
     except (pa.ArrowException, OverflowError, ValueError, TypeError) as error:
         advice = "Give it another one with `column_types` in its config."
-        raise DbtRuntimeError(f"The seed's column {name!r} does not fit the type {sql_type}: {error}. {advice}") from error
+        raise DbtRuntimeError(f"The seed's column {column.name!r} does not fit the type {sql_type}: {error}. {advice}") from error
 
 
 def _converter(sql_type: str, zone: tzinfo) -> Callable[[Any], Any]:
@@ -65,5 +83,5 @@ def _converter(sql_type: str, zone: tzinfo) -> Callable[[Any], Any]:
 
 
 def _in_utc(value: datetime, zone: tzinfo) -> datetime:
-    # `zone` applies to timestamps without a zone.
+    """Return a timestamp in UTC. A timestamp without a time zone is in `zone`."""
     return (value if value.tzinfo else value.replace(tzinfo=zone)).astimezone(timezone.utc)

@@ -1,4 +1,4 @@
-"""Strategy `cdc`: the configs by which a model describes a stream of changes."""
+"""Strategy `cdc`: the configs in which a model describes a stream of changes."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class ChangeStream:
     """Describe a stream of changes. Names of columns are quoted, and values of operations are in lower case.
 
     Attributes:
-        operation: The column that holds the operation of each change.
-        order: The columns by which a later change is greater than an earlier one, the most significant first.
-        written: The operations that insert or update a row.
-        deleted: The operations that delete a row.
-        ignored: The operations of changes that the strategy skips.
+        operation: The column with the operation of each change.
+        order: The columns whose values order the changes of a row in time, the most significant column first.
+        written: The values of operations that insert or update a row.
+        deleted: The values of operations that delete a row.
+        ignored: The values of operations that the strategy skips.
         keeps_deletes: Whether a deleted row stays in the table, with the operation that deleted it.
         recency_condition: A condition that is true if the change is not older than the row of the table.
     """
@@ -44,7 +44,10 @@ class ChangeStream:
 
 
 def change_stream(config: Any, columns: Sequence[str]) -> ChangeStream:
-    """Return the stream that a model's configs describe. `columns` are the table's. The configs must have no errors."""
+    """Return the stream that the configs of a model describe. `columns`: the names of the table's columns.
+
+    The configs must be valid: see `change_stream_problems`.
+    """
     table = Columns(tuple(columns))
     operations = _operations(config)
     order = tuple(table.quoted(name) for name in as_list(config.get("cdc_order_by")))
@@ -60,7 +63,7 @@ def change_stream(config: Any, columns: Sequence[str]) -> ChangeStream:
 
 
 def _recency_condition(order: Sequence[str], aliases: Aliases) -> str:
-    """Return the condition of `ChangeStream.recency_condition`. A row without a value in `order` is older than a row with one."""
+    """Return the condition that a change is not older than the table's row. A NULL in a column of `order` is older than a value."""
     condition = ""
     for column in reversed(order):
         new, old = f"{aliases.source}.{column}", f"{aliases.dest}.{column}"
@@ -70,7 +73,7 @@ def _recency_condition(order: Sequence[str], aliases: Aliases) -> str:
 
 
 def change_stream_problems(config: Any, columns: Sequence[str]) -> list[str]:
-    """Return a sentence for each error in the configs of strategy `cdc`. Without `columns`, names of columns are not verified."""
+    """Return a sentence for each error in the configs of strategy `cdc`. If `columns` is empty, names of columns are not verified."""
     problems = []
     if not has_value(config, "cdc_operation_column"):
         problems.append("cdc_operation_column is missing. Name the model's column that says insert, update or delete.")
@@ -80,7 +83,7 @@ def change_stream_problems(config: Any, columns: Sequence[str]) -> list[str]:
 
 
 def _order_problems(config: Any, columns: Sequence[str]) -> list[str]:
-    """Return an error if `cdc_order_by` names columns of the key, and an error for each unknown column."""
+    """Return a sentence for columns of the key in `cdc_order_by`, and for each unknown column."""
     order = as_list(config.get("cdc_order_by"))
     keys = {lower_name(key) for key in as_list(value_of(config, KEY))}
     key_columns = [name for name in order if lower_name(name) in keys]
@@ -91,7 +94,7 @@ def _order_problems(config: Any, columns: Sequence[str]) -> list[str]:
 
 
 def _operation_problems(config: Any) -> list[str]:
-    """Return the errors in `cdc_operations`: unknown kinds of operations, and values of more than one kind."""
+    """Return a sentence for each unknown kind of operation in `cdc_operations`, and for each value of several kinds."""
     configured = config.get("cdc_operations") or {}
     if not isinstance(configured, Mapping):
         return [f"cdc_operations is {configured!r}. It must be a mapping of {', '.join(OPERATIONS)} to lists of values."]
@@ -102,7 +105,7 @@ def _operation_problems(config: Any) -> list[str]:
 
 
 def _kinds_by_value(config: Any) -> dict[str, list[str]]:
-    """Return the kinds of operations that each value stands for."""
+    """Return the kinds of operations that each value of the operation column means."""
     kinds_by_value: dict[str, list[str]] = {}
     for kind, values in _operations(config).items():
         for value in values:
@@ -111,7 +114,10 @@ def _kinds_by_value(config: Any) -> dict[str, list[str]]:
 
 
 def _operations(config: Any) -> dict[str, tuple[str, ...]]:
-    """Return the values of each kind of operation in lower case: those of the model, or the usual ones that the model does not use."""
+    """Return the values of each kind of operation, in lower case.
+
+    A kind that `cdc_operations` does not configure has the values of common tools, without those that the model uses for other kinds.
+    """
     configured = {kind: as_list(values) for kind, values in (config.get("cdc_operations") or {}).items() if kind in OPERATIONS}
     model_values = {kind: tuple(value.lower() for value in values) for kind, values in configured.items()}
     used_values = set().union(*model_values.values())

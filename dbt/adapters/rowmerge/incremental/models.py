@@ -1,4 +1,4 @@
-"""The part of the adapter that plans incremental models: it reads configs and tables, and returns what the macros render."""
+"""The methods of the adapter that plan incremental models. They read configs and tables, and macros render the plans."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from dbt.adapters.rowmerge.relations.names import quote
 
 
 class IncrementalModels(metaclass=AdapterMeta):
-    """A part of the adapter: it uses the session, the connections and the relations of the whole."""
+    """Mix incremental models into the adapter, whose session, connections and relations it uses."""
 
     session: Any
     connections: Any
@@ -33,11 +33,16 @@ class IncrementalModels(metaclass=AdapterMeta):
     def incremental_plan(
         self, context: Mapping[str, Any], target: BaseRelation, existing: Optional[BaseRelation], source: Optional[BaseRelation] = None
     ) -> IncrementalPlan:
-        """Return the plan of a model's run, after all of the model's configs were verified together.
+        """Check all configs of an incremental model, and return the plan of a run.
 
-        `context` is the model's Jinja context. `existing` is the target if the run changes its rows, and None if the run builds it.
-        `source` has the model's rows. It is None in the first call, which stops a wrong model before hooks and `sql_header` run.
-        Raises CompilationError that lists all errors in the configs, or that states why the table's columns or partitions do not fit.
+        Args:
+            context: The Jinja context of the model.
+            target: The table of the model.
+            existing: The same table if the run changes its rows; None if the run builds it.
+            source: A relation of the model's rows. It is None in the first call, which finds errors before hooks and `sql_header` run.
+
+        Raises:
+            CompilationError: Configs have errors, or the columns or partitions of the table do not fit them.
         """
         config = context["config"]
         columns, changes = self._columns_to_write(config, existing, source)
@@ -49,10 +54,18 @@ class IncrementalModels(metaclass=AdapterMeta):
 
     @available
     def strategy_plan(self, config: Any, strategy: str, arg_dict: Mapping[str, Any]) -> IncrementalPlan:
-        """Return the plan in `arg_dict`, or a new plan if that one does not have the same five keys as `arg_dict`.
+        """Return the plan that a strategy's macro renders: the one in `arg_dict` if it has the other values of `arg_dict`, else a new one.
 
-        The five keys are dbt's contract. A macro of a project may call the macro of a strategy without a plan, or with another key, other
-        columns or other predicates than the model's. Then the five keys take precedence. Raises CompilationError for errors in a merge.
+        A macro of a project may call the macro of a strategy without a plan, or with another key, other columns or other predicates than
+        those of the model. Then the values of `arg_dict` take precedence.
+
+        Args:
+            config: The configs of the model.
+            strategy: The strategy of the macro.
+            arg_dict: The argument of the macro: dbt's five keys, and `plan` if this adapter makes the call.
+
+        Raises:
+            CompilationError: The configs of a merge have errors.
         """
         arguments, plan = StrategyArguments.from_dict(arg_dict), arg_dict.get("plan")
         is_valid = plan is not None and plan.is_for(strategy, arguments)
@@ -60,7 +73,17 @@ class IncrementalModels(metaclass=AdapterMeta):
 
     @available.parse_none
     def schema_changes(self, config: Any, on_schema_change: str, source: BaseRelation, target: BaseRelation) -> SchemaChanges:
-        """Return the changes of the columns of `target` before rows are written. Raises CompilationError if a config forbids one."""
+        """Return the changes of a table's columns that must run before the model's rows are written.
+
+        Args:
+            config: The configs of the model.
+            on_schema_change: The config `on_schema_change` of dbt.
+            source: A relation of the model's rows.
+            target: The table.
+
+        Raises:
+            CompilationError: Columns differ, and `on_schema_change` is `fail`; or `tblproperties` disables a needed table feature.
+        """
         with self.connections.exception_handler(f"columns of {source}"):
             differences = compare_columns(self._schema_of_query(source), self._schema_of_query(target))
         if on_schema_change == "fail" and differences:
@@ -78,11 +101,18 @@ class IncrementalModels(metaclass=AdapterMeta):
     def column_changes(
         self, relation: BaseRelation, added: Iterable[Any] = (), retyped: Iterable[Any] = (), dropped: Iterable[str] = ()
     ) -> SchemaChanges:
-        """Return changes of a table's columns with the table properties that they need. The arguments are fields of SchemaChanges."""
+        """Return changes of a table's columns, with the table properties that they need.
+
+        Args:
+            relation: The table.
+            added: Pairs of the quoted path of a new column or field and its SQL type.
+            retyped: Pairs of the quoted path of a column or field and its new SQL type.
+            dropped: The quoted paths of columns and fields to drop.
+        """
         return self._add_needed_properties(SchemaChanges(tuple(added), tuple(retyped), tuple(dropped)), relation, {})
 
     def _plan(self, config: Any, strategy: str, arguments: StrategyArguments) -> IncrementalPlan:
-        """Return the plan of a strategy. Raises CompilationError for errors in its configs, and for a table without partitions."""
+        """Return the plan of a strategy. Raises CompilationError for errors in the configs, and for a table without partitions."""
         source = arguments.temp_relation
         plan = plan_strategy(config, strategy, arguments, lambda: [column.name for column in self.get_columns_in_relation(source)])
         if plan.overwrites_by_transform:
@@ -92,19 +122,22 @@ class IncrementalModels(metaclass=AdapterMeta):
     def _columns_to_write(
         self, config: Any, existing: Optional[BaseRelation], source: Optional[BaseRelation]
     ) -> Tuple[List[RowmergeColumn], SchemaChanges]:
-        """Return the columns that the statement writes, and the changes of the table's columns before it."""
-        # The columns of a new table, and new columns of the model's rows, are not known yet.
+        """Return the columns that the statement writes, and the changes of the table's columns that precede it."""
+        # Without a table, or without rows that may have new columns, the columns are unknown.
         if existing is None or (source is None and may_add_columns(config)):
             return [], SchemaChanges()
         on_schema_change = config.get("on_schema_change") or "ignore"
-        # The rows of strategy `delete` are keys, which change no columns.
+        # The model's rows of strategy `delete` are keys, which the table does not store.
         if source is None or on_schema_change == "ignore" or strategy_of(config) == "delete":
             return self.get_columns_in_relation(existing), SchemaChanges()
         stored_rows = self._stored_rows(config, source)
         return self.get_columns_in_relation(stored_rows), self.schema_changes(config, on_schema_change, stored_rows, existing)
 
     def _stored_rows(self, config: Any, source: BaseRelation) -> BaseRelation:
-        """Return the model's rows with the columns of the table. Strategy `cdc` stores the operation only if it keeps deleted rows."""
+        """Return the model's rows without columns that the table does not store.
+
+        Strategy `cdc` stores the column of the operation only if it keeps deleted rows.
+        """
         if strategy_of(config) != "cdc" or is_true(config, "cdc_keep_deletes"):
             return source
         return self.query_relation(source, f"select * except ({quote(str(config.get('cdc_operation_column')))}) from {source}")
@@ -117,7 +150,7 @@ class IncrementalModels(metaclass=AdapterMeta):
             raise CompilationError(f"{relation} is not partitioned, and the model says partition_by. Run it with --full-refresh.")
 
     def _add_needed_properties(self, changes: SchemaChanges, relation: BaseRelation, tblproperties: Mapping[str, Any]) -> SchemaChanges:
-        """Add the properties that a Delta table needs before the changes. Raises CompilationError if `tblproperties` rule one out."""
+        """Return the changes with the properties that a Delta table needs. Raises CompilationError if `tblproperties` disables one."""
         if not (changes.dropped or changes.retyped):
             return changes
         with self.connections.exception_handler(f"describe {relation}"):

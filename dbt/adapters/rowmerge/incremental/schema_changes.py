@@ -11,7 +11,7 @@ from pyspark.sql.types import ArrayType, DataType, DecimalType, MapType, StructT
 
 from dbt.adapters.rowmerge.relations.names import quote
 
-# Each type holds the values of the types before it. A table's column that is wider than the model's does not change.
+# Each type can hold all values of the types to its left. A table's column with a wider type than the model's does not change.
 _WIDENING_ORDERS = (("tinyint", "smallint", "int", "bigint"), ("float", "double"), ("date", "timestamp_ntz"))
 
 COLUMN_MAPPING = "delta.columnMapping.mode"
@@ -20,13 +20,13 @@ TYPE_WIDENING = "delta.enableTypeWidening"
 
 @dataclass(frozen=True)
 class SchemaChanges:
-    """List changes of a table's columns. Columns and fields have quoted paths, and types are SQL.
+    """List changes of a table's columns. Columns and nested fields have quoted paths, and types are SQL.
 
     Attributes:
         added: New columns and fields with their types.
         retyped: Columns and fields with their new types.
-        dropped: Columns and fields that the table loses.
-        properties: Table properties that must be set before the other changes, with their values.
+        dropped: Columns and fields to drop.
+        properties: Table properties to set before the other changes, with their values.
     """
 
     added: tuple[tuple[str, str], ...] = ()
@@ -50,12 +50,21 @@ class SchemaChanges:
 
 
 def compare_columns(model: StructType, table: StructType) -> SchemaChanges:
-    """Return the changes that give a table the columns of a model. Case, order, and types that the table's can hold do not matter."""
+    """Return the changes that give a table the columns of a model.
+
+    Differences of case or order need no change, nor does a type of the table that can hold all values of the model's type.
+    """
     return sum(_struct_changes(model, table, ()), start=SchemaChanges())
 
 
 def changes_before_rows(changes: SchemaChanges, on_schema_change: str, rows_bring_columns: bool) -> SchemaChanges:
-    """Return the changes before the rows are written. With `rows_bring_columns`, the statement that writes them adds columns."""
+    """Return the changes of a table's columns to make before rows are written.
+
+    Args:
+        changes: The differences between the columns of the model and of the table.
+        on_schema_change: The config of dbt: `fail`, `append_new_columns` or `sync_all_columns`.
+        rows_bring_columns: Whether the statement that writes the rows adds new columns itself.
+    """
     if on_schema_change == "fail":
         return SchemaChanges()
     added = () if rows_bring_columns else changes.added
@@ -63,9 +72,17 @@ def changes_before_rows(changes: SchemaChanges, on_schema_change: str, rows_brin
 
 
 def needed_properties(changes: SchemaChanges, properties: Mapping[str, str], tblproperties: Mapping[str, Any]) -> dict[str, str]:
-    """Return the properties that a Delta table needs before the changes and does not have.
+    """Return the table properties that a Delta table needs for changes of its columns, and does not have.
 
-    `properties` are the table's, and `tblproperties` are in the model's configs. Raises CompilationError if a config disables one.
+    A dropped column needs column mapping, and a new type needs type widening ("Column Mapping" and "Type Widening" in the Delta protocol).
+
+    Args:
+        changes: The changes of the columns.
+        properties: The present properties of the table.
+        tblproperties: The config `tblproperties` of the model.
+
+    Raises:
+        CompilationError: `tblproperties` disables a needed property.
     """
     needed = {}
     if changes.dropped and properties.get(COLUMN_MAPPING, "none") == "none":
@@ -100,7 +117,7 @@ def sql_type(type_: DataType) -> str:
 
 
 def _struct_changes(model: StructType, table: StructType, path: tuple[str, ...]) -> Iterator[SchemaChanges]:
-    """Yield the changes of the fields of a struct. `path` has the quoted names that lead to the struct."""
+    """Yield the changes of the fields of a struct. `path`: the quoted names from the column to the struct."""
     table_fields = {field.name.lower(): field for field in table.fields}
     model_names = {field.name.lower() for field in model.fields}
     for model_field in model.fields:
@@ -115,7 +132,7 @@ def _struct_changes(model: StructType, table: StructType, path: tuple[str, ...])
 
 
 def _type_changes(model: DataType, table: DataType, path: tuple[str, ...]) -> Iterator[SchemaChanges]:
-    """Yield the changes of a value of any type at `path`."""
+    """Yield the changes of the column or nested field at a path, whatever its type is."""
     if isinstance(model, StructType) and isinstance(table, StructType):
         yield from _struct_changes(model, table, path)
     elif isinstance(model, ArrayType) and isinstance(table, ArrayType):

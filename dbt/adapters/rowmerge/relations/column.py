@@ -1,4 +1,4 @@
-"""A column, and the properties of its type that dbt and packages use."""
+"""Columns of relations, with the properties of their types that dbt and its packages use."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _ALIASES = {
     "timestamp with time zone": "timestamp",
     "timestamp without time zone": "timestamp_ntz",
 }
-"""Names of types that other warehouses use in contracts and seeds, with the names of Spark SQL."""
+"""The Spark SQL types of type names from other warehouses, which contracts and seeds may use."""
 
 
 @dataclass
@@ -38,7 +38,7 @@ class RowmergeColumn(SparkColumn):
 
     @classmethod
     def translate_type(cls, dtype: str) -> str:
-        """Return the name of a type in Spark SQL. Names that other warehouses do not use stay as they are."""
+        """Return the Spark SQL type of a type name from another warehouse. Return other names unchanged."""
         return _ALIASES.get(dtype.strip().lower(), dtype)
 
     @property
@@ -63,7 +63,7 @@ class RowmergeColumn(SparkColumn):
         return int(size.rstrip(")")) if bracket and self.is_string() else super().string_size()
 
     def can_expand_to(self, other_column: Column) -> bool:
-        """Return whether both columns are strings: for schema changes, a string's length makes no difference."""
+        """Return whether both columns are strings. The length of a string does not matter for schema changes."""
         return self.is_string() and other_column.is_string()
 
     def __repr__(self) -> str:
