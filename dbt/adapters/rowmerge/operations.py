@@ -212,7 +212,6 @@ def _restore_summary(counts: Mapping[str, int]) -> str:
 def _history_entry(row: Mapping[str, Any]) -> dict[str, str]:
     """Return the columns of a row of DESCRIBE HISTORY as texts, without metrics that are zero or durations."""
     metrics = {name: value for name, value in (row["operationMetrics"] or {}).items() if value != "0" and not name.endswith("TimeMs")}
-
     return {
         "version": str(row["version"]),
         "timestamp": row["timestamp"].strftime("%Y-%m-%d %H:%M:%S"),
