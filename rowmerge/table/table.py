@@ -63,7 +63,19 @@ class Branches(Protocol):
         """Return the id of the snapshot that a branch or tag names. Raises VersionNotFound."""
 
     def set(self, reference: SnapshotReference, *, create: bool, replace: bool, if_not_exists: bool) -> None:
-        """Create or replace a branch or a tag. Raises AlreadyExists, VersionNotFound, PlanError for the main branch."""
+        """Create or replace a branch or a tag.
+
+        Args:
+            reference: The branch or tag.
+            create: Whether the reference may be created.
+            replace: Whether an existing reference may be replaced.
+            if_not_exists: Whether an existing reference stays without an error.
+
+        Raises:
+            AlreadyExists: The reference exists, and the statement may not replace it.
+            VersionNotFound: The reference or its snapshot does not exist.
+            PlanError: The reference is the main branch.
+        """
 
     def fast_forward(self, branch: str, to: str) -> tuple[int | None, int]:
         """Move a branch to the snapshot of another branch or a tag, which must descend from it. Create a branch that does not exist.
@@ -72,7 +84,17 @@ class Branches(Protocol):
         """
 
     def drop(self, name: str, *, tag: bool, if_exists: bool) -> None:
-        """Drop a branch or a tag. Raises VersionNotFound for an unknown name, PlanError for the main branch and for the other kind."""
+        """Drop a branch or a tag.
+
+        Args:
+            name: The name of the branch or tag.
+            tag: Whether `name` must be a tag. Otherwise it must be a branch.
+            if_exists: Whether an unknown name is ignored.
+
+        Raises:
+            VersionNotFound: No branch or tag has this name.
+            PlanError: The reference is the main branch, or it is of the other kind.
+        """
 
 
 class Table(Protocol):
@@ -108,23 +130,33 @@ class Table(Protocol):
         """Return a version by number, or the newest version committed at or before a time (ms since the epoch). Raises VersionNotFound."""
 
     def shape(self, definition: TableDefinition, base: Snapshot | None = None, *, replace: bool = False) -> TableShape:
-        """Return the shape that a definition gives to a new table, to the version `base`, or with `replace` to the replacement of `base`.
+        """Return the shape that a definition gives to a new table, or to an existing table after a change of its definition.
 
-        Write data files for this shape and commit its schema: the schema holds the ids and names of columns in files. Raises what
-        `create` and `commit` raise for an invalid definition.
+        Write data files for this shape, and commit its schema, which has the ids and names of columns in files. For an invalid definition,
+        it raises the errors of `create` and `commit`.
+
+        Args:
+            definition: The definition of a new table, or the changed values of an existing one.
+            base: The version to change or to replace, None for a new table.
+            replace: Whether the definition replaces the table. Otherwise it changes the table.
         """
 
     def creation_version(self) -> CreationVersion | None:
-        """Return what `create` compares, None if the table exists. Read it before you write data files.
+        """Return the version that `create` puts, and the state of the folder that it requires. Return None if the table exists.
+
+        Call this before you write data files.
 
         Raises AlreadyExists if the folder has a table of another format or a view, CorruptLog, StorageError.
         """
 
     def create(self, definition: TableDefinition, change: CommitRequest, version: CreationVersion | None = None) -> Outcome:
-        """Commit the first version of a table that does not exist. Return Conflicted if others created the table first.
+        """Commit the first version of a table that does not exist. Return Conflicted if others have created the table first.
 
-        `version`: what `creation_version` returned before the data files of `change` were written. If others have created and dropped a
-        table since, their DROP may delete these files by their age. Then the outcome is Conflicted, too. None: there are no data files.
+        Args:
+            definition: The columns, partitioning, properties and rules of the table.
+            change: The data files and the operation of the commit.
+            version: The result of `creation_version` before the data files were written, None if there are none. If others have created
+                and dropped a table since, their DROP may delete these files by their age. Then the outcome is Conflicted, too.
         """
 
     def commit(self, base: Snapshot, change: CommitRequest) -> Outcome:
@@ -134,7 +166,10 @@ class Table(Protocol):
         """
 
     def version_of_transaction(self, application: str, version: int) -> int | None:
-        """Return the version that a transaction of an application made, None if the history no longer contains it."""
+        """Return the table version that a transaction of an application has committed, None if the history no longer contains it.
+
+        `version`: the version of the transaction (`CommitRequest.transaction`).
+        """
 
     def history(self, limit: int | None = None) -> list[HistoryEntry]:
         """Return the commits, newest first, at most `limit`. Raises TableNotFound, CorruptLog, StorageError."""

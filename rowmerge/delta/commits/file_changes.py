@@ -34,9 +34,10 @@ FileIdentity = tuple[str, str, int | None]
 
 @dataclass
 class FileActionBuilder:
-    """Builds the file actions of one change on `base` (None for a new table). `metadata` is the table's after the change.
+    """Builds the file actions of one change.
 
-    `now`: milliseconds since the epoch. `domains`: the metadata domains before the change.
+    `metadata`: that of the table after the change. `now`: the time of the commit, in milliseconds since the epoch. `base`: the version on
+    which the change was planned, None for a new table. `domains`: the metadata domains before the change.
     """
 
     storage: Storage
@@ -57,9 +58,10 @@ class FileActionBuilder:
         self._changed_paths = frozenset(self.change.files.removed) | frozenset(self.change.files.deleted)
 
     def build_actions(self, state: State, deleted: Mapping[str, Positions]) -> list[Action]:
-        """Write the deletion vectors, and return the actions of the version after `state`, without those of `replace_files`.
+        """Write the deletion vectors, and return the file actions of the version after `state`, without those of `replace_files`.
 
-        `deleted`: all deleted positions of files that stay. Raises StorageError, TypeMismatch, MissingDataFile, ValueError for other paths.
+        `deleted`: all deleted positions of files that stay, by absolute path. Raises StorageError, TypeMismatch, MissingDataFile, and
+        ValueError if the change removes a file that `state` lacks.
         """
         if self.change.restored is not None:
             return self._restore_files(state, own_snapshot(self.change.restored))
@@ -72,7 +74,7 @@ class FileActionBuilder:
         return actions
 
     def replace_files(self, state: State) -> list[Action]:
-        """Return the actions by which a replacement or a clone exchanges the files of `state`, none for another change."""
+        """Return the actions by which a replacement or a clone replaces the files of `state`, none for another change."""
         if self.change.cloned is None:
             return self._remove_all(state.files) if self.change.replace else []
         # A file of both tables stays, because a version must not add and remove the same file.
@@ -86,7 +88,7 @@ class FileActionBuilder:
         return [self._remove(row) for row in _rows(block.rows for block in files.blocks)]
 
     def discard(self) -> None:
-        """Delete the vectors that were written, because no version refers to them. After a failure, the next VACUUM deletes them."""
+        """Delete the vectors of all attempts, because no version refers to them. After a failure, the next VACUUM deletes them."""
         self._clean_up([*self._superseded_vector_paths, *self._written_vectors.paths])
 
     def discard_superseded(self) -> None:
@@ -94,16 +96,12 @@ class FileActionBuilder:
         self._clean_up(self._superseded_vector_paths, live=self._written_vectors.paths)
 
     def _clean_up(self, paths: Sequence[str], live: Sequence[str] = ()) -> None:
-        location = self.storage.location
-        try_delete_files(
-            self.storage,
-            [[f"{location}/{path}" for path in paths]],
-            PathOrigin.THIS_PROCESS,
-            live_paths=[f"{location}/{path}" for path in live],
-        )
+        vector_paths = [f"{self.storage.location}/{path}" for path in paths]
+        live_paths = [f"{self.storage.location}/{path}" for path in live]
+        try_delete_files(self.storage, [vector_paths], PathOrigin.THIS_PROCESS, live_paths=live_paths)
 
     def _partition_texts(self, file: AddedFile) -> dict[str, str | None]:
-        """Return the `partitionValues` of a file. Raise TypeMismatch for a value that is not valid Unicode."""
+        """Return the `partitionValues` of a file. Raises TypeMismatch for a value that is not valid Unicode."""
         texts: dict[str, str | None] = {}
         for column, stored_name in zip(self._partition_fields, self.metadata.stored_partition_columns, strict=True):
             try:
@@ -133,7 +131,7 @@ class FileActionBuilder:
         return rows
 
     def _mark_deleted(self, rows: Mapping[str, dict[str, Any]], deleted: Mapping[str, Positions]) -> list[Action]:
-        """Write new deletion vectors, and return the `add` actions of their files. A file whose rows are all deleted does not stay."""
+        """Write new deletion vectors, and return the `add` actions of their files. A file whose rows are all deleted gets no `add`."""
         records = {path: self._count_records(path, rows[path]) for path in deleted}
         partly_deleted = {path: positions for path, positions in deleted.items() if len(positions) < records[path]}
         vectors = write_vectors(self.storage, partly_deleted)
@@ -192,13 +190,13 @@ class FileActionBuilder:
 
 
 def _common_fields(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields that `add` and `remove` share, for a file that the log has."""
+    """Return the fields that `add` and `remove` share, for a file in the log."""
     row_ids = {"baseRowId": row["baseRowId"], "defaultRowCommitVersion": row["defaultRowCommitVersion"]}
     return {"path": row["path"], "partitionValues": row["partition"] or {}, "size": row["size"], **row_ids}
 
 
 def _statistics(row: Mapping[str, Any]) -> str | None:
-    """Return the JSON statistics of a file that the log has. Checkpoints may hold parsed statistics alone."""
+    """Return the statistics of a file in the log as JSON. Checkpoints may have them as structs alone."""
     if row["stats"] is None and row.get("parsed"):
         return parsed_text(row["parsed"])
     return row["stats"]  # type: ignore[no-any-return]
@@ -240,7 +238,7 @@ def _with_uris(identity: FileIdentity, row: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _check_files(storage: Storage, table: str, files: LiveFiles) -> None:
-    """Raise MissingDataFile if one of these files, or its deletion vector, was vacuumed meanwhile. Raises StorageError, CorruptLog."""
+    """Raise MissingDataFile if VACUUM has deleted one of these files or its deletion vector. Raises StorageError, CorruptLog."""
     paths = sorted(set(file_and_vector_paths(storage.location, files.column("path"), files.column("deletionVector"))))
     results = map_concurrently(partial(_file_exists, storage), paths)
     for path, exists in zip(paths, results, strict=True):

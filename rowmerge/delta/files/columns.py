@@ -1,8 +1,8 @@
 """The Arrow tables of live files and tombstones, and their conversion from and to the structs of the log.
 
 Each row is a file. `key` identifies a logical file: its decoded path and its deletion vector, if it has one (PROTOCOL.md, Add File and
-Remove File). `partition` has the log's strings by partition column. `stats` has the statistics as JSON; `parsed` has them as a struct, if
-a checkpoint does. Statistics of live files are stored separately (`rowmerge.delta.files.live_files`).
+Remove File). `partition` has the log's strings by partition column. `stats` has the statistics as JSON texts. `parsed` has them as
+structs, if a checkpoint does. Statistics of live files are stored separately (`rowmerge.delta.files.live_files`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ADD = {**_SHARED, "modificationTime": LONG, "stats": TEXT, "clusteringProvider":
 REMOVE = {**_SHARED, "deletionTimestamp": LONG, "extendedFileMetadata": BOOLEAN}
 _UUID_LENGTH = 20
 _ENDS_WITH_UUID = rf"[0-9A-Za-z.\-:+=^!/*?&<>()\[\]{{}}@%$#]{{{_UUID_LENGTH}}}$"
-"""The path of a deletion vector in the table's folder is a prefix and an id in Z85."""
+"""The path of a deletion vector in the table's folder: a prefix and a UUID in Z85."""
 
 
 def partition_type(columns: Sequence[str]) -> pa.StructType:
@@ -48,7 +48,16 @@ def tombstone_schema(columns: Sequence[str]) -> pa.Schema:
 
 
 def read_json_lines(data: pa.Buffer | bytes, schema: pa.Schema, longest_line: int) -> pa.Table:
-    """Parse newline-delimited JSON, ignoring fields that the schema lacks. Raises pa.ArrowException."""
+    """Parse newline-delimited JSON with Arrow, one object per line.
+
+    Args:
+        data: The lines.
+        schema: The fields to read. Other fields are ignored, and missing fields become null.
+        longest_line: The length of the longest line in bytes. Arrow rejects a line that is longer than its block.
+
+    Raises:
+        pa.ArrowException: A line is not valid JSON, or a value does not have the type of its field.
+    """
     return pyarrow.json.read_json(
         pa.BufferReader(data),
         read_options=pyarrow.json.ReadOptions(block_size=max(1 << 20, 2 * longest_line + 2)),
@@ -57,7 +66,10 @@ def read_json_lines(data: pa.Buffer | bytes, schema: pa.Schema, longest_line: in
 
 
 def file_rows(actions: pa.ChunkedArray, schema: pa.Schema) -> pa.Table:
-    """Return the actions of an `add` or `remove` column as rows of `schema`. Raises ValueError if an action lacks a required field."""
+    """Return the non-null actions of an `add` or `remove` column as rows of `schema`.
+
+    Raises ValueError if an action lacks a required field.
+    """
     actions = actions.filter(pc.is_valid(actions))
     action_fields = {field.name: pc.struct_field(actions, [field.name]) for field in actions.type}
     _check_files(action_fields, len(actions), is_live="modificationTime" in schema.names)
@@ -106,7 +118,13 @@ def nulls(length: int, type_: pa.DataType) -> pa.ChunkedArray:
 
 
 def struct_of(children: Sequence[pa.Array], fields: Sequence[pa.Field], length: int) -> pa.StructArray:
-    """Return a struct array, which may have no fields."""
+    """Return a struct array, also one without fields, which `pa.StructArray.from_arrays` does not support.
+
+    Args:
+        children: The values of each field.
+        fields: The names and types of the fields.
+        length: The number of structs.
+    """
     if not fields:
         return pa.Array.from_buffers(pa.struct([]), length, [None], children=[])
     return pa.StructArray.from_arrays(list(children), fields=list(fields))
@@ -116,7 +134,7 @@ def to_map(struct: pa.StructArray) -> pa.MapArray:
     """Convert a struct of strings to maps with an entry for each field."""
     names = [field.name for field in struct.type]
     length, width = len(struct), len(names)
-    # The fields' values follow each other column by column; a map array needs them row by row.
+    # `concat_arrays` has the values column by column. A map array needs them row by row.
     row_order = (np.arange(width)[None, :] * length + np.arange(length)[:, None]).ravel()
     values = [pc.struct_field(struct, [name]) for name in names]
     items = pa.concat_arrays(values).take(pa.array(row_order)) if values else pa.nulls(0, pa.string())
@@ -169,7 +187,7 @@ def _vector_descriptors(values: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _check_vectors(vectors: pa.StructArray) -> None:
-    """Raise ValueError for a descriptor with a missing or impossible storage type, path, offset, size or cardinality."""
+    """Raise ValueError for a descriptor with a missing or invalid storage type, path, offset, size or cardinality."""
     if not len(vectors):
         return
     storage_type, path, offset, size, cardinality = (pc.struct_field(vectors, [field.name]) for field in VECTOR)
@@ -183,7 +201,7 @@ def _check_vectors(vectors: pa.StructArray) -> None:
 
 
 def _is_path_with_uuid(paths: pa.StringArray) -> pa.BooleanArray:
-    """Return which paths of vectors end with an id, and do not lead out of the table's folder."""
+    """Return which paths of vectors end with a UUID, and do not leave the table's folder."""
     prefixes = pc.utf8_slice_codeunits(paths, 0, -_UUID_LENGTH)
     leads_out = pc.match_substring_regex(prefixes, r"(^|/)\.\.?(/|$)")
     return pc.and_(pc.match_substring_regex(paths, _ENDS_WITH_UUID), pc.invert(leads_out))

@@ -56,7 +56,7 @@ class Block:
 
 @dataclass(frozen=True)
 class LiveFiles:
-    """The live files of a version, unordered. Columns and listings follow the order of the blocks."""
+    """The live files of a version, in no particular order. Columns and listings have the order of the blocks."""
 
     blocks: tuple[Block, ...] = ()
 
@@ -79,7 +79,7 @@ class LiveFiles:
         return sum(block.rows.num_rows for block in self.blocks)
 
     def column(self, name: str) -> pa.ChunkedArray:
-        """Return one column of all files. Statistics are no column."""
+        """Return one column of all files, except columns of statistics."""
         chunks = [chunk for block in self.blocks for chunk in block.rows[name].chunks]
         return pa.chunked_array(chunks) if chunks else row_schema(()).empty_table()[name]
 

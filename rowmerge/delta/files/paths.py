@@ -7,7 +7,7 @@ from urllib.parse import quote, unquote
 import pyarrow as pa
 import pyarrow.compute as pc
 
-# What RFC 2396 allows in a path, less the colon: a relative path must not look like one with a scheme.
+# The characters that RFC 2396 allows in a path, except the colon: a relative path must not look like one with a scheme.
 _SAFE = "/=@!$&'()*+,;~-._"
 _ABSOLUTE = r"^(/|[A-Za-z][A-Za-z0-9+.\-]*:/)"
 

@@ -148,7 +148,7 @@ def _newest_of_other(storage: Storage, format_: str) -> int | None:
 
 
 def _newest(objects: Iterable[StoredObject], format_: _Format) -> int | None:
-    paths = (each.path for each in objects if not is_temporary(each.path))
+    paths = (stored.path for stored in objects if not is_temporary(stored.path))
     return max((int(match[1]) for path in paths if (match := format_.pattern.match(path))), default=None)
 
 

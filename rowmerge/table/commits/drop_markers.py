@@ -1,9 +1,9 @@
 """Markers of dropped tables in a table's folder.
 
-A table that is dropped keeps its log, which ends with a version without files. A new table in the folder continues the version numbers, so
-that no late commit of the dropped table has the number of one of its versions. A marker tells the catalog to look at the newest version. It
-is put before that version, and deleted after the version that creates the new table. Its name has the version, so that no process deletes
-the marker of another drop.
+A dropped table keeps its log, which ends with a version without files. A new table in the folder continues the version numbers, so that
+no late commit of the dropped table has the number of one of its versions. If a folder has a marker, the catalog reads the newest version,
+which may be a drop. The marker is put before that version, and deleted after the version that creates the new table. Its name contains the
+version, so that no process deletes the marker of another drop.
 
 DROP commits a version with no files, another table id and the property `rowmerge.dropped`. Then it deletes the log before this version and
 the table's files: those that the commit removes, and those that are older. A late commit of the dropped table is below a checkpoint, or its
@@ -30,13 +30,26 @@ _NAME = re.compile(rf"{MARKERS}/([a-z]+)-(\d{{20}})")
 
 
 def put_marker(storage: Storage, format_: str, version: int) -> None:
-    """Mark the version of a table that a drop is about to put. Raises StorageError."""
+    """Mark the version that a drop will put.
+
+    Args:
+        storage: The storage of the table's folder.
+        format_: The table format, `delta` or `iceberg`.
+        version: The version of the drop.
+
+    Raises:
+        StorageError: The store failed. The marker may exist.
+    """
     storage.put(f"{MARKERS}/{format_}-{version:020d}", b"")
 
 
 @contextmanager
 def after_drop(table: str) -> Iterator[None]:
-    """Let a StorageError of the deletion of files say that their table or view was dropped before."""
+    """Return a context in which files of a dropped table or view are deleted.
+
+    Raises:
+        StorageError: The deletion failed. The advice of the error says that `table` was dropped, and that some of its files stay.
+    """
     try:
         yield
     except StorageError as error:
@@ -51,16 +64,28 @@ def marked_versions(storage: Storage, format_: str) -> list[int]:
 
 
 def delete_marker(storage: Storage, format_: str, version: int) -> None:
-    """Delete the marker of a drop whose version was withdrawn. It never raises."""
+    """Delete the marker of a drop whose version was withdrawn. It never raises.
+
+    Args:
+        storage: The storage of the table's folder.
+        format_: The table format, `delta` or `iceberg`.
+        version: The version of the drop.
+    """
     try_delete_files(storage, [[f"{storage.location}/{MARKERS}/{format_}-{version:020d}"]], PathOrigin.THIS_PROCESS)
 
 
 def delete_markers(storage: Storage, format_: str, before: int) -> None:
-    """Delete the markers of a table format whose versions are lower than `before`. It never raises."""
+    """Delete the markers of a table format whose versions are lower than `before`. It never raises.
+
+    Args:
+        storage: The storage of the table's folder.
+        format_: The table format, `delta` or `iceberg`.
+        before: The version that creates the new table.
+    """
     try:
         versions = [version for version in marked_versions(storage, format_) if version < before]
     except StorageError as error:
-        # The table is created: an error here would look like a failed creation. A marker only makes the catalog look once more.
+        # The table is created, so an error would look like a failed creation. A marker that stays costs the catalog only a request.
         logger.warning("Markers of dropped tables stay at %s: %s", storage.location, error.message)
         return
     try_delete_files(storage, [[f"{storage.location}/{MARKERS}/{format_}-{version:020d}" for version in versions]], PathOrigin.LISTING)
@@ -68,5 +93,5 @@ def delete_markers(storage: Storage, format_: str, before: int) -> None:
 
 
 def has_markers(objects: list[StoredObject], format_: str) -> bool:
-    """Whether a listing of the table's folder has a marker of a table format."""
-    return any((match := _NAME.fullmatch(each.path)) and match[1] == format_ for each in objects)
+    """Return whether a listing of the table's folder has a marker of a table format."""
+    return any((match := _NAME.fullmatch(stored.path)) and match[1] == format_ for stored in objects)

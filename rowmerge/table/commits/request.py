@@ -18,28 +18,28 @@ from rowmerge.table.snapshots.snapshot import Snapshot
 
 @dataclass(frozen=True)
 class Reads:
-    """What a command read. A format decides by it whether a concurrent commit would have changed the outcome of the command.
+    """The files and rows that a command read. They decide whether a concurrent commit would have changed the outcome of the command.
 
-    `rows` has no row that only failed a condition. If another commit marks other rows of a file as deleted, the commit merges both deletion
-    vectors, and no statement runs again.
+    `rows` has no row that failed the command's condition. If a concurrent commit deletes other rows of a file, the commit merges both
+    deletion vectors, and no statement runs again.
     """
 
     paths: frozenset[str] = frozenset()
     """Files whose rows the command read."""
     may_match: FileMask | None = None
-    """The mask of the added files of other commits that the command would have read. None: it would have read none (a blind append)."""
+    """The mask of the files of concurrent commits that the command would have read. None: it would have read none (a blind append)."""
     columns: tuple[str, ...] = ()
     """The columns whose bounds `may_match` compares."""
     rows: Mapping[str, Positions] | None = None
-    """The rows of files in `paths` that decided what the command does, and that the command does not change. None: all rows decided."""
+    """The rows of files in `paths` on which the command depends without changing them. None: the command depends on all rows."""
     matching: FileMask | None = None
-    """The mask of the files that hold rows which the command would have read, among those of `may_match`. It reads the files, which have no
-    deleted rows. None: this is unknown."""
+    """The exact mask: of the files that `may_match` selects, those with a row that the command would have read. It reads the rows of the
+    files, which must not have deleted rows. None: the rows cannot be compared."""
 
 
 @dataclass(frozen=True)
 class CommitRequest:
-    """One commit: the operation, the changed files, what was read for it, and the new definition of the table."""
+    """One commit: the operation, the changed files, the files and rows that it depends on, and the new definition of the table."""
 
     operation: str
     """`MERGE`, `UPDATE`, `DELETE`, `WRITE`, `CREATE TABLE`, `CREATE TABLE AS SELECT`, `CREATE OR REPLACE TABLE AS SELECT`, …"""
@@ -51,7 +51,7 @@ class CommitRequest:
     replace: bool = False
     """The commit replaces the whole table: it removes all live files, and `definition` is complete."""
     restored: Snapshot | None = None
-    """The version that RESTORE brings back, with its files, schema and properties. Then `files` and `definition` are empty."""
+    """The version whose files, schema and properties RESTORE makes current. Then `files` and `definition` are empty."""
     cloned: Snapshot | None = None
     """The version of another table whose files, schema and properties CLONE copies. The properties of `definition` override them.
     `replace`: the clone replaces a table."""
@@ -80,7 +80,7 @@ class Conflicted:
 
 @dataclass(frozen=True)
 class Unknown:
-    """A put failed, and may have succeeded."""
+    """A put failed without a certain outcome: the version may exist."""
 
     reason: str
 

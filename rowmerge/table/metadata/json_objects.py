@@ -1,19 +1,29 @@
-"""JSON of metadata files: whatever is wrong with a text becomes an error that names its file."""
+"""Parse the JSON of metadata files. Every error in a text becomes an error with the path of the file."""
 
 from __future__ import annotations
 
 import json
+from itertools import chain
 from typing import Any
 
 from rowmerge.errors import CorruptLog
 
 DEEPEST = 128
-"""The deepest nesting of objects and arrays that is read; serde_json, on which delta-rs and DuckDB build, has the same limit."""
+"""The deepest nesting of objects and arrays. serde_json, which delta-rs and DuckDB use, has the same limit."""
 _CONTAINERS = frozenset({dict, list})
 
 
 def parse_object(text: str | bytes, path: str, *, line: int | None = None) -> dict[str, Any]:
-    """Parse a JSON object. Raises CorruptLog with the path of its file, and with the line if the file has one object per line."""
+    """Parse a JSON object of a metadata file.
+
+    Args:
+        text: The text, or its UTF-8 bytes.
+        path: The path of the file, for the error.
+        line: The number of the line, for the error. None if the file is one object.
+
+    Raises:
+        CorruptLog: The text is not a JSON object, or it is nested more than DEEPEST levels deep.
+    """
     try:
         value = decode_json(text)
     except ValueError as error:
@@ -24,7 +34,11 @@ def parse_object(text: str | bytes, path: str, *, line: int | None = None) -> di
 
 
 def decode_json(text: str | bytes) -> Any:
-    """Parse a JSON text. Raises ValueError, also if objects and arrays are nested deeper than DEEPEST."""
+    """Parse a JSON text.
+
+    Raises:
+        ValueError: The text is not valid JSON, or objects and arrays are nested more than DEEPEST levels deep.
+    """
     try:
         value = json.loads(text)
     except RecursionError:
@@ -38,7 +52,11 @@ def decode_json(text: str | bytes) -> Any:
 
 
 def check_texts(value: Any) -> None:
-    """Raise ValueError if a text in a JSON value cannot be stored, because it holds half of a surrogate pair."""
+    """Check that every text in a JSON value can be encoded in UTF-8.
+
+    Raises:
+        ValueError: A text contains an unpaired surrogate.
+    """
     try:
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError:
@@ -48,6 +66,6 @@ def check_texts(value: Any) -> None:
 def _is_nested_deeper(value: Any) -> bool:
     level = [value] if type(value) in _CONTAINERS else []
     for _ in range(DEEPEST):
-        inner = (part for outer in level for part in (outer.values() if type(outer) is dict else outer))
-        level = [part for part in inner if type(part) in _CONTAINERS]
+        members = chain.from_iterable(container.values() if type(container) is dict else container for container in level)
+        level = [member for member in members if type(member) in _CONTAINERS]
     return bool(level)

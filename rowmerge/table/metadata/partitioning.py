@@ -1,8 +1,9 @@
-"""How a table's rows are divided into partitions and ordered in files: functions of a row's values, as users write them.
+"""Partition fields and sort fields of a table: transforms of column values, as in PARTITIONED BY and WRITE ORDERED BY.
 
-`TableShape.partitioning` lists the fields of a table. `partition_values_in_files` says whether the columns stay in data files (Iceberg) or
-not (Delta). Spark groups the rows of a partition by expressions that may group more rows together. The writer computes the committed values
-with `rowmerge.parquet.transforms`, and so does planning: it hashes keys to exclude files of other buckets.
+`TableShape.partitioning` has the partition fields of a table. `partition_values_in_files` is true if data files store the partition
+columns, as in Iceberg, and false in Delta. Spark groups the rows of a partition by expressions that may group more rows together. The
+writer computes the committed values with `rowmerge.parquet.transforms`. File pruning uses the same functions: it hashes keys to exclude
+files of other buckets.
 
 A new transform needs its name in `Transform`, its values in `rowmerge.parquet.transforms`, its SQL in
 `rowmerge.sql.statements.partitioning`, an expression in `rowmerge.spark.writing.distribution`, and the type of its values in
@@ -24,15 +25,21 @@ _TIMES = ("year", "month", "day", "hour")
 
 @dataclass(frozen=True)
 class Transform:
-    """A partition transform (Iceberg spec, Partition Transforms). `name`: identity, bucket, truncate, year, month, day, hour or void;
-    `parameter`: the number of buckets, or the width."""
+    """A partition transform (Iceberg spec, Partition Transforms).
+
+    `name`: identity, bucket, truncate, year, month, day, hour or void. `parameter`: the number of buckets, or the width of truncate.
+    """
 
     name: str = IDENTITY
     parameter: int | None = None
 
     @classmethod
     def parse(cls, text: str) -> Transform:
-        """From the spec's text (`identity`, `bucket[16]`). Raises ValueError."""
+        """Parse the text of a transform in Iceberg metadata, such as `identity` or `bucket[16]`.
+
+        Raises:
+            ValueError: The transform is unknown.
+        """
         match = re.fullmatch(r"(\w+)(?:\[(\d+)\])?", text.strip().lower())
         if match and (match[1] in _WITH_PARAMETER) == (match[2] is not None) and match[1] in (*_WITH_PARAMETER, *_TIMES, IDENTITY, VOID):
             return cls(match[1], int(match[2]) if match[2] else None)
@@ -42,7 +49,7 @@ class Transform:
         return self.name if self.parameter is None else f"{self.name}[{self.parameter}]"
 
     def sql(self, column: str) -> str:
-        """As Spark SQL writes it in PARTITIONED BY (`bucket(16, id)`, `days(ts)`), over a column in SQL."""
+        """Return the transform of a SQL column as in PARTITIONED BY of Spark SQL, such as `bucket(16, id)` or `days(ts)`."""
         if self.name in _TIMES:
             return f"{self.name}s({column})"
         if self.parameter is not None:
@@ -51,8 +58,10 @@ class Transform:
 
 
 class Distribution(Enum):
-    """How rows come together in tasks before they are written: as they come, those of one partition, or those that are near in the order
-    of the table."""
+    """How rows are distributed to tasks before they are written (Iceberg's `write.distribution-mode`).
+
+    NONE: not at all. HASH: by partition. RANGE: by ranges of the table's sort order.
+    """
 
     NONE = "none"
     HASH = "hash"
@@ -61,32 +70,34 @@ class Distribution(Enum):
 
 @dataclass(frozen=True)
 class PartitionField:
-    """One part of a table's partitioning. `column`: the source column, names from the top; `name`: what the value is called; `called`: what
-    the field itself is called, where that is another name than its value's, which is the column's."""
+    """A partition field. `column`: the path of the source column. `name`: the name of its value in listings and folders.
+
+    `field_name`: the name of the field in Iceberg metadata, empty if it is `name`.
+    """
 
     column: tuple[str, ...]
     transform: Transform = Transform()
     name: str = ""
-    called: str = ""
+    field_name: str = ""
 
     @property
     def own_name(self) -> str:
-        return self.called or self.name
+        return self.field_name or self.name
 
     @property
     def text(self) -> str:
-        """As it stands in PARTITIONED BY."""
-        return self.transform.sql(".".join(quote(part) for part in self.column))
+        """The field as in PARTITIONED BY."""
+        return self.transform.sql(".".join(quote(name) for name in self.column))
 
     @property
     def identity(self) -> bool:
-        """Whether the value is that of a top-level column as it is."""
+        """Whether the value is that of a top-level column without a transform."""
         return self.transform.name == IDENTITY and len(self.column) == 1
 
 
 @dataclass(frozen=True)
 class SortField:
-    """One part of a table's sort order, as WRITE ORDERED BY gives it."""
+    """A field of a table's sort order, as in WRITE ORDERED BY."""
 
     column: tuple[str, ...]
     transform: Transform = Transform()
@@ -95,20 +106,20 @@ class SortField:
 
     @property
     def text(self) -> str:
-        value = self.transform.sql(".".join(quote(part) for part in self.column))
+        value = self.transform.sql(".".join(quote(name) for name in self.column))
         return f"{value} {'ASC' if self.ascending else 'DESC'} NULLS {'FIRST' if self.nulls_first else 'LAST'}"
 
 
 def partition_by(fields: tuple[PartitionField, ...]) -> list[str]:
-    """As the history tells it: the names of columns, and what other fields are made of."""
+    """Return the partitioning for the table's history: column names, and the SQL of fields with a transform."""
     return [field.name if field.identity else field.text for field in fields]
 
 
 def identity_columns(fields: tuple[PartitionField, ...]) -> tuple[str, ...]:
-    """The columns by whose values the table is partitioned, as they are."""
+    """Return the top-level columns that are partition fields without a transform."""
     return tuple(field.column[0] for field in fields if field.identity)
 
 
 def identities(columns: tuple[str, ...]) -> tuple[PartitionField, ...]:
-    """The partitioning by the values of top-level columns."""
+    """Return the partition fields for top-level columns without a transform."""
     return tuple(PartitionField((column,), Transform(), column) for column in columns)

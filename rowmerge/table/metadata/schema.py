@@ -12,7 +12,7 @@ import pyarrow as pa
 
 _Member = TypeVar("_Member")
 DEEPEST_TYPE = 40
-"""The deepest nesting of a column's type; a level of structs is three levels of JSON, of which delta-rs and DuckDB read 128."""
+"""The deepest nesting of a column's type. A level of structs is three levels of JSON, and delta-rs and DuckDB read 128 levels."""
 WIDEST_DECIMAL = 38
 """The most digits of a decimal, in Delta, Iceberg and Spark."""
 _SQL_NAMES = {"long": "bigint", "integer": "int", "short": "smallint", "byte": "tinyint"}
@@ -32,18 +32,18 @@ _ARROW_TYPES: dict[str, pa.DataType] = {
 }
 CHAR_VARCHAR = "__CHAR_VARCHAR_TYPE_STRING"
 FIELD_ID = "parquet.field.id"
-"""Metadata of a field as data files hold it: its id there, under the name that Spark gives it."""
+"""Key in the metadata of a field, for its field id in Parquet files. Spark uses the same key."""
 NESTED_IDS = "parquet.field.nested.ids"
-"""Metadata of a field with lists and maps: the ids of what they hold, by path below it (`element`, `key`, `value.element`), as far as the
-next field of a struct; Delta's protocol has it under this name too."""
+"""Key in the metadata of a field, for the field ids of nested elements, keys and values, by their path below the field, such as `element`
+or `value.element`. Fields of nested structs have their own metadata. Delta's protocol uses the same key."""
 FIXED = "rowmerge.fixed"
-"""Metadata of a field whose files hold bytes of one length: the text of a `Fixed` by path below the field, as in NESTED_IDS, the empty path
-for the field itself."""
+"""Key in the metadata of a field that Parquet files store as bytes of a fixed length: the text of a `Fixed` by path, as in NESTED_IDS. The
+path of the field itself is empty."""
 
 
 @dataclass(frozen=True)
 class Primitive:
-    """A type without parts; `name` is Spark's JSON name (`long`, `timestamp_ntz`, …)."""
+    """A type that is not nested. `name`: Spark's JSON name, such as `long` or `timestamp_ntz`."""
 
     name: str
 
@@ -56,14 +56,14 @@ class Decimal:
 
 @dataclass(frozen=True)
 class Fixed:
-    """Bytes of one length as data files hold them, never a column's type: that is `binary`, or `string` for a UUID's canonical text."""
+    """Bytes of a fixed length in data files. The type of the column is `binary`, or `string` with the canonical text of a UUID."""
 
     length: int
     uuid: bool = False
 
     @classmethod
     def parse(cls, text: str) -> Fixed:
-        """From `uuid` or `fixed[n]`, as Iceberg calls them."""
+        """Parse `uuid` or `fixed[n]`, Iceberg's names of the types."""
         return UUID if text == "uuid" else cls(int(text[len("fixed[") : -1]))
 
     def __str__(self) -> str:
@@ -85,7 +85,7 @@ class Map:
 
 @dataclass(frozen=True)
 class Field:
-    """One column or struct field. `metadata` is kept as found: formats and Spark put their own keys there."""
+    """One column or struct field. `metadata`: as in the table's schema, with the keys of the format and of Spark."""
 
     name: str
     type: DataType
@@ -98,14 +98,14 @@ class Field:
 
     @property
     def sql_type(self) -> str:
-        """The type as a user would write it, char and varchar included."""
+        """The type in Spark SQL. It is `char(n)` or `varchar(n)` if the column was declared with that type."""
         declared = self.metadata.get(CHAR_VARCHAR) if isinstance(self.type, Primitive) else None
         return str(declared or sql_name(self.type))
 
 
 @dataclass(frozen=True)
 class Struct:
-    """A row type; a table's schema is one."""
+    """A struct type, such as the schema of a table."""
 
     fields: tuple[Field, ...] = ()
 
@@ -120,18 +120,18 @@ class Struct:
         return tuple(field.name for field in self.fields)
 
     def find(self, name: str, *, case_sensitive: bool = False) -> Field | None:
-        """The field of this name, or None."""
+        """Return the first field of this name, None without one."""
         return self._exact.get(name) if case_sensitive else self._folded.get(name.lower())
 
     def at(self, path: Sequence[str], *, case_sensitive: bool = False) -> Field | None:
-        """The field at a path through structs, or None."""
-        found = self.find(path[0], case_sensitive=case_sensitive)
-        if found is None or len(path) == 1:
-            return found
-        return found.type.at(path[1:], case_sensitive=case_sensitive) if isinstance(found.type, Struct) else None
+        """Return the field at a path through structs, None without one."""
+        field = self.find(path[0], case_sensitive=case_sensitive)
+        if field is None or len(path) == 1:
+            return field
+        return field.type.at(path[1:], case_sensitive=case_sensitive) if isinstance(field.type, Struct) else None
 
     def select(self, names: Iterator[str] | tuple[str, ...]) -> Struct:
-        """The fields of these exact names, in this order. Raises KeyError for a name that is not there."""
+        """Return the fields of these exact names, in this order. Raises KeyError for an unknown name."""
         return Struct(tuple(self._exact[name] for name in names))
 
     @cached_property
@@ -157,9 +157,11 @@ class UnknownType(ValueError):
 
 
 def type_from_json(value: Any) -> DataType:
-    """Return the type that has this JSON form in Spark (PROTOCOL.md, Schema Serialization Format).
+    """Return the type of Spark's JSON form of a type (PROTOCOL.md, Schema Serialization Format).
 
-    Raises ValueError if it is no such form, UnknownType if only the type's name is not known.
+    Raises:
+        UnknownType: The name of the type is unknown.
+        ValueError: The value is not the JSON form of a type.
     """
     if isinstance(value, str):
         return _parse_type(value)
@@ -190,7 +192,7 @@ def _parse_type(type_text: str) -> DataType:
 
 
 def schema_from_json(value: Any) -> Struct:
-    """Return the struct of a JSON object (`{"type": "struct", "fields": […]}`). Raises what `type_from_json` raises."""
+    """Return the struct of a JSON object (`{"type": "struct", "fields": […]}`). Raises the errors of `type_from_json`."""
     return Struct(tuple(_field_from_json(field) for field in _member(value, "fields", list)))
 
 
@@ -209,7 +211,7 @@ def _member(value: Any, key: str, kind: type[_Member]) -> _Member:
 
 
 def nesting(type_: DataType) -> int:
-    """Return how many structs, arrays and maps are inside each other in a type."""
+    """Return the number of nested levels of structs, arrays and maps in a type, 0 for other types."""
     return 1 + max((nesting(part.type) for part in parts(type_)), default=0) if isinstance(type_, Struct | Array | Map) else 0
 
 
@@ -235,7 +237,7 @@ def _field_to_json(field: Field) -> dict[str, Any]:
 
 
 def bare(schema: Struct, kept_keys: Collection[str] = ()) -> Struct:
-    """Return the schema with names and types alone: everything is nullable, and no field at any depth has metadata but the kept keys."""
+    """Return the schema with names and types alone. All types are nullable, and fields at any depth have only the metadata `kept_keys`."""
     columns = []
     for column in schema:
         metadata = {key: column.metadata[key] for key in kept_keys if key in column.metadata}
@@ -255,7 +257,7 @@ def _bare_type(type_: DataType, kept_keys: Collection[str]) -> DataType:
 
 
 def held_types(schema: Struct) -> Struct:
-    """Return the columns with the types that they have in data files (FIXED)."""
+    """Return the columns with their types in data files (FIXED)."""
     return Struct(tuple(replace(f, type=_held(f.type, f.metadata.get(FIXED) or {}, "")) for f in schema))
 
 
@@ -280,7 +282,13 @@ def parts(type_: DataType) -> tuple[Field, ...]:
 def convert_parts(
     type_: DataType, convert_struct: Callable[[Struct], Struct], convert_part: Callable[[str, DataType], DataType]
 ) -> DataType:
-    """Convert a struct, or the parts of an array or a map: `element`, or `key` and `value`. Other types stay as they are."""
+    """Convert a struct, or the element of an array, or the key and the value of a map. Return other types unchanged.
+
+    Args:
+        type_: The type.
+        convert_struct: Converts a struct.
+        convert_part: Converts the type of an element, key or value. Its first argument is `element`, `key` or `value`.
+    """
     match type_:
         case Struct():
             return convert_struct(type_)
@@ -292,7 +300,7 @@ def convert_parts(
 
 
 def outermost_structs(type_: DataType) -> Iterator[Struct]:
-    """Yield the structs of a type that are not inside another struct of it."""
+    """Yield the structs in a type that are not nested in another struct of the type."""
     if isinstance(type_, Struct):
         yield type_
     else:
@@ -301,17 +309,17 @@ def outermost_structs(type_: DataType) -> Iterator[Struct]:
 
 
 def below(path: str, name: str) -> str:
-    """Return the path of what a list or map at a path holds, as in NESTED_IDS."""
+    """Return the path of the element, key or value `name` of the array or map at a path, as in NESTED_IDS."""
     return f"{path}.{name}" if path else name
 
 
 def nullable(type_: DataType) -> DataType:
-    """Return the type with everything in it nullable, at any depth, and without metadata. Spark calls it `asNullable`."""
+    """Return the type with nullable fields, elements and values at any depth, and without metadata, as Spark's `asNullable`."""
     return _bare_type(type_, ())
 
 
 def sql_name(type_: DataType) -> str:
-    """Return the type as Spark SQL writes it (`bigint`, `array<struct<a:int>>`)."""
+    """Return the type in Spark SQL, such as `bigint` or `array<struct<a:int>>`."""
     match type_:
         case Primitive(name):
             return _SQL_NAMES.get(name, name)
@@ -329,10 +337,15 @@ def sql_name(type_: DataType) -> str:
 
 
 def arrow_type(type_: DataType, nested_ids: Mapping[str, int] | None = None, parent_path: str = "") -> pa.DataType:
-    """Return the Arrow type of a column's values, with timestamps in microseconds. Raises ValueError if Arrow has no such type.
+    """Return the Arrow type of a column's values, with timestamps in microseconds.
 
-    `nested_ids`: the field ids of what lists and maps in the column hold, by path (`element.value`). `parent_path`: the path of the type in
-    the column with a dot at the end, empty for the column itself.
+    Args:
+        type_: The type of the column, or a type nested in it.
+        nested_ids: The field ids of nested elements, keys and values by path, as in NESTED_IDS. None: they have no ids.
+        parent_path: The path of `type_` in the column, with a dot at its end. It is empty for the column itself.
+
+    Raises:
+        ValueError: Arrow has no such type.
     """
     match type_:
         case Primitive(name):
@@ -354,13 +367,13 @@ def arrow_type(type_: DataType, nested_ids: Mapping[str, int] | None = None, par
 
 
 def _nested_arrow_field(path: str, type_: DataType, is_nullable: bool, nested_ids: Mapping[str, int] | None) -> pa.Field:
-    """Return the Arrow field of a list's elements, or of a map's keys or values. `path`: that in `nested_ids`."""
+    """Return the Arrow field of an array's elements, or of a map's keys or values. `path`: its path in `nested_ids`."""
     name = path.rpartition(".")[2]
     return pa.field(name, arrow_type(type_, nested_ids, f"{path}."), is_nullable, _arrow_id(nested_ids, path))
 
 
 def arrow_schema(schema: Struct) -> pa.Schema:
-    """Return the Arrow schema of a table's rows. Of the metadata only field ids are kept."""
+    """Return the Arrow schema of a table's rows. Its only metadata are field ids."""
     return pa.schema([pa.field(f.name, arrow_type(f.type, f.metadata.get(NESTED_IDS)), f.nullable, _arrow_id(f.metadata)) for f in schema])
 
 
@@ -369,15 +382,15 @@ def _arrow_id(ids: Mapping[str, Any] | None, key: str = FIELD_ID) -> dict[str, s
 
 
 def quote(name: str) -> str:
-    """Return a SQL identifier that means exactly this name, in backquotes unless it is plain."""
+    """Return the SQL identifier of a name, in backquotes unless it has only letters, digits and underscores."""
     return name if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) else backquote(name)
 
 
 def backquote(name: str) -> str:
-    """Return a SQL identifier in backquotes, inner ones doubled."""
+    """Return the SQL identifier of a name in backquotes. Backquotes in the name are doubled."""
     return "`" + name.replace("`", "``") + "`"
 
 
 def string_literal(text: str) -> str:
-    """Return a SQL string literal that means exactly this text."""
+    """Return the SQL string literal of a text."""
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

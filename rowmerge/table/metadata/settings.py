@@ -1,4 +1,4 @@
-"""Typed values of a table's properties, each parsed when it is first needed."""
+"""Typed values of a table's properties, each parsed on first use."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _CODECS = {"zstd": "zstd", "snappy": "snappy", "gzip": "gzip", "lz4": "lz4", "lz
 
 
 class WriteMode(Enum):
-    """How deleted rows leave a file; the values of the table property `rowmerge.write.mode`."""
+    """How deleted rows are removed from a file: the values of the table property `rowmerge.write.mode`."""
 
     COPY_ON_WRITE = "copy-on-write"
     MERGE_ON_READ = "merge-on-read"
@@ -60,7 +60,10 @@ class RetryPolicy:
         return cls(retries, min_wait, max_wait)
 
     def wait(self, lost: int) -> float:
-        """Return the seconds to wait after `lost` lost races: a random time of at least half the limit, which doubles with each race."""
+        """Return a random time to wait after `lost` lost races, in seconds.
+
+        It is at least half of a limit that doubles with each lost race, up to `max_wait`.
+        """
         longest: int = min(self.max_wait, self.min_wait * 2 ** min(lost - 1, 30))
         return random.uniform(0.5, 1.0) * longest / 1000
 
@@ -93,12 +96,16 @@ class TableSettings:
 
     @cached_property
     def retry_policy(self) -> RetryPolicy:
-        """How often and how late a statement runs again after a commit conflict."""
+        """How many times and after which wait a statement runs again after a commit conflict."""
         return RetryPolicy.of(self.properties)
 
     @cached_property
     def evolves_schema(self) -> bool:
-        """Whether every MERGE and INSERT may add columns to the table."""
+        """Whether every MERGE and INSERT may add columns to the table.
+
+        Raises:
+            ConfigurationError: The property is neither true nor false.
+        """
         value = self.properties.get(SCHEMA_EVOLUTION, "false").strip().lower()
         if value not in ("true", "false"):
             raise ConfigurationError(f"The table property {SCHEMA_EVOLUTION} is {value!r}. Set it to true or false.")
@@ -126,7 +133,16 @@ class TableSettings:
 
 
 def parse_write_mode(properties: Mapping[str, str], name: str, default: WriteMode = WriteMode.AUTO) -> WriteMode:
-    """Return the write mode that the property `name` sets. Raises ConfigurationError."""
+    """Parse the write mode in a table property.
+
+    Args:
+        properties: The properties of the table.
+        name: The name of the property.
+        default: The mode of a table without the property.
+
+    Raises:
+        ConfigurationError: The value is not the name of a mode.
+    """
     try:
         return WriteMode(properties.get(name, default.value).strip().lower())
     except ValueError as error:
@@ -135,9 +151,10 @@ def parse_write_mode(properties: Mapping[str, str], name: str, default: WriteMod
 
 
 def parse_codec(properties: Mapping[str, str], name: str) -> str | None:
-    """Return the codec that the property `name` sets, as Arrow's Parquet writer calls it; None if the table does not have the property.
+    """Return the codec in the property `name`, by its name in Arrow's Parquet writer. Return None without the property.
 
-    Raises ConfigurationError, also for codecs that not every reader of Parquet has.
+    Raises:
+        ConfigurationError: The codec is unknown, or not every reader of Parquet supports it.
     """
     value = properties.get(name)
     if value is None:
@@ -149,7 +166,16 @@ def parse_codec(properties: Mapping[str, str], name: str) -> str | None:
 
 
 def whole_number(properties: Mapping[str, str], name: str, default: int) -> int:
-    """Return the value of a property that is a whole number. Raises ConfigurationError."""
+    """Parse a table property whose value is a whole number.
+
+    Args:
+        properties: The properties of the table.
+        name: The name of the property.
+        default: The value of a table without the property.
+
+    Raises:
+        ConfigurationError: The value is not a whole number, or it is negative.
+    """
     value = properties.get(name, str(default))
     if not re.fullmatch(r"\s*\d+\s*", value):
         raise ConfigurationError(f"The table property {name} is {value!r}. Set it to a whole number, 0 or more.")

@@ -1,4 +1,4 @@
-"""The definition of a table: what a statement asks for, and what readers and writers of data files need to know."""
+"""The definition of a table in a statement, and the shape of a table for readers and writers of data files."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from rowmerge.table.metadata.settings import TableSettings
 
 @dataclass(frozen=True)
 class TableDefinition:
-    """What a table is apart from its rows. None = keep as it is."""
+    """The definition of a table: its columns, partitioning, properties and rules. None leaves a value unchanged."""
 
     schema: Struct | None = None
     partitioning: tuple[PartitionField, ...] | None = None
     properties: Mapping[str, str] | None = None
     description: str | None = None
     checks: Mapping[str, str] | None = None
-    """CHECK constraints, SQL text by name: all that there are to be."""
+    """The complete CHECK constraints, SQL text by name."""
     ordering: tuple[SortField, ...] | None = None
     distribution: Distribution | None = None
 
 
 @dataclass(frozen=True)
 class TableShape:
-    """Describe the columns, the partitioning and the data files of a table, of a version that exists or that a commit will make.
+    """The columns, the partitioning and the data files of an existing version of a table, or of the version that a commit will make.
 
     `name`: for messages, the catalog's name or the location. `location`, `data_location`: the folders of the table and of its new data
     files, absolute, not percent-encoded, with their scheme and without a slash at the end (`file:///w/analytics/orders`).
@@ -67,7 +67,7 @@ class TableShape:
 
     @cached_property
     def rules(self) -> Rules:
-        """What every written row must satisfy. Raises UnsupportedTableFeature for an unknown rule. Such a table can still be read."""
+        """The rules for every written row. Raises UnsupportedTableFeature for an unknown rule. Such a table can still be read."""
         return self.parse_rules()
 
     @cached_property
@@ -76,16 +76,21 @@ class TableShape:
         return self.parse_ordering()
 
     def check_rows_may_move(self, action: str) -> None:
-        """Raise RowsMustStay if a feature of the table, such as Delta's row tracking, forbids an action such as "rewrite files of"."""
+        """Check that rows may move to another file. `action` describes the statement in the error, such as "rewrite files of".
+
+        Raises:
+            RowsMustStay: A feature of the table, such as Delta's row tracking, forbids it.
+        """
         if self.rewrite_blocker is not None:
             raise RowsMustStay(self.name, self.rewrite_blocker, action)
 
 
 @dataclass(frozen=True)
 class Lineage:
-    """The hidden columns in which data files hold what rows took along from other files, as `stored_schema` has columns: a row's id, and
-    the version that last changed it. A row for which they are null, or whose file has no such columns, has what its file gives
-    (`RowOrigin`)."""
+    """The hidden columns of data files for rows that come from other files: a row's id, and the version that last changed it.
+
+    The columns have their names in data files, as in `stored_schema`. If they are null or the file lacks them, `RowOrigin` has the values.
+    """
 
     row_id: Field
     changed_in: Field

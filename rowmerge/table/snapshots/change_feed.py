@@ -1,4 +1,4 @@
-"""The change rows of a table: which rows of which files each version changed, and how."""
+"""The change rows of a table: the files and rows that each version inserted, updated or deleted."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rowmerge.table.snapshots.snapshot import Snapshot
 
 INSERT, DELETE = "insert", "delete"
 CHANGE_TYPE, COMMIT_VERSION, COMMIT_TIMESTAMP = "_change_type", "_commit_version", "_commit_timestamp"
-"""The columns that change rows have behind the table's own."""
+"""The columns of change rows after the columns of the table."""
 
 
 @dataclass(frozen=True)
@@ -24,10 +24,10 @@ class Bound:
 
 @dataclass(frozen=True)
 class ChangedFile:
-    """Rows of one file that are change rows of one version, which was committed at `timestamp` (ms since the epoch).
+    """The change rows of one version in one file. `timestamp`: the time of the version, in milliseconds since the epoch.
 
-    `change`: what happened to them; None: each row says it itself, in the file's column CHANGE_TYPE. `partition`: typed values by logical
-    column name. `rows`: positions in the file; `listed`: the change rows are these, else all others.
+    `change`: INSERT or DELETE, None if the column CHANGE_TYPE of the file has the kind of each change. `partition`: the typed partition
+    values by logical column name. `rows`: positions in the file. `listed`: the change rows are those at `rows`, otherwise all others.
     """
 
     version: int
@@ -41,7 +41,7 @@ class ChangedFile:
 
 @dataclass(frozen=True)
 class TableChanges:
-    """All changes of the versions `first` to `last`, both of them included, in the columns that `snapshot` has."""
+    """All changes of the versions `first` to `last`, both included, in the columns of `snapshot`."""
 
     snapshot: Snapshot
     first: int
@@ -53,8 +53,17 @@ class ChangeFeed(Protocol):
     """The change rows of a table."""
 
     def changes(self, newest: Snapshot, first: Bound, last: Bound | None) -> TableChanges:
-        """Return the change rows of the versions `first` to `last`, both included; `newest` is taken for the newest version.
+        """Return the change rows of a range of versions.
 
-        A time means the first version at or after it as `first`, the last version at or before it as `last`. Raises ChangesNotRecorded,
-        VersionNotFound, IncompatibleSchemaChange, PlanError for a range that ends before it begins, CorruptLog.
+        Args:
+            newest: The newest version of the table. Later versions are ignored.
+            first: The first version of the range, or a time. The range begins with the first version at or after the time.
+            last: The last version of the range, or a time. The range ends with the last version at or before the time. None: `newest`.
+
+        Raises:
+            ChangesNotRecorded: A version of the range has no change rows.
+            VersionNotFound: A bound is not in the log, because it is in the future, or because the log was cleaned.
+            IncompatibleSchemaChange: Change rows cannot be read in the columns of the result.
+            PlanError: The range ends before it begins.
+            CorruptLog: The log cannot be read.
         """

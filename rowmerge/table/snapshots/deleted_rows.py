@@ -1,7 +1,7 @@
-"""Deleted rows as bytes: the form that the deletion vectors of Delta Lake and of Iceberg share.
+"""Serialize deleted rows: the bytes that deletion vectors of Delta Lake and of Iceberg share.
 
-Big-endian size of the data, the data, big-endian CRC-32 of the data; the data is a magic number and the portable 64-bit roaring form
-(PROTOCOL.md, Deletion Vector Format; Puffin spec, deletion-vector-v1).
+The bytes are the big-endian size of the data, the data, and the big-endian CRC-32 of the data. The data is a magic number and the portable
+form of a 64-bit roaring bitmap (PROTOCOL.md, Deletion Vector Format; Puffin spec, deletion-vector-v1).
 """
 
 from __future__ import annotations
@@ -27,7 +27,16 @@ def serialize(positions: Positions) -> bytes:
 
 
 def deserialize(data: bytes, where: str, cardinality: int) -> Positions:
-    """Return the deleted rows of a deletion vector. Raises CorruptLog for the file `where` unless the data has `cardinality` rows."""
+    """Return the deleted rows of a deletion vector.
+
+    Args:
+        data: The data of the vector: the magic number and the bitmap.
+        where: The path of the file with the vector, for errors.
+        cardinality: The number of deleted rows, as the table's metadata has it.
+
+    Raises:
+        CorruptLog: The data is invalid, or has another number of rows.
+    """
     if len(data) < 12 or not data.startswith(_MAGIC):
         raise CorruptLog(where, "a deletion vector does not begin with its magic number")
     try:
@@ -40,12 +49,22 @@ def deserialize(data: bytes, where: str, cardinality: int) -> Positions:
 
 
 def framed(data: bytes) -> bytes:
-    """Return the data of a deletion vector as files store it, between its size and its checksum."""
+    """Return the data of a deletion vector with its size before it and its checksum after it, as files store it."""
     return struct.pack(">i", len(data)) + data + struct.pack(">I", zlib.crc32(data))
 
 
 def unframed(stored: bytes, size: int, where: str, offset: int) -> bytes:
-    """Return the data of a deletion vector of `size` bytes that a file stores at an offset. Raises CorruptLog for other bytes."""
+    """Return the data of a deletion vector without its size and its checksum, which are verified.
+
+    Args:
+        stored: The bytes of the file from the offset of the vector on.
+        size: The size of the data in bytes, as the table's metadata has it.
+        where: The path of the file, for errors.
+        offset: The offset of the vector in the file, for errors.
+
+    Raises:
+        CorruptLog: The file has another size or checksum.
+    """
     if len(stored) < size + FRAME or struct.unpack(">i", stored[:4])[0] != size:
         raise CorruptLog(where, f"there is no deletion vector of {size} bytes at offset {offset}")
     data, checksum = stored[4 : 4 + size], struct.unpack(">I", stored[4 + size : FRAME + size])[0]

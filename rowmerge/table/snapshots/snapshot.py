@@ -21,7 +21,7 @@ class FileDifference:
 
 
 class Snapshot(Protocol):
-    """One version of a table, immutable. A snapshot is cheap to make: it reads metadata of files when a method needs it."""
+    """One version of a table, immutable. It reads the metadata of files on first use."""
 
     @property
     def name(self) -> str:
@@ -37,7 +37,7 @@ class Snapshot(Protocol):
 
     @property
     def identity(self) -> str:
-        """A key of this state of the table at its location. A format may change the definition without a new version."""
+        """A key of this state of the table. Unlike `version`, it also changes with a definition that makes no new version."""
 
     @property
     def history_key(self) -> str:
@@ -61,14 +61,14 @@ class Snapshot(Protocol):
 
     @property
     def partition_columns(self) -> tuple[str, ...]:
-        """The columns whose values `files` gives in `partition` for every file.
+        """The columns whose values are in `partition` of every file in `files`.
 
         These are the identity partition columns, unless a live file has an older partitioning.
         """
 
     @property
     def clustering_columns(self) -> tuple[str, ...]:
-        """The columns by which another engine clusters the rows of files; empty for most tables."""
+        """The columns by which another engine clusters the rows of files, empty for most tables."""
 
     def files(self, columns: Collection[str] = ()) -> FileListing:
         """Return the live files in the schema of `listing_schema`, with the known bounds of these top-level columns.
@@ -77,7 +77,7 @@ class Snapshot(Protocol):
         """
 
     def difference(self, other: Snapshot) -> FileDifference:
-        """Compare the files with those of another version of the table. A file with other deleted rows counts as another file."""
+        """Return the sizes of the files that only one of two versions has. A file with other deleted rows counts as another file."""
 
     def layouts(self, paths: Sequence[str]) -> tuple[FileLayout, ...]:
         """Return how these data files store the columns, grouped by equal layouts. Raises UnsupportedTableFeature, MissingDataFile."""
@@ -89,7 +89,7 @@ class Snapshot(Protocol):
         """Return the equality deletes that apply to these files."""
 
     def row_origins(self, paths: Sequence[str]) -> Mapping[str, RowOrigin]:
-        """Return the row ids that these data files give to their rows, for a table with `shape.row_lineage`."""
+        """Return the row ids and versions of the rows in these data files, for a table with `shape.row_lineage`."""
 
     def has_transaction(self, application: str, version: int) -> bool:
         """Return whether the table has a transaction of this application with this version or a later one (`CommitRequest.transaction`)."""
@@ -98,7 +98,7 @@ class Snapshot(Protocol):
         """Raise UnsupportedTableFeature if a commit to the table would need a feature that the engine does not implement."""
 
     def evolved(self, schema: Struct) -> TableShape:
-        """Return the shape that the table will have with another schema. A commit that brings the schema writes its files for this shape.
+        """Return the shape of the table after a change of its schema. A commit with the new schema writes its files for this shape.
 
         Raises PlanError, UnsupportedTableFeature for a schema that the table cannot have.
         """
