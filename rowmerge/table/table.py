@@ -73,8 +73,8 @@ class Branches(Protocol):
 
         Raises:
             AlreadyExists: The reference exists, and the statement may not replace it.
-            VersionNotFound: The reference or its snapshot does not exist.
-            PlanError: The reference is the main branch.
+            VersionNotFound: The reference does not exist and may not be created, or its snapshot does not exist.
+            PlanError: The reference is the main branch, or a branch has the name of the tag, or a tag that of the branch.
         """
 
     def fast_forward(self, branch: str, to: str) -> tuple[int | None, int]:

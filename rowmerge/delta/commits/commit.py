@@ -10,7 +10,7 @@ from functools import cached_property, partial
 from typing import Any
 
 from rowmerge.concurrency import run_both
-from rowmerge.delta.commits.concurrent_commits import ConcurrentCommit, read_concurrent_commit
+from rowmerge.delta.commits.concurrent_commits import ConcurrentCommit, operation_of, read_concurrent_commit
 from rowmerge.delta.commits.conflicts import PlannedCommit, find_conflict, sets_all_files
 from rowmerge.delta.commits.drop import FORMAT, withdraw_creation
 from rowmerge.delta.commits.file_changes import FileActionBuilder
@@ -19,7 +19,7 @@ from rowmerge.delta.files.statistics import CLUSTERING, clustering_columns
 from rowmerge.delta.log.checksums import checksum_after
 from rowmerge.delta.log.history import has_in_commit_timestamps, in_commit_timestamp, read_commit_info
 from rowmerge.delta.log.log_files import LOG, commit_path
-from rowmerge.delta.log.ndjson import Document, commit_info, is_drop, non_file_actions
+from rowmerge.delta.log.ndjson import Document, is_drop, non_file_actions
 from rowmerge.delta.log.replay import advance, empty_state
 from rowmerge.delta.metadata.actions import Action, Metadata, Protocol, parameter_text, serialize
 from rowmerge.delta.metadata.definition import changed_table, cloned_table, new_table, replaced_table, restored_table, timestamps_from
@@ -105,7 +105,7 @@ class Commit:
         concurrent_file = self._concurrent_file
         assert concurrent_file is not None
         if self.base is None:
-            operation = str(commit_info(non_file_actions(concurrent_file)).get("operation", "a commit"))
+            operation = operation_of(non_file_actions(concurrent_file))
             return MetadataChanged(self.table, self.version, operation, "the table exists now")
         if is_drop(concurrent_file):
             return MetadataChanged(self.table, self.version, "DROP TABLE", "the table was dropped")
@@ -281,8 +281,9 @@ def next_commit(storage: Storage, table: str, base: DeltaSnapshot, change: Commi
     if change.data_change and _removes_rows(change) and is_enabled(protocol, base.metadata, APPEND_ONLY):
         raise AppendOnly(table, change.operation)
     if change.files.deleted and not is_enabled(protocol, metadata, DELETION_VECTORS):
-        statement = f"ALTER TABLE {table} SET TBLPROPERTIES ('rowmerge.write.mode' = 'merge-on-read')"
-        advice = f"Switch them on with {statement}, or rewrite the files."
+        advice = (
+            f"Switch them on with ALTER TABLE {table} SET TBLPROPERTIES ('rowmerge.write.mode' = 'merge-on-read'), or rewrite the files."
+        )
         raise UnsupportedTableFeature(table, "deletionVectors", action="mark rows as deleted in", advice=advice)
     return Commit(storage, table, base, change, protocol, metadata, now)
 
@@ -310,9 +311,9 @@ def _requires_writable_table(change: CommitRequest) -> bool:
 
     A replacement does not depend on them. ALTER TABLE, which changes no files, may unset the property that needs such a feature.
     """
-    if change.cloned is not None or change.restored is not None:
-        return True
-    return not change.replace and (change.definition is None or not change.files.empty)
+    copies_version = change.cloned is not None or change.restored is not None
+    changes_only_definition = change.definition is not None and change.files.empty
+    return copies_version or not (change.replace or changes_only_definition)
 
 
 def _restored_definition(table: str, base: DeltaSnapshot, restored: DeltaSnapshot) -> tuple[Protocol, Metadata]:

@@ -42,12 +42,8 @@ class ConcurrentCommit:
         return [action[name] for action in self.non_file_actions if name in action]
 
     @property
-    def operation(self) -> str:
-        return str(commit_info(self.non_file_actions).get("operation", "a commit"))
-
-    @property
     def is_blind_append(self) -> bool:
-        """Return whether the commit only added files, without reading the table."""
+        """Whether the commit only added files, and did not read the table."""
         return bool(commit_info(self.non_file_actions).get("isBlindAppend")) and not self.removed_paths
 
     def newly_deleted(self, path: str) -> Positions | None:
@@ -84,6 +80,11 @@ def read_concurrent_commit(document: Document, version: int, storage: Storage, p
     removed_vectors = pa.table({"path": removed_paths, "vector": files.removes["deletionVector"]})
     vector_changes = _vector_changes(added_vectors, removed_vectors)
     return ConcurrentCommit(version, actions, files.adds, added_paths, frozenset(removed_paths.to_pylist()), vector_changes, storage)
+
+
+def operation_of(actions: Sequence[Action]) -> str:
+    """Return the operation in the `commitInfo` of a commit, for errors."""
+    return str(commit_info(actions).get("operation", "a commit"))
 
 
 def _vector_changes(added: pa.Table, removed: pa.Table) -> dict[str, tuple[VectorDescriptor, VectorDescriptor]]:

@@ -14,7 +14,7 @@ from functools import cached_property
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rowmerge.delta.commits.concurrent_commits import ConcurrentCommit
+from rowmerge.delta.commits.concurrent_commits import ConcurrentCommit, operation_of
 from rowmerge.delta.files.live_files import LiveFiles
 from rowmerge.delta.files.statistics import CLUSTERING
 from rowmerge.delta.metadata.properties import DeltaSettings
@@ -188,4 +188,4 @@ RULES: tuple[Callable[[ConcurrentCommit, PlannedCommit], CommitConflict | None],
 def _conflict(
     kind: type[CommitConflict], concurrent: ConcurrentCommit, planned: PlannedCommit, detail: str = "", rule: str = ""
 ) -> CommitConflict:
-    return kind(planned.table, concurrent.version, concurrent.operation, detail, rule)
+    return kind(planned.table, concurrent.version, operation_of(concurrent.non_file_actions), detail, rule)

@@ -162,24 +162,20 @@ def _select_fields(values: pa.ChunkedArray, type_: pa.StructType) -> pa.ChunkedA
     if pa.types.is_map(values.type):
         children = [pc.map_lookup(values, field.name, "first").combine_chunks() for field in type_]
     else:
-        children = _children(values, type_)
+        children = [_child(values, field) for field in type_]
     return pa.chunked_array([struct_of(children, list(type_), len(values))])
 
 
-def _children(structs: pa.ChunkedArray, type_: pa.StructType) -> list[pa.Array]:
-    """Return the fields of `type_` from the structs, cast to its types; nulls for a field that the structs lack."""
-    available = {field.name for field in structs.type}
-    return [
-        pc.struct_field(structs, [field.name]).cast(field.type).combine_chunks()
-        if field.name in available
-        else pa.nulls(len(structs), field.type)
-        for field in type_
-    ]
+def _child(structs: pa.ChunkedArray, field: pa.Field) -> pa.Array:
+    """Return a field of the structs, cast to the type of `field`, nulls if the structs lack it."""
+    if not any(child.name == field.name for child in structs.type):
+        return pa.nulls(len(structs), field.type)
+    return pc.struct_field(structs, [field.name]).cast(field.type).combine_chunks()
 
 
 def _vector_descriptors(values: pa.ChunkedArray) -> pa.ChunkedArray:
     """Convert descriptors to VECTOR. A descriptor without any field becomes null. Raises ValueError for an incomplete descriptor."""
-    children = _children(values, VECTOR)
+    children = [_child(values, field) for field in VECTOR]
     is_absent = reduce(pc.and_, (pc.is_null(child) for child in children))
     vectors = pa.StructArray.from_arrays(children, fields=list(VECTOR), mask=is_absent)
     _check_vectors(vectors.drop_null())

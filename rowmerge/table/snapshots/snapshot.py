@@ -37,7 +37,7 @@ class Snapshot(Protocol):
 
     @property
     def identity(self) -> str:
-        """A key of this state of the table. Unlike `version`, it also changes with a definition that makes no new version."""
+        """A key of this state of the table at its location. It also changes with a new definition that makes no new version."""
 
     @property
     def history_key(self) -> str:
