@@ -1,4 +1,4 @@
-"""Calls of the warehouse's functions in a text, and their replacement by expressions and functions that Spark knows.
+"""Calls of the warehouse's functions in a text, and their replacement by expressions and functions that Spark executes.
 
 The expression of a function replaces a call, with its arguments cast to the parameter types, so that a condition with it prunes files.
 Spark gets a registered function instead where the expression would mean something else: a function in Python, a body with a subquery or a
@@ -7,6 +7,7 @@ lambda, or an argument that would be computed twice.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -40,14 +41,14 @@ _NO_NAMES = _BEFORE_CALL | {
     "AS", "CAST", "CHAR", "DEC", "DECIMAL", "EXCEPT", "EXISTS", "EXTRACT", "IF", "INTERSECT", "INTO", "IS", "JOIN", "LATERAL", "NUMERIC",
     "OVER", "PARTITION", "SET", "STRUCT", "TRY_CAST", "UNION", "UPDATE", "USING", "VARCHAR", "WITH",
 }
-"""Words that stand before a bracket and are the name of no function."""
+"""Words before a bracket that are no function's name."""
 _NOT_INLINED = frozenset({
     "DATE", "TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ", "TIME", "INTERVAL", "YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE",
     "SECOND", "STRING", "INT", "INTEGER", "BIGINT", "LONG", "SMALLINT", "TINYINT", "FLOAT", "DOUBLE", "DECIMAL", "BOOLEAN", "BINARY",
     "CASE", "WHEN", "THEN", "ELSE", "END", "NULL", "TRUE", "FALSE", "LEADING", "TRAILING", "BOTH", "FROM", "FOR", "ESCAPE", "NULLS",
     "FIRST", "LAST",
 })
-"""Names of parameters that mean something else in some places of an expression."""
+"""Names of parameters that are keywords in some places of an expression."""
 _ENDS_SELECT_LIST = frozenset({
     "FROM", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "UNION", "EXCEPT", "INTERSECT", "MINUS", "LATERAL", "WINDOW", "QUALIFY",
     "DISTINCT", "SORT", "CLUSTER", "DISTRIBUTE", "OFFSET", "AS", ",", "|>",
@@ -57,9 +58,10 @@ _ENDS_SELECT_LIST = frozenset({
 
 @dataclass(frozen=True)
 class CalledFunction:
-    """What a called name means. `name` is for messages; `body` that of a function in SQL, its own names bound.
+    """The function that a call means.
 
-    `register` registers the function in Spark and returns its quoted name there.
+    `name` is for messages. `body` is the body of a function in SQL, in which tables and calls are already replaced. `register` registers
+    the function in Spark and returns its quoted name there.
     """
 
     name: str
@@ -73,7 +75,7 @@ ResolveFunction = Callable[[TableName], CalledFunction | None]
 
 @dataclass(frozen=True)
 class _Call:
-    """The tokens of a call: the first of its name, and its parentheses."""
+    """A call: the function's name, and the indexes of the first token of the name and of the parentheses."""
 
     name: TableName
     first: int
@@ -81,33 +83,50 @@ class _Call:
     closing: int
 
 
-def call_edits(cursor: Cursor, resolve: ResolveFunction, edits: list[Edit]) -> list[Edit]:
-    """Return `edits` with one more for each call that `resolve` knows. An edit inside a call becomes part of the edit of the call.
+def add_call_edits(cursor: Cursor, resolve: ResolveFunction, edits: list[Edit]) -> list[Edit]:
+    """Return `edits` and an edit for each call that `resolve` knows, in the order of the text.
 
-    Raises PlanError for arguments that do not fit the function, UnsupportedStatement for an aggregate in the wrong place.
+    The edit of a call replaces the edits inside the call, which are applied to the call's arguments.
+
+    Args:
+        cursor: The tokens of the text.
+        resolve: Returns the function that a called name means, or None to keep the call.
+        edits: Edits of the same text that do not overlap.
+
+    Raises:
+        PlanError: The arguments of a call do not fit the function.
+        UnsupportedStatement: An aggregate function stands where the engine cannot replace it.
     """
     calls = [(call, resolve(call.name)) for call in _find_calls(cursor.tokens)]
-    edits_before = sorted(edits, key=lambda edit: edit[:2])  # those before the call that the loop has reached
-    edits_from_call: list[Edit] = []  # those behind its beginning, in reverse order: the next one is the last of the list
+    edits = sorted(edits, key=_span_of)
     for call, function in reversed(calls):  # a call in an argument is replaced before the call around it
         if function is None:
             continue
         _refuse_aggregate(cursor, call, function)
         start, end = cursor.tokens.starts[call.first], cursor.tokens.ends[call.closing]
-        while edits_before and edits_before[-1].start >= start:
-            edits_from_call.append(edits_before.pop())
-        inner_edits: list[Edit] = []
-        while edits_from_call and edits_from_call[-1].end <= end:
-            inner_edits.append(edits_from_call.pop())
-        arguments = _bind_arguments(cursor, call, function, inner_edits)
-        edits_from_call.append(Edit(start, end, call_of(function, arguments)))
-    return edits_before + edits_from_call
+        # The edits do not overlap, so that their ends have the same order as their starts.
+        first_inside = bisect_left(edits, start, key=lambda edit: edit.start)
+        first_behind = bisect_right(edits, end, key=lambda edit: edit.end)
+        arguments = _bind_arguments(cursor, call, function, edits[first_inside:first_behind])
+        edits[first_inside:first_behind] = [Edit(start, end, call_of(function, arguments))]
+    return edits
+
+
+def _span_of(edit: Edit) -> tuple[int, int]:
+    return edit.start, edit.end
 
 
 def apply_edits(text: str, edits: list[Edit], start: int = 0, end: int | None = None) -> str:
-    """Return the text between two offsets with the edits applied."""
+    """Return the text between two offsets with the edits applied.
+
+    Args:
+        text: The whole text.
+        edits: Edits that do not overlap, in any order. Their offsets count from the beginning of `text`.
+        start: The offset at which the returned text begins.
+        end: The offset at which the returned text ends; None for the end of `text`.
+    """
     pieces, offset = [], start
-    for edit in sorted(edits, key=lambda edit: edit[:2]):
+    for edit in sorted(edits, key=_span_of):
         pieces += [text[offset : edit.start], edit.replacement]
         offset = edit.end
     return "".join(pieces) + text[offset:end]

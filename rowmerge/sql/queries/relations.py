@@ -1,11 +1,11 @@
-"""Search of a statement for the tables that it reads, by Spark's grammar of relations. Other clauses are stepped over."""
+"""Search of a statement for the tables that it reads, by Spark's grammar of relations. The search skips all other clauses."""
 
 from __future__ import annotations
 
 from collections.abc import Set
 from dataclasses import dataclass, replace
 
-from rowmerge.commands.names import FileSource, SqlText
+from rowmerge.commands.names import FileSource, SqlText, TableName
 from rowmerge.sql.lexing import expressions
 from rowmerge.sql.lexing.cursor import Cursor
 from rowmerge.sql.lexing.lexer import CLOSING, tokenize
@@ -16,70 +16,70 @@ _BEFORE_QUERY = frozenset("AS UNION EXCEPT MINUS INTERSECT ALL DISTINCT EXPLAIN 
 _READING = frozenset(
     "SELECT WITH FROM TABLE VALUES ( INSERT MERGE UPDATE DELETE CREATE REPLACE CACHE EXPLAIN DESCRIBE DESC SET DECLARE ALTER BEGIN".split()
 )
-"""What a statement that may hold a query begins with."""
+"""First tokens of statements that can contain a query."""
 _NOT_DESCRIBED = frozenset({"FUNCTION", "QUERY", "PROCEDURE", "CATALOG", "SCHEMA", "DATABASE", "NAMESPACE"})
 DEEPEST = 100
-"""So many levels deep may queries, and relations in parentheses, be nested."""
+"""The largest number of levels of nested queries and relations in parentheses."""
 
 
 @dataclass(frozen=True)
 class Read:
-    """One table that a query reads: its name as tokens `first` up to, not including, `last`.
+    """One table or table function that a query reads.
 
-    `end` is the token after the name and its time travel, `tail` the one before which an alias would stand. `block` is the span of
-    tokens of the query in which the table's columns can be named. `takes_alias`: the grammar takes an alias here, and none stands there.
-    `arguments` are those of the table function TABLE_CHANGES, whose first argument names the table; `files` those of READ_FILES.
+    Tokens `start` up to, not including, `end` are the name with its time travel or its arguments. `query_span` has the first token of the
+    query that reads the table, and the token after the query. `alias_index` is the token before which the table's alias has to be added,
+    or None if the table has an alias or the grammar allows none. `arguments` are those of the table function TABLE_CHANGES, whose first
+    argument names the table. `files` are the files of READ_FILES.
     """
 
-    first: int
-    last: int
+    name: TableName
+    start: int
     end: int
-    tail: int
-    takes_alias: bool
-    block: tuple[int, int]
+    query_span: tuple[int, int]
+    alias_index: int | None = None
     travel: expressions.TimeTravel | None = None
     arguments: tuple[SqlText, ...] | None = None
     files: FileSource | None = None
 
-    def has_in_block(self, index: int) -> bool:
-        """Return whether a token is in the query in which the table's columns can be named."""
-        start, end = self.block
-        return start <= index < end
+    def is_read_by_query_of(self, token_index: int) -> bool:
+        """Return whether a token is in the query that reads the table, so that it can name a column of the table."""
+        start, end = self.query_span
+        return start <= token_index < end
 
 
 def find_reads(cursor: Cursor) -> list[Read]:
     """Return the tables that a statement reads, in the order of the text, without names of WITH lists and the target of a write."""
     finder = _ReadFinder(cursor)
     if cursor.key() in _READING:
-        finder.find_in_statement()
+        finder.find_reads_in_statement()
     return finder.reads
 
 
 def find_reads_of_expression(cursor: Cursor) -> list[Read]:
     """Return the tables that the subqueries of an expression read."""
     finder = _ReadFinder(cursor)
-    finder.find_in_expression(finder.size, frozenset())
+    finder.find_reads_in_expression(finder.size, frozenset())
     return finder.reads
 
 
 def names_of_with(text: str) -> frozenset[str]:
     """Return the names that a WITH list gives to its queries, in lower case."""
     finder = _ReadFinder(Cursor(tokenize(text)))
-    return frozenset(finder.find_in_with_list(frozenset()) or ())
+    return frozenset(finder.find_reads_in_with_list(frozenset()) or ())
 
 
 @dataclass(frozen=True)
 class _Scope:
-    """The scope of a query: the names of WITH lists that the query sees, in lower case, and the span of the query's tokens."""
+    """The scope of a query: the names of the WITH lists that the query sees, in lower case, and the span of the query's tokens."""
 
-    names: Set[str]
-    block: tuple[int, int]
+    with_names: Set[str]
+    query_span: tuple[int, int]
 
 
 class _ReadFinder:
     """Adds the tables that a statement reads to `reads`. One cursor moves over the tokens.
 
-    Each method steps over the part of the statement that it searches. `end` is the token after this part.
+    Each method moves the cursor past the tokens that it searches. `end` is the index of the token after them.
     """
 
     def __init__(self, cursor: Cursor) -> None:
@@ -88,231 +88,253 @@ class _ReadFinder:
         self.depth = 0
         self.reads: list[Read] = []
 
-    def find_in_statement(self) -> None:
-        """Search a whole statement: a query, an INSERT, another row-level statement, or a DESCRIBE of a table."""
+    def find_reads_in_statement(self) -> None:
+        """Find the tables that a statement reads: a query, an INSERT, another row-level statement, or a DESCRIBE of a table."""
         cursor = self.cursor
         if cursor.accept("EXPLAIN"):
             cursor.accept_any("EXTENDED", "FORMATTED", "COST", "CODEGEN", "LOGICAL")
-        names = self.find_in_with_list(frozenset()) if cursor.next_is("WITH") else None
-        scope = _Scope(names or frozenset(), (0, self.size))
+        with_names = self.find_reads_in_with_list(frozenset()) if cursor.next_is("WITH") else None
+        scope = _Scope(with_names or frozenset(), (0, self.size))
         verb = cursor.key()
         if verb in ("MERGE", "UPDATE", "DELETE") and cursor.key(1) != "(":
-            self._find_in_row_statement(scope)
+            self._find_reads_in_row_statement(scope)
             return
         if verb in ("DESCRIBE", "DESC") and not _accept_describe_query(cursor):
             self._find_described_table(scope)
             return
         if verb == "INSERT":
-            self._skip_insert_header(scope)
-        self.find_in_query(self.size, scope)
+            self._skip_to_insert_query(scope.with_names)
+        self.find_reads_in_query(self.size, scope)
 
-    def _skip_insert_header(self, scope: _Scope) -> None:
-        """Step from INSERT to its query. After REPLACE WHERE, subqueries of the condition come before the query."""
+    def _skip_to_insert_query(self, with_names: Set[str]) -> None:
+        """Step from INSERT over the target and its clauses to the query whose rows are inserted."""
         cursor = self.cursor
         cursor.index += 1
         cursor.accept_any("INTO", "OVERWRITE")
         cursor.accept_before_name("TABLE")
-        _skip_name(cursor)
-        at_query = expressions.begins_query
-        while not cursor.at_end and not at_query(cursor):
-            if cursor.accept("REPLACE", "WHERE"):  # from here on, parentheses with a query can be part of the condition
-                at_query = expressions.begins_separate_query
-            self._skip(scope.names)
+        _parse_name(cursor)
+        while not cursor.at_end and not expressions.begins_query(cursor):
+            if cursor.accept("REPLACE", "WHERE"):
+                self._skip_replace_condition(with_names)
+                return
+            self._skip_token_or_group(with_names)
+
+    def _skip_replace_condition(self, with_names: Set[str]) -> None:
+        """Step over the condition of REPLACE WHERE. In `id IN (SELECT …) SELECT …`, the first SELECT is part of the condition."""
+        while not self.cursor.at_end and not expressions.begins_separate_query(self.cursor):
+            self._skip_token_or_group(with_names)
 
     def _find_described_table(self, scope: _Scope) -> None:
+        """Add the table of `DESCRIBE [TABLE] [EXTENDED|FORMATTED] name` to the reads, but no other described object."""
         cursor = self.cursor
         if cursor.key() in _NOT_DESCRIBED:
             return
         cursor.accept_before_name("TABLE")
         cursor.accept_before_name("EXTENDED", "FORMATTED")
         if cursor.token().is_name:
-            self._find_table(scope, aliasable=False)
+            self._find_table(scope, allows_alias=False)
 
-    def _find_in_row_statement(self, scope: _Scope) -> None:
-        """Search the source of a MERGE, and the subqueries of MERGE, UPDATE or DELETE."""
+    def _find_reads_in_row_statement(self, scope: _Scope) -> None:
+        """Find the tables that the source of a MERGE and the subqueries of a MERGE, UPDATE or DELETE read."""
         cursor = self.cursor
         verb = cursor.key()
         cursor.index += 1
         while cursor.accept_any("WITH", "SCHEMA", "EVOLUTION", "INTO", "FROM"):
             pass
-        _skip_name(cursor)
+        _parse_name(cursor)
         if verb == "MERGE":
-            self._find_in_merge_source(scope)
-        self.find_in_expression(self.size, scope.names)
+            self._find_merge_source(scope)
+        self.find_reads_in_expression(self.size, scope.with_names)
 
-    def _find_in_merge_source(self, scope: _Scope) -> None:
-        """Step over the target's alias, and search the relation after USING."""
+    def _find_merge_source(self, scope: _Scope) -> None:
+        """Step over the target's alias, and find the tables of the relation after USING."""
         cursor = self.cursor
         while not cursor.at_end and not cursor.next_is("USING"):
             cursor.index += 1
         if cursor.accept("USING"):
-            self._find_in_relation(scope)
+            self._find_reads_in_relation(scope)
 
-    def find_in_query(self, end: int, scope: _Scope, in_from: bool = False) -> None:
-        """Search a query. With `in_from`, the query begins inside its FROM clause."""
+    def find_reads_in_query(self, end: int, scope: _Scope, starts_in_from: bool = False) -> None:
+        """Find the tables that a query reads. With `starts_in_from`, the next token is inside the FROM clause of the query."""
         self._enter_level()
-        cursor, query_start = self.cursor, self.cursor.index
+        cursor, query_start, in_from = self.cursor, self.cursor.index, starts_in_from
         while cursor.index < end:
             key = "" if cursor.key(-1) == "." else cursor.key()  # a field name is no keyword
-            if key == "WITH" and (names := self.find_in_with_list(scope.names)) is not None:
-                scope, query_start = replace(scope, names=names), cursor.index
+            if key == "WITH" and (with_names := self.find_reads_in_with_list(scope.with_names)) is not None:
+                scope, query_start = replace(scope, with_names=with_names), cursor.index
             elif key == "TABLE" and _begins_table_query(cursor, query_start):
                 cursor.index += 1
-                self._find_table(scope, aliasable=False)
+                self._find_table(scope, allows_alias=False)
             elif _begins_relation(cursor, key, in_from):
                 in_from = True
                 cursor.index += 1
-                self._find_in_relation(scope)
+                self._find_reads_in_relation(scope)
             else:
                 in_from = in_from and not _ends_from(cursor, key)
-                self._skip(scope.names)
+                self._skip_token_or_group(scope.with_names)
         cursor.index = end
-        self.depth -= 1
+        self._leave_level()
 
     def _enter_level(self) -> None:
+        """Count one more level of nesting. Raise UnsupportedStatement beyond DEEPEST levels, before Python's stack overflows."""
         self.depth += 1
         if self.depth > DEEPEST:
             raise self.cursor.unsupported(f"Queries are nested more than {DEEPEST} levels deep. Name some of them in a WITH list")
 
-    def find_in_with_list(self, names: Set[str]) -> Set[str] | None:
-        """Search the queries of a WITH list, and return `names` with those of the list. Return None, and stay, if WITH begins no list."""
-        cursor, start = self.cursor, self.cursor.index
+    def _leave_level(self) -> None:
+        self.depth -= 1
+
+    def find_reads_in_with_list(self, outer_names: Set[str]) -> Set[str] | None:
+        """Find the tables that the queries of a WITH list read, and return the names that a query after the list sees, in lower case.
+
+        These are `outer_names`, of the lists around this one, and the names in the list. Return None, and leave the cursor where it is,
+        if WITH begins no list.
+        """
+        cursor, with_index = self.cursor, self.cursor.index
         if not expressions.accept_with_list(cursor):
             return None
-        list_end, cursor.index = cursor.index, start + 1
+        list_end, cursor.index = cursor.index, with_index + 1  # back into the list, to search its queries
         is_recursive = expressions.accept_recursive(cursor)
-        visible_names = set(names)  # of the query that is searched next: those before it, and its own if the list is recursive
+        visible_names = set(outer_names)
         while cursor.index < list_end:
             name = cursor.token().name.lower()
             cursor.index += 1
             expressions.skip_to_with_query(cursor)
-            if is_recursive:
+            if is_recursive:  # the query sees its own name
                 visible_names.add(name)
-            self._find_in_group(visible_names, is_query=True)
+            self._find_reads_in_group(visible_names, is_query=True)
             visible_names.add(name)
             cursor.accept(",")
         return visible_names
 
-    def _find_in_relation(self, scope: _Scope) -> None:
-        """Search one relation without its alias. Relations in parentheses are one relation."""
+    def _find_reads_in_relation(self, scope: _Scope) -> None:
+        """Find the tables of one relation, and step over it without its alias. Relations in parentheses are one relation."""
         cursor = self.cursor
         cursor.accept("LATERAL")
         if cursor.next_is("("):
-            self._find_in_parentheses(scope)
+            self._find_reads_in_parentheses(scope)
         elif cursor.next_is("VALUES") and expressions.begins_query(cursor):
-            self._find_in_values_list(scope)
+            self._find_reads_in_values_list(scope)
         elif cursor.token().is_name:
-            self._find_table(scope, aliasable=True)
+            self._find_table(scope, allows_alias=True)
 
-    def _find_in_values_list(self, scope: _Scope) -> None:
-        """Search the subqueries in `VALUES row, row, …`."""
+    def _find_reads_in_values_list(self, scope: _Scope) -> None:
+        """Find the tables that the subqueries in `VALUES row, row, …` read."""
         cursor, start = self.cursor, self.cursor.index
         expressions.skip_values_list(cursor)  # to know where the list ends
         end, cursor.index = cursor.index, start
-        self.find_in_expression(end, scope.names)
+        self.find_reads_in_expression(end, scope.with_names)
 
-    def _find_in_parentheses(self, scope: _Scope) -> None:
-        """Search `(query)` or `(relation JOIN relation …)`."""
-        cursor, end = self.cursor, self.closing[self.cursor.index]
+    def _find_reads_in_parentheses(self, scope: _Scope) -> None:
+        """Find the tables of a relation in parentheses: `(query)` or `(relation JOIN relation …)`."""
+        cursor, closing = self.cursor, self.closing[self.cursor.index]
         cursor.index += 1
-        if self._holds_query(end):
-            self.find_in_query(end, _Scope(scope.names, (cursor.index, end)))
+        if self._is_query(closing):
+            self.find_reads_in_query(closing, _Scope(scope.with_names, (cursor.index, closing)))
         else:
             self._enter_level()
-            self._find_in_relation(scope)
-            self.depth -= 1
-            self.find_in_query(end, scope, in_from=True)
-        cursor.index = min(end + 1, self.size)
+            self._find_reads_in_relation(scope)  # the first relation
+            self._leave_level()
+            self.find_reads_in_query(closing, scope, starts_in_from=True)  # the joined relations
+        cursor.index = min(closing + 1, self.size)
 
-    def _find_table(self, scope: _Scope, aliasable: bool) -> None:
-        """Add the table or the table function that comes next to the reads, unless its name is one of a WITH list."""
-        cursor, first = self.cursor, self.cursor.index
-        last = _skip_name(cursor)
+    def _find_table(self, scope: _Scope, allows_alias: bool) -> None:
+        """Add the next table or table function to the reads, unless it is a query of a WITH list.
+
+        `allows_alias`: whether the grammar allows an alias after the table.
+        """
+        cursor, start = self.cursor, self.cursor.index
+        name = _parse_name(cursor)
         if cursor.next_is("("):
-            self._find_in_table_function(first, last, scope, aliasable)
+            self._find_table_function(name, start, scope, allows_alias)
             return
         travel = expressions.parse_time_travel(cursor)
-        end = cursor.index
-        if cursor.next_is("WITH", "("):
+        read = Read(name, start, cursor.index, scope.query_span, travel=travel)
+        if cursor.next_is("WITH", "("):  # options of the read
             cursor.index += 1
             cursor.skip_group()
         expressions.skip_sample(cursor)
-        is_with_name = last - first == 1 and cursor.tokens[first].name.lower() in scope.names
-        if not is_with_name:
-            takes_alias = aliasable and not expressions.alias_follows(cursor)
-            self.reads.append(Read(first, last, end, cursor.index, takes_alias, scope.block, travel))
+        is_query_of_with_list = len(name.parts) == 1 and name.parts[0].lower() in scope.with_names
+        if not is_query_of_with_list:
+            self.reads.append(replace(read, alias_index=self._alias_index(allows_alias)))
 
-    def _find_in_table_function(self, first: int, last: int, scope: _Scope, aliasable: bool) -> None:
-        """Add TABLE_CHANGES(…) or READ_FILES(…) to the reads, or search the arguments of another table function."""
-        cursor = self.cursor
-        is_qualified = last - first > 1
-        if not aliasable and not is_qualified:
+    def _find_table_function(self, name: TableName, start: int, scope: _Scope, allows_alias: bool) -> None:
+        """Add TABLE_CHANGES(…) or READ_FILES(…) to the reads, or find the tables in the arguments of another table function.
+
+        `start`: the index of the first token of `name`.
+        """
+        cursor, is_qualified = self.cursor, len(name.parts) > 1
+        if not allows_alias and not is_qualified:
             return
-        name = "" if is_qualified else cursor.tokens[first].name.upper()
-        arguments = _parse_changes_arguments(cursor) if name == "TABLE_CHANGES" else None
-        files = parse_file_source(cursor) if name == "READ_FILES" else None
+        function = "" if is_qualified else name.parts[0].upper()
+        arguments = _parse_changes_arguments(cursor) if function == "TABLE_CHANGES" else None
+        files = parse_file_source(cursor) if function == "READ_FILES" else None
         if arguments is None and files is None:
-            self._find_in_arguments(scope)
+            self._find_tables_in_arguments(scope)
             return
-        end = cursor.index
+        read = Read(name, start, cursor.index, scope.query_span, arguments=arguments, files=files)
         expressions.skip_sample(cursor)
-        takes_alias = not expressions.alias_follows(cursor)
-        self.reads.append(Read(first, last, end, cursor.index, takes_alias, scope.block, None, arguments, files))
+        self.reads.append(replace(read, alias_index=self._alias_index(allows_alias)))
 
-    def _find_in_arguments(self, scope: _Scope) -> None:
-        """Search the arguments of a table function: their queries, and the tables in `TABLE(name)` and `TABLE name`."""
+    def _alias_index(self, allows_alias: bool) -> int | None:
+        """Return the index of the next token, before which a table's alias has to be added. Return None if no alias has to be added."""
+        return self.cursor.index if allows_alias and not expressions.alias_follows(self.cursor) else None
+
+    def _find_tables_in_arguments(self, scope: _Scope) -> None:
+        """Find the tables in the arguments of a table function: `TABLE(name)`, `TABLE name`, and those that queries read."""
         cursor, closing = self.cursor, self.closing[self.cursor.index]
         cursor.index += 1
-        arguments_scope = replace(scope, block=(cursor.index, closing))
+        arguments_scope = replace(scope, query_span=(cursor.index, closing))
         while cursor.index < closing:
-            if _accept_before_table_argument(cursor):
-                self._find_table(arguments_scope, aliasable=False)
+            if _accept_table_keyword(cursor):
+                self._find_table(arguments_scope, allows_alias=False)
             else:
-                self._skip(scope.names)
+                self._skip_token_or_group(scope.with_names)
         cursor.index = min(closing + 1, self.size)
 
-    def find_in_expression(self, end: int, names: Set[str]) -> None:
-        """Search anything that holds tables only in the subqueries inside its brackets."""
+    def find_reads_in_expression(self, end: int, with_names: Set[str]) -> None:
+        """Find the tables that the subqueries of an expression, or of several clauses, read. Subqueries are in brackets."""
         cursor = self.cursor
         while cursor.index < end:
             closing = self.closing[cursor.index] if cursor.key() in CLOSING else 0
             cursor.index += 1
-            if closing and self._holds_query(closing):
-                self.find_in_query(closing, _Scope(names, (cursor.index, closing)))
+            if closing and self._is_query(closing):
+                self.find_reads_in_query(closing, _Scope(with_names, (cursor.index, closing)))
                 cursor.index = min(closing + 1, self.size)
         cursor.index = end
 
-    def _skip(self, names: Set[str]) -> None:
-        """Step over one token, or over a bracket whose queries are searched."""
+    def _skip_token_or_group(self, with_names: Set[str]) -> None:
+        """Step over one token, or over brackets. Find the tables that queries in the brackets read."""
         if self.cursor.key() in CLOSING:
-            self._find_in_group(names)
+            self._find_reads_in_group(with_names)
         else:
             self.cursor.index += 1
 
-    def _find_in_group(self, names: Set[str], is_query: bool = False) -> None:
-        """Search a bracket. Parentheses that directly enclose other parentheses count as one level."""
+    def _find_reads_in_group(self, with_names: Set[str], is_query: bool = False) -> None:
+        """Find the tables that the query or the subqueries in a pair of brackets read, and step over the brackets."""
         cursor = self.cursor
-        end = inner_end = self.closing[cursor.index]
+        closing = inner_closing = self.closing[cursor.index]
         cursor.index += 1
-        while cursor.next_is("(") and self.closing[cursor.index] == inner_end - 1:
-            inner_end -= 1
+        # `((query))` is one level of nesting: go to the innermost parentheses.
+        while cursor.next_is("(") and self.closing[cursor.index] == inner_closing - 1:
+            inner_closing -= 1
             cursor.index += 1
-        if is_query or self._holds_query(inner_end):
-            self.find_in_query(inner_end, _Scope(names, (cursor.index, inner_end)))
+        if is_query or self._is_query(inner_closing):
+            self.find_reads_in_query(inner_closing, _Scope(with_names, (cursor.index, inner_closing)))
         else:
-            self.find_in_expression(inner_end, names)
-        cursor.index = min(end + 1, self.size)
+            self.find_reads_in_expression(inner_closing, with_names)
+        cursor.index = min(closing + 1, self.size)
 
-    def _holds_query(self, end: int) -> bool:
-        """Return whether the bracket that the cursor is in, up to token `end`, is a query rather than an expression with a subquery."""
+    def _is_query(self, end: int) -> bool:
+        """Return whether the tokens up to `end`, inside brackets, are a query rather than an expression with a subquery."""
         cursor = self.cursor
         if not expressions.begins_query(cursor):
             return False
         if not cursor.next_is("("):
             return True
-        after = min(self.closing[cursor.index] + 1, end)
-        key = cursor.tokens.keys[after]
-        return after in (end, self.size) or key in _ENDS_FROM or key in expressions.BEFORE_BY
+        following_index = min(self.closing[cursor.index] + 1, end)  # after the parentheses with which the tokens begin
+        following = cursor.tokens.keys[following_index]
+        return following_index in (end, self.size) or following in _ENDS_FROM or following in expressions.BEFORE_BY
 
 
 def _accept_describe_query(cursor: Cursor) -> bool:
@@ -355,25 +377,24 @@ def _parse_changes_arguments(cursor: Cursor) -> tuple[SqlText, ...]:
     return tuple(arguments)
 
 
-def _skip_name(cursor: Cursor) -> int:
-    """Step over a dotted name, and return the index after it."""
+def _parse_name(cursor: Cursor) -> TableName:
+    """Parse a dotted name. Return a name without parts if no name comes next."""
+    start = cursor.index
     if cursor.token().is_name:
         cursor.index += 1
     while cursor.next_is(".") and cursor.token(1).is_name:
         cursor.index += 2
-    return cursor.index
+    return TableName(tuple(token.name for token in cursor.tokens[start : cursor.index : 2]))
 
 
-def _accept_before_table_argument(cursor: Cursor) -> bool:
-    """Step to the name in an argument `TABLE name` or `TABLE(name)`. Return False, and stay, at other tokens and at `TABLE(select …)`."""
+def _accept_table_keyword(cursor: Cursor) -> bool:
+    """Step over TABLE in an argument `TABLE name` or `TABLE(name)`, up to the name. Return whether such an argument comes next."""
     if cursor.key(-1) not in ("(", ",", "=>"):
         return False
     if cursor.accept_before_name("TABLE"):
         return True
-    if not cursor.next_is("TABLE", "(") or not cursor.token(2).is_name:
-        return False
-    table_index = cursor.index
-    cursor.index += 1
-    is_query = expressions.begins_query(cursor)
-    cursor.index = table_index if is_query else table_index + 2
-    return not is_query
+    keyword_index = cursor.index
+    is_table_argument = cursor.accept("TABLE", "(") and cursor.token().is_name and not expressions.begins_query(cursor)
+    if not is_table_argument:
+        cursor.index = keyword_index  # an argument such as `TABLE(SELECT …)` is left to the search for queries
+    return is_table_argument

@@ -10,7 +10,7 @@ from rowmerge.commands.names import FileSource, SqlText, TableName, qualifier_si
 from rowmerge.sql.lexing.cursor import Cursor
 from rowmerge.sql.lexing.expressions import TimeTravel
 from rowmerge.sql.lexing.lexer import Tokens, tokenize
-from rowmerge.sql.queries.function_calls import Edit, ResolveFunction, apply_edits, call_edits
+from rowmerge.sql.queries.function_calls import Edit, ResolveFunction, add_call_edits, apply_edits
 from rowmerge.sql.queries.relations import Read, find_reads, find_reads_of_expression
 from rowmerge.table.metadata.schema import backquote
 
@@ -22,10 +22,10 @@ _HOLDS_CALL = re.compile(r"[\w`]\s*\(")
 
 @dataclass(frozen=True)
 class TableReference:
-    """A table that a text reads, with its time travel. `start` and `end`: the offsets of both together in the text, half open.
+    """A table that a text reads, with its time travel. `start` and `end` are the offsets of both together in the text, half open.
 
     `reference`: the branch or tag after VERSION AS OF. `changes`: the arguments of `table_changes(…)`; `name` is then the function's.
-    `files`: the files of `read_files(…)`; `name` is then the name that the call gives them, or the function's.
+    `files`: the files of `read_files(…)`; `name` is then the argument `name` of the call, or else the function's name.
     """
 
     name: TableName
@@ -39,7 +39,7 @@ class TableReference:
 
     @property
     def timed(self) -> bool:
-        """Whether the reference has a version, a time, a branch or a tag."""
+        """Return whether the reference has a version, a time, a branch or a tag."""
         return self.version is not None or self.timestamp is not None or self.reference is not None
 
 
@@ -50,23 +50,39 @@ def references(text: str) -> list[TableReference]:
 
 
 def bind(text: str, resolve: Resolve, functions: ResolveFunction | None = None) -> str:
-    """Replace the tables that a statement reads and its function calls. Raise Unparsable for an unclosed string, name or comment.
+    """Return a statement with the tables that it reads, and the calls of the warehouse's functions, replaced.
 
-    `resolve` returns the quoted name that replaces a table with its time travel, and `functions` the function that a call means. Both
-    return None to keep the text. A replaced table without an alias gets the last part of its name as alias, and columns that are
-    qualified by more of the name (`analytics.orders.id`) keep the last part only.
+    A replaced table without an alias gets the last part of its name as alias. Columns that are qualified by more of the name
+    (`analytics.orders.id`) keep only the last part of the qualifier.
+
+    Args:
+        text: The text of one statement.
+        resolve: Returns the quoted name that replaces a table with its time travel, or None to keep the text.
+        functions: Returns the function that a call means, or None to keep the call. None keeps all calls.
+
+    Raises:
+        Unparsable: A string, a quoted name or a comment is not closed, or a time travel does not follow the grammar.
+        UnsupportedStatement: Queries are nested too deeply, or an aggregate function stands where the engine cannot replace it.
+        PlanError: The arguments of a call do not fit the function.
     """
     return _bind(text, find_reads, resolve, functions)
 
 
 def bind_expression(text: str, resolve: Resolve, functions: ResolveFunction | None = None) -> str:
-    """Replace the tables in the subqueries of an expression, and its function calls, as `bind` does."""
+    """Return an expression with the tables that its subqueries read, and the calls of the warehouse's functions, replaced as in `bind`.
+
+    Args:
+        text: The text of one expression.
+        resolve: Returns the quoted name that replaces a table with its time travel, or None to keep the text.
+        functions: Returns the function that a call means, or None to keep the call. None keeps all calls.
+    """
     if not _HOLDS_QUERY.search(text) and (functions is None or not _HOLDS_CALL.search(text)):
         return text
     return _bind(text, find_reads_of_expression, resolve, functions)
 
 
 def _find_reads(cursor: Cursor, finder: _Finder) -> list[Read]:
+    """Return the tables that `finder` finds. Raise UnsupportedStatement if the nested queries exceed Python's stack."""
     try:
         return finder(cursor)
     except RecursionError:
@@ -76,15 +92,16 @@ def _find_reads(cursor: Cursor, finder: _Finder) -> list[Read]:
 
 def _table_reference(cursor: Cursor, read: Read) -> TableReference:
     tokens, travel = cursor.tokens, read.travel or TimeTravel()
-    name = TableName(tuple(token.name for token in tokens[read.first : read.last : 2]))
-    if read.files is not None and read.files.name is not None:
-        name = read.files.name
-    start, end = tokens.starts[read.first], tokens.ends[read.end - 1]
+    name = read.name if read.files is None or read.files.name is None else read.files.name
+    start, end = tokens.starts[read.start], tokens.ends[read.end - 1]
     return TableReference(name, travel.version, travel.timestamp, start, end, read.arguments, travel.reference, read.files)
 
 
 def _bind(text: str, finder: _Finder, resolve: Resolve, functions: ResolveFunction | None) -> str:
-    """Return the text with the tables that `resolve` replaces, their qualifiers before columns, and the calls of functions replaced."""
+    """Return the text with the tables that `resolve` knows, the qualifiers of their columns, and the calls of functions replaced.
+
+    `finder` returns the tables that the text reads. `functions` is None to keep all calls.
+    """
     cursor = Cursor(tokenize(text))
     reads = _find_reads(cursor, finder)
     edits: list[Edit] = []
@@ -95,40 +112,40 @@ def _bind(text: str, finder: _Finder, resolve: Resolve, functions: ResolveFuncti
         if replacement is None:
             continue
         edits.append(Edit(reference.start, reference.end, replacement))
-        if read.takes_alias:
+        if read.alias_index is not None:
             renamed_reads.append((read, reference.name))
-            alias_offset = cursor.tokens.ends[read.tail - 1]
+            alias_offset = cursor.tokens.ends[read.alias_index - 1]  # directly behind the token before it
             edits.append(Edit(alias_offset, alias_offset, f" AS {backquote(reference.name.parts[-1])}"))
-    edits += _cut_qualifiers(cursor.tokens, reads, renamed_reads)
-    return apply_edits(text, edits if functions is None else call_edits(cursor, functions, edits))
+    edits += _qualifier_edits(cursor.tokens, reads, renamed_reads)
+    if functions is not None:
+        edits = add_call_edits(cursor, functions, edits)
+    return apply_edits(text, edits)
 
 
-def _cut_qualifiers(tokens: Tokens, reads: list[Read], renamed_reads: list[tuple[Read, TableName]]) -> Iterator[Edit]:
-    """Yield edits that leave only the last part of a replaced table's name before its columns."""
+def _qualifier_edits(tokens: Tokens, reads: list[Read], renamed_reads: list[tuple[Read, TableName]]) -> Iterator[Edit]:
+    """Yield an edit for each column `analytics.orders.id` of a table that has the alias `orders` now: it becomes `orders.id`."""
     qualified_reads = [(read, name) for read, name in renamed_reads if len(name.parts) > 1]
     if not qualified_reads:
         return
-    table_indexes = {read.first for read in reads}
-    for first, parts in _dotted_names(tokens):
-        if first in table_indexes:
+    table_starts = {read.start for read in reads}
+    for start, parts in _dotted_names(tokens):
+        if start in table_starts:
             continue
-        names_in_scope = (name for read, name in qualified_reads if read.has_in_block(first))
-        qualifier_sizes = (qualifier_size(parts, name.parts) for name in names_in_scope)
-        # A qualifier of one part is the alias that the replacement has, and stays.
-        size = next((size for size in qualifier_sizes if size > 1), 1)
-        if size > 1:
-            last_qualifier = first + 2 * (size - 1)  # a dot is between two parts
-            yield Edit(tokens.starts[first], tokens.starts[last_qualifier], "")
+        qualifier_sizes = [qualifier_size(parts, name.parts) for read, name in qualified_reads if read.is_read_by_query_of(start)]
+        long_sizes = [size for size in qualifier_sizes if size > 1]  # a qualifier of one part is the alias, and stays
+        if long_sizes:
+            alias_index = start + 2 * (long_sizes[0] - 1)  # every second token is a dot
+            yield Edit(tokens.starts[start], tokens.starts[alias_index], "")
 
 
 def _dotted_names(tokens: Tokens) -> Iterator[tuple[int, list[str]]]:
     """Yield dotted names of three parts or more: index of the first token, and the parts. A star can be a part."""
     keys = tokens.keys
-    for first in range(len(keys)):
-        if not tokens.is_name(first) or keys[first - 1] == ".":
+    for start in range(len(keys)):
+        if not tokens.is_name(start) or keys[start - 1] == ".":
             continue
-        last = first
+        last = start
         while keys[last + 1] == "." and (tokens.is_name(last + 2) or keys[last + 2] == "*"):
             last += 2
-        if last - first > 2:
-            yield first, [part.name for part in tokens[first : last + 1 : 2]]
+        if last - start > 2:
+            yield start, [part.name for part in tokens[start : last + 1 : 2]]
