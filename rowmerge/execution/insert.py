@@ -21,7 +21,7 @@ from rowmerge.plan.expressions.conditions import Side
 from rowmerge.plan.expressions.qualification import side_of
 from rowmerge.plan.pruning.file_pruning import every_file
 from rowmerge.plan.row_plan import RowPlan
-from rowmerge.plan.schema_evolution import after_insert
+from rowmerge.plan.schema_evolution import schema_after_insert
 from rowmerge.plan.store_assignment import match_names_by_position
 from rowmerge.spark.source.source import SourceRowsOnce
 from rowmerge.spark.types import schema_of
@@ -81,8 +81,8 @@ class NewRows:
         shape = snapshot.shape
         if not self.evolves:
             return self._plan(shape, snapshot.schema)
-        partition, query_schema = tuple(self.static_partition(shape)), schema_of(self.frame)
-        schema = after_insert(snapshot.schema, query_schema, self.columns, partition, by_name=self.by_name, can_widen=shape.can_widen)
+        partition, query = tuple(self.static_partition(shape)), schema_of(self.frame)
+        schema = schema_after_insert(snapshot.schema, query, self.columns, partition, by_name=self.by_name, can_widen=shape.can_widen)
         return replace(self._plan(shape, schema), evolved_from=snapshot.schema)
 
     def _plan(self, table: TableShape, schema: Struct) -> RowPlan:

@@ -14,7 +14,7 @@ from rowmerge.table.metadata.rules import Rules
 from rowmerge.table.metadata.schema import Field, Struct, backquote, string_literal
 
 _COMPUTED = ""
-"""Represents DEFAULT for a generated column. No expression is empty."""
+"""Stands for the value of a generated column that a statement sets to DEFAULT. No SQL expression is empty."""
 _EVOLVE = "To let the source change the table's schema, write MERGE WITH SCHEMA EVOLUTION INTO."
 
 
@@ -22,14 +22,14 @@ _EVOLVE = "To let the source change the table's schema, write MERGE WITH SCHEMA 
 class ClauseScope:
     """The names that the clauses of one statement may use, and the columns that they read and write.
 
-    `before`, `after`: the table's columns before and after the statement; `evolves`: whether the source may add columns; `visible`: the
-    side whose columns a clause sees, or None for both sides.
+    `old_schema` and `new_schema` have the table's columns before and after the statement. `evolves`: whether the source may add columns.
+    `visible`: the side whose columns a clause may use, or None for both sides.
     """
 
     target: Side
     source: Side | None
-    before: Struct
-    after: Struct
+    old_schema: Struct
+    new_schema: Struct
     rules: Rules
     evolves: bool = False
     case_sensitive: bool = False
@@ -43,25 +43,25 @@ class ClauseScope:
             case Match.NOT_MATCHED:
                 return replace(self, visible=self.source)
             case Match.NOT_MATCHED_BY_SOURCE:
-                # Without a source row, no value can come for a new column.
-                return replace(self, visible=self.target, source=None, after=self.before)
+                # Without a source row, a new column gets no value.
+                return replace(self, visible=self.target, source=None, new_schema=self.old_schema)
 
     def qualified(self, text: str) -> str:
-        """Return an expression whose column references name their side."""
+        """Return an expression with the alias of its side before each column."""
         if self.visible is not None:
             return qualify(text, self.visible, case_sensitive=self.case_sensitive)
         sides = (self.target,) if self.source is None else (self.target, self.source)
         return replace_qualifiers(text, sides, case_sensitive=self.case_sensitive)
 
     def column(self, name: str, clause: str) -> Field:
-        """Return the column to which a clause (`the SET list`) assigns a value. Raises UnknownColumn."""
+        """Return the column to which a clause assigns a value. `clause`, such as `the SET list`, is for the message of UnknownColumn."""
         is_source_column = self.source is not None and name.lower() in map(str.lower, self.source.columns)
         advice = _EVOLVE if is_source_column and not self.evolves else ""
-        return column_of(self.after, name, self.case_sensitive, clause, advice)
+        return column_of(self.new_schema, name, self.case_sensitive, clause, advice)
 
 
 def clause_of(when: When, statement: ClauseScope) -> Clause:
-    """Bind a WHEN clause. Raises UnknownColumn, PlanError."""
+    """Return the clause of a plan for a WHEN clause. Raises UnknownColumn, PlanError."""
     scope = statement.of_clause(when.match)
     condition = None if when.condition is None else scope.qualified(when.condition.text)
     match when.action:
@@ -80,17 +80,20 @@ def clause_of(when: When, statement: ClauseScope) -> Clause:
 
 
 def _star_values(scope: ClauseScope, clause: str) -> dict[str, str]:
-    """Return the source's columns by the table's names. If the schema may evolve, columns that the source lacks are left out."""
+    """Return the values of `SET *` or `INSERT *`: for each column of the table, the source's column of the same name, as SQL text.
+
+    A column that the source lacks gets no value if the schema may evolve. Otherwise it is an error, whose message names `clause`.
+    """
     source = scope.source
     assert source is not None
-    values = {}
-    for field in scope.after:
+    expressions = {}
+    for field in scope.new_schema:
         source_column = _source_column(source, field, scope.case_sensitive)
         if source_column is not None:
-            values[field.name] = f"{backquote(source.alias)}.{backquote(source_column)}"
+            expressions[field.name] = f"{backquote(source.alias)}.{backquote(source_column)}"
         elif field.name not in scope.rules.generated:
-            _check_may_lack(source, field, clause, evolves=scope.evolves)
-    return values
+            _check_missing_column(source, field, clause, evolves=scope.evolves)
+    return expressions
 
 
 def _source_column(source: Side, field: Field, case_sensitive: bool) -> str | None:
@@ -101,8 +104,11 @@ def _source_column(source: Side, field: Field, case_sensitive: bool) -> str | No
     return matches[0] if matches else None
 
 
-def _check_may_lack(source: Side, field: Field, clause: str, *, evolves: bool) -> None:
-    """Raise the error for a column of the table that the source lacks, unless the schema may evolve."""
+def _check_missing_column(source: Side, field: Field, clause: str, *, evolves: bool) -> None:
+    """Raise UnknownColumn for a column of the table that the source lacks, unless the schema may evolve.
+
+    Raise PlanError if the source has the column in another case and names are case-sensitive.
+    """
     if not evolves:
         where = f"the source, and {clause} needs every column of the table"
         raise UnknownColumn(field.name, source.columns, where=where, advice=_EVOLVE)
@@ -115,92 +121,108 @@ def _check_may_lack(source: Side, field: Field, clause: str, *, evolves: bool) -
 
 
 def _insert_values(assignments: Iterable[Assignment], scope: ClauseScope) -> dict[str, str]:
-    """Return the values of INSERT (columns) VALUES (…) by column."""
+    """Return the values of INSERT (columns) VALUES (…) as SQL text by column. A column that is not in the list gets its default."""
     values: dict[str, str] = {}
     for assignment in assignments:
-        column = without_qualifier(assignment.column, scope.target, scope.after)
+        column = without_qualifier(assignment.column, scope.target, scope.new_schema)
         if len(column) != 1:
             raise PlanError(f"INSERT takes whole columns, not the field `{'.'.join(column)}`. Build the struct with named_struct().")
         name = scope.column(column[0], "the INSERT list").name
         if name in values:
             raise PlanError(f"The column `{name}` is given twice in the INSERT list. Name it once.")
-        values[name] = _value(assignment, name, scope)
-    return {**scope.rules.defaults, **_without_computed(values)}
+        values[name] = _assigned_value(assignment, _default_value(name, scope.rules), scope)
+    return {**scope.rules.defaults, **_without_computed_columns(values)}
 
 
 Assignments = dict[str, "str | Assignments"]
-"""SQL text by column, or for a struct by the fields that are assigned."""
+"""The assigned SQL text of each column. For a struct whose fields are assigned, the assignments of the fields."""
 
 
 def update_values(assignments: Iterable[Assignment], scope: ClauseScope) -> dict[str, str]:
-    """Return the values of UPDATE SET by column. Assignments to fields of a struct become the value of the whole struct."""
-    by_column: Assignments = {}
+    """Return the values of UPDATE SET as SQL text by column. Assignments to fields of a struct become the value of the whole struct."""
+    assignments_by_column: Assignments = {}
     for assignment in assignments:
-        path = without_qualifier(assignment.column, scope.target, scope.after)
+        path = without_qualifier(assignment.column, scope.target, scope.new_schema)
         column = scope.column(path[0], "the SET list")
-        text = _value(assignment, column.name if len(path) == 1 else None, scope)
-        _add_assignment(by_column, column, path, text, case_sensitive=scope.case_sensitive)
+        default = _default_value(column.name, scope.rules) if len(path) == 1 else "NULL"  # fields have no defaults
+        value = _assigned_value(assignment, default, scope)
+        _add_assignment(assignments_by_column, column, path, value, case_sensitive=scope.case_sensitive)
     values = {}
-    for name, value in by_column.items():
-        column, old_column = scope.column(name, "the SET list"), scope.before.find(name, case_sensitive=True)
-        values[name] = _render(value, column, old_column, f"{backquote(scope.target.alias)}.{backquote(name)}")
-    return _without_computed(values)
+    for name, assigned_value in assignments_by_column.items():
+        column, old_column = scope.column(name, "the SET list"), scope.old_schema.find(name, case_sensitive=True)
+        old_value = f"{backquote(scope.target.alias)}.{backquote(name)}"
+        values[name] = _updated_value(assigned_value, column, old_column, old_value)
+    return _without_computed_columns(values)
 
 
 def _add_assignment(assignments: Assignments, field: Field, path: tuple[str, ...], value: str, *, case_sensitive: bool) -> None:
-    """Add the assignment to the field at `path`. Raises PlanError if it overlaps another one."""
-    text = ".".join(path)
+    """Add an assignment to the column `field`, or to the field inside it at `path`. Raise PlanError if it overlaps another one."""
+    dotted_path = ".".join(path)
     for name in path[1:]:
         if not isinstance(field.type, Struct):
-            raise PlanError(f"`{text}` is no field: `{field.name}` is {field.sql_type}, not a struct. Assign the whole column.")
+            raise PlanError(f"`{dotted_path}` is no field: `{field.name}` is {field.sql_type}, not a struct. Assign the whole column.")
         field_assignments = assignments.setdefault(field.name, {})
         if isinstance(field_assignments, str):
-            raise _assigned_twice(text)
+            raise _double_assignment_error(dotted_path)
         assignments = field_assignments
         field = column_of(field.type, name, case_sensitive, f"the struct `{field.name}`")
     if field.name in assignments:
-        raise _assigned_twice(text)
+        raise _double_assignment_error(dotted_path)
     assignments[field.name] = value
 
 
-def _assigned_twice(column: str) -> PlanError:
+def _double_assignment_error(column: str) -> PlanError:
     return PlanError(f"The column `{column}` is assigned twice, or together with one of its fields. Assign it once.")
 
 
-def _render(value: str | Assignments | None, field: Field, old_field: Field | None, current: str) -> str:
-    """Return the SQL text of a column or field. `current`: the text of its old value, which it keeps if `value` is None."""
-    if value is None:
-        return "NULL" if old_field is None else current
-    if isinstance(value, str):
-        return value
+def _updated_value(assigned: str | Assignments | None, field: Field, old_field: Field | None, old_value: str) -> str:
+    """Return the SQL text of the value of a column or a struct's field after an UPDATE.
+
+    `assigned` is the assigned SQL text, or the assignments to the fields of a struct. With None, the field keeps `old_value`. A field
+    that the UPDATE adds to the schema has no `old_field`, and is NULL then.
+    """
+    if assigned is None:
+        return "NULL" if old_field is None else old_value
+    if isinstance(assigned, str):
+        return assigned
     assert isinstance(field.type, Struct)
     old_type = old_field.type if old_field is not None and isinstance(old_field.type, Struct) else Struct()
     arguments = []
     for inner in field.type:
-        inner_text = _render(value.get(inner.name), inner, old_type.find(inner.name), f"{current}.{backquote(inner.name)}")
-        arguments.append(f"{string_literal(inner.name)}, {inner_text}")
+        inner_value = _updated_value(assigned.get(inner.name), inner, old_type.find(inner.name), f"{old_value}.{backquote(inner.name)}")
+        arguments.append(f"{string_literal(inner.name)}, {inner_value}")
     return f"named_struct({', '.join(arguments)})"
 
 
-def _value(assignment: Assignment, column: str | None, scope: ClauseScope) -> str:
-    """Return the SQL text of an assigned value. `column` is the exact name of the column, or None for a field of a struct.
-
-    DEFAULT means the default of the column, or NULL without a default. For a generated column it means the computed value.
-    """
+def _assigned_value(assignment: Assignment, default: str, scope: ClauseScope) -> str:
+    """Return the SQL text of an assigned value. The keyword DEFAULT means `default`."""
     text = assignment.value.text
-    if text.strip().upper() != "DEFAULT":
-        return scope.qualified(text)
-    if column in scope.rules.generated:
-        return _COMPUTED
-    return "NULL" if column is None else scope.rules.defaults.get(column, "NULL")
+    return default if text.strip().upper() == "DEFAULT" else scope.qualified(text)
 
 
-def _without_computed(values: Mapping[str, str]) -> dict[str, str]:
-    return {name: text for name, text in values.items() if text != _COMPUTED}
+def _default_value(column: str, rules: Rules) -> str:
+    """Return the SQL text of a column's default, or NULL if it has none. A generated column has `_COMPUTED`."""
+    return _COMPUTED if column in rules.generated else rules.defaults.get(column, "NULL")
+
+
+def _without_computed_columns(values: Mapping[str, str]) -> dict[str, str]:
+    """Return the values without those of generated columns, which the writer computes."""
+    return {name: value for name, value in values.items() if value != _COMPUTED}
 
 
 def column_of(schema: Struct, name: str, case_sensitive: bool, where: str, advice: str = "") -> Field:
-    """Return the column of this name. Raises UnknownColumn, whose message says `where` the name stands and what to do."""
+    """Return the column or the struct's field with a name.
+
+    Args:
+        schema: The columns of a table, or the fields of a struct.
+        name: The name as the statement has it.
+        case_sensitive: Whether names that differ in case alone are different, as spark.sql.caseSensitive says.
+        where: The place of the name in the statement, for the error message, such as `the SET list`.
+        advice: A sentence for the error message that says what to do.
+
+    Raises:
+        UnknownColumn: The schema has no such column.
+    """
     field = schema.find(name, case_sensitive=case_sensitive)
     if field is None:
         raise UnknownColumn(name, schema.names, where=where, advice=advice)

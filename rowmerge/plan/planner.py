@@ -1,4 +1,4 @@
-"""Plan commands: resolve names, expand stars, and return a RowPlan in which every clause is complete."""
+"""Planning of row-level commands: names are resolved, stars are expanded, and the result is a RowPlan with complete clauses."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rowmerge.plan.expressions.qualification import apart_from, check_apart, qua
 from rowmerge.plan.expressions.restrictions import check_condition, check_merge, check_update
 from rowmerge.plan.pruning.file_pruning import exact_partition_mask, file_mask, no_file
 from rowmerge.plan.row_plan import Clause, Effect, RowPlan, SourceRows
-from rowmerge.plan.schema_evolution import after_merge
+from rowmerge.plan.schema_evolution import schema_after_merge
 from rowmerge.table.metadata.partitioning import identity_columns
 from rowmerge.table.metadata.rules import Rules
 from rowmerge.table.metadata.schema import Struct, backquote, sql_name
@@ -36,42 +36,58 @@ _EVOLVE_INSERT = (
 def plan_merge(
     merge: Merge, snapshot: Snapshot, source: Side, *, case_sensitive: bool = False, source_schema: Struct | None = None
 ) -> RowPlan:
-    """Plan a MERGE. With `source_schema`, the source may add columns to the table.
+    """Plan a MERGE.
 
-    Raises UnknownColumn, TypeMismatch, PlanError, UnsupportedStatement.
+    Args:
+        merge: The parsed statement.
+        snapshot: The snapshot of the target that the statement changes.
+        source: The aliases and the columns of the source.
+        case_sensitive: Whether names that differ in case alone are different, as spark.sql.caseSensitive says.
+        source_schema: The columns of the source with their types if the source may add columns to the table, else None.
+
+    Raises:
+        UnknownColumn: A clause names a column that the target or the source lacks.
+        TypeMismatch: A new column has a type that no table can hold.
+        PlanError: A name is ambiguous, or a column is assigned twice.
+        UnsupportedStatement: A condition or a value has an aggregate, a window function or a nondeterministic function.
+        AppendOnly: The table accepts new rows only, and a clause updates or deletes rows.
     """
-    before = snapshot.schema
-    schema = before if source_schema is None else after_merge(before, source_schema, merge.clauses, snapshot.shape.can_widen)
+    old_schema = snapshot.schema
+    new_schema = old_schema
+    if source_schema is not None:
+        new_schema = schema_after_merge(old_schema, source_schema, merge.clauses, snapshot.shape.can_widen)
     target = _merge_target(merge, snapshot, source)
     check_merge(merge)
     condition = replace_qualifiers(merge.on.text, (target, source), case_sensitive=case_sensitive)
     on = divide_condition(condition, target, source, case_sensitive=case_sensitive)
-    rules = _rules_now(snapshot.shape.rules, schema)
-    scope = ClauseScope(target, source, before, schema, rules, evolves=source_schema is not None, case_sensitive=case_sensitive)
+    rules = _rules_at_current_time(snapshot.shape.rules, new_schema)
+    evolves = source_schema is not None
+    scope = ClauseScope(target, source, old_schema, new_schema, rules, evolves=evolves, case_sensitive=case_sensitive)
     clauses = tuple(clause_of(when, scope) for when in merge.clauses)
     _check_append_only(snapshot, "MERGE", {clause.effect for clause in clauses})
     reads_unmatched_rows = any(clause.match is Match.NOT_MATCHED_BY_SOURCE for clause in clauses)
     conjuncts = () if reads_unmatched_rows else on.target_only
-    mask, columns = file_mask(conjuncts, target, snapshot.schema, snapshot.partition_columns, case_sensitive=case_sensitive)
+    files, bound_columns = file_mask(conjuncts, target, old_schema, snapshot.partition_columns, case_sensitive=case_sensitive)
     return RowPlan(
         operation="MERGE",
         table=snapshot.name,
-        schema=schema,
+        schema=new_schema,
         target=target,
         source=source,
         on=on,
         clauses=clauses,
         source_rows=SourceRows.UNMATCHED if any(clause.effect is Effect.INSERT for clause in clauses) else SourceRows.NONE,
-        files=mask,
-        bound_columns=columns,
+        files=files,
+        bound_columns=bound_columns,
         conjuncts=conjuncts,
         parameters=_merge_parameters(merge, clauses),
-        evolved_from=None if source_schema is None else before,
+        evolved_from=old_schema if evolves else None,
         rules=rules,
     )
 
 
 def _merge_target(merge: Merge, snapshot: Snapshot, source: Side) -> Side:
+    """Return the target of a MERGE as a side whose alias no name of the source equals. Raise PlanError if that is impossible."""
     target = side_of(merge.target.parts, merge.target_alias, snapshot.schema.names)
     if (target.alias,) in source.names:
         target = apart_from(target, target, TARGET)
@@ -80,36 +96,72 @@ def _merge_target(merge: Merge, snapshot: Snapshot, source: Side) -> Side:
 
 
 def plan_update(update: Update, snapshot: Snapshot, *, case_sensitive: bool = False) -> RowPlan:
-    """Plan an UPDATE as one clause over the target rows. Raises UnknownColumn, PlanError."""
+    """Plan an UPDATE as one clause over the target rows.
+
+    Args:
+        update: The parsed statement.
+        snapshot: The snapshot of the table that the statement changes.
+        case_sensitive: Whether names that differ in case alone are different, as spark.sql.caseSensitive says.
+
+    Raises:
+        UnknownColumn: The SET list names a column that the table lacks.
+        PlanError: A column is assigned twice, or a path names no field.
+        UnsupportedStatement: The condition or a value has an aggregate, a window function or, in the condition, a random function.
+        AppendOnly: The table accepts new rows only.
+    """
     check_update(update)
-    target = side_of(update.target.parts, update.alias, snapshot.schema.names)
-    schema, rules = snapshot.schema, _rules_now(snapshot.shape.rules, snapshot.schema)
+    schema = snapshot.schema
+    target = side_of(update.target.parts, update.alias, schema.names)
+    rules = _rules_at_current_time(snapshot.shape.rules, schema)
     scope = ClauseScope(target, None, schema, schema, rules, case_sensitive=case_sensitive, visible=target)
     values = update_values(update.assignments, scope)
-    plan = _target_plan(snapshot, target, Effect.UPDATE, update.condition, case_sensitive=case_sensitive)
-    return replace(plan, clauses=(replace(plan.clauses[0], values=values),), rules=rules)
+    plan = _plan_without_source(snapshot, target, Effect.UPDATE, update.condition, values, case_sensitive=case_sensitive)
+    return replace(plan, rules=rules)
 
 
 def plan_delete(delete: Delete, snapshot: Snapshot, *, case_sensitive: bool = False) -> RowPlan:
-    """Plan a DELETE as one clause over the target rows. Partition values show which files it deletes as a whole."""
+    """Plan a DELETE as one clause over the target rows.
+
+    The plan also has the mask of the files that the partition values allow to remove as a whole.
+
+    Args:
+        delete: The parsed statement.
+        snapshot: The snapshot of the table that the statement changes.
+        case_sensitive: Whether names that differ in case alone are different, as spark.sql.caseSensitive says.
+
+    Raises:
+        UnsupportedStatement: The condition has an aggregate, a window function or a nondeterministic function.
+        AppendOnly: The table accepts new rows only.
+    """
     if delete.condition is not None:
         check_condition(delete.condition, "the WHERE condition")
-    target = side_of(delete.target.parts, delete.alias, snapshot.schema.names)
-    return _target_plan(snapshot, target, Effect.DELETE, delete.condition, case_sensitive=case_sensitive)
+    schema, partition_columns = snapshot.schema, snapshot.partition_columns
+    target = side_of(delete.target.parts, delete.alias, schema.names)
+    plan = _plan_without_source(snapshot, target, Effect.DELETE, delete.condition, {}, case_sensitive=case_sensitive)
+    whole_files = exact_partition_mask(plan.conjuncts, target, schema, partition_columns, case_sensitive=case_sensitive)
+    return replace(plan, whole_files=whole_files)
 
 
 def plan_insert(table: str, schema: Struct, values: Mapping[str, str], source: Side, rules: Rules) -> RowPlan:
-    """Plan an INSERT of every source row. `values`: SQL text over the source by column."""
-    rules = _rules_now(rules, schema)
+    """Plan an INSERT of every source row.
+
+    Args:
+        table: The table's name, for messages and EXPLAIN.
+        schema: The table's columns after the statement.
+        values: SQL text over the columns of the source, by column of the table. Other columns get their defaults.
+        source: The alias and the columns of the rows to insert.
+        rules: The rules of the table, such as defaults and constraints.
+    """
+    rules = _rules_at_current_time(rules, schema)
     return RowPlan(
-        operation="WRITE",
+        operation="WRITE",  # the name of an INSERT in Delta's commitInfo
         table=table,
         schema=schema,
         target=Side(TARGET, (), schema.names),
         source=source,
         clauses=(Clause(Match.NOT_MATCHED, Effect.INSERT, None, {**rules.defaults, **values}),),
         source_rows=SourceRows.ALL,
-        files=no_file,
+        files=no_file,  # an INSERT reads no file of the table
         bound_columns=(),
         parameters={"mode": "Append"},
         rules=rules,
@@ -120,6 +172,16 @@ def plan_replace_using(insert: RowPlan, snapshot: Snapshot, keys: Sequence[str],
     """Plan INSERT … REPLACE USING: delete the rows that have the keys of a new row, and insert every new row.
 
     As in Delta, NULL equals nothing (`=`), and the keys of new rows are compared in the table's types.
+
+    Args:
+        insert: The plan that only inserts the query's rows.
+        snapshot: The snapshot of the table that the statement changes.
+        keys: The columns after USING.
+        case_sensitive: Whether names that differ in case alone are different, as spark.sql.caseSensitive says.
+
+    Raises:
+        UnknownColumn: The table or the query lacks a key.
+        AppendOnly: The table accepts new rows only.
     """
     _check_append_only(snapshot, "INSERT … REPLACE USING", {Effect.DELETE})
     values = insert.clauses[0].values
@@ -137,8 +199,17 @@ def plan_replace_using(insert: RowPlan, snapshot: Snapshot, keys: Sequence[str],
 def plan_replace_on(insert: RowPlan, snapshot: Snapshot, condition: SqlText, target: Side, *, case_sensitive: bool = False) -> RowPlan:
     """Plan INSERT … REPLACE ON: delete the table's rows for which the condition is true with a new row, and insert every new row.
 
-    `insert`: the plan that only inserts the query's rows; `target`: the table's columns, under the name that the condition uses.
-    Raises PlanError, UnsupportedStatement.
+    Args:
+        insert: The plan that only inserts the query's rows.
+        snapshot: The snapshot of the table that the statement changes.
+        condition: The condition over the columns of the table and of the query.
+        target: The table's columns, under the name that the condition uses.
+        case_sensitive: Whether names that differ in case alone are different, as spark.sql.caseSensitive says.
+
+    Raises:
+        PlanError: The table and the query have the same alias.
+        UnsupportedStatement: The condition has an aggregate, a window function or a nondeterministic function.
+        AppendOnly: The table accepts new rows only.
     """
     _check_append_only(snapshot, "INSERT … REPLACE ON", {Effect.DELETE})
     query = insert.source
@@ -152,14 +223,14 @@ def plan_replace_on(insert: RowPlan, snapshot: Snapshot, condition: SqlText, tar
 
 
 def _with_matches_deleted(insert: RowPlan, snapshot: Snapshot, on: Condition, parameters: Mapping[str, object]) -> RowPlan:
-    """Return the plan of an INSERT that also deletes the table's rows that match a new row. `parameters`: those of Delta's commitInfo."""
-    mask, columns = file_mask(on.target_only, insert.target, snapshot.schema, snapshot.partition_columns)
+    """Return the plan of an INSERT that also deletes the table's rows that match a new row. `parameters` are for Delta's commitInfo."""
+    files, bound_columns = file_mask(on.target_only, insert.target, snapshot.schema, snapshot.partition_columns)
     return replace(
         insert,
         on=on,
         clauses=(Clause(Match.MATCHED, Effect.DELETE), *insert.clauses),
-        files=mask,
-        bound_columns=columns,
+        files=files,
+        bound_columns=bound_columns,
         conjuncts=on.target_only,
         parameters={"mode": "Overwrite", **parameters},
     )
@@ -175,10 +246,20 @@ def insert_columns(
     table: str,
     case_sensitive: bool = False,
 ) -> list[str]:
-    """Return the table's column into which each column of an INSERT's query goes.
+    """Return for each column of an INSERT's query the name of the table's column that stores it.
 
-    `query_columns` are the names of the query's columns; `columns` is the column list; `partition` has the columns of PARTITION (p = …).
-    Raises UnknownColumn, PlanError.
+    Args:
+        schema: The table's columns after the statement.
+        query_columns: The names of the query's columns.
+        columns: The column list after the table's name, None if there is none.
+        partition: The columns of PARTITION (column = value), which the query does not return.
+        by_name: Whether the statement has BY NAME.
+        table: The table's name, for messages.
+        case_sensitive: Whether names that differ in case alone are different, as spark.sql.caseSensitive says.
+
+    Raises:
+        UnknownColumn: The table lacks a column of the list or, BY NAME, of the query.
+        PlanError: A column is given twice, or the query has too many or too few columns.
     """
     if by_name:
         clause = f"{table}, into which the query goes BY NAME"
@@ -204,9 +285,16 @@ def _wrong_column_count(table: str, query_columns: Sequence[str], names: Sequenc
 
 
 def static_partition(table: TableShape, partition: Sequence[tuple[str, str | None]], *, case_sensitive: bool = False) -> dict[str, str]:
-    """Return the values of PARTITION (p = value, q) by exact column name: SQL text, cast to the column's type.
+    """Return the values of PARTITION (p = value, q) as SQL text by exact column name, cast to the column's type.
 
-    Raises UnknownColumn, and PlanError for a column that is no partition column or occurs twice.
+    Args:
+        table: The schema and the partitioning of the table.
+        partition: Each column in PARTITION with the SQL text of its value, None for a dynamic partition column (`q`).
+        case_sensitive: Whether names that differ in case alone are different, as spark.sql.caseSensitive says.
+
+    Raises:
+        UnknownColumn: The table has no such column.
+        PlanError: The table is not partitioned by the column, or the column is named twice.
     """
     partition_columns = identity_columns(table.partitioning)
     casts: dict[str, str | None] = {}
@@ -222,50 +310,53 @@ def static_partition(table: TableShape, partition: Sequence[tuple[str, str | Non
     return {name: cast for name, cast in casts.items() if cast is not None}
 
 
-def _target_plan(snapshot: Snapshot, target: Side, effect: Effect, condition: SqlText | None, *, case_sensitive: bool) -> RowPlan:
-    """Plan an UPDATE without its values, or a DELETE."""
+def _plan_without_source(
+    snapshot: Snapshot, target: Side, effect: Effect, condition: SqlText | None, values: Mapping[str, str], *, case_sensitive: bool
+) -> RowPlan:
+    """Plan an UPDATE or a DELETE: one clause over the target's rows. `values`: the SQL text of each column that an UPDATE assigns."""
     _check_append_only(snapshot, effect.name, {effect})
-    qualified: str | None = None
+    qualified_condition: str | None = None
     conjuncts: tuple[str, ...] = ()
     if condition is not None:
-        qualified = qualify(condition.text, target, case_sensitive=case_sensitive)
-        analysed = divide_condition(qualified, target, None, case_sensitive=case_sensitive)
-        conjuncts = (*analysed.target_only, *analysed.other)
-    mask_arguments = (conjuncts, target, snapshot.schema, snapshot.partition_columns)
-    mask, columns = file_mask(*mask_arguments, case_sensitive=case_sensitive)
+        qualified_condition = qualify(condition.text, target, case_sensitive=case_sensitive)
+        divided_condition = divide_condition(qualified_condition, target, None, case_sensitive=case_sensitive)
+        conjuncts = (*divided_condition.target_only, *divided_condition.other)
+    files, bound_columns = file_mask(conjuncts, target, snapshot.schema, snapshot.partition_columns, case_sensitive=case_sensitive)
+    # Without a source, no row of the target is matched.
+    clause = Clause(Match.NOT_MATCHED_BY_SOURCE, effect, qualified_condition, values)
     return RowPlan(
         operation=effect.name,
         table=snapshot.name,
         schema=snapshot.schema,
         target=target,
-        clauses=(Clause(Match.NOT_MATCHED_BY_SOURCE, effect, qualified),),
-        files=mask,
-        bound_columns=columns,
+        clauses=(clause,),
+        files=files,
+        bound_columns=bound_columns,
         conjuncts=conjuncts,
-        whole_files=exact_partition_mask(*mask_arguments, case_sensitive=case_sensitive) if effect is Effect.DELETE else None,
         parameters={"predicate": [condition.text] if condition else []},
     )
 
 
-def _rules_now(rules: Rules, schema: Struct) -> Rules:
-    """Return the rules with the time of a statement that begins now."""
+def _rules_at_current_time(rules: Rules, schema: Struct) -> Rules:
+    """Return the rules with the current time in the place of current_timestamp() and similar functions."""
     return rules_at(rules, time.time_ns() // 1000, schema.names)
 
 
 def _check_append_only(snapshot: Snapshot, operation: str, effects: set[Effect]) -> None:
+    """Raise AppendOnly if a statement updates or deletes rows of a table that accepts new rows only (delta.appendOnly)."""
     if snapshot.shape.rules.append_only and effects - {Effect.INSERT}:
         raise AppendOnly(snapshot.name, operation)
 
 
 def _merge_parameters(merge: Merge, clauses: tuple[Clause, ...]) -> dict[str, object]:
-    """Return the ON condition, and condition and action of the WHEN clauses of each kind, as Delta's commitInfo has them."""
-    parameters: dict[Match, list[dict[str, str]]] = {match: [] for match in Match}
+    """Return the operationParameters of a MERGE in Delta's commitInfo: the ON condition, and condition and action of each WHEN clause."""
+    predicates: dict[Match, list[dict[str, str]]] = {match: [] for match in Match}
     for clause in clauses:
         condition = {"predicate": clause.condition} if clause.condition else {}
-        parameters[clause.match].append({**condition, "actionType": clause.effect.name.lower()})
+        predicates[clause.match].append({**condition, "actionType": clause.effect.name.lower()})
     return {
         "predicate": [merge.on.text],
-        "matchedPredicates": parameters[Match.MATCHED],
-        "notMatchedPredicates": parameters[Match.NOT_MATCHED],
-        "notMatchedBySourcePredicates": parameters[Match.NOT_MATCHED_BY_SOURCE],
+        "matchedPredicates": predicates[Match.MATCHED],
+        "notMatchedPredicates": predicates[Match.NOT_MATCHED],
+        "notMatchedBySourcePredicates": predicates[Match.NOT_MATCHED_BY_SOURCE],
     }

@@ -1,8 +1,8 @@
 """RowPlan: any row-level command as one shape, an ordered list of clauses over (target row?, source row?).
 
 MERGE, UPDATE, DELETE and INSERT are ordered lists of WHEN clauses. The first clause whose condition is true applies to a row pair. UPDATE
-and DELETE have no source, and INSERT has only NOT MATCHED clauses. Modules after planning therefore handle one shape. The functions say
-what a MERGE must know of the target's rows that its source meets.
+and DELETE have no source, and INSERT has only NOT MATCHED clauses. Modules after planning therefore handle one shape. The functions
+return which columns of the target's matching rows a MERGE has to read.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from rowmerge.table.snapshots.files import FileMask
 
 
 class Effect(Enum):
-    """What a clause does to its row. The values are the codes that travel to the writer."""
+    """What a clause does to its row. The values are the codes in the rows that Spark passes to the writer."""
 
     UPDATE = 1
     DELETE = 2
@@ -39,11 +39,11 @@ class SourceRows(Enum):
 
 @dataclass(frozen=True)
 class Clause:
-    """One WHEN clause, its names settled.
+    """One WHEN clause with resolved names.
 
     `values` maps exact column names of the table to SQL text over the aliases of the plan's sides. A generated column that is absent is
-    computed, another one keeps its value (UPDATE) or is NULL (INSERT). With `keeps_fields`, so do the fields that the value of a struct
-    column lacks.
+    computed. Any other absent column keeps its value (UPDATE) or is NULL (INSERT). With `keeps_fields`, the same is true of the fields
+    that the value of a struct column lacks.
     """
 
     match: Match
@@ -53,7 +53,7 @@ class Clause:
     keeps_fields: bool = False
 
     def describe(self, *, has_source: bool) -> str:
-        """Return the clause as a line of a plan. UPDATE and DELETE have no source, and are written with WHERE instead of WHEN."""
+        """Return the clause as a line of EXPLAIN. UPDATE and DELETE have no source, and get WHERE instead of WHEN."""
         values = ", ".join(f"{column} = {value}" for column, value in self.values.items())
         if not has_source:
             return f"{f'SET {values} ' if values else ''}{f'WHERE {self.condition}' if self.condition else 'of every row'}"
@@ -63,11 +63,12 @@ class Clause:
 
 @dataclass(frozen=True)
 class RowPlan:
-    """What a row-level command does, as far as it is known before a file is read.
+    """The plan of a row-level command, made before any data file is read.
 
-    `on`: the condition that connects source and target, None without a source. `files`: the mask of the files whose rows may be touched,
-    by the conditions alone; it needs the bounds of `bound_columns`. `whole_files`: the mask of the files that leave as a whole, if known.
-    `schema`: the table's after the command. `evolved_from`: the table's before it, None if the command may not change it.
+    `on`: the condition that connects source and target, None without a source. `files`: the mask of the files that can have touched rows,
+    according to the conditions; it needs the bounds of `bound_columns`. `whole_files`: the mask of the files that the command removes as
+    a whole, if this is known. `schema`: the table's schema after the command. `evolved_from`: the table's schema before the command, None
+    if the command cannot change it.
     """
 
     operation: str
@@ -81,12 +82,12 @@ class RowPlan:
     on: Condition | None = None
     source_rows: SourceRows = SourceRows.NONE
     conjuncts: tuple[str, ...] = ()
-    """The conditions that `files` is made of, all of which a row must fulfil to be touched."""
+    """The conditions that `files` tests. The command touches only rows for which all of them are true."""
     whole_files: FileMask | None = None
     parameters: Mapping[str, object] = field(default_factory=dict, hash=False)
     evolved_from: Struct | None = None
     rules: Rules = field(default_factory=Rules)
-    """What each row that the command writes must satisfy."""
+    """The rules for each row that the command writes."""
 
     @property
     def old_schema(self) -> Struct:
@@ -124,9 +125,10 @@ class RowPlan:
 
 
 def needed_columns(plan: RowPlan) -> frozenset[str] | None:
-    """Return the target's columns that a MERGE reads of a matching row: those in the ON condition and the MATCHED clauses, or kept by them.
+    """Return the target's columns that a MERGE reads of a matching row: those that ON or a MATCHED clause uses, or that an UPDATE keeps.
 
-    The result is None if that is uncertain: for a subquery, a nondeterministic function, an ambiguous name, or text that is not understood.
+    The result is None if that is uncertain: for a subquery, a nondeterministic function, an ambiguous name, or text that sqlglot cannot
+    parse.
     """
     assert plan.on is not None and plan.source is not None
     matched_clauses = plan.of(Match.MATCHED)
@@ -159,16 +161,16 @@ def is_upsert(plan: RowPlan) -> bool:
 
 
 def keys_decide(plan: RowPlan) -> bool:
-    """Return whether a plan whose ON condition compares keys alone needs no more of a matching target row than its position."""
+    """Return whether a MERGE whose ON condition compares keys alone has to read only the position of a matching target row."""
     if plan.duplicates_allowed and plan.source_rows is not SourceRows.UNMATCHED:
         return not plan.of(Match.NOT_MATCHED_BY_SOURCE)
     return is_upsert(plan) or source_decides(plan)
 
 
 def source_decides(plan: RowPlan) -> bool:
-    """Return whether the plan needs to know of target rows only which source row matches them.
+    """Return whether the clauses use columns of the source alone, so that a MERGE has to read only the ON columns of target rows.
 
-    All that the clauses read is then the source's, and an update gives every column a new value.
+    Each UPDATE then gives every column a new value, and no clause is WHEN NOT MATCHED BY SOURCE.
     """
     if plan.of(Match.NOT_MATCHED_BY_SOURCE) or not all(_is_of_source_alone(plan, clause) for clause in plan.clauses):
         return False
@@ -177,16 +179,18 @@ def source_decides(plan: RowPlan) -> bool:
 
 
 def _is_of_source_alone(plan: RowPlan, clause: Clause) -> bool:
+    """Return whether the condition and the values of a clause certainly use no column of the target."""
     return all(_target_columns(plan, text) == set() for text in _texts_of(clause))
 
 
 def values_of_all(plan: RowPlan) -> Mapping[str, str] | None:
-    """Return the values of every row that the command writes, or None if clauses differ or none of them writes."""
+    """Return the values of every row that the command writes. Return None if the clauses have different values, or if none writes rows."""
     clause_values = [dict(clause.values) for clause in plan.clauses if clause.effect is not Effect.DELETE]
     return clause_values[0] if clause_values and all(values == clause_values[0] for values in clause_values) else None
 
 
 def _texts_of(clause: Clause) -> list[str]:
+    """Return the SQL texts of a clause: its condition, if any, and its values."""
     return [*([] if clause.condition is None else [clause.condition]), *clause.values.values()]
 
 
@@ -199,7 +203,7 @@ def _target_columns(plan: RowPlan, text: str) -> set[str] | None:
     if column_references is None:
         return None
     sides = [side for side in (plan.target, plan.source) if side is not None]
-    columns = [resolve(reference.parts, sides) for reference in column_references]
-    if None in columns:
+    resolved_references = [resolve(reference.parts, sides) for reference in column_references]
+    if None in resolved_references:
         return None
-    return {column.column for column in columns if column is not None and column.side is plan.target}
+    return {resolved.column for resolved in resolved_references if resolved is not None and resolved.side is plan.target}

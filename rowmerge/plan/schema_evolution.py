@@ -1,8 +1,8 @@
-"""What a table's schema becomes when a statement may add to it: new columns and struct fields come last, old ones stay as they are.
+"""The schema of a table after a statement that may add columns. New columns and struct fields come last, old ones stay as they are.
 
-Follows delta-spark: which columns a MERGE needs (ResolveDeltaMergeInto), how two schemas become one (SchemaMergingUtils). Names are
-compared without regard to case, whatever the session says, because no table can hold two that differ in case alone; the table's spelling
-stays.
+Follows delta-spark: which columns a MERGE adds (ResolveDeltaMergeInto), and how two schemas are merged (SchemaMergingUtils). Names are
+compared without regard to case, also in a session with spark.sql.caseSensitive, because no table can have two columns that differ in case
+alone. The names keep the case that they have in the table.
 
 A RowPlan of a statement that adds columns has two schemas. The target is read with the old one, and rows are written with the new one
 (`Snapshot.evolved`). One commit brings the rows and the schema. Old files stay, and readers return NULL for a column that a file lacks.
@@ -19,46 +19,68 @@ from rowmerge.errors import PlanError, TypeMismatch
 from rowmerge.table.metadata.schema import Array, DataType, Field, Map, Struct, arrow_type, backquote, nullable, sql_name
 
 CanWiden = Callable[[DataType, DataType], bool]
-"""Given a column's type and that of new values, neither with parts: whether the column becomes one of the second."""
+"""Returns whether a column of the first type is widened to the second, the type of new values. Neither type is nested."""
 
 Path = tuple[str, ...]
 
 
 def never(_old: DataType, _new: DataType) -> bool:
-    """Return False: columns keep their types, and values are cast to them."""
+    """Return False, so that columns keep their types and values are cast to them."""
     return False
 
 
-def after_merge(table: Struct, source: Struct, clauses: Sequence[When], can_widen: CanWiden = never) -> Struct:
-    """Return the schema after a MERGE whose source has these columns. Raises what `merge_schemas` raises.
+def schema_after_merge(table: Struct, source: Struct, clauses: Sequence[When], can_widen: CanWiden = never) -> Struct:
+    """Return the schema of a table after a MERGE that may add columns.
 
     `UPDATE SET *` and `INSERT *` add every column of the source. Without them, an assignment adds the source's column (or field of a
-    struct) of the assigned name, whatever its value is. WHEN NOT MATCHED BY SOURCE sees no source and adds nothing.
+    struct) of the assigned name, whatever its value is. WHEN NOT MATCHED BY SOURCE has no source row and adds no columns.
+
+    Args:
+        table: The table's schema before the statement.
+        source: The columns of the source with their types.
+        clauses: The WHEN clauses.
+        can_widen: Returns whether a column's type is widened to the type of the source's column.
+
+    Raises:
+        PlanError: The source has a name twice.
+        TypeMismatch: A new column has a type that no table can hold.
     """
     actions = [when.action for when in clauses if when.match is not Match.NOT_MATCHED_BY_SOURCE]
     assignment_lists = [action.assignments for action in actions if not isinstance(action, DeleteAction)]
-    if None in assignment_lists:
+    has_star = None in assignment_lists
+    if has_star:
         return merge_schemas(table, source, can_widen)
-    paths = [assignment.column for assignments in assignment_lists for assignment in assignments or ()]
-    return merge_schemas(table, _select_paths(source, paths), can_widen)
+    assigned_paths = [assignment.column for assignments in assignment_lists for assignment in assignments or ()]
+    return merge_schemas(table, _select_paths(source, assigned_paths), can_widen)
 
 
-def after_insert(
+def schema_after_insert(
     table: Struct, query: Struct, columns: Sequence[str] | None, static: Sequence[str], *, by_name: bool, can_widen: CanWiden = never
 ) -> Struct:
-    """Return the schema after an INSERT of a query with these columns.
+    """Return the schema of a table after an INSERT that may add columns.
 
-    BY NAME, query columns that the table lacks are new. By position, query columns beyond the table's last one are new. `columns` is the
-    column list, which names columns of the table alone; `static` has the columns of PARTITION (p = value).
-    Raises what `merge_schemas` raises, and PlanError for a new column by position that has the name of an old one.
+    BY NAME, query columns that the table lacks are new. By position, query columns beyond the table's last column are new.
+
+    Args:
+        table: The table's schema before the statement.
+        query: The columns of the query with their types.
+        columns: The column list, which has columns of the table only, or None.
+        static: The columns of PARTITION (column = value), which the query does not return.
+        by_name: Whether the statement has BY NAME.
+        can_widen: Returns whether a column's type is widened to the type of the query's column.
+
+    Raises:
+        PlanError: The query has a name twice, or a new column by position has the name of an old column.
+        TypeMismatch: A new column has a type that no table can hold.
     """
     if by_name:
         return merge_schemas(table, query, can_widen)
     static_names = {name.lower() for name in static}
     dynamic_names = [name for name in table.names if name.lower() not in static_names]
     target_names = dynamic_names if columns is None else columns
-    if len(query) < len(target_names) or (columns is not None and len(query) > len(target_names)):
-        return table
+    has_surplus = len(query) > len(target_names)
+    if len(query) < len(target_names) or (columns is not None and has_surplus):
+        return table  # the planner raises an error for this number of columns
     new_fields = query.fields[len(target_names) :]
     _check_names_are_new(new_fields, table)
     renamed_fields = [replace(field, name=name) for field, name in zip(query.fields, target_names, strict=False)]
@@ -77,9 +99,17 @@ def _check_names_are_new(new_fields: Sequence[Field], table: Struct) -> None:
 
 
 def merge_schemas(table: Struct, new: Struct, can_widen: CanWiden = never, parent_path: Path = ()) -> Struct:
-    """Return `table` with the columns of `new` that it lacks, at any depth. New columns may be NULL, whatever `new` says.
+    """Return `table` with the columns and struct fields of `new` that it lacks, at any depth. All new columns are nullable.
 
-    Raises PlanError when `new` has a name twice, TypeMismatch for a new column of a type that no table holds.
+    Args:
+        table: The old schema, or an old struct in it.
+        new: The schema of new rows, or the struct at the same place in it.
+        can_widen: Returns whether a column's type is widened to the type of new values.
+        parent_path: The names of the structs around both, for messages.
+
+    Raises:
+        PlanError: `new` has a name twice.
+        TypeMismatch: A new column has a type that no table can hold.
     """
     _check_names_differ(new, parent_path)
     old_fields = []
@@ -93,6 +123,7 @@ def merge_schemas(table: Struct, new: Struct, can_widen: CanWiden = never, paren
 
 
 def _check_names_differ(struct: Struct, parent_path: Path) -> None:
+    """Raise PlanError if two fields have one name, without regard to case."""
     counts = Counter(field.name.lower() for field in struct)
     for field in struct:
         count = counts[field.name.lower()]
@@ -125,12 +156,18 @@ def _struct_with_missing_fields(struct: Struct, target: Struct) -> Struct:
     return Struct((*own_fields, *missing_fields))
 
 
-def new_columns(before: Struct, after: Struct, parent_path: Path = ()) -> list[str]:
-    """Return `name type` of every column and field that is new in `after` or has another type than in `before`."""
+def new_columns(old_schema: Struct, new_schema: Struct, parent_path: Path = ()) -> list[str]:
+    """Return `name type` of every column and field that is new in `new_schema` or has another type than in `old_schema`.
+
+    Args:
+        old_schema: The schema before a statement, or a struct in it.
+        new_schema: The schema after the statement, or the same struct in it.
+        parent_path: The names of the structs around both, which go before the returned names.
+    """
     columns = []
-    for field in after:
+    for field in new_schema:
         path = (*parent_path, field.name)
-        old_field = before.find(field.name)
+        old_field = old_schema.find(field.name)
         if old_field is not None and isinstance(old_field.type, Struct) and isinstance(field.type, Struct):
             columns += new_columns(old_field.type, field.type, path)
         elif old_field is None or old_field.type != field.type:
@@ -139,7 +176,7 @@ def new_columns(before: Struct, after: Struct, parent_path: Path = ()) -> list[s
 
 
 def _select_paths(source: Struct, paths: Sequence[Path]) -> Struct:
-    """Return the source with only those columns and struct fields that one of the paths names."""
+    """Return the source with only those columns and struct fields whose path, without regard to case, is one of `paths`."""
     fields = []
     for field in source:
         field_paths = [path[1:] for path in paths if path[0].lower() == field.name.lower()]
@@ -151,7 +188,18 @@ def _select_paths(source: Struct, paths: Sequence[Path]) -> Struct:
 
 
 def evolved_type(current: DataType, new: DataType, can_widen: CanWiden = never, path: Path = ()) -> DataType:
-    """Return a column's type with the fields that values of type `new` would add to it. `path`: its name, for messages."""
+    """Return the type of a column after new values are written to it: struct fields are added, and types are widened.
+
+    Args:
+        current: The column's type.
+        new: The type of the new values.
+        can_widen: Returns whether a type that is not nested is widened to another one.
+        path: The column's name after the names of the structs around it, for messages.
+
+    Raises:
+        PlanError: A struct of the new values has a name twice.
+        TypeMismatch: A new field has a type that no table can hold.
+    """
     match current, new:
         case Struct(), Struct():
             return merge_schemas(current, new, can_widen, path)
@@ -161,11 +209,12 @@ def evolved_type(current: DataType, new: DataType, can_widen: CanWiden = never, 
             key = evolved_type(current.key, new.key, can_widen, (*path, "key"))
             return replace(current, key=key, value=evolved_type(current.value, new.value, can_widen, (*path, "value")))
         case ((Struct() | Array() | Map()), _) | (_, (Struct() | Array() | Map())):
-            return current  # an error only when the value is stored: the statement may cast it
+            return current  # no error yet, because the statement may cast the value
     return new if can_widen(current, new) else current
 
 
 def _new_field(field: Field, parent_path: Path) -> Field:
+    """Return a field as a new, nullable column. Raise TypeMismatch if no table can hold its type."""
     type_ = nullable(field.type)
     try:
         arrow_type(type_)

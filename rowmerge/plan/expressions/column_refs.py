@@ -1,4 +1,4 @@
-"""Find the columns of a SQL expression in its text: as sqlglot reads it, if the positions prove right."""
+"""The columns of a SQL expression and their positions in its text. sqlglot finds them, and each position is compared with the text."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sqlglot import Token, TokenType, exp
 from sqlglot.errors import SqlglotError
 
 DIALECT = "spark"
-_TAKES_UNIT = {"extract", "timestampadd", "timestampdiff", "dateadd", "date_add", "datediff", "date_diff"}
+_FUNCTIONS_OF_UNITS = {"extract", "timestampadd", "timestampdiff", "dateadd", "date_add", "datediff", "date_diff"}
 _QUERIES = (exp.Query, exp.Values, exp.Table)
 
 
@@ -23,9 +23,9 @@ logging.getLogger("sqlglot").addFilter(lambda record: not _quiet.get())
 
 @dataclass(frozen=True)
 class Reference:
-    """A dotted name that may be a column, with the fields taken from it (`t.s.a`).
+    """A dotted name that may be a column, with the fields that are read from it (`t.s.a`).
 
-    `starts` and `ends` are the offsets in the text of each part, half open, quotes included. A `t.*` has the part `*` last.
+    `starts` and `ends` are the offsets of each part in the text, half open, with the quotes. `t.*` has the last part `*`.
     """
 
     parts: tuple[str, ...]
@@ -80,7 +80,10 @@ def _columns(tree: exp.Expr) -> Iterator[tuple[exp.Column, bool]]:
 
 
 def mentions(text: str, path: Sequence[str]) -> bool:
-    """Return whether an expression uses a column or field, one above it, or one inside it. If uncertain: whether its name occurs."""
+    """Return whether an expression uses a column or field, a struct around it, or a field inside it.
+
+    If the columns of the expression are uncertain, every token with the name of the column counts.
+    """
     tree = parse(text)
     column_references = None if tree is None else references(tree, text)
     if column_references is None:
@@ -100,11 +103,17 @@ def has_query(tree: exp.Expr) -> bool:
     return tree.find(*_QUERIES) is not None
 
 
-def may_hide_column(text: str, tokens: Sequence[Token], tree_references: Iterable[Reference], columns: Iterable[str]) -> bool:
-    """Return whether a token that is no column in the tree may still name one of these columns.
+def has_hidden_column(text: str, tokens: Sequence[Token], tree_references: Iterable[Reference], columns: Iterable[str]) -> bool:
+    """Return whether an expression may use one of these columns in a place where sqlglot's tree has no column.
 
-    sqlglot turns some arguments into keywords (`trunc(d, unit)`), and double quotes are names under
-    spark.sql.ansi.doubleQuotedIdentifiers, so a column may hide in either.
+    sqlglot parses some arguments as keywords (`trunc(d, unit)`). Text in double quotes is a name under
+    spark.sql.ansi.doubleQuotedIdentifiers.
+
+    Args:
+        text: The SQL text of the expression.
+        tokens: The tokens of the text, or those of an operand in it.
+        tree_references: The column references that sqlglot's tree has.
+        columns: The names of the columns, in any case.
     """
     reference_starts = {start for reference in tree_references for start in reference.starts}
     lower_columns = {column.lower() for column in columns}
@@ -115,6 +124,7 @@ def may_hide_column(text: str, tokens: Sequence[Token], tree_references: Iterabl
 
 
 def _may_be_name(text: str, tokens: Sequence[Token], index: int) -> bool:
+    """Return whether a token can be the name of a column, rather than a string, a keyword, a function or a unit of time."""
     token = tokens[index]
     if token.token_type is TokenType.STRING:
         return text[token.start] == '"'
@@ -126,26 +136,26 @@ def _may_be_name(text: str, tokens: Sequence[Token], index: int) -> bool:
 
 @contextmanager
 def _quietly() -> Iterator[None]:
-    """Suppress sqlglot's warnings to the user: Spark judges what sqlglot does not understand."""
-    before = _quiet.set(True)
+    """Suppress sqlglot's warnings to the user. Spark validates what sqlglot does not understand."""
+    outer_setting = _quiet.set(True)
     try:
         yield
     finally:
-        _quiet.reset(before)
+        _quiet.reset(outer_setting)
 
 
 def _is_time_unit(tokens: Sequence[Token], index: int) -> bool:
     """Return whether a name is a unit of time: `INTERVAL 1 day`, `datediff(day, …)`, `extract(day FROM …)`."""
     if index < 2:
         return False
-    before, previous = tokens[index - 2], tokens[index - 1]
+    second_previous, previous = tokens[index - 2], tokens[index - 1]
     if previous.token_type in (TokenType.NUMBER, TokenType.STRING):
-        return before.token_type is TokenType.INTERVAL
-    return previous.token_type is TokenType.L_PAREN and before.text.lower() in _TAKES_UNIT
+        return second_previous.token_type is TokenType.INTERVAL
+    return previous.token_type is TokenType.L_PAREN and second_previous.text.lower() in _FUNCTIONS_OF_UNITS
 
 
 def _reference(column: exp.Column, text: str, in_query: bool) -> Reference | None:
-    """Return the reference of a column and of the fields taken from it, or None if its position in the text is uncertain."""
+    """Return the reference of a column and of the fields that are read from it, or None if its position in the text is uncertain."""
     identifiers = _identifiers(column)
     spans: list[tuple[int, int]] = []
     for identifier in identifiers:
@@ -158,6 +168,7 @@ def _reference(column: exp.Column, text: str, in_query: bool) -> Reference | Non
 
 
 def _identifiers(column: exp.Column) -> list[exp.Expr]:
+    """Return the identifiers of a column's name, and those of the fields that are read from the column with dots."""
     identifiers: list[exp.Expr] = list(column.parts)
     node: exp.Expr = column
     while isinstance(node.parent, exp.Dot) and node.parent.this is node and isinstance(node.parent.expression, exp.Identifier):
@@ -176,7 +187,7 @@ def _span(identifier: exp.Expr, text: str, previous_end: int | None) -> tuple[in
     return (start, last + 1) if _unquoted(text[start : last + 1]) == identifier.name else None
 
 
-def _unquoted(written: str) -> str:
-    if len(written) > 1 and written[0] == written[-1] == "`":
-        return written[1:-1].replace("``", "`")
-    return written
+def _unquoted(identifier: str) -> str:
+    if len(identifier) > 1 and identifier[0] == identifier[-1] == "`":
+        return identifier[1:-1].replace("``", "`")
+    return identifier

@@ -1,14 +1,14 @@
-"""Divide a condition over a target and a source into the conjuncts of each side, and the keys that connect both sides."""
+"""Division of a condition over a target and a source into the conjuncts of each side, and the keys that connect both sides."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import chain, pairwise
+from itertools import pairwise
 
 from sqlglot import Token, TokenType, exp
 
-from rowmerge.plan.expressions.column_refs import Reference, has_query, may_hide_column, parse, references, rewrite, tokens_of
+from rowmerge.plan.expressions.column_refs import Reference, has_hidden_column, has_query, parse, references, rewrite, tokens_of
 from rowmerge.table.metadata.schema import backquote
 
 NONDETERMINISTIC = frozenset(
@@ -44,7 +44,7 @@ class Side:
 
 @dataclass(frozen=True)
 class KeyPair:
-    """A conjunct `column op source`. If the statement has the operands in the other order, `op` is mirrored.
+    """A conjunct `column op source`. `op` is mirrored if the statement has the operands in the other order.
 
     `column` is the exact name of a top-level column of the target. `source` is the text of an expression over the source alone.
     """
@@ -56,10 +56,10 @@ class KeyPair:
 
 @dataclass(frozen=True)
 class Condition:
-    """A condition as the AND of its parts. If `analysed` is true, other conjuncts may stand beside every part.
+    """A condition as the AND of its conjuncts.
 
-    `other` holds conjuncts over both sides that are no key, conjuncts with subqueries or nondeterministic functions, and everything that
-    the parser does not understand.
+    `other` has the conjuncts over both sides that are no key, conjuncts with subqueries or nondeterministic functions, and all text that
+    the parser does not understand. If `analysed` is true, other conjuncts can be joined to each conjunct with AND.
     """
 
     text: str
@@ -88,16 +88,22 @@ class Resolved:
 def resolve(parts: Sequence[str], sides: Sequence[Side], *, case_sensitive: bool = False) -> Resolved | None:
     """Return the only column that a dotted name means. As in Spark, the longest qualifier wins over shorter ones and over none.
 
-    The result is None if no side has the column, or if several columns match. `*` after a qualifier is no column.
+    Args:
+        parts: The parts of the name: a qualifier or none, the column, and fields inside the column. `*` is no column.
+        sides: The inputs of the statement that the name can refer to.
+        case_sensitive: Whether names that differ in case alone are different, as spark.sql.caseSensitive says.
+
+    Returns:
+        The column, or None if no side has it or if several columns match.
     """
-    for length in range(len(parts) - 1, -1, -1):
-        qualifier, name = parts[:length], parts[length]
+    for qualifier_size in range(len(parts) - 1, -1, -1):
+        qualifier, name = parts[:qualifier_size], parts[qualifier_size]
         qualified_sides = [side for side in sides if not qualifier or _is_qualifier(qualifier, side, case_sensitive)]
         columns = [(side, column) for side in qualified_sides for column in side.columns]
         matches = [(side, column) for side, column in columns if is_same_name((column,), (name,), case_sensitive)]
         if len(matches) == 1:
             ((side, column),) = matches
-            return Resolved(side, column, qualifiers=length, fields=len(parts) - length - 1)
+            return Resolved(side, column, qualifiers=qualifier_size, fields=len(parts) - qualifier_size - 1)
         if matches:
             return None  # ambiguous
     return None
@@ -108,14 +114,30 @@ def _is_qualifier(parts: Sequence[str], side: Side, case_sensitive: bool) -> boo
 
 
 def is_same_name(left: Sequence[str], right: Sequence[str], case_sensitive: bool) -> bool:
-    """Return whether two dotted names, given by their parts, are the same."""
+    """Return whether two dotted names are the same.
+
+    Args:
+        left: The parts of a name.
+        right: The parts of the other name.
+        case_sensitive: Whether names that differ in case alone are different.
+    """
     if case_sensitive:
         return tuple(left) == tuple(right)
     return [part.lower() for part in left] == [part.lower() for part in right]
 
 
 def divide_condition(text: str, target: Side, source: Side | None, *, case_sensitive: bool = False) -> Condition:
-    """Divide a condition at its top-level ANDs. If sqlglot cannot parse it, `other` holds the whole text, and `analysed` is false."""
+    """Return a condition divided at its top-level ANDs into the conjuncts of each side.
+
+    Args:
+        text: The SQL text of the condition.
+        target: The side of the changed table.
+        source: The side of the source, None for a condition over the target alone.
+        case_sensitive: Whether names that differ in case alone are different, as spark.sql.caseSensitive says.
+
+    Returns:
+        The divided condition. If sqlglot cannot parse it, `other` has the whole text and `analysed` is false.
+    """
     tree, tokens = parse(text), tokens_of(text)
     conjuncts = _conjuncts(_Operand(tree, tokens)) if tree is not None and tokens else None
     if conjuncts is None:
@@ -137,7 +159,7 @@ def divide_condition(text: str, target: Side, source: Side | None, *, case_sensi
 
 
 def nondeterministic(text: str) -> str | None:
-    """Return the name of the first function in the text whose result differs from call to call, or None."""
+    """Return the name of the first nondeterministic function that a text calls, such as `rand`, or None."""
     tokens = tokens_of(text) or []
     for index, token in enumerate(tokens[:-1]):
         is_call = tokens[index + 1].token_type is TokenType.L_PAREN and token.token_type is not TokenType.STRING
@@ -153,7 +175,7 @@ def _follows_dot(tokens: Sequence[Token], index: int) -> bool:
 
 @dataclass(frozen=True)
 class _Operand:
-    """A part of a condition: its tree, and the tokens of its text."""
+    """A condition or an expression inside it: its tree, and the tokens of its text."""
 
     tree: exp.Expr
     tokens: list[Token]
@@ -167,6 +189,7 @@ class _Operand:
         return self.tokens[-1].end + 1
 
     def without_parentheses(self) -> _Operand:
+        """Return the operand without the parentheses that enclose all of it."""
         operand = self
         while isinstance(operand.tree, exp.Paren) and _is_enclosed(operand.tokens):
             operand = _Operand(operand.tree.this, operand.tokens[1:-1])
@@ -175,7 +198,7 @@ class _Operand:
 
 @dataclass(frozen=True)
 class _Scope:
-    """The text of a condition and the sides over which it is."""
+    """The text of a condition, and the sides whose columns it can use."""
 
     text: str
     target: Side
@@ -190,18 +213,21 @@ class _Scope:
         return self.text[operand.start : operand.end]
 
     def conjunct_text(self, conjunct: _Operand) -> str:
-        """Return the text of a conjunct in a form beside which AND may stand."""
+        """Return the text of a conjunct so that other conjuncts can be joined to it with AND: an OR gets parentheses."""
         text = self.text_of(conjunct)
         return f"({text})" if isinstance(conjunct.tree, exp.Or | exp.Xor) else text
 
     def sides_of(self, operand: _Operand) -> set[Side] | None:
-        """Return the sides whose columns an operand uses, or None if they are uncertain or the operand must stay where it is."""
+        """Return the sides whose columns an operand uses. Return None if they are uncertain, or if the operand cannot be moved.
+
+        Subqueries, aggregates, stars, parameters and nondeterministic functions cannot be moved out of the condition.
+        """
         if has_query(operand.tree) or operand.tree.find(exp.AggFunc, exp.Window, exp.UDTF, exp.Star, exp.Placeholder, exp.Parameter):
             return None
         operand_references = references(operand.tree, self.text)
         if operand_references is None or nondeterministic(self.text_of(operand)):
             return None
-        if any(may_hide_column(self.text, operand.tokens, operand_references, side.columns) for side in self.sides):
+        if any(has_hidden_column(self.text, operand.tokens, operand_references, side.columns) for side in self.sides):
             return None
         columns = [resolve(reference.parts, self.sides, case_sensitive=self.case_sensitive) for reference in operand_references]
         return None if None in columns else {column.side for column in columns if column is not None}
@@ -215,6 +241,7 @@ class _Scope:
         return self._key(left, op, right) or self._key(right, MIRRORED[op], left)
 
     def _key(self, column: _Operand, op: str, value: _Operand) -> KeyPair | None:
+        """Return the key `column op value`, or None unless `column` is a column of the target and `value` uses the source alone."""
         resolved = self._top_level_column(column)
         if resolved is None or resolved.side != self.target or self.sides_of(value) != {self.source}:
             return None
@@ -248,9 +275,9 @@ class _Scope:
 
 
 def _conjuncts(condition: _Operand) -> list[_Operand] | None:
-    """Return the operands of the top-level ANDs of a condition, or None if its tree and its tokens contradict each other.
+    """Return the conjuncts of a condition: the operands of its top-level ANDs. Return None if its tree and its tokens do not agree.
 
-    Both are divided in parallel: the tree says where the condition has an AND, and only the tokens know the place of each operand's text.
+    The tree shows where the condition has an AND, and the tokens have the position of each operand in the text. Both are divided.
     """
     if isinstance(condition.tree, exp.Paren):
         return _conjuncts_in_parentheses(condition)
@@ -259,12 +286,17 @@ def _conjuncts(condition: _Operand) -> list[_Operand] | None:
     operand_trees, operand_tokens = list(condition.tree.flatten(unnest=False)), _split_at_and(condition.tokens)
     if operand_tokens is None or len(operand_tokens) != len(operand_trees):
         return None
-    conjuncts_by_operand = list(map(_conjuncts, map(_Operand, operand_trees, operand_tokens)))
-    return None if None in conjuncts_by_operand else list(chain.from_iterable(filter(None, conjuncts_by_operand)))
+    conjuncts: list[_Operand] = []
+    for tree, tokens in zip(operand_trees, operand_tokens, strict=True):
+        operand_conjuncts = _conjuncts(_Operand(tree, tokens))
+        if operand_conjuncts is None:
+            return None
+        conjuncts += operand_conjuncts
+    return conjuncts
 
 
 def _conjuncts_in_parentheses(condition: _Operand) -> list[_Operand] | None:
-    """Return what `_conjuncts` returns. A condition without an AND inside keeps its parentheses."""
+    """Return the conjuncts of a condition in parentheses, as `_conjuncts` does. A single conjunct keeps its parentheses."""
     if not _is_enclosed(condition.tokens):
         return None
     conjuncts = _conjuncts(_Operand(condition.tree.this, condition.tokens[1:-1]))
@@ -304,7 +336,7 @@ def _split_at_and(tokens: list[Token]) -> list[list[Token]] | None:
 
 
 def _and_indexes(tokens: list[Token], candidates: Iterable[int]) -> list[int]:
-    """Return those of the indexes at which an AND stands, without the AND of each BETWEEN."""
+    """Return those of the candidate indexes whose token is an AND that joins conditions, rather than the AND of a BETWEEN."""
     and_indexes, open_betweens = [], 0
     for index in candidates:
         keyword = tokens[index].token_type
@@ -334,7 +366,7 @@ def _comparison(operand: _Operand) -> tuple[str, _Operand, _Operand] | None:
 
 
 def _comparison_operator(tokens: list[Token], index: int) -> tuple[str, int, int] | None:
-    """Return the comparison operator that begins at a token, and the indexes of its first token and of the token behind it."""
+    """Return the comparison operator that begins at a token, and the indexes of its first token and of the token after it."""
     if op := _COMPARISONS.get(tokens[index].token_type):
         return op, index, index + 1
     is_distinct_from = [token.token_type for token in tokens[index : index + 4]] == _NOT_DISTINCT

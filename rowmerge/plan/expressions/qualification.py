@@ -1,4 +1,4 @@
-"""Make the column references of an expression unmistakable: put the alias of their side before them. Say which qualifiers mean a side."""
+"""Qualification of column references: each one gets the alias of its side, so that it is unambiguous in a join of both sides."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rowmerge.plan.expressions.conditions import Side, is_same_name, resolve
 from rowmerge.table.metadata.schema import Struct, backquote
 
 OWN_ALIAS = "__rowmerge_%s"
-"""The alias of a side that has none of its own, where the last part of its name means the other side too."""
+"""The alias of a side without an alias if the last part of its name is also a name of the other side."""
 
 Edit = tuple[int, int, str]
 _EXCEPT = re.compile(r"\s*except\b", re.IGNORECASE)
@@ -24,33 +24,51 @@ _EXCEPT = re.compile(r"\s*except\b", re.IGNORECASE)
 def qualify(text: str, side: Side, *, case_sensitive: bool = False) -> str:
     """Return an expression over one side with the side's alias before every column reference.
 
-    Only certain references to columns of the side change: no lambda variables, fields, function names, units or names in subqueries.
-    Text that cannot be parsed is returned unchanged.
+    A name changes only if it is certainly a column of the side. Lambda variables, fields, function names, units and names in subqueries
+    stay.
+
+    Args:
+        text: The SQL text of the expression. Text that sqlglot cannot parse is returned unchanged, and Spark validates it.
+        side: The side whose columns the expression uses.
+        case_sensitive: Whether names that differ in case alone are different, as spark.sql.caseSensitive says.
     """
-    return _with_aliases(text, (side,), case_sensitive, adds_alias=True)
+    return _rewrite_references(text, (side,), case_sensitive, qualifies_columns=True)
 
 
 def replace_qualifiers(text: str, sides: Sequence[Side], *, case_sensitive: bool = False) -> str:
     """Return an expression over these sides with each side's other names (`analytics.orders.id`) replaced by its alias.
 
-    Stars are written out, since the rows also carry columns of the engine. Text that cannot be parsed is returned unchanged.
+    Stars are replaced by the list of columns, because the joined rows also have columns of the engine.
+
+    Args:
+        text: The SQL text of the expression. Text that sqlglot cannot parse is returned unchanged, and Spark validates it.
+        sides: The sides whose columns the expression uses.
+        case_sensitive: Whether names that differ in case alone are different, as spark.sql.caseSensitive says.
     """
-    return _with_aliases(text, sides, case_sensitive, adds_alias=False)
+    return _rewrite_references(text, sides, case_sensitive, qualifies_columns=False)
 
 
-def _with_aliases(text: str, sides: Sequence[Side], case_sensitive: bool, *, adds_alias: bool) -> str:
-    """Return a text with qualifiers and stars replaced. `adds_alias`: columns without a qualifier get the alias of their side."""
+def _rewrite_references(text: str, sides: Sequence[Side], case_sensitive: bool, *, qualifies_columns: bool) -> str:
+    """Return an expression with the qualifiers of its sides replaced by their aliases, and its stars by columns.
+
+    `qualifies_columns`: whether columns without a qualifier get the alias of their side too.
+    """
     tree = parse(text)
     column_references = references(tree, text) if tree is not None else None
     if tree is None or column_references is None:
         return text
     edits = [*_qualifier_edits(tree, text, column_references, sides, case_sensitive), *_star_edits(tree, text, sides)]
-    for reference in column_references if adds_alias else ():
+    if qualifies_columns:
+        edits += _alias_edits(column_references, sides, case_sensitive)
+    return rewrite(text, edits)
+
+
+def _alias_edits(column_references: list[Reference], sides: Sequence[Side], case_sensitive: bool) -> Iterator[Edit]:
+    """Yield the edits that put the alias of a side before each of its columns without a qualifier, except in subqueries."""
+    for reference in column_references:
         resolved = resolve(reference.parts, sides, case_sensitive=case_sensitive)
         if resolved is not None and not resolved.qualifiers and not reference.in_query:
-            start = reference.starts[0]
-            edits.append((start, start, f"{backquote(resolved.side.alias)}."))
-    return rewrite(text, edits)
+            yield reference.starts[0], reference.starts[0], f"{backquote(resolved.side.alias)}."
 
 
 def _qualifier_edits(
@@ -59,25 +77,25 @@ def _qualifier_edits(
     """Yield the edits that replace qualifiers by the alias of their side, and `t.*` by the side's columns."""
     query_tables = {table.name.lower() for table in tree.find_all(exp.Table)}
     for reference in column_references:
-        side, length = _qualifier(reference, sides, case_sensitive)
+        side, qualifier_size = _qualifier(reference, sides, case_sensitive)
         if side is None:
             continue
-        qualifier = reference.parts[:length]
-        # A subquery that reads a table of this very name means its own rows by it.
-        is_hidden = reference.in_query and (length == 1 or qualifier[-1].lower() in query_tables)
-        if _is_plain_star(reference, text):
-            yield reference.starts[0], reference.ends[-1], _columns((side,))
-        elif not is_hidden and not is_same_name(qualifier, (side.alias,), case_sensitive):
-            yield reference.starts[0], reference.ends[length - 1], backquote(side.alias)
+        qualifier = reference.parts[:qualifier_size]
+        # In a subquery, `t.id` can mean an alias `t` of the subquery, and `db.t.id` a table `t` that the subquery reads.
+        may_be_of_query = reference.in_query and (qualifier_size == 1 or qualifier[-1].lower() in query_tables)
+        if _is_replaced_star(reference, text):
+            yield reference.starts[0], reference.ends[-1], _column_list((side,))
+        elif not may_be_of_query and not is_same_name(qualifier, (side.alias,), case_sensitive):
+            yield reference.starts[0], reference.ends[qualifier_size - 1], backquote(side.alias)
 
 
-def _is_plain_star(reference: Reference, text: str) -> bool:
+def _is_replaced_star(reference: Reference, text: str) -> bool:
     """Return whether a reference is a `t.*` outside of subqueries and without EXCEPT."""
     return reference.parts[-1] == "*" and not reference.in_query and not _EXCEPT.match(text, reference.ends[-1])
 
 
 def _qualifier(reference: Reference, sides: Sequence[Side], case_sensitive: bool) -> tuple[Side | None, int]:
-    """Return the side that a reference names by its qualifier, or None, and the number of parts in the qualifier."""
+    """Return the side that the qualifier of a reference names, and the number of parts in the qualifier. Without a side: None and 0."""
     if reference.parts[-1] != "*":
         resolved = resolve(reference.parts, sides, case_sensitive=case_sensitive)
         return (resolved.side, resolved.qualifiers) if resolved is not None and resolved.qualifiers else (None, 0)
@@ -86,34 +104,43 @@ def _qualifier(reference: Reference, sides: Sequence[Side], case_sensitive: bool
     return (matches[0], len(qualifier)) if len(matches) == 1 else (None, 0)
 
 
-def _columns(sides: Sequence[Side]) -> str:
+def _column_list(sides: Sequence[Side]) -> str:
+    """Return all columns of the sides, with the alias of the side before each, as a SQL list."""
     return ", ".join(f"{backquote(side.alias)}.{backquote(name)}" for side in sides for name in side.columns)
 
 
 def _star_edits(tree: exp.Expr, text: str, sides: Sequence[Side]) -> Iterator[Edit]:
     """Yield an edit for each `*` without a qualifier that means all columns: `struct(*)` becomes `struct(t.a, t.b)`.
 
-    `* EXCEPT (a)` becomes `t.* EXCEPT (a)` if there is one side. Nothing changes if the `*` may be that of count(*) or of a subquery.
+    `* EXCEPT (a)` becomes `t.* EXCEPT (a)` if there is one side. An expression with count(*) or a subquery gets no edits.
     """
     has_star = any(not isinstance(star.parent, exp.Column) for star in tree.find_all(exp.Star))
     if not has_star or tree.find(exp.Query, exp.Count) is not None:
         return
     for star, next_type in _star_arguments(tokens_of(text) or []):
         if next_type in (TokenType.R_PAREN, TokenType.COMMA):
-            yield star.start, star.end + 1, _columns(sides)
+            yield star.start, star.end + 1, _column_list(sides)
         elif next_type is TokenType.EXCEPT and len(sides) == 1:
             yield star.start, star.start, f"{backquote(sides[0].alias)}."
 
 
 def _star_arguments(tokens: list[Token]) -> Iterator[tuple[Token, TokenType]]:
-    """Yield each `*` that begins an argument, with the type of the next token. Behind an operand, a `*` is a multiplication."""
+    """Yield each `*` that begins an argument, with the type of the next token. After an operand, a `*` is a multiplication."""
     for previous, token, following in zip(tokens, tokens[1:], tokens[2:], strict=False):
         if token.token_type is TokenType.STAR and previous.token_type in (TokenType.L_PAREN, TokenType.COMMA):
             yield token, following.token_type
 
 
 def side_of(parts: tuple[str, ...], alias: str | None, columns: tuple[str, ...]) -> Side:
-    """Return a table as a side. As in Spark, an alias hides the table's name. Without one, every ending of the name means the table."""
+    """Return a table as a side of a statement.
+
+    As in Spark, only the alias qualifies columns if there is one. Otherwise the table's name, or its last parts, qualify them.
+
+    Args:
+        parts: The parts of the table's name.
+        alias: The alias of the table, or None.
+        columns: The names of the table's columns.
+    """
     if alias is not None:
         return Side(alias, (), columns)
     names = [parts[start:] for start in range(len(parts) - 1)]
@@ -123,20 +150,36 @@ def side_of(parts: tuple[str, ...], alias: str | None, columns: tuple[str, ...])
 
 
 def apart_from(side: Side, other: Side, role: str) -> Side:
-    """Return a side under another alias than the other side's. Schemas then tell two tables of one name apart."""
+    """Return a side under an alias that differs from the alias of the other side, for two tables of one name in different schemas.
+
+    Args:
+        side: The side that gets a new alias if its alias is that of `other`. Its old alias becomes one of its names.
+        other: The other side of the statement.
+        role: The word in the new alias, `target` or `source`.
+    """
     if side.alias.lower() != other.alias.lower():
         return side
     return replace(side, alias=OWN_ALIAS % role, names=((side.alias,), *side.names))
 
 
 def check_apart(target: Side, source: Side) -> None:
-    """Raise PlanError if one name means both sides: an alias given twice, or one table twice without an alias."""
+    """Raise an error if the two sides of a MERGE have the same alias.
+
+    Raises:
+        PlanError: Both sides have one alias, or the same table without an alias is target and source.
+    """
     if target.alias.lower() == source.alias.lower():
         raise PlanError(f"Target and source of the MERGE are both called `{target.alias}`. Give one of them another alias.")
 
 
 def without_qualifier(path: tuple[str, ...], target: Side, schema: Struct) -> tuple[str, ...]:
-    """Return the path of a column that is written to, without the names of the target before it."""
+    """Return the path of an assigned column without the names of the target before it.
+
+    Args:
+        path: The parts of the name as the statement has it, such as `("t", "s", "a")` for the field `a` of the column `s`.
+        target: The side of the changed table.
+        schema: The table's columns. A first part that is only a name of the target is removed if a column follows.
+    """
     for name in sorted({(target.alias,), *target.names}, key=len, reverse=True):
         qualifier, column_path = path[: len(name)], path[len(name) :]
         is_qualified = is_same_name(qualifier, name, case_sensitive=False)

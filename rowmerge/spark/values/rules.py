@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from rowmerge.errors import ConstraintViolated, PlanError, RowmergeError, TypeMismatch, UnknownColumn, UnsupportedStatement
 from rowmerge.plan.expressions.column_refs import has_query, parse
 from rowmerge.plan.expressions.conditions import nondeterministic
-from rowmerge.plan.expressions.moment import at_moment
+from rowmerge.plan.expressions.moment import replace_time_functions
 from rowmerge.plan.row_plan import Clause, RowPlan
 from rowmerge.spark.failures import Stop, rowmerge_error
 from rowmerge.spark.types import empty_frame, schema_of
@@ -144,7 +144,7 @@ def check_existing(rows: DataFrame, table: str, schema: Struct, check: Check) ->
 def _check_generated_column(frame: DataFrame, schema: Struct, rules: Rules, field: Field, expression: str) -> None:
     """Raise if a column cannot be generated from this expression."""
     rule = f"GENERATED ALWAYS AS ({expression}) of column `{field.name}`"
-    if at_moment(expression, 0, schema.names) != expression:
+    if replace_time_functions(expression, 0, schema.names) != expression:
         raise UnsupportedStatement(f"{rule} asks for the time, so its value would not stay true. Use a DEFAULT", text=expression)
     allowed_columns = frame.select(*(F.col(backquote(name)) for name in schema.names if name not in rules.generated))
     try:

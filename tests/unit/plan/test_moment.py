@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rowmerge.plan.expressions.moment import at_moment, rules_at
+from rowmerge.plan.expressions.moment import replace_time_functions, rules_at
 from rowmerge.table.metadata.rules import Check, Rules
 
 
@@ -22,7 +22,7 @@ from rowmerge.table.metadata.rules import Check, Rules
     ],
 )
 def test_the_present_is_one_moment(text: str, fixed: str) -> None:
-    assert at_moment(text, 5, ["Current_Date", "ts", "day"]) == fixed
+    assert replace_time_functions(text, 5, ["Current_Date", "ts", "day"]) == fixed
 
 
 def test_checks_and_defaults_share_the_moment() -> None:

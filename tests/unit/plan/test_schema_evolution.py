@@ -7,7 +7,7 @@ import pytest
 from rowmerge.commands.names import SqlText
 from rowmerge.commands.rows import Assignment, DeleteAction, InsertAction, Match, UpdateAction, When
 from rowmerge.errors import PlanError, TypeMismatch
-from rowmerge.plan.schema_evolution import after_insert, after_merge, merge_schemas, new_columns, with_missing_fields
+from rowmerge.plan.schema_evolution import merge_schemas, new_columns, schema_after_insert, schema_after_merge, with_missing_fields
 from rowmerge.table.metadata.schema import Array, DataType, Field, Map, Primitive, Struct
 
 INT, LONG, STRING, VOID = Primitive("integer"), Primitive("long"), Primitive("string"), Primitive("void")
@@ -45,26 +45,26 @@ TABLE = struct(k=INT, v=INT)
     ],
 )
 def test_a_merge_adds_what_its_clauses_need_in_the_order_of_the_source(clauses: list[When], added: list[str]) -> None:
-    after = after_merge(TABLE, struct(k=INT, e=STRING, f=STRING), clauses)
+    after = schema_after_merge(TABLE, struct(k=INT, e=STRING, f=STRING), clauses)
     assert after.names == ("k", "v", *added)
 
 
 def test_a_schema_to_which_nothing_is_added_is_equal_to_the_old_one() -> None:
     table = Struct((Field("k", INT, False, {"comment": "key"}), Field("s", struct(a=INT))))
-    assert after_merge(table, struct(K=LONG, S=struct(A=STRING)), [update(), insert()]) == table
+    assert schema_after_merge(table, struct(K=LONG, S=struct(A=STRING)), [update(), insert()]) == table
 
 
 def test_an_assigned_field_adds_just_this_field() -> None:
     table = struct(k=INT, s=struct(a=INT))
     source = struct(k=INT, s=struct(a=INT, b=INT, c=struct(d=INT, e=INT)))
-    assert after_merge(table, source, [update("s.b")]) == struct(k=INT, s=struct(a=INT, b=INT))
-    assert after_merge(table, source, [update("s.c.e")]) == struct(k=INT, s=struct(a=INT, c=struct(e=INT)))
-    assert after_merge(table, source, [update("s.a")]) == table
+    assert schema_after_merge(table, source, [update("s.b")]) == struct(k=INT, s=struct(a=INT, b=INT))
+    assert schema_after_merge(table, source, [update("s.c.e")]) == struct(k=INT, s=struct(a=INT, c=struct(e=INT)))
+    assert schema_after_merge(table, source, [update("s.a")]) == table
 
 
 def test_an_assigned_struct_takes_all_fields_of_the_source() -> None:
     source = struct(s=struct(a=INT, b=INT), other=INT)
-    assert after_merge(struct(s=struct(a=INT)), source, [update("s")]) == struct(s=struct(a=INT, b=INT))
+    assert schema_after_merge(struct(s=struct(a=INT)), source, [update("s")]) == struct(s=struct(a=INT, b=INT))
 
 
 @pytest.mark.parametrize(
@@ -132,26 +132,26 @@ def test_a_type_is_widened_where_that_is_allowed() -> None:
 
 
 def test_an_insert_by_name_adds_the_names_that_the_table_lacks() -> None:
-    assert after_insert(TABLE, struct(n=STRING, V=INT), None, (), by_name=True) == struct(k=INT, v=INT, n=STRING)
+    assert schema_after_insert(TABLE, struct(n=STRING, V=INT), None, (), by_name=True) == struct(k=INT, v=INT, n=STRING)
 
 
 def test_an_insert_by_position_adds_what_lies_beyond_the_last_column() -> None:
-    assert after_insert(TABLE, struct(x=INT, y=INT, n=STRING), None, (), by_name=False) == struct(k=INT, v=INT, n=STRING)
-    assert after_insert(TABLE, struct(y=INT, n=STRING), None, ("K",), by_name=False) == struct(k=INT, v=INT, n=STRING)
+    assert schema_after_insert(TABLE, struct(x=INT, y=INT, n=STRING), None, (), by_name=False) == struct(k=INT, v=INT, n=STRING)
+    assert schema_after_insert(TABLE, struct(y=INT, n=STRING), None, ("K",), by_name=False) == struct(k=INT, v=INT, n=STRING)
     with pytest.raises(PlanError, match="`K` lies beyond"):
-        after_insert(TABLE, struct(x=INT, y=INT, K=STRING), None, (), by_name=False)
+        schema_after_insert(TABLE, struct(x=INT, y=INT, K=STRING), None, (), by_name=False)
 
 
 def test_an_insert_by_position_matches_structs_by_the_tables_columns() -> None:
     table, query = struct(s=struct(a=INT)), struct(q=struct(b=INT))
-    assert after_insert(table, query, None, (), by_name=False) == struct(s=struct(a=INT, b=INT))
-    assert after_insert(table, query, ("s",), (), by_name=False) == struct(s=struct(a=INT, b=INT))
+    assert schema_after_insert(table, query, None, (), by_name=False) == struct(s=struct(a=INT, b=INT))
+    assert schema_after_insert(table, query, ("s",), (), by_name=False) == struct(s=struct(a=INT, b=INT))
 
 
 def test_queries_of_another_width_and_unknown_columns_of_a_list_are_left_to_the_plan() -> None:
-    assert after_insert(TABLE, struct(x=INT), None, (), by_name=False) == TABLE
-    assert after_insert(TABLE, struct(x=INT, y=INT), ("k",), (), by_name=False) == TABLE
-    assert after_insert(TABLE, struct(x=INT), ("nope",), (), by_name=False) == TABLE
+    assert schema_after_insert(TABLE, struct(x=INT), None, (), by_name=False) == TABLE
+    assert schema_after_insert(TABLE, struct(x=INT, y=INT), ("k",), (), by_name=False) == TABLE
+    assert schema_after_insert(TABLE, struct(x=INT), ("nope",), (), by_name=False) == TABLE
 
 
 def test_a_value_is_completed_by_the_fields_that_it_lacks() -> None:
