@@ -33,6 +33,7 @@ class Procedure:
 
 _TABLE = {"table": Kind.TABLE}
 _TO_VERSION = "RESTORE TABLE {} TO VERSION AS OF"
+_TO_TIMESTAMP = "RESTORE TABLE {} TO TIMESTAMP AS OF"
 
 PROCEDURES: Mapping[str, Procedure] = {
     "expire_snapshots": Procedure(
@@ -56,9 +57,7 @@ PROCEDURES: Mapping[str, Procedure] = {
     "rewrite_manifests": Procedure({**_TABLE, "use_caching": Kind.BOOLEAN}, ignored=("use_caching",), instead="OPTIMIZE {}"),
     "rewrite_position_delete_files": Procedure(_TABLE, instead="REORG TABLE {} APPLY (PURGE)"),
     "rollback_to_snapshot": Procedure({**_TABLE, "snapshot_id": Kind.NUMBER}, ("table", "snapshot_id"), instead=_TO_VERSION),
-    "rollback_to_timestamp": Procedure(
-        {**_TABLE, "timestamp": Kind.TIME}, ("table", "timestamp"), instead="RESTORE TABLE {} TO TIMESTAMP AS OF"
-    ),
+    "rollback_to_timestamp": Procedure({**_TABLE, "timestamp": Kind.TIME}, ("table", "timestamp"), instead=_TO_TIMESTAMP),
     "fast_forward": Procedure({**_TABLE, "branch": Kind.TEXT, "to": Kind.TEXT}, ("table", "branch", "to"), instead="RESTORE TABLE {}"),
     "set_current_snapshot": Procedure({**_TABLE, "snapshot_id": Kind.NUMBER, "ref": Kind.TEXT}, instead=_TO_VERSION),
 }

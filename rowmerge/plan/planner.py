@@ -52,10 +52,8 @@ def plan_merge(
         UnsupportedStatement: A condition or a value has an aggregate, a window function or a nondeterministic function.
         AppendOnly: The table accepts new rows only, and a clause updates or deletes rows.
     """
-    old_schema = snapshot.schema
-    new_schema = old_schema
-    if source_schema is not None:
-        new_schema = schema_after_merge(old_schema, source_schema, merge.clauses, snapshot.shape.can_widen)
+    old_schema, can_widen = snapshot.schema, snapshot.shape.can_widen
+    new_schema = old_schema if source_schema is None else schema_after_merge(old_schema, source_schema, merge.clauses, can_widen)
     target = _merge_target(merge, snapshot, source)
     check_merge(merge)
     condition = replace_qualifiers(merge.on.text, (target, source), case_sensitive=case_sensitive)

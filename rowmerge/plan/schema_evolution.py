@@ -47,8 +47,7 @@ def schema_after_merge(table: Struct, source: Struct, clauses: Sequence[When], c
     """
     actions = [when.action for when in clauses if when.match is not Match.NOT_MATCHED_BY_SOURCE]
     assignment_lists = [action.assignments for action in actions if not isinstance(action, DeleteAction)]
-    has_star = None in assignment_lists
-    if has_star:
+    if None in assignment_lists:  # the mark of `UPDATE SET *` and `INSERT *`
         return merge_schemas(table, source, can_widen)
     assigned_paths = [assignment.column for assignments in assignment_lists for assignment in assignments or ()]
     return merge_schemas(table, _select_paths(source, assigned_paths), can_widen)
@@ -78,8 +77,7 @@ def schema_after_insert(
     static_names = {name.lower() for name in static}
     dynamic_names = [name for name in table.names if name.lower() not in static_names]
     target_names = dynamic_names if columns is None else columns
-    has_surplus = len(query) > len(target_names)
-    if len(query) < len(target_names) or (columns is not None and has_surplus):
+    if len(query) < len(target_names) or (columns is not None and len(query) > len(target_names)):
         return table  # the planner raises an error for this number of columns
     new_fields = query.fields[len(target_names) :]
     _check_names_are_new(new_fields, table)

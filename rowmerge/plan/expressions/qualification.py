@@ -83,15 +83,11 @@ def _qualifier_edits(
         qualifier = reference.parts[:qualifier_size]
         # In a subquery, `t.id` can mean an alias `t` of the subquery, and `db.t.id` a table `t` that the subquery reads.
         may_be_of_query = reference.in_query and (qualifier_size == 1 or qualifier[-1].lower() in query_tables)
-        if _is_replaced_star(reference, text):
+        is_plain_star = reference.parts[-1] == "*" and not reference.in_query and not _EXCEPT.match(text, reference.ends[-1])
+        if is_plain_star:
             yield reference.starts[0], reference.ends[-1], _column_list((side,))
         elif not may_be_of_query and not is_same_name(qualifier, (side.alias,), case_sensitive):
             yield reference.starts[0], reference.ends[qualifier_size - 1], backquote(side.alias)
-
-
-def _is_replaced_star(reference: Reference, text: str) -> bool:
-    """Return whether a reference is a `t.*` outside of subqueries and without EXCEPT."""
-    return reference.parts[-1] == "*" and not reference.in_query and not _EXCEPT.match(text, reference.ends[-1])
 
 
 def _qualifier(reference: Reference, sides: Sequence[Side], case_sensitive: bool) -> tuple[Side | None, int]:

@@ -34,13 +34,23 @@ _SIGNS = ("-", "+")
 _BINARY = frozenset(["+", "-", "*", "/", "%", "||", "&", "^", "|", "DIV"])
 _INTERVAL_UNITS = _UNITS | {f"{unit}S" for unit in _UNITS}
 _DIGITS = re.compile("(.{4})(..)(..)(..)(..)(..)(...)")
-"""The parts of yyyyMMddHHmmssSSS."""
+"""Groups for the year, month, day, hour, minute, second and millisecond of yyyyMMddHHmmssSSS."""
+_FOREIGN_TO_TYPES = frozenset({"[", "{", *CLOSING.values()})
+"""Brackets that no type contains. `(` and `)` only occur in pairs, as in decimal(10, 2)."""
 
 
 def parse_expression(cursor: Cursor, description: str, ends: Callable[[Cursor], bool]) -> SqlText:
-    """Read an expression up to where `ends` is true outside brackets and CASE … END. Raise Unparsable if the expression is empty.
+    """Read an expression, and return its text. Spark parses the expression itself.
 
-    The end of the statement ends the expression too, and so does a closing bracket, which belongs to an enclosing list.
+    The end of the statement ends the expression, and so does a closing bracket, which belongs to an enclosing list.
+
+    Args:
+        cursor: The cursor at the first token of the expression.
+        description: The noun for the expression in error messages, such as `a condition after ON`.
+        ends: Returns whether the expression ends before the next token. It is not called inside brackets and CASE … END.
+
+    Raises:
+        Unparsable: The expression is empty, or a bracket is not closed.
     """
     start, open_cases = cursor.index, 0
     while not cursor.at_end and cursor.key() not in CLOSING.values():
@@ -65,10 +75,12 @@ def _skip_token_group_or_cast(cursor: Cursor) -> None:
 
 
 def at_comma(cursor: Cursor) -> bool:
+    """Return whether a comma comes next, which ends an expression in a list."""
     return cursor.key() == ","
 
 
 def at_end(cursor: Cursor) -> bool:
+    """Return whether the statement ends here."""
     return cursor.at_end
 
 
@@ -110,17 +122,12 @@ def _skip_operand(cursor: Cursor, description: str) -> None:
     elif cursor.next_is("INTERVAL") and _is_quantity(cursor, 1):
         _skip_interval(cursor)
     elif kind is Kind.STRING:
-        _skip_adjacent_strings(cursor)
+        while cursor.token().kind is Kind.STRING:  # Spark joins `'a' 'b'` to one string
+            cursor.index += 1
     elif kind is Kind.NUMBER or cursor.next_is("?"):
         cursor.index += 1
     else:
         _skip_name_or_typed_literal(cursor, description)
-
-
-def _skip_adjacent_strings(cursor: Cursor) -> None:
-    """Step over `'a' 'b' …`, which Spark joins to one string."""
-    while cursor.token().kind is Kind.STRING:
-        cursor.index += 1
 
 
 def _skip_case(cursor: Cursor, description: str) -> None:
@@ -204,14 +211,15 @@ def _skip_type_parameters(cursor: Cursor) -> None:
 
 
 def _skip_angle_brackets(cursor: Cursor) -> None:
-    """Step over the type parameters between `<` and the `>` that closes it."""
+    """Step over the type parameters from `<` to the `>` that closes it, as in `map<string, array<int>>`."""
     opening, depth = cursor.token(), 0
-    while not cursor.at_end and cursor.key() not in ("[", "{", *CLOSING.values()):
-        if cursor.next_is("("):
-            cursor.skip_group()
-            continue
-        depth += (cursor.key() == "<") - (cursor.key() == ">")
-        cursor.index += 1
+    while not cursor.at_end and cursor.key() not in _FOREIGN_TO_TYPES:
+        if cursor.accept("<"):
+            depth += 1
+        elif cursor.accept(">"):
+            depth -= 1
+        else:
+            cursor.skip_token_or_group()
         if not depth:
             return
     raise cursor.error("The < of this type is not closed. Close it with >", opening)
@@ -229,7 +237,7 @@ def begins_query(cursor: Cursor) -> bool:
 
 
 def begins_separate_query(cursor: Cursor) -> bool:
-    """Return whether a query begins here that is no part of the expression before it: no subquery, no argument, no IS DISTINCT FROM."""
+    """Return whether a query begins here that does not belong to the expression before it, as subquery, argument or IS DISTINCT FROM."""
     previous = cursor.token(-1)
     if not begins_query(cursor) or previous.key in _AFTER_OPERATOR or previous.key == "DISTINCT":
         return False
@@ -241,7 +249,7 @@ def begins_separate_query(cursor: Cursor) -> bool:
 
 
 def accept_with_list(cursor: Cursor) -> bool:
-    """Step over `WITH [RECURSIVE] name [(columns)] [AS] (query), …`. Return False, and stay, if there is no such list."""
+    """Step over `WITH [RECURSIVE] name [(columns)] [AS] (query), …`. Return False, and do not move, if there is no such list."""
     start = cursor.index
     cursor.expect("WITH")
     accept_recursive(cursor)

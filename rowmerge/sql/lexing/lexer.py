@@ -1,4 +1,4 @@
-"""Spark SQL text cut into tokens that know their place in the text.
+"""Division of Spark SQL text into tokens with their positions in the text.
 
 sqlglot's tokenizer differs from Spark where the engine searches for names: hints, `TABLE t`, SHOW, EXPLAIN and `'it''s'`.
 Only `rowmerge.plan` uses sqlglot, for conditions.
@@ -18,11 +18,11 @@ from rowmerge.errors import Unparsable
 
 CLOSING = {"(": ")", "[": "]", "{": "}"}
 HINT = "/*+"
-"""How a hint begins."""
+"""The first characters of a hint."""
 
 
 class Kind(Enum):
-    """What a token is."""
+    """The kind of a token."""
 
     WORD = "word"
     """An identifier or keyword without quotes; almost every keyword of Spark is a legal name."""
@@ -36,9 +36,9 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """One token: `text` as written at `start` (first character) to `end` (one past the last).
+    """One token: its text as the statement has it, at the offsets `start` up to, not including, `end`.
 
-    `key` is what grammar rules compare: the text of a symbol, the upper-case text of a word, else empty.
+    Grammar rules compare `key`: the text of a symbol, the upper-case text of a word, and an empty text for other tokens.
     """
 
     kind: Kind
@@ -53,7 +53,7 @@ class Token:
 
     @property
     def name(self) -> str:
-        """The identifier that this token means."""
+        """Return the identifier without its quotes."""
         return self.text[1:-1].replace("``", "`") if self.kind is Kind.QUOTED else self.text
 
 
@@ -64,7 +64,7 @@ class Tokens(Sequence[Token]):
     """
 
     def __init__(self, text: str, keys: list[str], kinds: list[Kind], starts: list[int], ends: list[int]) -> None:
-        """Take the tokens before END."""
+        """Add END to the tokens that the four lists describe."""
         end = ends[-1] if ends else len(text)
         self.text = text
         self.keys, self.kinds, self.starts, self.ends = [*keys, ""], [*kinds, Kind.END], [*starts, end], [*ends, end]
@@ -122,12 +122,12 @@ class Tokens(Sequence[Token]):
 
     @cached_property
     def after_parentheses(self) -> list[int]:
-        """For each token, the index of the first token from there on that is no opening parenthesis."""
-        after = list(range(len(self)))
+        """Return for each token its index, or for an opening parenthesis the index of the next token that is none."""
+        indexes = list(range(len(self)))
         for index in range(len(self) - 2, -1, -1):
             if self.keys[index] == "(":
-                after[index] = after[index + 1]
-        return after
+                indexes[index] = indexes[index + 1]
+        return indexes
 
 
 _TOKEN = re.compile(
@@ -146,25 +146,28 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.DOTALL | re.IGNORECASE,
 )
-"""An alternative looks at no character more than a few times, and none that fails is followed by a short token again and again."""
+"""A text of any form takes linear time: an alternative reads each character a few times only, and does not fail again and again."""
 _KINDS: dict[str | None, Kind] = {**{kind.value: kind for kind in Kind}, "dollars": Kind.STRING}
 _SPACE = frozenset(["space", "comment", "bracketed"])
-_OPENING = frozenset(["bracketed", "dollars", "unclosed"])
-"""Matches that are only the beginning of a comment or a string."""
-_KEYED = frozenset(["symbol", "word"])
+_OPENINGS = frozenset(["bracketed", "dollars", "unclosed"])
+"""Groups that match only the beginning of a comment or a string."""
+_GROUPS_WITH_KEY = frozenset(["symbol", "word"])
 _BRACKET = re.compile(r"/\*|\*/")
 _NAMES = {"'": "string", '"': "string", "$": "string", "`": "quoted name", "/": "comment"}
 
 
 def tokenize(text: str) -> Tokens:
-    """Cut a text into tokens, as Spark's lexer does (SqlBaseLexer.g4). Raise Unparsable for an unclosed string, quoted name or comment.
+    """Return the tokens of a text, as Spark's lexer divides it (SqlBaseLexer.g4).
 
     Bracketed comments nest, names may begin with a digit, `'it''s'` is one string, and so is all between `$$` and `$$`, or `$tag$` and
     `$tag$`. `<` and `>` are always tokens of their own so that types nest.
+
+    Raises:
+        Unparsable: A string, a quoted name or a comment is not closed.
     """
-    tokens, unclosed_at = _lex(text)
-    if unclosed_at is not None:
-        raise _unclosed_error(text, unclosed_at)
+    tokens, unclosed_offset = _tokens_before_unclosed(text)
+    if unclosed_offset is not None:
+        raise _unclosed_error(text, unclosed_offset)
     return tokens
 
 
@@ -173,57 +176,72 @@ def split_statements(text: str) -> Iterator[str]:
 
     A statement begins with a line feed for each line before it, which keeps its line number. The last one may have an unclosed string.
     """
-    tokens, unclosed_at = _lex(text)
-    # An unclosed string or name gives no token, but belongs to a statement. An unclosed comment does not.
-    has_unclosed_string = unclosed_at is not None and text[unclosed_at] != "/"
-    end_token = len(tokens) - 1
-    start = first_token = line_feeds = 0
-    semicolons = [index for index, key in enumerate(tokens.keys) if key == ";"]
-    for separator in [*semicolons, end_token]:
-        is_last = separator == end_token
-        end = len(text) if is_last else tokens.starts[separator]
-        if separator > first_token or (is_last and has_unclosed_string):
-            yield "\n" * line_feeds + text[start:end]
-        line_feeds += text.count("\n", start, end)
-        start, first_token = end + 1, separator + 1
+    tokens, unclosed_offset = _tokens_before_unclosed(text)
+    start = first_token = 0  # the offset and the first token of the next statement
+    for semicolon in [index for index, key in enumerate(tokens.keys) if key == ";"]:
+        if first_token < semicolon:
+            yield _text_on_its_line(tokens, start, tokens.starts[semicolon])
+        start, first_token = tokens.ends[semicolon], semicolon + 1
+    # An unclosed string or name has no token, but belongs to a statement. An unclosed comment does not.
+    has_unclosed_string = unclosed_offset is not None and text[unclosed_offset] != "/"
+    if first_token < len(tokens) - 1 or has_unclosed_string:
+        yield _text_on_its_line(tokens, start, len(text))
+
+
+def _text_on_its_line(tokens: Tokens, start: int, end: int) -> str:
+    """Return the text between two offsets, after as many line feeds as precede it."""
+    line, _ = tokens.place(start)
+    return "\n" * (line - 1) + tokens.text[start:end]
 
 
 def first_word(text: str) -> str:
-    """Return the first word of `text` in upper case, or an empty text if it begins with anything else. Read no further than that."""
+    """Return the first word of a text in upper case, or an empty text if the text begins with anything else."""
     match = _TOKEN.match(text, skip_space(text))
     return match.group().upper() if match is not None and match.lastgroup == "word" else ""
 
 
 def skip_space(text: str, offset: int = 0, *, over_hints: bool = True) -> int:
-    """Return the offset after the space and the comments at `offset`. Raises Unparsable for a comment that is not closed."""
+    """Return the offset after the space and the comments at an offset.
+
+    Args:
+        text: The whole text.
+        offset: The offset at which space can begin.
+        over_hints: Whether hints are skipped too, as comments.
+
+    Raises:
+        Unparsable: A comment is not closed.
+    """
     while match := _TOKEN.match(text, offset):
         is_hint = not over_hints and text.startswith(HINT, offset)
         if match.lastgroup not in _SPACE or is_hint:
             break
-        end = _unit_end(text, match)
+        end = _token_end(text, match)
         if end is None:
             raise _unclosed_error(text, offset)
         offset = end
     return offset
 
 
-def _lex(text: str) -> tuple[Tokens, int | None]:
-    """Return the tokens of a text up to its end, or up to a string, a quoted name or a comment that is not closed, with its offset."""
+def _tokens_before_unclosed(text: str) -> tuple[Tokens, int | None]:
+    """Return the tokens of a text. If a string, a quoted name or a comment is not closed, return the tokens before it, and its offset.
+
+    The loop makes no `Token` and few calls, because a statement can have many thousands of tokens.
+    """
     keys: list[str] = []
     kinds: list[Kind] = []
     starts: list[int] = []
     ends: list[int] = []
-    offset, size, match_at = 0, len(text), _TOKEN.match
+    offset, size, match_token = 0, len(text), _TOKEN.match
     while offset < size:
-        match = match_at(text, offset)
+        match = match_token(text, offset)
         assert match is not None, "the last alternative takes any character"
         group = match.lastgroup
-        end = _unit_end(text, match) if group in _OPENING else match.end()
+        end = _token_end(text, match) if group in _OPENINGS else match.end()
         if end is None:
             return Tokens(text, keys, kinds, starts, ends), offset
         kind = _KINDS.get(group)
         if kind is not None:  # neither space nor a comment
-            keys.append(match.group().upper() if group in _KEYED else "")
+            keys.append(match.group().upper() if group in _GROUPS_WITH_KEY else "")
             kinds.append(kind)
             starts.append(offset)
             ends.append(end)
@@ -231,9 +249,9 @@ def _lex(text: str) -> tuple[Tokens, int | None]:
     return Tokens(text, keys, kinds, starts, ends), None
 
 
-def _unit_end(text: str, match: re.Match[str]) -> int | None:
+def _token_end(text: str, match: re.Match[str]) -> int | None:
     """Return the offset after the token or comment that begins with a match, or None if it is not closed."""
-    if match.lastgroup not in _OPENING:
+    if match.lastgroup not in _OPENINGS:
         return match.end()
     if match.lastgroup == "bracketed":
         return _comment_end(text, match.start())
@@ -260,18 +278,20 @@ def _unclosed_error(text: str, offset: int) -> Unparsable:
 
 
 def unparsable(text: str, offset: int, reason: str) -> Unparsable:
-    """Return the error that a text does not follow the grammar at an offset."""
-    line, column = position(text, offset)
+    """Return the error for a text that does not follow the grammar.
+
+    Args:
+        text: The text of the statement.
+        offset: The offset of the wrong token, which the error shows as line and column.
+        reason: What is wrong, as a sentence without a full stop.
+    """
+    line = text.count("\n", 0, offset) + 1
+    column = offset - text.rfind("\n", 0, offset)
     return Unparsable(reason, text=text, line=line, column=column)
 
 
-def position(text: str, offset: int) -> tuple[int, int]:
-    """Return line and column of a character, both from 1."""
-    return text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset)
-
-
 def string_value(literal: str) -> str:
-    """Return the value of a string literal of Spark SQL. Escapes and doubled quotes are resolved, except in `r'…'` and `$$…$$`."""
+    """Return the value of a string literal of Spark SQL: without quotes, and with escapes resolved except in `r'…'` and `$$…$$`."""
     if literal[0] == "$":
         tag = literal[: literal.index("$", 1) + 1]
         return literal[len(tag) : -len(tag)]
@@ -292,7 +312,7 @@ _CONTROLS = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a",
 
 
 def _unescape(match: re.Match[str]) -> str:
-    """Return the character that an escape or a doubled quote stands for."""
+    """Return the character that an escape or a doubled quote means."""
     four_digits, eight_digits, octal_digits, character = match.groups()
     if character is not None:
         return _CONTROLS.get(character, character)

@@ -98,7 +98,7 @@ def add_call_edits(cursor: Cursor, resolve: ResolveFunction, edits: list[Edit]) 
         UnsupportedStatement: An aggregate function stands where the engine cannot replace it.
     """
     calls = [(call, resolve(call.name)) for call in _find_calls(cursor.tokens)]
-    edits = sorted(edits, key=_span_of)
+    edits = sorted(edits, key=lambda edit: (edit.start, edit.end))
     for call, function in reversed(calls):  # a call in an argument is replaced before the call around it
         if function is None:
             continue
@@ -112,10 +112,6 @@ def add_call_edits(cursor: Cursor, resolve: ResolveFunction, edits: list[Edit]) 
     return edits
 
 
-def _span_of(edit: Edit) -> tuple[int, int]:
-    return edit.start, edit.end
-
-
 def apply_edits(text: str, edits: list[Edit], start: int = 0, end: int | None = None) -> str:
     """Return the text between two offsets with the edits applied.
 
@@ -126,7 +122,7 @@ def apply_edits(text: str, edits: list[Edit], start: int = 0, end: int | None = 
         end: The offset at which the returned text ends; None for the end of `text`.
     """
     pieces, offset = [], start
-    for edit in sorted(edits, key=_span_of):
+    for edit in sorted(edits, key=lambda edit: (edit.start, edit.end)):
         pieces += [text[offset : edit.start], edit.replacement]
         offset = edit.end
     return "".join(pieces) + text[offset:end]

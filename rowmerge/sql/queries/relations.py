@@ -143,16 +143,10 @@ class _ReadFinder:
             pass
         _parse_name(cursor)
         if verb == "MERGE":
-            self._find_merge_source(scope)
-        self.find_reads_in_expression(self.size, scope.with_names)
-
-    def _find_merge_source(self, scope: _Scope) -> None:
-        """Step over the target's alias, and find the tables of the relation after USING."""
-        cursor = self.cursor
-        while not cursor.at_end and not cursor.next_is("USING"):
-            cursor.index += 1
-        if cursor.accept("USING"):
+            while not cursor.at_end and not cursor.accept("USING"):  # the target's alias
+                cursor.index += 1
             self._find_reads_in_relation(scope)
+        self.find_reads_in_expression(self.size, scope.with_names)
 
     def find_reads_in_query(self, end: int, scope: _Scope, starts_in_from: bool = False) -> None:
         """Find the tables that a query reads. With `starts_in_from`, the next token is inside the FROM clause of the query."""

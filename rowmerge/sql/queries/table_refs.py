@@ -117,9 +117,7 @@ def _bind(text: str, finder: _Finder, resolve: Resolve, functions: ResolveFuncti
             alias_offset = cursor.tokens.ends[read.alias_index - 1]  # directly behind the token before it
             edits.append(Edit(alias_offset, alias_offset, f" AS {backquote(reference.name.parts[-1])}"))
     edits += _qualifier_edits(cursor.tokens, reads, renamed_reads)
-    if functions is not None:
-        edits = add_call_edits(cursor, functions, edits)
-    return apply_edits(text, edits)
+    return apply_edits(text, edits if functions is None else add_call_edits(cursor, functions, edits))
 
 
 def _qualifier_edits(tokens: Tokens, reads: list[Read], renamed_reads: list[tuple[Read, TableName]]) -> Iterator[Edit]:

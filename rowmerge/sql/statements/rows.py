@@ -154,18 +154,20 @@ def _parse_partition_value(cursor: Cursor) -> tuple[str, SqlText | None]:
 
 
 def _parse_overwrite_mode(cursor: Cursor, mode: str) -> OverwriteMode | None:
-    """Parse `[WITH ('partitionOverwriteMode' = 'dynamic'|'static')]`, with Delta's or Iceberg's name of the option."""
+    """Parse `[WITH ('partitionOverwriteMode' = 'dynamic'|'static')]` before the query of an INSERT.
+
+    The option has Delta's or Iceberg's name. `mode` is INTO, which takes no option, or OVERWRITE.
+    """
     if not cursor.next_is("WITH", "("):
         return None
     with_token = cursor.token()
     cursor.index += 1
     options = parse_properties(cursor, "The option")
-    unsupported_options = [option for option in options if option.lower() not in _OVERWRITE_MODE_OPTIONS]
-    if mode == "INTO" and not unsupported_options:
-        unsupported_options = list(options)
+    unknown_options = [option for option in options if option.lower() not in _OVERWRITE_MODE_OPTIONS]
+    unsupported_options = [*unknown_options, *options] if mode == "INTO" else unknown_options
     if unsupported_options:
         raise cursor.unsupported(f"The option `{unsupported_options[0]}` of INSERT {mode} is not supported. Leave it out", with_token)
-    overwrite_modes = {value.lower() for value in options.values()}
+    overwrite_modes = {value.lower() for value in options.values()}  # both names can be given, with the same value
     if overwrite_modes not in ({"dynamic"}, {"static"}):
         raise cursor.error(f"`{next(iter(options))}` is dynamic or static. Set it to one of them", with_token)
     return OverwriteMode(overwrite_modes.pop())
