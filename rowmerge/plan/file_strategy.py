@@ -1,7 +1,7 @@
-"""For each touched file: drop it, mark its deleted rows, or write it again without them, alone or in a bin of its partition.
+"""The choice for each file with deleted rows: remove it, mark its rows in a deletion vector, or rewrite it without them.
 
 Small files that lose rows are rewritten, and the rewritten files of a partition become one file. Without this, twenty small merges in a row
-wrote 160 small files, fifteen of them in the last merge. With it they write 38 and leave three.
+wrote 160 small files, fifteen of them in the last merge. With it they write 38, and the table has three files at the end.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from rowmerge.table.metadata.settings import WriteMode
 from rowmerge.table.snapshots.files import FileListing, ListedFile
 
 REWRITE_FRACTION = 0.2
-"""From this share of deleted rows on, reading round them costs more, scan for scan, than one rewrite."""
+"""A file with at least this share of deleted rows is rewritten: to skip them in every scan costs more than one rewrite."""
 SMALL_FILE = 4 * 1024 * 1024
-"""Files up to this size in bytes are rewritten: that takes no longer than a deletion vector, and leaves a clean file."""
+"""Files up to this size in bytes are rewritten, because this takes no longer than a deletion vector."""
 DELETED_RATIO = 0.05
-"""A file with a greater share of deleted rows is written again, as delta-spark does by default."""
+"""OPTIMIZE rewrites a file with a greater share of deleted rows, as delta-spark does by default."""
 TOGETHER = 4 * SMALL_FILE
-"""Bytes of small files that a command writes as one: files that it rewrites next time, each by itself, would else grow in number only."""
+"""The largest number of bytes of small files that a command rewrites as one file. Otherwise every command adds small files."""
 
 
 class Strategy(Enum):
-    """What becomes of a file that lost rows."""
+    """What a command does with a file that lost rows."""
 
     KEEP = "keep"
     DROP = "drop"
@@ -34,9 +34,15 @@ class Strategy(Enum):
 
 
 def choose_strategy(mode: WriteMode, *, can_mark: bool, records: int | None, deleted: int, newly_deleted: int, size: int) -> Strategy:
-    """Return what happens to one file of `records` rows (None: unknown) and `size` bytes.
+    """Return what a command does with one file of which it deletes rows.
 
-    `deleted` counts its deleted rows after the command, `newly_deleted` those of them that the command deletes.
+    Args:
+        mode: The write mode of the table.
+        can_mark: Whether the table allows deletion vectors.
+        records: The number of rows in the file, deleted ones included. None if it is unknown.
+        deleted: The number of rows that are deleted after the command.
+        newly_deleted: The number of rows that the command deletes.
+        size: The size of the file, in bytes.
     """
     if newly_deleted == 0:
         return Strategy.KEEP
@@ -54,7 +60,7 @@ def choose_strategy(mode: WriteMode, *, can_mark: bool, records: int | None, del
 
 @dataclass(frozen=True)
 class Bin:
-    """Files of one partition that become one. `size`: their bytes."""
+    """Files of one partition that are rewritten as one file. `size`: the sum of their sizes, in bytes."""
 
     paths: tuple[str, ...]
     partition: Mapping[str, Any]
@@ -63,11 +69,12 @@ class Bin:
 
 @dataclass(frozen=True)
 class CompactionOptions:
-    """What a user may set for a compaction.
+    """The options of a compaction.
 
-    `target_size`: bytes of a new file, None for the table's setting; `rewrites_all`: all files are rewritten; `min_files`: how many small
-    files of a partition it takes; `max_files`: how many files are rewritten at most. Files of fewer bytes than `min_size` (None: than the
-    target) or more than `max_size` are rewritten, and files with a greater share of deleted rows than `max_deleted_ratio`.
+    `target_size`: the size of a new file in bytes, None for the table's setting. `rewrites_all`: whether all files are rewritten.
+    `min_files`: the number of small files of a partition from which on they are rewritten. `max_files`: the largest number of files that
+    are rewritten, None for all. Files below `min_size` bytes (None: below the target) or above `max_size` bytes are rewritten, and files
+    with a greater share of deleted rows than `max_deleted_ratio`.
     """
 
     target_size: int | None = None
@@ -79,7 +86,7 @@ class CompactionOptions:
     max_files: int | None = None
 
     def requires_rewrite(self, file: ListedFile) -> bool:
-        """Return whether a file is rewritten even if it stays a file of its own."""
+        """Return whether a file is rewritten even if no other file is joined to it."""
         is_large = self.max_size is not None and file.size > self.max_size
         has_old_partitioning = file.partition is None
         has_many_deleted_rows = file.deleted > 0 and (file.records is None or file.deleted > file.records * self.max_deleted_ratio)
@@ -87,9 +94,14 @@ class CompactionOptions:
 
 
 def bins_to_compact(files: FileListing, target: int, options: CompactionOptions) -> list[Bin]:
-    """Return the bins of small files and of files that must be rewritten, each of about `target` bytes of live rows.
+    """Return the bins of the files that a compaction rewrites: small files, and files that `options` require to be rewritten.
 
-    A bin of too few small files is left out, unless one of its files must be rewritten.
+    A bin of fewer than `options.min_files` files is left out, unless one of its files must be rewritten.
+
+    Args:
+        files: The live files of a snapshot.
+        target: The size of the live rows in one bin, in bytes.
+        options: The options of the compaction.
     """
     min_size = target if options.min_size is None else options.min_size
     candidates = [file for file in files.files() if file.size < min_size or options.requires_rewrite(file)]
@@ -98,14 +110,14 @@ def bins_to_compact(files: FileListing, target: int, options: CompactionOptions)
 
 
 def bins_to_purge(files: FileListing, target: int) -> list[Bin]:
-    """Return all files with deleted rows in bins of `target` bytes."""
+    """Return all files with deleted rows, in bins whose live rows have up to `target` bytes."""
     return [_bin(group) for group in _groups_by_partition([file for file in files.files() if file.deleted], target)]
 
 
 def bins_to_rewrite(files: Sequence[ListedFile], target: int | None) -> list[Bin]:
     """Return the bins of the files that a command rewrites: small files in bins of up to `TOGETHER` bytes, each other file by itself.
 
-    `target`: bytes of a file, if the table sets them.
+    `target`: the size of a file in bytes that the table sets, or None.
     """
     small_files = [file for file in files if file.size <= SMALL_FILE]
     single_files = [[file] for file in files if file.size > SMALL_FILE]

@@ -1,4 +1,4 @@
-"""Find out how long the texts of a column may be: char(n) and varchar(n), at any depth of its declared type."""
+"""The maximum lengths of the texts in a column: char(n) and varchar(n), at any depth of its declared type."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rowmerge.plan.expressions.column_refs import DIALECT
 
 @dataclass(frozen=True)
 class Length:
-    """A text of at most so many characters; `padded` for char, which has exactly so many."""
+    """The maximum length of a text. `padded`: whether it is the exact length, as in char(n), rather than that of varchar(n)."""
 
     characters: int
     padded: bool
@@ -24,12 +24,13 @@ class Length:
 
 @dataclass(frozen=True)
 class Inside:
-    """Where inside a value texts have lengths: by the name of a struct's field, else `element`, `key` and `value`."""
+    """The lengths of the texts inside a nested value, by the name of a struct's field, or by `element`, `key` and `value`."""
 
     parts: tuple[tuple[str, Lengths], ...]
 
     def get(self, name: str) -> Lengths | None:
-        return next((part for known, part in self.parts if known.lower() == name.lower()), None)
+        """Return the lengths in a field, without regard to the case of its name, or None."""
+        return next((lengths for field, lengths in self.parts if field.lower() == name.lower()), None)
 
 
 Lengths = Length | Inside
@@ -37,28 +38,30 @@ Lengths = Length | Inside
 
 @lru_cache(maxsize=1024)
 def lengths(declared: str) -> Lengths | None:
-    """Return the lengths in a declared type (`struct<a: varchar(3)>`), None if it has none or cannot be read."""
+    """Return the lengths in a declared type such as `struct<a: varchar(3)>`, or None if it has none or sqlglot cannot parse it."""
     if "char" not in declared.lower():
         return None
     try:
         return _lengths(exp.DataType.build(declared, dialect=DIALECT))
     except (SqlglotError, RecursionError):
-        return None  # Spark, or the limit of nested types, rejects it
+        return None  # Spark, or the limit on the depth of types, rejects the type
 
 
 def _lengths(type_: exp.Expr | None) -> Lengths | None:
+    """Return the lengths in a type that sqlglot has parsed, or None if it has none."""
     if not isinstance(type_, exp.DataType):
         return None
-    inner = type_.expressions
+    parameters = type_.expressions
     if type_.this in (exp.DataType.Type.CHAR, exp.DataType.Type.VARCHAR):
         padded = type_.this is exp.DataType.Type.CHAR
-        return Length(int(inner[0].name), padded) if inner else None
+        return Length(int(parameters[0].name), padded) if parameters else None
     if type_.this is exp.DataType.Type.STRUCT:
-        return _inside([(field.name, _lengths(field.args.get("kind"))) for field in inner])
+        return _inside([(field.name, _lengths(field.args.get("kind"))) for field in parameters])
     names = {exp.DataType.Type.ARRAY: ("element",), exp.DataType.Type.MAP: ("key", "value")}.get(type_.this, ())
-    return _inside([(name, _lengths(part)) for name, part in zip(names, inner, strict=False)])
+    return _inside([(name, _lengths(parameter)) for name, parameter in zip(names, parameters, strict=False)])
 
 
-def _inside(parts: list[tuple[str, Lengths | None]]) -> Inside | None:
-    limited = tuple((name, part) for name, part in parts if part is not None)
-    return Inside(limited) if limited else None
+def _inside(lengths_by_name: list[tuple[str, Lengths | None]]) -> Inside | None:
+    """Return the lengths of the fields that have any, or None if no field has any."""
+    limited_fields = tuple((name, lengths) for name, lengths in lengths_by_name if lengths is not None)
+    return Inside(limited_fields) if limited_fields else None

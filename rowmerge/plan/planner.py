@@ -133,11 +133,10 @@ def plan_delete(delete: Delete, snapshot: Snapshot, *, case_sensitive: bool = Fa
     """
     if delete.condition is not None:
         check_condition(delete.condition, "the WHERE condition")
-    schema, partition_columns = snapshot.schema, snapshot.partition_columns
-    target = side_of(delete.target.parts, delete.alias, schema.names)
+    target = side_of(delete.target.parts, delete.alias, snapshot.schema.names)
     plan = _plan_without_source(snapshot, target, Effect.DELETE, delete.condition, {}, case_sensitive=case_sensitive)
-    whole_files = exact_partition_mask(plan.conjuncts, target, schema, partition_columns, case_sensitive=case_sensitive)
-    return replace(plan, whole_files=whole_files)
+    conjuncts, schema, partition_columns = plan.conjuncts, snapshot.schema, snapshot.partition_columns
+    return replace(plan, whole_files=exact_partition_mask(conjuncts, target, schema, partition_columns, case_sensitive=case_sensitive))
 
 
 def plan_insert(table: str, schema: Struct, values: Mapping[str, str], source: Side, rules: Rules) -> RowPlan:

@@ -1,8 +1,8 @@
-"""Which types may be stored in which: Spark's ANSI store assignment, and text where Delta's statements read it.
+"""The types that a column can store: Spark's ANSI store assignment, and text in the statements in which Delta casts it.
 
 Follows `Cast.canANSIStoreAssign` (sql/catalyst, expressions/Cast.scala) and, for nested types and names of struct fields,
-`DataTypeUtils.canWrite` (sql/catalyst, types/DataTypeUtils.scala) with fields matched by name. Delta on Spark casts what a statement
-writes without asking that first (`DeltaInsertCastSupport`, `UpdateExpressionsSupport`); of that, text is taken over here.
+`DataTypeUtils.canWrite` (sql/catalyst, types/DataTypeUtils.scala) with fields matched by name. Delta on Spark casts all values without
+this check (`DeltaInsertCastSupport`, `UpdateExpressionsSupport`). Of these casts, only those of text are allowed here.
 """
 
 from __future__ import annotations
@@ -18,14 +18,21 @@ _NUMERIC = {*_INTEGERS, "float", "double"}
 _DATETIME = {"date", "timestamp", "timestamp_ntz"}
 _READ_FROM_TEXT = {*_NUMERIC, *_DATETIME, "boolean", "binary"}
 _EXACT_IN = {"float": ("byte", "short"), "double": ("byte", "short", "integer", "float")}
-"""Integers whose every value a floating type holds exactly (24 and 53 bits), and float in double."""
+"""The numeric types whose values a floating-point type represents exactly: integers of up to 24 and 53 bits, and float in double."""
 
 
 def why_not_assignable(source: DataType, target: DataType, *, texts: bool = False) -> str | None:
-    """Return why a column of type `target` cannot store values of type `source`, as half a sentence, or None if it can.
+    """Return why a column cannot store values of another type.
 
-    With `texts`, a string is assignable to every type that can be read from a plain text.
-    An assignable value may still not fit: overflow, and text that is no such value, show when the statement runs.
+    A value of an assignable type can still be wrong: Spark reports an overflow, or a text that is no such value, when the statement runs.
+
+    Args:
+        source: The type of the values.
+        target: The type of the column.
+        texts: Whether strings can be stored in every type that Spark can cast a string to.
+
+    Returns:
+        The reason as a part of a sentence, or None if the column can store the values.
     """
     if source == target or source == Primitive("void"):
         return None
@@ -73,6 +80,7 @@ def _is_lossless_struct(source: Struct, target: Struct) -> bool:
 
 
 def _is_lossless_leaf(source: Primitive | Decimal, target: Primitive | Decimal) -> bool:
+    """Return whether a cast between two types that are not nested can neither fail nor change a value."""
     match source, target:
         case Primitive(source_name), Primitive(target_name):
             return _is_lossless_primitive(source_name, target_name)
@@ -92,9 +100,9 @@ def _is_lossless_primitive(source: str, target: str) -> bool:
 
 
 def match_names_by_position(source: DataType, target: DataType) -> DataType:
-    """Return `source` with the struct fields renamed to those of `target` at the same position, as Spark's INSERT stores them.
+    """Return `source` with its struct fields renamed to those of `target` at the same position, as Spark's INSERT does.
 
-    A struct that has the same names as the target's, in any order, keeps its names.
+    A struct with the same field names as the target, in any order, keeps its names.
     """
     match source, target:
         case Array(), Array():
@@ -123,6 +131,7 @@ def _match_field(field: Field, name: str, target_type: DataType) -> Field:
 
 
 def _is_assignable(source: Primitive | Decimal, target: Primitive | Decimal, texts: bool) -> bool:
+    """Return whether a type that is not nested can be stored in another one. `texts`: whether strings are cast."""
     if target == Primitive("string") or (_is_numeric(source) and _is_numeric(target)):
         return True
     if texts and source == Primitive("string"):

@@ -1,4 +1,4 @@
-"""Refuse what the conditions and values of a row-level statement must not hold. The errors name it."""
+"""Restrictions on the conditions and values of row-level statements: no aggregates, window functions, generators or random functions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ _MANY_VALUES = "{0} makes several rows of one, which {1} cannot take. Use it in 
 
 
 def check_merge(merge: Merge) -> None:
-    """Raise UnsupportedStatement for what Spark would refuse, or answer at random, in ON, in a clause's condition, or in a value."""
+    """Raise UnsupportedStatement for an expression that a MERGE cannot have in ON, in a WHEN condition or in a value.
+
+    A condition is restricted as in `check_condition`. A value can be nondeterministic, but has no aggregate, window or generator function.
+    """
     check_condition(merge.on, "the ON condition")
     for when in merge.clauses:
         if when.condition is not None:
@@ -27,7 +30,7 @@ def check_merge(merge: Merge) -> None:
 
 
 def check_update(update: Update) -> None:
-    """Raise UnsupportedStatement for the same in an UPDATE."""
+    """Raise UnsupportedStatement for an expression that an UPDATE cannot have in WHERE or in a value, as `check_merge` does."""
     for assignment in update.assignments:
         _check_one_row(assignment.value, f"the value of `{'.'.join(assignment.column)}`")
     if update.condition is not None:
@@ -35,7 +38,17 @@ def check_update(update: Update) -> None:
 
 
 def check_condition(text: SqlText, where: str) -> None:
-    """Raise UnsupportedStatement for the same in a condition. It must have one answer, however often and in whatever order it is asked."""
+    """Raise an error for a condition that is not a function of one row.
+
+    The engine evaluates a condition several times and in any order, so that the result for a row must always be the same.
+
+    Args:
+        text: The SQL text of the condition.
+        where: The noun for the condition in the error message, such as `the ON condition`.
+
+    Raises:
+        UnsupportedStatement: The condition has a nondeterministic function, an aggregate, a window function or a generator function.
+    """
     if function := nondeterministic(text.text):
         raise UnsupportedStatement(
             f"{function}() gives another value each time it is asked, so {where} would have no one meaning. Compute it in the source first",
@@ -45,6 +58,7 @@ def check_condition(text: SqlText, where: str) -> None:
 
 
 def _check_one_row(text: SqlText, where: str) -> None:
+    """Raise UnsupportedStatement for an aggregate, window or generator function outside of subqueries."""
     tree = parse(text.text)
     if tree is None:
         return
@@ -57,7 +71,7 @@ def _check_one_row(text: SqlText, where: str) -> None:
 
 
 def _written(function: exp.Expr, text: str) -> str:
-    """Return a function's name as the user spells it."""
+    """Return a function's name as the text has it, in lower case."""
     for token in tokens_of(text) or ():
         if FUNCTION_BY_NAME.get(token.text.upper()) is type(function):
             return token.text.lower()

@@ -1,4 +1,4 @@
-"""A place in a statement's tokens, with the moves that grammar rules are made of."""
+"""A cursor over the tokens of a statement, with the methods that the rules of the grammar share."""
 
 from __future__ import annotations
 
@@ -16,25 +16,31 @@ _KEYWORDS = re.compile("[A-Z]{2,}")
 
 
 class TokenCursor:
-    """Steps over the tokens of `text`, the next of which has `index`. Methods raise Unparsable if the grammar requires another token."""
+    """Steps over the tokens of a text. `index` is that of the next token.
+
+    `ahead` counts tokens from the next one, which is 0. The previous token is -1.
+    """
 
     def __init__(self, tokens: Tokens) -> None:
         self.text, self.tokens, self.index = tokens.text, tokens, 0
 
     def token(self, ahead: int = 0) -> Token:
+        """Return a token. Beyond the end of the text this is the END token."""
         return self.tokens[min(max(self.index + ahead, 0), len(self.tokens) - 1)]
 
     def key(self, ahead: int = 0) -> str:
+        """Return the key of a token: the text of a symbol, or the upper-case text of a word."""
         keys = self.tokens.keys
         return keys[min(max(self.index + ahead, 0), len(keys) - 1)]
 
     @property
     def at_end(self) -> bool:
+        """Return whether the cursor is behind the last token of the text."""
         return self.index >= len(self.tokens) - 1
 
     @property
     def leading_parentheses(self) -> int:
-        """The number of consecutive opening parentheses that come next."""
+        """Return the number of consecutive opening parentheses that come next."""
         return self.tokens.after_parentheses[self.index] - self.index if self.next_is("(") else 0
 
     def next_is(self, *keys: str) -> bool:
@@ -46,7 +52,7 @@ class TokenCursor:
         return self.key() in keys and self.key(-1) != "."
 
     def accept(self, *keys: str) -> bool:
-        """Step over these words or symbols if all of them come next."""
+        """Step over these words or symbols if all of them come next, and return whether they do."""
         if not self.next_is(*keys):
             return False
         self.index += len(keys)
@@ -65,19 +71,32 @@ class TokenCursor:
         return self.accept_any(*keys) if self.token(1).is_name else ""
 
     def expect(self, *keys: str) -> None:
+        """Step over these words or symbols.
+
+        Raises:
+            Unparsable: One of them does not come next.
+        """
         for key in keys:
             if not self.accept(key):
                 raise self.expected(key)
 
     def expect_any(self, description: str) -> str:
-        """Step over one of the keywords in the description, such as `FIRST or LAST`, and return it."""
+        """Step over one of the keywords in the description, such as `FIRST or LAST`, and return it.
+
+        Raises:
+            Unparsable: None of them comes next.
+        """
         key = self.accept_any(*_KEYWORDS.findall(description))
         if not key:
             raise self.expected(description)
         return key
 
     def skip_group(self) -> None:
-        """Step over an opening bracket and everything up to its closing bracket."""
+        """Step over an opening bracket and everything up to its closing bracket.
+
+        Raises:
+            Unparsable: The bracket is not closed, or a bracket inside is not.
+        """
         opening = self.token()
         expected_closings: list[str] = []
         while not self.at_end:
@@ -86,7 +105,7 @@ class TokenCursor:
                 expected_closings.append(CLOSING[key])
             elif key == expected_closings[-1]:
                 expected_closings.pop()
-            elif key in CLOSING.values():  # that of another bracket
+            elif key in CLOSING.values():  # the closing bracket of another kind
                 break
             self.index += 1
             if not expected_closings:
@@ -101,7 +120,11 @@ class TokenCursor:
             self.index += 1
 
     def expect_end(self, preceding: str) -> None:
-        """Raise Unparsable unless the statement ends here, after its part `preceding`."""
+        """Raise an error unless the statement ends here. `preceding` is the noun for the last clause in the error message.
+
+        Raises:
+            Unparsable: Another token comes next.
+        """
         if not self.at_end:
             raise self.expected(f"the end of the statement after {preceding}")
 
@@ -116,17 +139,19 @@ class TokenCursor:
         return self.text_from(start)
 
     def error(self, reason: str, token: Token | None = None) -> Unparsable:
+        """Return the error for a statement that does not follow the grammar at a token, by default the next one."""
         return unparsable(self.text, (token or self.token()).start, reason)
 
     def unsupported(self, reason: str, token: Token | None = None) -> UnsupportedStatement:
+        """Return the error for a form of a statement that the engine refuses, at a token, by default the next one."""
         line, column = self.tokens.place((token or self.token()).start)
         return UnsupportedStatement(reason, text=self.text, line=line, column=column)
 
     def expected(self, description: str) -> Unparsable:
-        """Return the error that something with this description was expected at the next token."""
+        """Return the error for a next token that is not what the description names."""
         token, previous = self.token(), self.token(-1)
         keywords = _KEYWORDS.findall(description)
-        # A misspelled keyword before the next token was read as an alias: the error is about it.
+        # A misspelled keyword before the next token was parsed as an alias: the error shows the misspelled word.
         if not _is_misspelled(token, keywords) and _is_misspelled(previous, keywords):
             token = previous
         token_text = "the end of the statement" if token.kind is Kind.END else f"`{_shorten(token.text)}`"
@@ -134,9 +159,14 @@ class TokenCursor:
 
 
 class Cursor(TokenCursor):
-    """Reads the names, literals and lists of Spark's grammar. The `description` of what comes next is for the message of an error."""
+    """Reads the names, literals and lists of Spark's grammar. `description` is the noun for the next tokens in error messages."""
 
     def identifier(self, description: str) -> str:
+        """Read an identifier, and return it without quotes.
+
+        Raises:
+            Unparsable: No identifier comes next, or an identifier without quotes contains a hyphen.
+        """
         token = self.token()
         if not token.is_name:
             raise self.expected(description)
@@ -154,11 +184,22 @@ class Cursor(TokenCursor):
         return tuple(names)
 
     def table_name(self, description: str = "the name of a table") -> TableName:
+        """Read the name of a table, a view or a function.
+
+        Raises:
+            Unparsable: No name comes next.
+            UnsupportedStatement: `IDENTIFIER(…)` comes next.
+        """
         if self.next_is("IDENTIFIER", "("):
             raise self.unsupported("IDENTIFIER(…) is not supported here. Write the name itself")
         return TableName(self.path(description))
 
     def string(self, description: str) -> str:
+        """Read a string literal, and return its value.
+
+        Raises:
+            Unparsable: No string comes next.
+        """
         token = self.token()
         if token.kind is not Kind.STRING:
             raise self.expected(f"{description}, a string in quotes")
@@ -170,6 +211,11 @@ class Cursor(TokenCursor):
         return self.string(description) if self.accept(keyword) else None
 
     def integer(self, description: str) -> int:
+        """Read a whole number without a sign.
+
+        Raises:
+            Unparsable: No such number comes next.
+        """
         token = self.token()
         if token.kind is not Kind.NUMBER or not token.text.isdecimal():
             raise self.expected(f"{description}, a whole number")
@@ -184,7 +230,11 @@ class Cursor(TokenCursor):
         return tuple(items)
 
     def parenthesized(self, read_item: Callable[[], _Item]) -> tuple[_Item, ...]:
-        """Read `(item, item, …)`, at least one."""
+        """Read `(item, item, …)`, at least one. `read_item` reads one item.
+
+        Raises:
+            Unparsable: A parenthesis is missing.
+        """
         self.expect("(")
         items = self.comma_separated(read_item)
         if not self.accept(")"):

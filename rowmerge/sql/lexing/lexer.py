@@ -285,9 +285,13 @@ def unparsable(text: str, offset: int, reason: str) -> Unparsable:
         offset: The offset of the wrong token, which the error shows as line and column.
         reason: What is wrong, as a sentence without a full stop.
     """
-    line = text.count("\n", 0, offset) + 1
-    column = offset - text.rfind("\n", 0, offset)
+    line, column = position(text, offset)
     return Unparsable(reason, text=text, line=line, column=column)
+
+
+def position(text: str, offset: int) -> tuple[int, int]:
+    """Return line and column of a character, both from 1."""
+    return text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset)
 
 
 def string_value(literal: str) -> str:

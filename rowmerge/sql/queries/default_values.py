@@ -1,4 +1,4 @@
-"""The places where an INSERT's query says DEFAULT instead of a value."""
+"""The positions in an INSERT's query of the keyword DEFAULT, which means the default of the column."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ class DefaultPlace(NamedTuple):
 
 @dataclass(frozen=True)
 class Defaults:
-    """The DEFAULTs of a query, and the number of rows that the query spells out."""
+    """The positions of DEFAULT in a query, and the number of rows in its VALUES list. A SELECT counts as one row."""
 
     places: tuple[DefaultPlace, ...]
     rows: int
 
     def everywhere(self, column: int) -> bool:
-        """Return whether all rows say DEFAULT for this column."""
+        """Return whether all rows have DEFAULT in a column, whose position counts from 0."""
         return sum(1 for place in self.places if place.column == column) == self.rows
 
     def filled(self, text: str, value: Callable[[int], str]) -> str:
-        """Return the query with each DEFAULT replaced by the value of its column."""
+        """Return the query with each DEFAULT replaced. `value` returns the SQL text for the column at a position."""
         return apply_edits(text, [Edit(place.start, place.end, value(place.column)) for place in self.places])
 
 
 def find_defaults(query: str) -> Defaults:
-    """Find the DEFAULTs that are a whole value in `VALUES (…), (…)` and in the list of an outermost `SELECT …`, as Spark does."""
+    """Return the DEFAULTs that are a whole value in `VALUES (…), (…)` or in the list of an outermost `SELECT …`, as in Spark."""
     cursor = Cursor(tokenize(query))
     if cursor.accept("SELECT"):
         return Defaults(tuple(_find_in_values(cursor)), rows=1)
@@ -50,7 +50,7 @@ def find_defaults(query: str) -> Defaults:
 
 
 def _find_in_row(cursor: Cursor) -> list[DefaultPlace]:
-    """Step over `(value, …)` or the value of a single column."""
+    """Step over a row, `(value, …)` or the value of a single column, and return the places of its DEFAULTs."""
     if not cursor.accept("("):
         return _find_in_value(cursor, 0)
     places = _find_in_values(cursor)
@@ -59,7 +59,7 @@ def _find_in_row(cursor: Cursor) -> list[DefaultPlace]:
 
 
 def _find_in_values(cursor: Cursor) -> list[DefaultPlace]:
-    """Step over `value, …`."""
+    """Step over `value, …`, and return the places of the DEFAULTs among them."""
     columns = itertools.count()
     values = cursor.comma_separated(lambda: _find_in_value(cursor, next(columns)))
     return [place for places in values for place in places]

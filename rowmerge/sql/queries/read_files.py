@@ -1,4 +1,4 @@
-"""`read_files('path', format => 'csv', header => 'true', …)` in the place of a table, as in Databricks SQL."""
+"""The table function `read_files('path', format => 'csv', header => 'true', …)`, as in Databricks SQL."""
 
 from __future__ import annotations
 
@@ -15,7 +15,12 @@ _ENDING = re.compile(rf"\.({'|'.join(FILE_FORMATS)})(?:\.\w+)?/?$", re.IGNORECAS
 
 
 def parse_file_source(cursor: Cursor) -> FileSource:
-    """Parse `('path', option => constant, …)`. Raise UnsupportedStatement for an unknown format or an option that a table does not have."""
+    """Parse the arguments of READ_FILES: `('path', option => constant, …)`.
+
+    Raises:
+        Unparsable: The arguments do not follow the grammar, or the format is neither an option nor in the ending of the path.
+        UnsupportedStatement: The format is unknown, or the path is a table and an option is not one of a table.
+    """
     start_token = cursor.token()
     cursor.expect("(")
     path = cursor.string("the path of files")
@@ -33,7 +38,7 @@ def parse_file_source(cursor: Cursor) -> FileSource:
 
 
 def _pop_option(options: dict[str, str], option: str) -> str | None:
-    """Take an option, whose name can be in any case, out of `options`. Return its value, or None if it is not there."""
+    """Remove an option, whose name can be in any case, from `options`. Return its value, or None without such an option."""
     names = [name for name in options if name.lower() == option]
     return options.pop(names[0]) if names else None
 

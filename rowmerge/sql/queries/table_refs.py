@@ -65,7 +65,7 @@ def bind(text: str, resolve: Resolve, functions: ResolveFunction | None = None) 
         UnsupportedStatement: Queries are nested too deeply, or an aggregate function stands where the engine cannot replace it.
         PlanError: The arguments of a call do not fit the function.
     """
-    return _bind(text, find_reads, resolve, functions)
+    return _replace_tables_and_calls(text, find_reads, resolve, functions)
 
 
 def bind_expression(text: str, resolve: Resolve, functions: ResolveFunction | None = None) -> str:
@@ -78,7 +78,7 @@ def bind_expression(text: str, resolve: Resolve, functions: ResolveFunction | No
     """
     if not _HOLDS_QUERY.search(text) and (functions is None or not _HOLDS_CALL.search(text)):
         return text
-    return _bind(text, find_reads_of_expression, resolve, functions)
+    return _replace_tables_and_calls(text, find_reads_of_expression, resolve, functions)
 
 
 def _find_reads(cursor: Cursor, finder: _Finder) -> list[Read]:
@@ -97,7 +97,7 @@ def _table_reference(cursor: Cursor, read: Read) -> TableReference:
     return TableReference(name, travel.version, travel.timestamp, start, end, read.arguments, travel.reference, read.files)
 
 
-def _bind(text: str, finder: _Finder, resolve: Resolve, functions: ResolveFunction | None) -> str:
+def _replace_tables_and_calls(text: str, finder: _Finder, resolve: Resolve, functions: ResolveFunction | None) -> str:
     """Return the text with the tables that `resolve` knows, the qualifiers of their columns, and the calls of functions replaced.
 
     `finder` returns the tables that the text reads. `functions` is None to keep all calls.
