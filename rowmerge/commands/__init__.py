@@ -1,1 +1,1 @@
-"""Statements on our tables as frozen data: what the user asked for, before any table is looked at."""
+"""Parsed statements as frozen dataclasses, before any table is opened."""

@@ -1,4 +1,4 @@
-"""Statements that define and describe: schemas, tables, views, columns, properties, and what SHOW and DESCRIBE tell of them."""
+"""Statements that define, alter and describe schemas, tables, views, columns and properties."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class CheckConstraint:
 class ColumnDefinition:
     """`name type [NOT NULL] [COMMENT '…'] [DEFAULT …] [GENERATED ALWAYS AS (…)] [[CONSTRAINT …] CHECK (…)]`.
 
-    The type is text (nested names keep their quotes).
+    `type` is the user's text, in which names of nested fields keep their quotes. `identity`: whether the column is GENERATED … AS IDENTITY.
     """
 
     name: str
@@ -35,19 +35,19 @@ class ColumnDefinition:
     identity: bool = False
     checks: tuple[CheckConstraint, ...] = ()
     within: tuple[str, ...] = ()
-    """Of ADD COLUMN: the struct that gets the field, as names from the top."""
+    """In ADD COLUMN, the path of the struct that gets the field."""
 
     @property
     def path(self) -> str:
+        """Return the dotted name, with the structs around a field."""
         return ".".join((*self.within, self.name))
 
 
 @dataclass(frozen=True)
 class CreateTable:
-    """CREATE [OR REPLACE] TABLE, REPLACE TABLE. `format` is the name after USING in lower case, None when absent.
+    """CREATE [OR REPLACE] TABLE, REPLACE TABLE. `format` is the name after USING in lower case, None without USING.
 
-    `partitioned_by` are fields as they are written, without names of their own; columns defined inside PARTITIONED BY (name type) are in
-    `columns` too.
+    `partitioned_by` has the partition fields without names. A column that PARTITIONED BY (name type) defines is also in `columns`.
     """
 
     name: TableName
@@ -61,12 +61,15 @@ class CreateTable:
     or_replace: bool = False
     if_not_exists: bool = False
     checks: tuple[CheckConstraint, ...] = ()
-    """Those of the table and of its columns."""
+    """The constraints of the table and of its columns."""
 
 
 @dataclass(frozen=True)
 class CloneTable:
-    """CREATE [OR REPLACE] TABLE … SHALLOW CLONE source: the newest version, or `version`, `reference` (a branch or tag), `timestamp`."""
+    """CREATE [OR REPLACE] TABLE … SHALLOW CLONE source.
+
+    The cloned snapshot is that of `version`, `timestamp` or `reference` (a branch or tag), or the newest one if all three are None.
+    """
 
     name: TableName
     source: TableName
@@ -81,7 +84,7 @@ class CloneTable:
 
 @dataclass(frozen=True)
 class CreateView:
-    """CREATE [OR REPLACE] [TEMPORARY] VIEW. `columns` are (name, comment)."""
+    """CREATE [OR REPLACE] [TEMPORARY] VIEW. `columns` has the name and the comment of each column, or is empty without a list."""
 
     name: TableName
     query: SqlText
@@ -95,6 +98,8 @@ class CreateView:
 
 @dataclass(frozen=True)
 class CreateSchema:
+    """CREATE SCHEMA [IF NOT EXISTS] name [COMMENT '…'] [WITH DBPROPERTIES (…)]."""
+
     name: str
     if_not_exists: bool = False
     comment: str | None = None
@@ -103,6 +108,8 @@ class CreateSchema:
 
 @dataclass(frozen=True)
 class DropSchema:
+    """DROP SCHEMA [IF EXISTS] name [RESTRICT|CASCADE]."""
+
     name: str
     if_exists: bool = False
     cascade: bool = False
@@ -119,7 +126,7 @@ class Drop:
 
 @dataclass(frozen=True)
 class AddColumns:
-    """ALTER TABLE … ADD COLUMN[S] (…). Positions (FIRST, AFTER x) are (path, None | x) pairs in `positions`."""
+    """ALTER TABLE … ADD COLUMN[S] (…). `positions` maps the path of a column to the column after which it goes, or to None for FIRST."""
 
     name: TableName
     columns: tuple[ColumnDefinition, ...]
@@ -145,8 +152,10 @@ class DropConstraint:
 
 @dataclass(frozen=True)
 class ChangePartitioning:
-    """ALTER TABLE … ADD, DROP or REPLACE PARTITION FIELD. `dropped`: what the field is made of, or a column of its name; both as they are
-    written. An added field without a name gets one.
+    """ALTER TABLE … ADD, DROP or REPLACE PARTITION FIELD, as in Iceberg's SQL extensions.
+
+    `dropped` is the column and the transform of a partition field, or the field's name as a column. An added field without a name gets
+    one when the statement runs.
     """
 
     name: TableName
@@ -156,7 +165,10 @@ class ChangePartitioning:
 
 @dataclass(frozen=True)
 class SetWriteOrder:
-    """ALTER TABLE … WRITE …: the order, which may be none, and how rows come together; None leaves that as it is."""
+    """ALTER TABLE … WRITE …: the sort order, which can be empty, and the distribution of rows over tasks.
+
+    With the `distribution` None, the table keeps its distribution.
+    """
 
     name: TableName
     ordering: tuple[SortField, ...] = ()
@@ -183,7 +195,7 @@ class DropColumns:
 
 @dataclass(frozen=True)
 class SetDefault:
-    """ALTER TABLE … ALTER COLUMN column SET DEFAULT value; DROP DEFAULT is None."""
+    """ALTER TABLE … ALTER COLUMN column SET DEFAULT value, or DROP DEFAULT with the value None."""
 
     name: TableName
     column: str
@@ -192,7 +204,7 @@ class SetDefault:
 
 @dataclass(frozen=True)
 class SetNullable:
-    """ALTER TABLE … ALTER COLUMN column DROP NOT NULL; SET NOT NULL when false."""
+    """ALTER TABLE … ALTER COLUMN column DROP NOT NULL, or SET NOT NULL if `nullable` is false."""
 
     name: TableName
     column: tuple[str, ...]
@@ -201,7 +213,7 @@ class SetNullable:
 
 @dataclass(frozen=True)
 class ColumnPlace:
-    """FIRST (None), or AFTER a column beside it."""
+    """The position of a column: FIRST (None), or AFTER another column of the same table or struct."""
 
     after: str | None
 
@@ -211,7 +223,7 @@ class ColumnPlace:
 
 @dataclass(frozen=True)
 class AlterColumn:
-    """ALTER TABLE … ALTER COLUMN … TYPE, FIRST, AFTER; CHANGE COLUMN in Hive's form has a comment too. None: stays as it is."""
+    """ALTER TABLE … ALTER COLUMN … TYPE, FIRST or AFTER. Hive's form, CHANGE COLUMN, can also have a comment. None means no change."""
 
     name: TableName
     column: tuple[str, ...]
@@ -230,6 +242,8 @@ class SetProperties:
 
 @dataclass(frozen=True)
 class UnsetProperties:
+    """ALTER TABLE/VIEW … UNSET TBLPROPERTIES [IF EXISTS] (keys)."""
+
     name: TableName
     keys: tuple[str, ...]
     if_exists: bool = False
@@ -237,7 +251,7 @@ class UnsetProperties:
 
 @dataclass(frozen=True)
 class CommentOn:
-    """COMMENT ON TABLE …, COMMENT ON COLUMN …, ALTER TABLE … ALTER|CHANGE COLUMN c COMMENT '…' (`column` set)."""
+    """COMMENT ON TABLE, COMMENT ON COLUMN, or ALTER TABLE … ALTER|CHANGE COLUMN c COMMENT '…'. `column` is None for the table's comment."""
 
     name: TableName
     comment: str | None
@@ -246,14 +260,14 @@ class CommentOn:
 
 @dataclass(frozen=True)
 class CommentOnColumns:
-    """ALTER TABLE … ALTER COLUMN a COMMENT '…', b.c COMMENT '…': several columns and fields at once."""
+    """ALTER TABLE … ALTER COLUMN a COMMENT '…', b.c COMMENT '…'. `comments` has the path and the comment of each column or field."""
 
     name: TableName
     comments: tuple[tuple[tuple[str, ...], str], ...]
 
 
 class Detail(Enum):
-    """Which DESCRIBE."""
+    """The form of a DESCRIBE."""
 
     COLUMNS = "DESCRIBE"
     EXTENDED = "DESCRIBE EXTENDED"
@@ -263,6 +277,8 @@ class Detail(Enum):
 
 @dataclass(frozen=True)
 class Describe:
+    """DESCRIBE [EXTENDED|DETAIL|HISTORY] name. `limit`: the largest number of versions in DESCRIBE HISTORY, None for all."""
+
     name: TableName
     detail: Detail
     limit: int | None = None
@@ -270,12 +286,14 @@ class Describe:
 
 @dataclass(frozen=True)
 class ShowSchemas:
+    """SHOW SCHEMAS [LIKE 'pattern']."""
+
     like: str | None = None
 
 
 @dataclass(frozen=True)
 class ShowTables:
-    """SHOW TABLES, SHOW VIEWS or, with all that is known of each, SHOW TABLE EXTENDED."""
+    """SHOW TABLES, SHOW VIEWS (`views`) or SHOW TABLE EXTENDED (`extended`). `schema` is None for the current schema."""
 
     schema: str | None = None
     like: str | None = None
@@ -293,17 +311,21 @@ class ShowProperties:
 
 @dataclass(frozen=True)
 class ShowColumns:
+    """SHOW COLUMNS IN table [IN schema]."""
+
     name: TableName
 
 
 @dataclass(frozen=True)
 class UseSchema:
+    """USE [SCHEMA] name."""
+
     name: str
 
 
 @dataclass(frozen=True)
 class Query:
-    """Everything else, queries first of all: goes to Spark as written, our table names bound to snapshots."""
+    """A query, or another statement that Spark executes. Only the names of tables in it are replaced, by views of their snapshots."""
 
     text: str
 
@@ -319,9 +341,9 @@ DefinitionCommand = CreateTable | CloneTable | CreateView | Drop | SchemaCommand
 
 @dataclass(frozen=True)
 class Explain:
-    """EXPLAIN [EXTENDED|FORMATTED|…] of a command that changes rows, or makes a table of a query: its plan is printed, nothing is run.
+    """EXPLAIN [EXTENDED|FORMATTED|…] of a command that changes rows, or of CREATE TABLE … AS SELECT. The command is not executed.
 
-    With a `mode`, Spark's plan of the query in it is printed in that mode too.
+    With a `mode`, such as EXTENDED, the result also has Spark's plan of the command's query in this mode.
     """
 
     command: RowCommand | CreateTable

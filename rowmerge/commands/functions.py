@@ -1,4 +1,4 @@
-"""Functions that a warehouse keeps: what defines one, and the statements about them."""
+"""Functions that a warehouse stores: their definitions, and the statements that create, drop and describe them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Language = Literal["sql", "python"]
 
 @dataclass(frozen=True)
 class Parameter:
-    """`name type [DEFAULT expression] [COMMENT '…']`; type and default are SQL as written."""
+    """`name type [DEFAULT expression] [COMMENT '…']`. The type and the default are the user's SQL text."""
 
     name: str
     type: str
@@ -22,11 +22,12 @@ class Parameter:
 
 @dataclass(frozen=True)
 class FunctionDefinition:
-    """What a function takes, returns and does.
+    """The parameters, the return type, the body and the clauses of a function.
 
-    `body`: of SQL an expression or a query of one value, of Python a module's text in which `handler` is a function, or of an aggregate
-    a class with `accumulate` and `finish`. `aggregate`: it makes one value of the rows of a group. `deterministic`: None where nothing is
-    said. `runtime` and `packages` say what a Python function was written for.
+    The `body` of a function in SQL is an expression, or a query of one value. In Python it is the text of a module, in which `handler` is a
+    function or, for an aggregate, a class with `accumulate` and `finish`. `aggregate`: whether the function aggregates the rows of a
+    group. `deterministic` is None without such a clause. `runtime` and `packages` are the Python version and the packages that the
+    statement names.
     """
 
     parameters: tuple[Parameter, ...]
@@ -42,9 +43,9 @@ class FunctionDefinition:
 
     @property
     def signature(self) -> str:
-        """`(name type [DEFAULT expression], …) RETURNS type`."""
-        listed = (f"{p.name} {p.type}" + (f" DEFAULT {p.default}" if p.default is not None else "") for p in self.parameters)
-        return f"({', '.join(listed)}) RETURNS {self.returns}"
+        """Return `(name type [DEFAULT expression], …) RETURNS type`."""
+        parameters = (f"{p.name} {p.type}" + (f" DEFAULT {p.default}" if p.default is not None else "") for p in self.parameters)
+        return f"({', '.join(parameters)}) RETURNS {self.returns}"
 
 
 @dataclass(frozen=True)
@@ -59,13 +60,15 @@ class CreateFunction:
 
 @dataclass(frozen=True)
 class DropFunction:
+    """DROP FUNCTION [IF EXISTS] name."""
+
     name: TableName
     if_exists: bool = False
 
 
 @dataclass(frozen=True)
 class DescribeFunction:
-    """DESCRIBE FUNCTION [EXTENDED] name. `text`: the statement, which is Spark's where the warehouse has no such function."""
+    """DESCRIBE FUNCTION [EXTENDED] name. Spark executes `text`, the statement, if the warehouse has no such function."""
 
     name: TableName
     text: SqlText
@@ -73,7 +76,7 @@ class DescribeFunction:
 
 @dataclass(frozen=True)
 class ShowFunctions:
-    """SHOW USER FUNCTIONS, or SHOW FUNCTIONS IN a schema: those of the warehouse."""
+    """SHOW USER FUNCTIONS, or SHOW FUNCTIONS IN a schema, which list functions of the warehouse. `like` is the pattern of the names."""
 
     schema: str | None = None
     like: str | None = None

@@ -1,4 +1,4 @@
-"""Statements that keep a table in shape: VACUUM, OPTIMIZE, REORG, RESTORE and the procedures."""
+"""Statements that maintain a table: VACUUM, OPTIMIZE, REORG, RESTORE, branches and tags, and the procedures."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rowmerge.commands.procedures import Call
 
 @dataclass(frozen=True)
 class Vacuum:
-    """VACUUM table [RETAIN n HOURS] [DRY RUN]. `retain_hours`: None for the table's own retention."""
+    """VACUUM table [RETAIN n HOURS] [DRY RUN]. With `retain_hours` None, the retention is a property of the table."""
 
     target: TableName
     retain_hours: float | None = None
@@ -19,7 +19,7 @@ class Vacuum:
 
 @dataclass(frozen=True)
 class Optimize:
-    """OPTIMIZE table [WHERE condition], the condition about partition columns."""
+    """OPTIMIZE table [WHERE condition]. The condition uses partition columns only."""
 
     target: TableName
     condition: SqlText | None = None
@@ -35,7 +35,7 @@ class Reorg:
 
 @dataclass(frozen=True)
 class Restore:
-    """RESTORE TABLE table TO VERSION AS OF n or a branch or tag, or TO TIMESTAMP AS OF an expression."""
+    """RESTORE TABLE table TO VERSION AS OF a `version` or a `reference` (a branch or tag), or TO TIMESTAMP AS OF a `timestamp`."""
 
     target: TableName
     version: int | None = None
@@ -45,10 +45,11 @@ class Restore:
 
 @dataclass(frozen=True)
 class SetReference:
-    """ALTER TABLE table CREATE [OR REPLACE] | REPLACE BRANCH | TAG name [AS OF VERSION id] [RETAIN n DAYS] …, as Iceberg spells it.
+    """ALTER TABLE table CREATE [OR REPLACE] | REPLACE BRANCH | TAG name [AS OF VERSION id] [RETAIN n DAYS] …, as in Iceberg's extensions.
 
-    `version`: None for the newest snapshot; times in milliseconds. `create`, `replace`: what may be done. `min_snapshots`,
-    `max_snapshot_age`: what a branch keeps.
+    `tag`: whether it is a tag rather than a branch. `create` and `replace`: whether the statement may create a new one and replace an
+    old one. `version`: the id of the snapshot, None for the newest one. `max_age`, `min_snapshots` and `max_snapshot_age` are the
+    reference's max-ref-age-ms, min-snapshots-to-keep and max-snapshot-age-ms, with ages in milliseconds.
     """
 
     target: TableName
@@ -65,7 +66,7 @@ class SetReference:
 
 @dataclass(frozen=True)
 class DropReference:
-    """ALTER TABLE table DROP BRANCH | TAG [IF EXISTS] name."""
+    """ALTER TABLE table DROP BRANCH | TAG [IF EXISTS] name. `tag`: whether it is a tag rather than a branch."""
 
     target: TableName
     name: str

@@ -1,4 +1,4 @@
-"""Names, files and pieces of SQL text as they stand in a statement."""
+"""Names, file sources and pieces of SQL text in a statement."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from dataclasses import dataclass, field
 from rowmerge.table.metadata.schema import quote
 
 CATALOGS = ("rowmerge", "spark_catalog")
-"""Names that may stand before `schema.table` and mean our catalog."""
+"""Names of the engine's catalog, which can precede `schema.table`."""
 FILE_FORMATS = ("parquet", "csv", "json", "orc", "avro", "text")
-"""Formats of files that Spark's readers read."""
+"""Formats of files that Spark can read without other packages."""
 TABLE_FORMATS = ("delta", "iceberg")
 """Formats of whole tables at a path."""
 
 
 @dataclass(frozen=True)
 class TableName:
-    """A table's name as written, unquoted: `("orders",)` or `("analytics", "orders")`."""
+    """The parts of a table's name in a statement, without quotes: `("orders",)` or `("analytics", "orders")`."""
 
     parts: tuple[str, ...]
 
@@ -26,7 +26,10 @@ class TableName:
 
     @property
     def reference(self) -> tuple[TableName, str] | None:
-        """What `db.orders.branch_audit` or `….tag_eod` means where no table is called so: the table, and the name of its branch or tag."""
+        """Return the table and the branch or tag that the name can mean, or None: `db.orders` and `audit` for `db.orders.branch_audit`.
+
+        As in Iceberg on Spark, the name means a branch or tag if there is no table of this name.
+        """
         kind, _, name = self.parts[-1].partition("_")
         if len(self.parts) < 2 or kind.lower() not in ("branch", "tag") or not name:
             return None
@@ -34,7 +37,10 @@ class TableName:
 
 
 def qualifier_size(column: Sequence[str], table: Sequence[str]) -> int:
-    """Return how many parts of a column's name, except its last, are the end of a table's name."""
+    """Return the number of parts before a column's name that qualify the column by a table: 2 for `analytics.orders.id`.
+
+    The qualifier can be the table's name or its last parts, in any case. The result is 0 without such a qualifier.
+    """
     column_parts, table_parts = [part.lower() for part in column], [part.lower() for part in table]
     for size in range(min(len(table), len(column) - 1), 0, -1):
         if column_parts[:size] == table_parts[-size:]:
@@ -44,9 +50,9 @@ def qualifier_size(column: Sequence[str], table: Sequence[str]) -> int:
 
 @dataclass(frozen=True)
 class SqlText:
-    """A piece of the user's SQL, character for character, and where it begins (line and column from 1).
+    """A piece of the user's SQL, character for character, with the line and the column of its first character, both from 1.
 
-    Expressions, queries and relations stay text: Spark is their judge.
+    Expressions, queries and relations stay text, because Spark parses and validates them.
     """
 
     text: str
@@ -59,10 +65,10 @@ class SqlText:
 
 @dataclass(frozen=True)
 class FileSource:
-    """The files at a path (Hadoop's patterns are understood), or the table whose folder it is.
+    """The files at a path, which can be a pattern of Hadoop's file systems, or the table in the folder at the path.
 
-    `schema`: columns as DDL writes them; None: as the files say. `name`: what columns may be qualified by, and messages call it. `options`
-    are Spark's, by name; of a table `versionAsOf` and `timestampAsOf`.
+    `schema` has the columns as DDL text, None to infer them from the files. `name` qualifies the columns and is used in messages.
+    `options` are those of Spark's reader, by name, or `versionAsOf` and `timestampAsOf` of a table.
     """
 
     path: str
@@ -73,5 +79,5 @@ class FileSource:
 
     @property
     def display_name(self) -> str:
-        """The name of the files in messages."""
+        """Return the name of the files for messages."""
         return self.path if self.name is None else f"{'.'.join(self.name.parts)} ({self.path})"

@@ -1,4 +1,4 @@
-"""CALL of the procedures that Iceberg's Spark catalogs have, with their parameters in the order in which they are given by position."""
+"""CALL of the procedures of Iceberg's Spark catalogs, and the parameters of each procedure in their order."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rowmerge.commands.names import SqlText
 
 
 class Kind(Enum):
-    """What a parameter takes, in words for messages."""
+    """The kind of values that a parameter accepts, described for messages."""
 
     TABLE = "the name of a table, as a string"
     TEXT = "a string"
@@ -23,7 +23,11 @@ class Kind(Enum):
 
 @dataclass(frozen=True)
 class Procedure:
-    """`ignored`: parameters that say how something is done elsewhere, not what; `instead`: the statement for a table of another format."""
+    """The parameters of a procedure.
+
+    `ignored` parameters tune the execution in Iceberg on Spark, and have no effect here. `instead` is the statement for a table of another
+    format than Iceberg.
+    """
 
     parameters: Mapping[str, Kind]
     required: tuple[str, ...] = ("table",)
@@ -65,7 +69,7 @@ PROCEDURES: Mapping[str, Procedure] = {
 
 @dataclass(frozen=True)
 class Call:
-    """CALL [catalog.]system.procedure(…). `arguments`: by the names of the parameters."""
+    """CALL [catalog.]system.procedure(…). `arguments` has the SQL text of each argument by the name of its parameter."""
 
     procedure: str
     arguments: Mapping[str, SqlText]

@@ -9,7 +9,7 @@ from rowmerge.commands.names import SqlText, TableName
 
 
 class Match(Enum):
-    """Which rows a WHEN clause is about."""
+    """The rows to which a WHEN clause applies."""
 
     MATCHED = "WHEN MATCHED"
     NOT_MATCHED = "WHEN NOT MATCHED"
@@ -18,7 +18,7 @@ class Match(Enum):
 
 @dataclass(frozen=True)
 class Assignment:
-    """`column = value`; `column` is the path as written, unquoted, without the target's alias (`("s", "a")` for `t.s.a`)."""
+    """`column = value`. `column` is the path without quotes and without the target's alias, such as `("s", "a")` for `t.s.a`."""
 
     column: tuple[str, ...]
     value: SqlText
@@ -38,7 +38,7 @@ class DeleteAction:
 
 @dataclass(frozen=True)
 class InsertAction:
-    """INSERT. `assignments` is None for `INSERT *`; a value of `DEFAULT` is the text DEFAULT."""
+    """INSERT. `assignments` is None for `INSERT *`. A value can be the text DEFAULT."""
 
     assignments: tuple[Assignment, ...] | None
 
@@ -48,7 +48,7 @@ Action = UpdateAction | DeleteAction | InsertAction
 
 @dataclass(frozen=True)
 class When:
-    """One WHEN clause; the first one of its kind whose condition is true wins."""
+    """One WHEN clause. Of the clauses with the same `match`, the first one whose condition is true applies to a row."""
 
     match: Match
     action: Action
@@ -57,7 +57,7 @@ class When:
 
 @dataclass(frozen=True)
 class Merge:
-    """MERGE INTO. `source` is the relation as written: a name, a name with time travel, or a query in parentheses."""
+    """MERGE INTO. `source` is the text of the relation: a name, a name with time travel, or a query in parentheses."""
 
     target: TableName
     target_alias: str | None
@@ -68,11 +68,13 @@ class Merge:
     clauses: tuple[When, ...]
     schema_evolution: bool = False
     with_clause: SqlText | None = None
-    """`WITH name AS (…)` before MERGE, when there is one."""
+    """`WITH name AS (…)` before MERGE, or None."""
 
 
 @dataclass(frozen=True)
 class Update:
+    """UPDATE table [AS alias] SET … [WHERE condition]. `with_clause`: the WITH list before UPDATE."""
+
     target: TableName
     alias: str | None
     assignments: tuple[Assignment, ...]
@@ -82,6 +84,8 @@ class Update:
 
 @dataclass(frozen=True)
 class Delete:
+    """DELETE FROM table [AS alias] [WHERE condition]. `with_clause`: the WITH list before DELETE."""
+
     target: TableName
     alias: str | None
     condition: SqlText | None
@@ -97,12 +101,12 @@ class OverwriteMode(Enum):
 
 @dataclass(frozen=True)
 class Insert:
-    """INSERT INTO / OVERWRITE.
+    """INSERT INTO or INSERT OVERWRITE.
 
-    `columns`: the column list, None when there is none; `by_name`: BY NAME; `partition`: PARTITION (p = 1, q) as (column, value or None);
-    `query` is SELECT, VALUES, TABLE or a query in parentheses. As Databricks spells them: `replace_where`: rows for which the condition
-    is true leave; `replace_using`: rows whose values of these columns equal (`=`) those of a new row leave; `replace_on`: rows for which
-    the condition is true with a new row leave, `alias` and `query_alias` are what it calls table and query.
+    `columns` is the column list, None without one. `partition` has each column of PARTITION (p = 1, q) with its value or None. `query` is
+    SELECT, VALUES, TABLE or a query in parentheses. As in Databricks, the statement also deletes the rows for which `replace_where` is
+    true, the rows whose values of the `replace_using` columns equal (`=`) those of a new row, or the rows for which `replace_on` is true
+    with a new row. `alias` and `query_alias` are the names of table and query in `replace_on`.
     """
 
     target: TableName
@@ -118,14 +122,14 @@ class Insert:
     alias: str | None = None
     query_alias: str | None = None
     if_not_exists: bool = False
-    """OVERWRITE only where the partition, all of whose values are given, holds nothing."""
+    """Whether OVERWRITE … PARTITION writes only if the partition has no rows. All values of the partition are given then."""
     overwrite_mode: OverwriteMode | None = None
     """None for the mode of the session."""
 
 
 @dataclass(frozen=True)
 class Truncate:
-    """TRUNCATE TABLE. `partition`: PARTITION (p = value, …), all partitions when empty."""
+    """TRUNCATE TABLE. `partition` has the columns and values of PARTITION (p = value, …). Without them, all rows are deleted."""
 
     target: TableName
     partition: tuple[tuple[str, SqlText], ...] = ()

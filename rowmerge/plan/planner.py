@@ -104,7 +104,7 @@ def plan_update(update: Update, snapshot: Snapshot, *, case_sensitive: bool = Fa
     Raises:
         UnknownColumn: The SET list names a column that the table lacks.
         PlanError: A column is assigned twice, or a path names no field.
-        UnsupportedStatement: The condition or a value has an aggregate, a window function or, in the condition, a random function.
+        UnsupportedStatement: The condition is nondeterministic, or the condition or a value has an aggregate or a window function.
         AppendOnly: The table accepts new rows only.
     """
     check_update(update)

@@ -1,6 +1,6 @@
-"""Parse one statement into a command of the engine, or into a Query that Spark executes as the user wrote it.
+"""The parser of statements. The result is a command of the engine, or a Query that Spark executes as the user wrote it.
 
-Names of views replace table names in a query by their position in the text. The user's SQL is never generated from a tree, and Spark
+In a query, names of views replace table names at their positions in the text. SQL is never generated from a syntax tree, and Spark
 validates every expression.
 """
 
@@ -24,7 +24,7 @@ _Command = RowCommand | DefinitionCommand | MaintenanceCommand | FunctionCommand
 Statement = _Command | Query | Explain
 
 _RAW = frozenset({"SET", "RESET", "ADD", "LIST", "REFRESH"})
-"""Statements whose rest Spark reads as plain text, quotes and all."""
+"""Statements in which Spark reads everything after the first word as raw text, with quotes."""
 _EXPLAINED = ("MERGE", "UPDATE", "DELETE", "INSERT", "WITH", "TRUNCATE", "CREATE", "REPLACE")
 _EXPLAIN_MODES = ("EXTENDED", "FORMATTED", "COST", "CODEGEN", "LOGICAL")
 _RULES: dict[tuple[str, ...], Callable[[Cursor], _Command | None]] = {
@@ -50,7 +50,7 @@ _RULES: dict[tuple[str, ...], Callable[[Cursor], _Command | None]] = {
     ("RESTORE",): maintenance.parse_restore,
     ("CALL",): procedure_calls.parse_call,
 }
-"""The rule for what follows the first words of a statement."""
+"""The function that parses the tokens after the first words of a statement."""
 
 
 def parse(text: str) -> Statement:
@@ -59,8 +59,8 @@ def parse(text: str) -> Statement:
     A statement that the engine does not execute becomes a `Query`, without the semicolons at the end.
 
     Raises:
-        Unparsable: the text has no statement, the statement does not follow the grammar, or a string, name or comment is not closed.
-        UnsupportedStatement: the text has several statements, or the engine refuses this form of a statement.
+        Unparsable: The text has no statement, the statement does not follow the grammar, or a string, name or comment is not closed.
+        UnsupportedStatement: The text has several statements, or the engine refuses this form of a statement.
     """
     try:
         tokens = tokenize(text).without_semicolons()
@@ -78,7 +78,7 @@ def parse(text: str) -> Statement:
 
 
 def parse_table_name(text: str) -> TableName:
-    """Parse a text that is the name of a table: `orders`, `analytics.orders`, with backquotes where needed. Raises Unparsable."""
+    """Parse the name of a table: `orders` or `analytics.orders`, with backquotes around special characters. Raises Unparsable."""
     cursor = Cursor(tokenize(text))
     name = cursor.table_name()
     cursor.expect_end("the name of a table")
@@ -86,7 +86,7 @@ def parse_table_name(text: str) -> TableName:
 
 
 def parse_partition_field(text: str) -> PartitionField:
-    """Parse a part of PARTITIONED BY (…): `day`, `bucket(16, id)`, `days(ts)`. Raises Unparsable, UnsupportedStatement."""
+    """Parse one field of PARTITIONED BY (…): `day`, `bucket(16, id)`, `days(ts)`. Raises Unparsable, UnsupportedStatement."""
     cursor = Cursor(tokenize(text))
     field = partitioning.parse_partition_field(cursor)
     cursor.expect_end("the partition field")

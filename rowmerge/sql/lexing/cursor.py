@@ -35,7 +35,7 @@ class TokenCursor:
 
     @property
     def at_end(self) -> bool:
-        """Return whether the cursor is behind the last token of the text."""
+        """Return whether no token but END is left."""
         return self.index >= len(self.tokens) - 1
 
     @property

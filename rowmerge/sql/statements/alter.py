@@ -26,7 +26,12 @@ _UNSUPPORTED = {
 
 
 def parse_alter(cursor: Cursor) -> Alteration | None:
-    """Parse the forms of ALTER TABLE and ALTER VIEW that change no data, and refuse the others. Return None for other objects."""
+    """Parse the forms of ALTER TABLE and ALTER VIEW that change no data. Return None for other objects, which Spark alters.
+
+    Raises:
+        Unparsable: The statement does not follow the grammar.
+        UnsupportedStatement: The engine does not support this form of ALTER.
+    """
     kind = cursor.accept_any("TABLE", "VIEW")
     if not kind:
         return None
@@ -101,7 +106,7 @@ def _parse_drop_constraint(cursor: Cursor, name: TableName) -> definitions.DropC
 
 
 def _parse_add_constraint(cursor: Cursor, name: TableName) -> definitions.AddConstraint:
-    """Parse `[CONSTRAINT name] CHECK (…)` after ADD. Raise UnsupportedStatement for what else Spark can add, such as partitions."""
+    """Parse `[CONSTRAINT name] CHECK (…)` after ADD. Raise UnsupportedStatement for other objects, such as partitions."""
     if not (cursor.next_is("CONSTRAINT") or columns.begins_constraint(cursor)):
         raise cursor.unsupported(_NOT_SUPPORTED.format(form="ADD", advice=_REWRITE), cursor.token(-1))
     check = columns.parse_constraint(cursor)
@@ -133,7 +138,7 @@ def _parse_default_or_nullability(cursor: Cursor, name: TableName, column: tuple
 
 
 def _refusal(cursor: Cursor, kind: str) -> Exception:
-    """Return the error that names the unsupported form of ALTER and, where there is one, its replacement."""
+    """Return the error for an unsupported form of ALTER, with the statement to use instead if there is one."""
     if kind == "VIEW":
         return cursor.unsupported("Of ALTER VIEW only SET and UNSET TBLPROPERTIES are supported. Use CREATE OR REPLACE VIEW")
     if cursor.at_end:
@@ -164,4 +169,4 @@ _TABLE_FORMS: _Forms = {
         for kind in ("BRANCH", "TAG")
     },
 }
-"""The rule for what follows the first words after the table's name. The first one whose words stand there applies."""
+"""The function that parses the tokens after the first words behind the table's name. The first entry with these words applies."""

@@ -1,4 +1,4 @@
-"""ALTER TABLE … RENAME COLUMN, DROP COLUMNS, ALTER and CHANGE COLUMN: changes of columns that leave the data files as they are."""
+"""ALTER TABLE … RENAME COLUMN, DROP COLUMNS, ALTER and CHANGE COLUMN: changes of columns that do not change the data files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,12 @@ ColumnChange = AlterColumn | CommentOn | CommentOnColumns
 
 
 def parse_rename_column(cursor: Cursor, name: TableName) -> RenameColumn:
-    """Parse `a.b TO c` after RENAME COLUMN."""
+    """Parse `a.b TO c` after RENAME COLUMN.
+
+    Raises:
+        Unparsable: The text does not follow the grammar.
+        UnsupportedStatement: The new name is a path, which would move the column into or out of a struct.
+    """
     column = cursor.path("a column's name")
     cursor.expect("TO")
     new_name = cursor.identifier("the column's new name")
@@ -32,7 +37,20 @@ def parse_drop_columns(cursor: Cursor, name: TableName) -> DropColumns:
 
 
 def parse_column_change(cursor: Cursor, name: TableName, column: tuple[str, ...]) -> ColumnChange | None:
-    """Parse COMMENT, TYPE, FIRST, AFTER, or Hive's form with all of them, after `ALTER COLUMN a.b`. Return None for every other change."""
+    """Parse COMMENT, TYPE, FIRST or AFTER, or Hive's form with all of them, after `ALTER COLUMN a.b`.
+
+    Args:
+        cursor: The cursor behind the column.
+        name: The name of the table.
+        column: The path of the column.
+
+    Returns:
+        The command, or None for every other change of a column.
+
+    Raises:
+        Unparsable: The text does not follow the grammar.
+        UnsupportedStatement: The statement changes several columns otherwise than in their comments, or renames a column.
+    """
     if cursor.accept("COMMENT"):
         return _parse_comments(cursor, name, column)
     if cursor.accept("TYPE"):
@@ -51,7 +69,7 @@ def parse_column_change(cursor: Cursor, name: TableName, column: tuple[str, ...]
 
 
 def parse_column_place(cursor: Cursor, description: str) -> ColumnPlace | None:
-    """Parse `FIRST` or `AFTER column`, or return None. `description` of the column is for the message of an error."""
+    """Parse `FIRST` or `AFTER column`, or return None. `description` is the noun for the column in error messages."""
     if cursor.accept("FIRST"):
         return ColumnPlace(None)
     return ColumnPlace(cursor.identifier(description)) if cursor.accept("AFTER") else None

@@ -1,4 +1,4 @@
-"""Column definitions and property lists, as CREATE TABLE, ALTER TABLE and CREATE VIEW share them."""
+"""Column definitions, constraints and property lists, which CREATE TABLE, ALTER TABLE and CREATE VIEW share."""
 
 from __future__ import annotations
 
@@ -15,7 +15,14 @@ _CONSTRAINTS = frozenset({"CONSTRAINT", "PRIMARY", "FOREIGN", "UNIQUE", "CHECK",
 
 
 def parse_column_definition(cursor: Cursor, *, nested: bool = False) -> ColumnDefinition:
-    """Parse `name type` and options in any order; only CHECK can occur twice. With `nested`, a path names a field inside a struct."""
+    """Parse `name type` and the column's options in any order. Only CHECK can occur twice.
+
+    With `nested`, the name can be the path of a field inside a struct, as in ADD COLUMN.
+
+    Raises:
+        Unparsable: The text does not follow the grammar, or an option occurs twice.
+        UnsupportedStatement: The name is a path without `nested`, or the engine does not support an option.
+    """
     *struct_path, name = cursor.path("a column's name") if nested else (cursor.identifier("a column's name"),)
     if cursor.next_is("."):
         raise cursor.unsupported(f"A field inside the column `{name}` cannot be defined on its own. Define the whole struct anew")
@@ -30,12 +37,17 @@ def parse_column_definition(cursor: Cursor, *, nested: bool = False) -> ColumnDe
 
 
 def begins_constraint(cursor: Cursor) -> bool:
-    """Return whether a constraint of the table, not a column, is defined here."""
+    """Return whether the definition of a constraint of the table comes next, rather than that of a column."""
     return cursor.key() in _CONSTRAINTS and (cursor.key(1) in ("KEY", "(") or cursor.key(2) in _CONSTRAINTS)
 
 
 def parse_constraint(cursor: Cursor) -> CheckConstraint:
-    """Parse `[CONSTRAINT name] CHECK (expression) [ENFORCED]`. Refuse keys by name, because no table here enforces them."""
+    """Parse `[CONSTRAINT name] CHECK (expression) [ENFORCED]`.
+
+    Raises:
+        Unparsable: The text does not follow the grammar.
+        UnsupportedStatement: The constraint is a key, which neither Delta nor Iceberg enforces, or is NOT ENFORCED.
+    """
     name = cursor.identifier("a constraint's name") if cursor.accept("CONSTRAINT") else None
     if not cursor.accept("CHECK"):
         raise _key_refusal(cursor)
@@ -104,11 +116,12 @@ def parse_properties(cursor: Cursor, entry_kind: str = "The property") -> dict[s
 
 
 def parse_property_key(cursor: Cursor) -> str:
+    """Parse the key of a property: a string, or identifiers joined with dots."""
     return cursor.string("a property's key") if cursor.token().kind is Kind.STRING else ".".join(cursor.path("a property's key"))
 
 
 def parse_options(cursor: Cursor) -> dict[str, str]:
-    """Parse OPTIONS (…): like properties, but a value can be an expression, whose text is the value."""
+    """Parse the list after OPTIONS. A value can be an expression, unlike in a list of properties. Its text is then the value."""
 
     def read_value(key: str) -> str:
         cursor.accept_any("=", "==")
@@ -120,7 +133,7 @@ def parse_options(cursor: Cursor) -> dict[str, str]:
 
 
 def _parse_entries(cursor: Cursor, read_value: Callable[[str], str], entry_kind: str) -> dict[str, str]:
-    """Parse `(key …, …)`. `read_value` parses what follows a key. Raise Unparsable for a key that stands twice."""
+    """Parse `(key value, …)`. `read_value` parses the value of a key. Raise Unparsable for a key that occurs twice."""
     entries: dict[str, str] = {}
 
     def read_entry() -> None:

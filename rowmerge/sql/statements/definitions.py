@@ -56,7 +56,12 @@ def _parse_drop_schema(cursor: Cursor, if_exists: bool) -> DropSchema:
 
 
 def parse_schema_name(cursor: Cursor) -> str:
-    """Parse a schema's name of one level, with or without the catalog's name before it."""
+    """Parse a schema's name of one level, with or without the catalog's name before it.
+
+    Raises:
+        Unparsable: No name comes next.
+        UnsupportedStatement: The name has more levels.
+    """
     token = cursor.token()
     path = cursor.path("the name of a schema")
     if len(path) == 1 or (len(path) == 2 and path[0].lower() in CATALOGS):
@@ -65,7 +70,15 @@ def parse_schema_name(cursor: Cursor) -> str:
 
 
 def parse_table(cursor: Cursor, or_replace: bool) -> CreateTable | CloneTable | None:
-    """Parse what follows CREATE [OR REPLACE] TABLE or REPLACE TABLE. Return None for a table of another format, which Spark creates."""
+    """Parse a table's definition or a clone after CREATE [OR REPLACE] TABLE or REPLACE TABLE.
+
+    Returns:
+        The command, or None for a table of another format than Delta and Iceberg, which Spark creates.
+
+    Raises:
+        Unparsable: The statement does not follow the grammar.
+        UnsupportedStatement: The statement is a deep CLONE or CREATE TABLE … LIKE, or has an unsupported clause.
+    """
     if_not_exists = not or_replace and _accept_if_not_exists(cursor)
     name = cursor.table_name()
     if cursor.next_is("CLONE") or cursor.next_is("DEEP", "CLONE"):

@@ -16,7 +16,20 @@ _PYTHON_CLAUSES = ("RUNTIME_VERSION", "HANDLER", "PACKAGES")
 
 
 def parse_create_function(cursor: Cursor, or_replace: bool, aggregate: bool) -> functions.CreateFunction | None:
-    """Parse `[IF NOT EXISTS] name (…) RETURNS type …` after FUNCTION. Return None for a Java class, which is Spark's."""
+    """Parse `[IF NOT EXISTS] name (…) RETURNS type …` after CREATE … FUNCTION.
+
+    Args:
+        cursor: The cursor behind FUNCTION.
+        or_replace: Whether the statement has OR REPLACE.
+        aggregate: Whether the statement has AGGREGATE.
+
+    Returns:
+        The command, or None for a function in a Java class, which Spark creates.
+
+    Raises:
+        Unparsable: The statement does not follow the grammar, or has OR REPLACE and IF NOT EXISTS.
+        UnsupportedStatement: The function returns a table, is in another language than SQL and Python, or lacks a clause.
+    """
     start_token = cursor.token()
     if_not_exists = cursor.accept("IF", "NOT", "EXISTS")
     if if_not_exists and or_replace:
@@ -57,7 +70,12 @@ def _parse_return_type(cursor: Cursor) -> str:
 
 
 def parse_drop_function(cursor: Cursor) -> functions.DropFunction | None:
-    """Parse `[AGGREGATE] FUNCTION [IF EXISTS] name` after DROP, or return None."""
+    """Parse `[AGGREGATE] FUNCTION [IF EXISTS] name` after DROP. Return None for other objects.
+
+    Raises:
+        Unparsable: The statement does not follow the grammar.
+        UnsupportedStatement: A list of types follows the name.
+    """
     if not (cursor.accept("FUNCTION") or cursor.accept("AGGREGATE", "FUNCTION")):
         return None
     if_exists = cursor.accept("IF", "EXISTS")
@@ -79,7 +97,7 @@ def parse_describe_function(cursor: Cursor) -> functions.DescribeFunction | None
 
 
 def parse_show_functions(cursor: Cursor) -> functions.ShowFunctions | None:
-    """Parse `[USER] FUNCTIONS [IN schema] [[LIKE] 'pattern']` after SHOW. Return None without USER and schema: Spark lists its own."""
+    """Parse `[USER] FUNCTIONS [IN schema] [[LIKE] 'pattern']` after SHOW. Return None without USER and schema, for Spark's functions."""
     user = cursor.accept("USER")
     if not cursor.accept("FUNCTIONS"):
         return None
@@ -131,7 +149,7 @@ def _accept_clause(cursor: Cursor) -> str:
 
 
 def _parse_clause(cursor: Cursor, clause: str, definition: functions.FunctionDefinition) -> functions.FunctionDefinition:
-    """Parse what follows the words that begin a clause, and return `definition` with the clause. Those of Python are Snowflake's."""
+    """Parse a clause after its first words, and return `definition` with it. The clauses of Python functions are Snowflake's."""
     if clause in _PYTHON_CLAUSES:
         cursor.accept("=")
     match clause:

@@ -11,7 +11,12 @@ from rowmerge.sql.lexing.lexer import Kind
 
 
 def parse_vacuum(cursor: Cursor) -> Vacuum:
-    """Parse `VACUUM table [FULL] [RETAIN n HOURS] [DRY RUN]`: each clause at most once, in any order."""
+    """Parse `VACUUM table [FULL] [RETAIN n HOURS] [DRY RUN]`: each clause at most once, in any order.
+
+    Raises:
+        Unparsable: The statement does not follow the grammar.
+        UnsupportedStatement: The statement has LITE or USING INVENTORY, or a path instead of a table.
+    """
     target = _parse_target(cursor)
     retain_hours: float | None = None
     dry_run = full = False
@@ -37,7 +42,12 @@ def _vacuum_refusal(cursor: Cursor) -> StatementError:
 
 
 def parse_optimize(cursor: Cursor) -> Optimize:
-    """Parse `OPTIMIZE table [WHERE condition]`."""
+    """Parse `OPTIMIZE table [WHERE condition]`.
+
+    Raises:
+        Unparsable: The statement does not follow the grammar.
+        UnsupportedStatement: The statement has FULL or ZORDER BY, or a path instead of a table.
+    """
     target = _parse_target(cursor)
     if cursor.next_is("FULL"):
         raise cursor.unsupported("OPTIMIZE … FULL is for clustered tables, and clustering is not supported. Leave FULL out")
@@ -49,7 +59,12 @@ def parse_optimize(cursor: Cursor) -> Optimize:
 
 
 def parse_reorg(cursor: Cursor) -> Reorg:
-    """Parse `REORG TABLE table [WHERE condition] APPLY (PURGE)`."""
+    """Parse `REORG TABLE table [WHERE condition] APPLY (PURGE)`.
+
+    Raises:
+        Unparsable: The statement does not follow the grammar.
+        UnsupportedStatement: The statement has APPLY (UPGRADE UNIFORM …), or a path instead of a table.
+    """
     target = _parse_target(cursor)
     condition = _parse_optional_where(cursor, following="APPLY")
     cursor.expect("APPLY", "(")
@@ -61,7 +76,12 @@ def parse_reorg(cursor: Cursor) -> Reorg:
 
 
 def parse_restore(cursor: Cursor) -> Restore:
-    """Parse `RESTORE [TABLE] table [TO] VERSION AS OF n | TIMESTAMP AS OF time`."""
+    """Parse `RESTORE [TABLE] table [TO] VERSION AS OF n | TIMESTAMP AS OF time`.
+
+    Raises:
+        Unparsable: The statement does not follow the grammar.
+        UnsupportedStatement: The statement has a path instead of a table.
+    """
     cursor.accept_before_name("TABLE")
     target = _parse_target(cursor)
     cursor.accept("TO")
@@ -80,6 +100,7 @@ def _parse_optional_where(cursor: Cursor, following: str) -> SqlText | None:
 
 
 def _parse_target(cursor: Cursor) -> TableName:
+    """Parse the name of the table. Raise UnsupportedStatement for a path."""
     if cursor.token().kind is Kind.STRING:
         raise cursor.unsupported("A table is named here, not its path. Give the path a name: CREATE TABLE name USING delta LOCATION 'path'")
     return cursor.table_name()

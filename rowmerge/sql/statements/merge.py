@@ -31,12 +31,21 @@ def parse_merge(cursor: Cursor, with_clause: SqlText | None = None) -> Merge:
 
 
 def qualifier_of(target: TableName, target_alias: str | None) -> tuple[str, ...]:
-    """Return the name that can stand before a column of the target: its alias, or else its name or the last parts of it."""
+    """Return the name that qualifies the target's columns: its alias, or else its name, of which the last parts are enough."""
     return target.parts if target_alias is None else (target_alias,)
 
 
 def parse_assignments(cursor: Cursor, qualifier: tuple[str, ...], ends: Callable[[Cursor], bool]) -> tuple[Assignment, ...]:
-    """Parse `column = value, …`, with the target's `qualifier` before columns or not. `ends` is true where a value ends."""
+    """Parse the SET list `column = value, …`.
+
+    Args:
+        cursor: The cursor at the first column.
+        qualifier: The parts of the target's alias or name, which can precede a column.
+        ends: Returns whether a value ends before the next token.
+
+    Raises:
+        Unparsable: The list does not follow the grammar.
+    """
 
     def read_assignment() -> Assignment:
         column = _parse_column(cursor, qualifier)

@@ -57,7 +57,16 @@ def _parse_parameter(cursor: Cursor, transform: str) -> int:
 
 
 def parse_field_change(cursor: Cursor, name: TableName, verb: str) -> ChangePartitioning:
-    """Parse `f [AS n]` after ADD PARTITION FIELD, `f` after DROP …, or `f WITH g [AS n]` after REPLACE …."""
+    """Parse the fields after ALTER TABLE … ADD, DROP or REPLACE PARTITION FIELD, as in Iceberg's SQL extensions.
+
+    Args:
+        cursor: The cursor at `f [AS n]` (ADD), `f` (DROP) or `f WITH g [AS n]` (REPLACE).
+        name: The name of the table.
+        verb: ADD, DROP or REPLACE.
+
+    Raises:
+        Unparsable: The text does not follow the grammar.
+    """
     dropped = parse_partition_field(cursor) if verb != "ADD" else None
     if verb == "REPLACE":
         cursor.expect("WITH")
@@ -71,8 +80,12 @@ def parse_field_change(cursor: Cursor, name: TableName, verb: str) -> ChangePart
 def parse_write_order(cursor: Cursor, name: TableName) -> SetWriteOrder:
     """Parse `[DISTRIBUTED BY PARTITION] [[LOCALLY] ORDERED BY f [ASC|DESC] [NULLS FIRST|LAST], …]` or `UNORDERED` after WRITE.
 
-    The two stand in any sequence, at least one of them, and DISTRIBUTED BY wins over what the order implies. ORDERED BY alone sorts over
-    all files. LOCALLY sorts inside each file.
+    The two clauses can have any order, and one of them is enough. ORDERED BY alone sorts over all files, LOCALLY sorts inside each file.
+    DISTRIBUTED BY replaces the distribution that the order implies.
+
+    Raises:
+        Unparsable: The text does not follow the grammar, or a clause occurs twice.
+        UnsupportedStatement: The order is by zorder(…), or by an unknown transform.
     """
     distribution: Distribution | None = None
     order: SetWriteOrder | None = None
@@ -98,7 +111,7 @@ def _refuse_second(cursor: Cursor, previous: object, kind: str) -> None:
 
 
 def _parse_order(cursor: Cursor, clause: str, name: TableName) -> SetWriteOrder:
-    """Parse what follows UNORDERED, ORDERED or LOCALLY. Return the order with the distribution that it implies."""
+    """Parse the tokens after UNORDERED, ORDERED or LOCALLY. Return the order with the distribution that it implies."""
     if clause == "UNORDERED":
         return SetWriteOrder(name, (), Distribution.NONE)
     if clause == "LOCALLY":

@@ -9,11 +9,16 @@ from rowmerge.sql.lexing.expressions import at_comma, parse_expression
 
 _SYSTEM = "system"
 _NAMESPACES = ([_SYSTEM], *([catalog, _SYSTEM] for catalog in CATALOGS))
-"""What stands before the name of a procedure of our catalog."""
+"""The qualifiers of a procedure of the engine's catalog."""
 
 
 def parse_call(cursor: Cursor) -> Call | None:
-    """Parse CALL of a procedure of our catalog. Return None for procedures of other catalogs, which Spark executes."""
+    """Parse CALL of a procedure of the engine's catalog. Return None for procedures of other catalogs, which Spark executes.
+
+    Raises:
+        Unparsable: The statement does not follow the grammar.
+        UnsupportedStatement: There is no such procedure or parameter, or a required argument is missing.
+    """
     token = cursor.token()
     *namespace, name = cursor.path("the name of a procedure")
     if [part.lower() for part in namespace] not in _NAMESPACES:
@@ -31,7 +36,7 @@ def parse_call(cursor: Cursor) -> Call | None:
 
 
 def _parse_arguments(cursor: Cursor, name: str, procedure: Procedure) -> dict[str, SqlText]:
-    """Parse `(value, …, parameter => value, …)`, and return the values by parameter. An argument NULL counts as not given."""
+    """Parse `(value, …, parameter => value, …)`, and return the values by parameter. An argument NULL is left out."""
     arguments: dict[str, SqlText] = {}
     needs_name = False  # true from the first argument with a name to the last one
     cursor.expect("(")
@@ -54,7 +59,7 @@ def _begins_named_argument(cursor: Cursor) -> bool:
 
 
 def _parse_parameter_name(cursor: Cursor, name: str, procedure: Procedure, arguments: dict[str, SqlText]) -> str:
-    """Parse `parameter =>`, and return the parameter. Raise Unparsable if it is one of the earlier `arguments`."""
+    """Parse `parameter =>`, and return the parameter. Raise Unparsable if `arguments` already has it."""
     parameters, token = tuple(procedure.parameters), cursor.token()
     if not _begins_named_argument(cursor):
         raise cursor.error(f"An argument without a name stands after one with a name. Name it too: one of {', '.join(parameters)}")

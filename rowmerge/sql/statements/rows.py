@@ -1,4 +1,4 @@
-"""UPDATE, DELETE, INSERT, TRUNCATE, and the WITH list that may stand before a row-level statement."""
+"""UPDATE, DELETE, INSERT, TRUNCATE, and the WITH list before a row-level statement."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from rowmerge.sql.statements.merge import parse_assignments, parse_merge, qualif
 
 _NO_JOIN = "{verb} from another table is not supported. Use MERGE INTO … USING the other table ON … WHEN MATCHED THEN {verb}"
 _OVERWRITE_MODE_OPTIONS = ("partitionoverwritemode", "overwrite-mode")
-"""The option of Delta's writer, and of Iceberg's."""
+"""The names of the option in Delta's writer and in Iceberg's writer, in lower case."""
 _Partition = tuple[tuple[str, SqlText | None], ...]
 """The columns of a PARTITION clause with their values. A column without a value is dynamic."""
 
 
 def parse_with_statement(cursor: Cursor) -> Merge | Update | Delete | Insert | None:
-    """Parse a WITH list and the row-level statement after it. Return None where WITH begins a query."""
+    """Parse a WITH list and the row-level statement after it. Return None if WITH begins a query."""
     cursor.index = 0  # back to WITH, the first word of the statement and of the list
     if not expressions.accept_with_list(cursor):
         return None
@@ -42,7 +42,12 @@ def parse_with_statement(cursor: Cursor) -> Merge | Update | Delete | Insert | N
 
 
 def parse_update(cursor: Cursor, with_clause: SqlText | None = None) -> Update:
-    """Parse `UPDATE table [[AS] alias] SET column = value, … [WHERE condition]`."""
+    """Parse `UPDATE table [[AS] alias] SET column = value, … [WHERE condition]`. `with_clause` is the WITH list before UPDATE.
+
+    Raises:
+        Unparsable: The statement does not follow the grammar.
+        UnsupportedStatement: The statement has FROM, an UPDATE from another table.
+    """
     target = cursor.table_name()
     alias = expressions.parse_alias(cursor)
     cursor.expect("SET")
@@ -53,7 +58,12 @@ def parse_update(cursor: Cursor, with_clause: SqlText | None = None) -> Update:
 
 
 def parse_delete(cursor: Cursor, with_clause: SqlText | None = None) -> Delete:
-    """Parse `DELETE FROM table [[AS] alias] [WHERE condition]`."""
+    """Parse `DELETE FROM table [[AS] alias] [WHERE condition]`. `with_clause` is the WITH list before DELETE.
+
+    Raises:
+        Unparsable: The statement does not follow the grammar.
+        UnsupportedStatement: The statement has USING, a DELETE from a join.
+    """
     cursor.expect("FROM")
     target = cursor.table_name()
     alias = expressions.parse_alias(cursor)
@@ -63,7 +73,11 @@ def parse_delete(cursor: Cursor, with_clause: SqlText | None = None) -> Delete:
 
 
 def parse_truncate(cursor: Cursor) -> Truncate:
-    """Parse `TRUNCATE TABLE table [PARTITION (column = value, …)]`."""
+    """Parse `TRUNCATE TABLE table [PARTITION (column = value, …)]`.
+
+    Raises:
+        Unparsable: The statement does not follow the grammar, or a partition column has no value.
+    """
     target = cursor.table_name()
     partition = []
     for column, value in _parse_optional_partition(cursor):
@@ -75,7 +89,15 @@ def parse_truncate(cursor: Cursor) -> Truncate:
 
 
 def parse_insert(cursor: Cursor) -> Insert | None:
-    """Parse `INSERT … INTO|OVERWRITE …`. A WITH list before it becomes part of the query. Return None for OVERWRITE DIRECTORY."""
+    """Parse `INSERT … INTO|OVERWRITE …`. A WITH list before INSERT becomes part of the query.
+
+    Returns:
+        The command, or None for INSERT OVERWRITE DIRECTORY, which Spark executes.
+
+    Raises:
+        Unparsable: The statement does not follow the grammar, or combines clauses that exclude each other.
+        UnsupportedStatement: The statement has DEFAULT VALUES, an unknown option, or WITH RECURSIVE after another WITH list.
+    """
     insert_index = cursor.index - 1
     schema_evolution = cursor.accept("WITH", "SCHEMA", "EVOLUTION")
     mode = cursor.expect_any("INTO or OVERWRITE")
@@ -109,7 +131,11 @@ def _parse_target_clauses(cursor: Cursor, mode: str) -> Insert:
 
 
 def refuse_from_insert(cursor: Cursor) -> None:
-    """Raise UnsupportedStatement for Hive's `FROM … INSERT …`, which writes one query into several tables. Other FROM are queries."""
+    """Raise an error for Hive's `FROM … INSERT …`, which writes one query into several tables. A FROM without INSERT is a query.
+
+    Raises:
+        UnsupportedStatement: INSERT INTO or INSERT OVERWRITE follows.
+    """
     for index, (key, following) in enumerate(itertools.pairwise(cursor.tokens.keys)):
         if key == "INSERT" and following in ("INTO", "OVERWRITE"):
             reason = "INSERT after FROM is not supported. Write one INSERT INTO … SELECT … FROM … for each table"
@@ -147,6 +173,7 @@ def _parse_optional_partition(cursor: Cursor) -> _Partition:
 
 
 def _parse_partition_value(cursor: Cursor) -> tuple[str, SqlText | None]:
+    """Parse `column [= value]`, and return the column and the value. The value of a dynamic partition column is None."""
     column = cursor.identifier("a partition column")
     if not cursor.accept_any("=", "=="):
         return column, None
@@ -174,7 +201,7 @@ def _parse_overwrite_mode(cursor: Cursor, mode: str) -> OverwriteMode | None:
 
 
 def _parse_columns(cursor: Cursor) -> tuple[tuple[str, ...] | None, bool]:
-    """Parse `[(columns)] [BY NAME]`. Return the columns, None without a list, and whether BY NAME stands there."""
+    """Parse `[(columns)] [BY NAME]`. Return the columns, None without a list, and whether BY NAME comes next."""
     if cursor.next_is("DEFAULT", "VALUES"):
         raise cursor.unsupported("INSERT … DEFAULT VALUES is not supported. Write VALUES (DEFAULT, …)")
     if cursor.accept("BY", "NAME"):
@@ -199,7 +226,7 @@ def _parse_replaced_rows(cursor: Cursor, insert: Insert) -> Insert:
 
 
 def _parse_target_alias(cursor: Cursor) -> str | None:
-    """Parse the alias of the target. Without AS, a name is an alias only if REPLACE follows: otherwise it begins another clause."""
+    """Parse the alias of the target, or return None. Without AS, a name is an alias only if REPLACE follows it."""
     following_keys = [cursor.key(ahead) for ahead in range(1, 4)]
     replace_follows = following_keys[0] == "REPLACE" or following_keys == ["BY", "NAME", "REPLACE"]
     if cursor.accept("AS") or (cursor.token().is_name and replace_follows):

@@ -1,4 +1,4 @@
-"""ALTER TABLE … CREATE, REPLACE and DROP BRANCH and TAG, after Iceberg's SQL extensions."""
+"""ALTER TABLE … CREATE, REPLACE and DROP BRANCH and TAG, as in Iceberg's SQL extensions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,16 @@ _UNITS = {"DAYS": 86_400_000, "HOURS": 3_600_000, "MINUTES": 60_000}
 
 
 def parse_drop_reference(cursor: Cursor, table: TableName, kind: str) -> DropReference:
-    """Parse `[IF EXISTS] name` after DROP and the kind, BRANCH or TAG."""
+    """Parse `[IF EXISTS] name` after DROP BRANCH or DROP TAG.
+
+    Args:
+        cursor: The cursor behind BRANCH or TAG.
+        table: The name of the table.
+        kind: BRANCH or TAG.
+
+    Raises:
+        Unparsable: The text does not follow the grammar.
+    """
     if_exists = cursor.accept("IF", "EXISTS")
     name = cursor.identifier(f"the name of a {kind.lower()}")
     cursor.expect_end("the name")
@@ -19,7 +28,18 @@ def parse_drop_reference(cursor: Cursor, table: TableName, kind: str) -> DropRef
 
 
 def parse_set_reference(cursor: Cursor, table: TableName, verb: str, kind: str) -> SetReference:
-    """Parse `name [AS OF VERSION id] [RETAIN …] [WITH SNAPSHOT RETENTION …]` after CREATE, CREATE OR REPLACE or REPLACE, and the kind."""
+    """Parse `[IF NOT EXISTS] name [AS OF VERSION id] [RETAIN …] [WITH SNAPSHOT RETENTION …]` after CREATE BRANCH and similar words.
+
+    Args:
+        cursor: The cursor behind BRANCH or TAG.
+        table: The name of the table.
+        verb: CREATE, CREATE OR REPLACE or REPLACE.
+        kind: BRANCH or TAG.
+
+    Raises:
+        Unparsable: The text does not follow the grammar.
+        UnsupportedStatement: A tag has WITH SNAPSHOT RETENTION.
+    """
     create, replace = verb != "REPLACE", verb != "CREATE"
     if_not_exists = not replace and cursor.accept("IF", "NOT", "EXISTS")
     name = cursor.identifier(f"the name of a {kind.lower()}")
