@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 
 from rowmerge.errors import CommitConflict, CommitStateUnknown
 from rowmerge.execution.result import ChangeResult, RowCounts, Timings
@@ -17,12 +17,16 @@ from rowmerge.table.table import Table
 
 @dataclass(frozen=True)
 class Attempt:
-    """One planned and written change, to be committed on the snapshot `base`. `change` is None if the statement changes nothing."""
+    """One planned and written change, to be committed on the snapshot `base`. `change` is None if the statement changes nothing.
+
+    `columns`: see `ChangeResult`.
+    """
 
     base: Snapshot
     change: CommitRequest | None
     counts: RowCounts
     written: tuple[AddedFile, ...] = ()
+    columns: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -105,7 +109,7 @@ def _commit(table: Table, attempt: Attempt, options: CommitOptions, timings: Tim
     """Commit one attempt if it changes anything, and return the result or the conflict. Delete the files of a rejected attempt."""
     base, change = attempt.base, attempt.change
     if change is None or (change.changes_nothing and options.transaction is None):
-        return ChangeResult(base.version, attempt.counts, timings)
+        return ChangeResult(base.version, attempt.counts, timings, columns=attempt.columns)
     if options.transaction is not None and base.has_transaction(*options.transaction):
         discard(attempt.written, base.shape.filesystem_options)
         earlier_result = find_earlier_result(table, options, timings)
@@ -115,7 +119,7 @@ def _commit(table: Table, attempt: Attempt, options: CommitOptions, timings: Tim
         outcome = table.commit(base, replace(change, transaction=options.transaction or change.transaction))
     match outcome:
         case Committed(version, rebases):
-            return ChangeResult(version, attempt.counts, timings, rebases=rebases)
+            return ChangeResult(version, attempt.counts, timings, rebases=rebases, columns=attempt.columns)
         case Conflicted(conflict):
             discard(attempt.written, base.shape.filesystem_options)
             return conflict

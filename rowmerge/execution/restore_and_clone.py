@@ -6,7 +6,8 @@ A shallow clone refers to the files of the other table. RESTORE commits the file
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import partial
 
 import pyarrow.compute as pc
 
@@ -20,12 +21,9 @@ from rowmerge.table.snapshots.snapshot import Snapshot
 from rowmerge.table.table import Table
 
 
-@dataclass
+@dataclass(frozen=True)
 class Clone:
-    """One shallow clone of the version `source` of the table `source_name`. `properties` override the table properties of the source.
-
-    After `run`, `counts` holds the columns that CLONE returns in Delta.
-    """
+    """One shallow clone of the version `source` of the table `source_name`. `properties` override the table properties of the source."""
 
     table: Table
     name: str
@@ -33,10 +31,9 @@ class Clone:
     source_name: str
     properties: Mapping[str, str]
     options: CommitOptions
-    counts: dict[str, int] = field(default_factory=dict)
 
     def run(self, *, or_replace: bool) -> ChangeResult:
-        """Commit the clone as one version. A replaced table keeps its history.
+        """Commit the clone as one version, and return the result with the columns of CLONE. A replaced table keeps its history.
 
         Args:
             or_replace: Whether the clone replaces an existing table.
@@ -57,12 +54,12 @@ class Clone:
     def _create(self) -> ChangeResult:
         """Commit the clone as the first version of a new table."""
         timings = Timings()
-        change, counts = self._clone_request(None)
+        change, columns = self._clone_request(None)
         with timings.measure("commit"):
             outcome = self.table.create(TableDefinition(properties=self.properties), change)
         match outcome:
             case Committed(version):
-                return ChangeResult(version, counts, timings)
+                return ChangeResult(version, _clone_counts(columns), timings, columns=columns)
             case Conflicted():
                 raise AlreadyExists(f"The table {self.name} was made by somebody else just now. Add IF NOT EXISTS or OR REPLACE.")
             case Unknown(reason):
@@ -72,28 +69,29 @@ class Clone:
     def _replacement(self) -> Attempt:
         """Return the attempt that replaces the current version of an existing table by the clone."""
         snapshot = self.table.snapshot()
-        change, counts = self._clone_request(snapshot)
-        return Attempt(snapshot, replace(change, definition=TableDefinition(properties=self.properties), replace=True), counts)
+        change, columns = self._clone_request(snapshot)
+        replacement = replace(change, definition=TableDefinition(properties=self.properties), replace=True)
+        return Attempt(snapshot, replacement, _clone_counts(columns), columns=columns)
 
-    def _clone_request(self, replaced: Snapshot | None) -> tuple[CommitRequest, RowCounts]:
-        """Return the commit that adds the files of the source, and its counts. Set `counts` to the columns of CLONE.
+    def _clone_request(self, replaced: Snapshot | None) -> tuple[CommitRequest, dict[str, int]]:
+        """Return the commit that adds the files of the source, and the columns of CLONE.
 
         `replaced`: the current version of an existing table, whose other files the commit removes, or None for a new table.
         """
         source_sizes = _sizes_by_path(self.source)
         replaced_sizes = {} if replaced is None else _sizes_by_path(replaced)
         removed_sizes = [size for path, size in replaced_sizes.items() if path not in source_sizes]
-        self.counts = _clone_counts(list(source_sizes.values()), removed_sizes)
-        change = CommitRequest(
-            "CLONE",
-            parameters={"source": self.source_name, "sourceVersion": self.source.version},
-            metrics=history_metrics(self.counts),
-            cloned=self.source,
-        )
-        return change, RowCounts(files_added=len(source_sizes), files_removed=len(removed_sizes))
+        columns = _clone_columns(list(source_sizes.values()), removed_sizes)
+        parameters = {"source": self.source_name, "sourceVersion": self.source.version}
+        return CommitRequest("CLONE", parameters, history_metrics(columns), cloned=self.source), columns
 
 
-def _clone_counts(source_sizes: Sequence[int], removed_sizes: Sequence[int]) -> dict[str, int]:
+def _clone_counts(columns: Mapping[str, int]) -> RowCounts:
+    """Return the counts of changed files. A clone adds the files of the source to the table."""
+    return RowCounts(files_added=columns["source_num_of_files"], files_removed=columns["num_removed_files"])
+
+
+def _clone_columns(source_sizes: Sequence[int], removed_sizes: Sequence[int]) -> dict[str, int]:
     """Return the columns of CLONE in the order of delta-spark. A shallow clone copies no file."""
     return {
         "source_table_size": sum(source_sizes),
@@ -111,7 +109,7 @@ def _sizes_by_path(snapshot: Snapshot) -> dict[str, int]:
     return dict(zip(listing.paths, pc.fill_null(listing.sizes, 0).to_pylist(), strict=True))
 
 
-def _restore_counts(current: Snapshot, restored: Snapshot) -> dict[str, int]:
+def _restore_columns(current: Snapshot, restored: Snapshot) -> dict[str, int]:
     """Return the columns of RESTORE in the order of delta-spark. Files in both versions count neither as removed nor as restored."""
     difference = current.difference(restored)
     removed_sizes, restored_sizes = difference.own_sizes, difference.other_sizes
@@ -126,28 +124,18 @@ def _restore_counts(current: Snapshot, restored: Snapshot) -> dict[str, int]:
     }
 
 
-@dataclass
-class _Restoration:
-    """One RESTORE. `counts`: the columns of RESTORE for the last attempt."""
-
-    table: Table
-    parameters: Mapping[str, object]
-    version: int | None
-    timestamp: int | None
-    counts: dict[str, int] = field(default_factory=dict)
-
-    def attempt(self) -> Attempt:
-        """Return the attempt that commits the older version on the newest version. Set `counts`. Raise PlanError."""
-        current = self.table.snapshot()
-        current.check_writable()
-        restored = self.table.snapshot_at(version=self.version, timestamp=self.timestamp)
-        if restored.version == current.version:
-            raise PlanError(f"{current.name} is at version {current.version} now. Restore an earlier one: see DESCRIBE HISTORY.")
-        self.counts = _restore_counts(current, restored)
-        row_counts = RowCounts(files_added=self.counts["num_restored_files"], files_removed=self.counts["num_removed_files"])
-        metrics, reads = history_metrics(self.counts), Reads(frozenset(current.files().paths), every_file)
-        change = CommitRequest("RESTORE", parameters=self.parameters, metrics=metrics, reads=reads, restored=restored)
-        return Attempt(current, change, row_counts)
+def _restore_attempt(table: Table, parameters: Mapping[str, object], version: int | None, timestamp: int | None) -> Attempt:
+    """Return the attempt that commits an older version on the newest version. Raise PlanError, VersionNotFound."""
+    current = table.snapshot()
+    current.check_writable()
+    restored = table.snapshot_at(version=version, timestamp=timestamp)
+    if restored.version == current.version:
+        raise PlanError(f"{current.name} is at version {current.version} now. Restore an earlier one: see DESCRIBE HISTORY.")
+    columns = _restore_columns(current, restored)
+    counts = RowCounts(files_added=columns["num_restored_files"], files_removed=columns["num_removed_files"])
+    reads = Reads(frozenset(current.files().paths), every_file)
+    change = CommitRequest("RESTORE", parameters=parameters, metrics=history_metrics(columns), reads=reads, restored=restored)
+    return Attempt(current, change, counts, columns=columns)
 
 
 def restore(
@@ -157,7 +145,7 @@ def restore(
     version: int | None,
     timestamp: int | None,
     options: CommitOptions = DEFAULT_COMMIT_OPTIONS,
-) -> tuple[ChangeResult, Mapping[str, int]]:
+) -> ChangeResult:
     """Run RESTORE: commit an older version of the table as a new version. After a conflict, begin again on the newest version.
 
     Args:
@@ -168,7 +156,7 @@ def restore(
         options: The number of retries, and the transaction of the commit.
 
     Returns:
-        The result of the commit, and the columns that RESTORE returns in Delta.
+        The result of the commit, with the columns that RESTORE returns in Delta.
 
     Raises:
         VersionNotFound: The table has no such version any more.
@@ -176,6 +164,5 @@ def restore(
         MissingDataFile: VACUUM deleted a file of the version.
         CommitConflict: The last attempt conflicts, too.
     """
-    restoration = _Restoration(table, parameters, version, timestamp)
-    result = commit_with_retry(table, restoration.attempt, Timings(), options)
-    return result, restoration.counts
+    attempt = partial(_restore_attempt, table, parameters, version, timestamp)
+    return commit_with_retry(table, attempt, Timings(), options)

@@ -59,7 +59,7 @@ class ChangeResult:
 
     `attempts`: the number of times that the command was planned and run. `rebases`: the number of concurrent commits that changed other
     rows of the same files. `replayed`: an earlier run of the same transaction committed `version` (the current version if the version of
-    the transaction is unknown), and this run changed nothing.
+    the transaction is unknown), and this run changed nothing. `columns`: the row that RESTORE or CLONE returns in Delta, by column.
     """
 
     version: int
@@ -68,6 +68,7 @@ class ChangeResult:
     attempts: int = 1
     rebases: int = 0
     replayed: bool = False
+    columns: Mapping[str, int] = field(default_factory=dict)
 
 
 def row_counts(written: Written, files: FileChanges, removed_files: FileListing | None = None) -> RowCounts:

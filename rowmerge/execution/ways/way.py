@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, NewType
 
-from rowmerge.execution.ways.target_files import TargetFiles, pruning_keys, target_files
+from rowmerge.execution.ways.target_files import PruningKey, TargetFiles, pruning_keys, target_files
 from rowmerge.plan.expressions.conditions import KeyPair
 from rowmerge.plan.row_plan import Effect, RowPlan, SourceRows, is_upsert, keys_decide, needed_columns
 from rowmerge.spark.source.source import Source, SourceRowsOnce
@@ -111,14 +111,15 @@ class RowChangeRequest:
     @cached_property
     def files(self) -> TargetFiles:
         """The files that the conditions of the statement select, without the keys of its source."""
-        with self.measure("plan"):
-            return target_files(self.snapshot, self.plan, (), writes_change_rows=self.change_data_location is not None)
+        return self._select_files(())
 
     def files_for(self, source: Source) -> TargetFiles:
         """Return the files that the conditions of the statement and the keys of an evaluated source select."""
         keys = pruning_keys(self.snapshot, self.plan, source)
-        if not keys:
-            return self.files
+        return self._select_files(keys) if keys else self.files
+
+    def _select_files(self, keys: Sequence[PruningKey]) -> TargetFiles:
+        """Return the files that the conditions of the statement and these keys select."""
         with self.measure("plan"):
             return target_files(self.snapshot, self.plan, keys, writes_change_rows=self.change_data_location is not None)
 

@@ -140,11 +140,10 @@ def clone_table(context: SessionContext, command: CloneTable, options: CommitOpt
     table = _clone_target(context, command, name, format_)
     if table.location == source.shape.location:
         raise PlanError(f"{name} would be a clone of itself. Give the clone another name; older versions come back with RESTORE TABLE.")
-    clone = Clone(table, str(name), source, str(source_name), command.properties, options)
-    result = clone.run(or_replace=command.or_replace)
+    result = Clone(table, str(name), source, str(source_name), command.properties, options).run(or_replace=command.or_replace)
     if command.location is not None and name.relation is None:
         context.catalog.register(name.schema, name.name, format_, command.location)
-    return StatementResult.from_change(frames.count_row(context.spark, clone.counts), "CLONE", result)
+    return StatementResult.from_change(frames.count_row(context.spark, result.columns), "CLONE", result)
 
 
 def _clone_target(context: SessionContext, command: CloneTable, name: QualifiedName, format_: str) -> Table:

@@ -63,8 +63,8 @@ def _restore(context: SessionContext, command: Restore, options: CommitOptions) 
     table = context.names.table(command.target)
     version = command.version if command.reference is None else branches_of(table, command.target).snapshot_id(command.reference)
     parameters = {"version": version, "timestamp": timestamp_text}
-    result, counts = restore(table, parameters, version=version, timestamp=timestamp, options=options)
-    return StatementResult.from_change(frames.count_row(context.spark, counts), "RESTORE", result)
+    result = restore(table, parameters, version=version, timestamp=timestamp, options=options)
+    return StatementResult.from_change(frames.count_row(context.spark, result.columns), "RESTORE", result)
 
 
 def _change_reference(context: SessionContext, command: SetReference | DropReference) -> StatementResult:
