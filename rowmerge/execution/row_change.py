@@ -77,10 +77,10 @@ def _attempt_of_result(request: RowChangeRequest, result: ExecutionResult, timin
 
 def _reads(request: RowChangeRequest, result: ExecutionResult) -> Reads:
     """Return the files and rows that the statement read. A concurrent commit that changed them is a conflict."""
-    target = result.files
+    files = result.files
     if request.planned.reads_table:  # every row of the version counts as read
-        return Reads(frozenset(target.listing.paths), every_file)
-    return Reads(frozenset(target.candidates.paths), target.mask, target.columns, result.deciding_rows, result.matching)
+        return Reads(frozenset(files.listing.paths), every_file)
+    return Reads(frozenset(files.candidates.paths), files.mask, files.columns, result.deciding_rows, result.matching)
 
 
 def file_changes(spark: SparkSession, snapshot: Snapshot, plan: RowPlan, written: Written, files: TargetFiles) -> tuple[FileChanges, int]:

@@ -1,4 +1,4 @@
-"""Sessions, which run SQL on the tables of one warehouse over one Spark session."""
+"""Sessions that run SQL on the tables of one warehouse with one Spark session."""
 
 from __future__ import annotations
 
@@ -71,22 +71,23 @@ def connect(
     """Open a warehouse: schemas, tables, views and functions in a folder, an object store or an Iceberg catalog.
 
     Args:
-        location: the path or URL of the warehouse folder, which is created if it is missing. With a catalog: the folder of new tables, or
+        location: The path or URL of the warehouse folder, which is created if it is missing. With a catalog: the folder of new tables, or
             None for the folder that the catalog chooses.
-        catalog: the configuration of a catalog of Iceberg tables as pyiceberg takes it: `{"type": "rest", "uri": …}`, also sql, hive and
-            glue. Its `name` may stand before a schema (`lake.db.orders`).
-        spark: a running Spark session, classic or Connect. None: Spark starts inside this process.
+        catalog: The configuration of a catalog of Iceberg tables for pyiceberg: `{"type": "rest", "uri": …}`, also sql, hive and glue. Its
+            `name` may qualify a schema (`lake.db.orders`).
+        spark: A running Spark session, classic or Connect. None: Spark starts inside this process.
         spark_config: Spark settings of the session that starts.
-        schema: the current schema, in which unqualified names are looked up.
-        default_format: `delta` or `iceberg`, for tables whose statement names no format. None: Delta, or Iceberg in a catalog.
-        storage_options: credentials, endpoints and regions of object stores, for metadata, data files and Spark (docs/profiles.md).
-        commit_retries: how often a statement starts again after it lost a race for a table's next version; 0: never. None: the
-            tables' properties decide.
-        durability: what a commit on a local disk survives: `full` a power cut, `process` the death of the process, without syncs.
+        schema: The current schema, in which unqualified names are looked up.
+        default_format: The format of tables whose statement names none, `delta` or `iceberg`. None: Delta, or Iceberg in a catalog.
+        storage_options: Credentials, endpoints and regions of object stores, for metadata, data files and Spark (docs/profiles.md).
+        commit_retries: The number of new attempts after a conflict with a concurrent commit, 0 for none. None: the properties of each
+            table decide.
+        durability: The failure that a commit on a local disk survives: `full` for a power cut, `process` for the end of the process
+            (without syncs).
 
     Raises:
-        StorageError: the location is a file or not writable.
-        ConfigurationError: the arguments contradict each other, or Java is missing.
+        StorageError: The location is a file or not writable.
+        ConfigurationError: The arguments contradict each other, or Java is missing.
     """
     # Over 40 lines: the signature and the documentation of nine public arguments.
     if default_format is None:
@@ -138,7 +139,7 @@ def _open_catalog(
 
 
 class Session:
-    """Runs SQL on the tables of a warehouse. Several threads may use one session."""
+    """A session that runs SQL on the tables of one warehouse. Several threads may use it."""
 
     def __init__(
         self,
@@ -152,14 +153,22 @@ class Session:
         tables_by_path: TablesByPath | None = None,
         catalog_name: str | None = None,
     ) -> None:
-        self._catalog = catalog
-        self._spark = spark
-        self._owns_spark = owns_spark
+        """Make a session. `connect` makes its arguments.
+
+        Args:
+            catalog: The catalog of the warehouse.
+            spark: The Spark session on which statements run.
+            schema: The current schema, in which unqualified names are looked up.
+            default_format: The format of new tables, `delta` or `iceberg`.
+            owns_spark: Whether `close` stops Spark.
+            commit_retries: The number of new attempts after a conflict, or None for the property of each table.
+            tables_by_path: The tables that `read_files(…)` opens by their paths. None opens them with default storage options.
+            catalog_name: A name of the catalog that may qualify a schema, or None for no such name.
+        """
+        self._catalog, self._spark, self._owns_spark = catalog, spark, owns_spark
         self._options = CommitOptions(retries=commit_retries)
         tables_by_path = tables_by_path or TablesByPath()
-        tables_by_path.is_mismatch_fatal = partial(is_checksum_mismatch_fatal, spark)
-        if isinstance(catalog, DirectoryCatalog):  # other catalogs have no Delta tables, and so no checksum files
-            catalog.is_mismatch_fatal = tables_by_path.is_mismatch_fatal
+        _apply_checksum_setting(spark, catalog, tables_by_path)
         names = NameResolver(catalog, TemporaryViews(spark), schema, catalog_name)
         functions = WarehouseFunctions(spark, catalog)
         self._context = SessionContext(spark, catalog, default_format, tables_by_path, names, SparkViews(spark), functions)
@@ -170,19 +179,19 @@ class Session:
         return self._spark
 
     def sql(self, text: str, *, idempotency_key: IdempotencyKey | None = None) -> DataFrame:
-        """Run one statement and return its rows, or Delta's counts of changed rows. Arguments and errors: as `execute`."""
+        """Run one statement and return its rows, or Delta's counts of changed rows. For arguments and errors see `execute`."""
         return self.execute(text, idempotency_key=idempotency_key).frame
 
     def execute(self, text: str, *, idempotency_key: IdempotencyKey | None = None) -> StatementResult:
-        """Run one statement. Return its rows, and counts of changed rows and files.
+        """Run one statement. Return its rows, and the counts of changed rows and files.
 
         Args:
-            text: one statement in Spark's SQL.
-            idempotency_key: with a key, a statement that writes rows runs once per table, however often it is sent. A name with a
-                version runs once per version, and versions must rise. `MERGE /*+ IDEMPOTENCY_KEY('…') */ INTO …` means the same.
+            text: One statement in Spark's SQL.
+            idempotency_key: With a key, a table commits a statement that writes rows only once. With a name and a version, a table commits
+                each version once, and versions must increase. `MERGE /*+ IDEMPOTENCY_KEY('…') */ INTO …` has the same effect.
 
         Raises:
-            RowmergeError: every error of the engine and of Spark.
+            RowmergeError: The base class of all errors of the engine and of Spark.
         """
         command, context = parse(text), self._context
         options = self._options_for(command, text, idempotency_key)
@@ -214,18 +223,27 @@ class Session:
         raise UnsupportedStatement(f"An idempotency key is for statements that write rows: {statements}. Leave it out", text=text)
 
     def _with_key(self, key: IdempotencyKey | None) -> CommitOptions:
+        """Return the commit options with the transaction of a key, or of Delta's settings without a key."""
         return replace(self._options, transaction=transaction_of(self._spark, key))
 
     def table(self, name: str) -> DataFrame:
-        """Return the rows of a table's newest version, of a view, or of a temporary view. `name`: as in SQL, quoted where needed."""
+        """Return the rows of a table's newest version, of a view, or of a temporary view. `name`: the name as in SQL, quoted if needed."""
         with translated(name):
             return StatementScope.begin(self._context).query(f"select * from {name}")
 
     def table_changes(self, name: str, start: int | str | datetime, end: int | str | datetime | None = None) -> DataFrame:
-        """Return the change rows of a table between two versions or times, both included, as `table_changes(…)` in SQL does.
+        """Return the change rows of a table between two versions or times, both included, as `table_changes(…)` in SQL.
 
-        `name`: as in SQL. A datetime without a time zone is in the session's. `end` None: the newest version. Raises TableNotFound,
-        VersionNotFound, ChangesNotRecorded, IncompatibleSchemaChange.
+        Args:
+            name: The name of the table as in SQL.
+            start: The first version or time. A datetime without a time zone is in the time zone of the Spark session.
+            end: The last version or time, or None for the newest version.
+
+        Raises:
+            TableNotFound: The table does not exist.
+            VersionNotFound: The table has no such version.
+            ChangesNotRecorded: The table has no change feed for these versions.
+            IncompatibleSchemaChange: The schema changed between the versions, and one schema cannot hold all change rows.
         """
         arguments = ", ".join(sql_constant(value) for value in (name, start, end) if value is not None)
         return self.sql(f"select * from table_changes({arguments})")
@@ -247,19 +265,23 @@ class Session:
         """Write rows to a table in one commit. Columns are matched by name.
 
         Args:
-            data: an Arrow table or a Spark DataFrame.
-            name: the table's name as in SQL.
+            data: An Arrow table or a Spark DataFrame.
+            name: The name of the table as in SQL.
             mode: `append`, `overwrite` (replace all rows and keep the definition), or `replace` (create the table or replace it).
-            format: the format of a new table in mode `replace`. None: the format of the replaced table, or the session's.
-            partitioned_by: columns or transforms, as SQL writes them, in mode `replace`.
-            comment: the table's comment in mode `replace`; `properties` and `column_comments` likewise.
-            schema_evolution: whether columns that the table lacks are added to it. None: Spark's setting
+            format: The format of a new table in mode `replace`. None: the format of the replaced table, or the session's.
+            partitioned_by: Columns or transforms in SQL, in mode `replace`.
+            comment: The comment on the table in mode `replace`.
+            properties: The table properties in mode `replace`.
+            column_comments: The comments by column name in mode `replace`.
+            schema_evolution: Whether columns that the table lacks are added to it. None: Spark's setting
                 `spark.databricks.delta.schema.autoMerge.enabled` and the table's property `rowmerge.write.schema-evolution` decide.
-            idempotency_key: as `execute` takes it.
+            idempotency_key: See `execute`.
 
         Raises:
-            ConfigurationError: the mode is unknown, or does not take one of the arguments.
-            TableNotFound, UnknownColumn, TypeMismatch: as INSERT.
+            ConfigurationError: The mode is unknown, or does not take one of the arguments.
+            TableNotFound: The table does not exist, in mode `append` or `overwrite`.
+            UnknownColumn: The table lacks a column, and the statement does not add it.
+            TypeMismatch: The table cannot store a column of this type.
         """
         # Over 40 lines: the signature and the documentation of ten public arguments.
         _check_write(mode, format, schema_evolution)
@@ -279,6 +301,8 @@ class Session:
             return StatementResult.from_change(frames.changed_row_counts(self._spark, "INSERT", result.counts), "INSERT", result)
 
     def _insert(self, name: TableName, rows: NewRows, mode: Mode, schema_evolution: bool | None, options: CommitOptions) -> ChangeResult:
+        """Append the rows to an existing table, or overwrite all its rows."""
+
         def rows_for(snapshot: Snapshot) -> NewRows:
             return replace(rows, evolves=may_evolve(self._spark, snapshot) if schema_evolution is None else schema_evolution)
 
@@ -294,7 +318,7 @@ class Session:
         return self._catalog.relations(schema)
 
     def relation(self, schema: str, name: str) -> Relation | None:
-        """Return a table or view, or None if there is none of this name."""
+        """Return the table or view of this name, or None."""
         return self._catalog.relation(schema, name)
 
     def functions(self, schema: str) -> list[str]:
@@ -302,15 +326,24 @@ class Session:
         return self._catalog.functions.names(schema)
 
     def describe(self, schema: str, name: str) -> RelationDescription:
-        """Return columns, partitioning, properties, size and version of a table or view. Raises TableNotFound."""
+        """Return columns, partitioning, properties, size and version of a table or view.
+
+        Raises:
+            TableNotFound: No table or view has this name.
+        """
         if self._catalog.relation(schema, name) is None:
             raise TableNotFound(f"{schema}.{name}", [str(relation) for relation in self._catalog.relations(schema)])
         return describe_relation(self._context, TableName((schema, name)))
 
     def describe_files(self, text: str) -> RelationDescription:
-        """Return columns, size and age of the files that `read_files(…)` reads, or what `describe` returns for a table at that path.
+        """Return columns, size and age of the files of `read_files(…)`, or the description of a table at its path.
 
-        `text`: the call of the function as in SQL. Raises FilesNotFound, and PlanError for any other text.
+        Args:
+            text: The call of `read_files` as in SQL.
+
+        Raises:
+            PlanError: The text is no call of `read_files`.
+            FilesNotFound: The path has no files or no table.
         """
         files = references(f"select * from {text}")
         if len(files) != 1 or files[0].files is None:
@@ -319,9 +352,16 @@ class Session:
             return describe_files(self._context, files[0].files)
 
     def close(self) -> None:
-        """Stop Spark if `connect` started it. A Spark session that the caller gave keeps running."""
+        """Stop Spark if `connect` started it. Spark keeps running if the caller passed a Spark session."""
         if self._owns_spark:
             self._spark.stop()
+
+
+def _apply_checksum_setting(spark: SparkSession, catalog: Catalog, tables_by_path: TablesByPath) -> None:
+    """Make Delta tables read the setting that decides whether a version that differs from its checksum file is an error."""
+    tables_by_path.is_mismatch_fatal = partial(is_checksum_mismatch_fatal, spark)
+    if isinstance(catalog, DirectoryCatalog):  # other catalogs have no Delta tables
+        catalog.is_mismatch_fatal = tables_by_path.is_mismatch_fatal
 
 
 def _check_write(mode: Mode, format_: str | None, schema_evolution: bool | None) -> None:
@@ -335,9 +375,11 @@ def _check_write(mode: Mode, format_: str | None, schema_evolution: bool | None)
 
 
 def _first_word(text: str) -> str:
+    """Return the first word of a query in upper case, such as `SELECT`, as the name of the statement."""
     words = text.replace("(", " ").split(maxsplit=1)
     return words[0].upper() if words else "SELECT"
 
 
 def _with_comments(columns: Struct, comments: Mapping[str, str]) -> Struct:
+    """Return the columns with the comments, which are by exact column name."""
     return Struct(tuple(set_metadata(column, "comment", comments.get(column.name) or None) for column in columns))

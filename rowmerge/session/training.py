@@ -1,4 +1,4 @@
-"""The statements that load the classes of a class archive: those that most models and queries need."""
+"""Training of the class archive (`startup.class_archive`): statements that load the Spark classes of typical models and queries."""
 
 from __future__ import annotations
 
@@ -6,7 +6,12 @@ from rowmerge.session.session import connect
 
 
 def train(folder: str, java_options: str) -> None:
-    """Run one statement of each kind on small tables of both formats in a folder. The embedded Spark gets additional Java options."""
+    """Run typical statements on small tables of both formats, so that Java loads the classes to archive.
+
+    Args:
+        folder: The folder of the tables.
+        java_options: The options of the embedded Spark's Java, which let Java write the archive when it ends.
+    """
     session = connect(f"{folder}/warehouse", spark_config={"spark.driver.extraJavaOptions": java_options})
     for statement in ("create schema training", *_training_statements("delta"), *_training_statements("iceberg")):
         session.sql(statement).collect()
@@ -14,7 +19,10 @@ def train(folder: str, java_options: str) -> None:
 
 
 def _training_statements(format_: str) -> list[str]:
-    """Return SQL statements that create, change and read tables of a format."""
+    """Return SQL statements whose execution loads the Spark classes that typical models and queries of a table format use.
+
+    They use the usual column types, MERGE, UPDATE and DELETE with subqueries, aggregates, joins, partitions and OPTIMIZE.
+    """
     table, source = f"training.{format_}_rows", f"{format_}_source"
     return [
         f"create table {table} (id bigint, name string, amount decimal(12, 2), at timestamp, day date, price double) using {format_}",

@@ -43,10 +43,8 @@ def join_looked_up_rows(request: RowChangeRequest) -> ExecutionResult | NotAppli
     return write_join(request, files, source, TargetRows(frame, join_looked_up(request.plan), file_names))
 
 
-WAY = Way(
-    "lookup",
-    why_not_lookup,
-    join_looked_up_rows,
+_FALLBACK_CONDITION = (
     f"the source has at most {FEW_KEYS} rows and columns beside the keys are needed, more than {MAX_FOUND_ROWS:,} target rows have "
-    "a key, or Arrow cannot compare the keys as Spark does",
+    "a key, or Arrow cannot compare the keys as Spark does"
 )
+WAY = Way("lookup", why_not_lookup, join_looked_up_rows, _FALLBACK_CONDITION)

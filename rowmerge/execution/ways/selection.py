@@ -2,7 +2,7 @@
 
 To add a way, write its module and put its `WAY` into `WAYS`.
 
-`why_not_applicable` reads metadata only, and EXPLAIN prints the reason that it returns. `run` returns `NotApplicable` if the rows show that
+`rejection_reason` reads metadata only, and EXPLAIN prints the reason that it returns. `run` returns `NotApplicable` if the rows show that
 the way does not apply. Then its files are deleted, and the next way runs. Ways do not import each other.
 """
 
@@ -25,7 +25,7 @@ def execute(request: RowChangeRequest) -> ExecutionResult:
     Raises:
         AssertionError: No way applies. This cannot happen, because the last one applies to every statement.
     """
-    applicable_ways = (way for way in WAYS if way.applies_to(request))
+    applicable_ways = (way for way in WAYS if way.rejection_reason(request) is None)
     for way in applicable_ways:
         with request.measure("spark"):
             result = way.run(request)
@@ -44,7 +44,7 @@ def explain_ways(request: RowChangeRequest) -> list[str]:
     """
     lines, rejection_lines = list[str](), list[str]()
     for way in WAYS:
-        if (reason := way.why_not_applicable(request)) is not None:
+        if (reason := way.rejection_reason(request)) is not None:
             rejection_lines.append(f"    not {way.name}: {reason}")
             continue
         label = "otherwise" if lines else "way"

@@ -156,15 +156,11 @@ class NotApplicable:
 class Way:
     """One way to execute a row-level statement.
 
-    `why_not_applicable` returns None if the way applies. The function reads metadata only and runs no Spark job.
+    `rejection_reason` returns why the way does not apply, or None if it does. The function reads metadata only and runs no Spark job.
     `run` finds and writes the rows. `fallback_condition`: the condition under which `run` returns NotApplicable, or "" if it never does.
     """
 
     name: str
-    why_not_applicable: Callable[[RowChangeRequest], Reason | None]
+    rejection_reason: Callable[[RowChangeRequest], Reason | None]
     run: Callable[[RowChangeRequest], ExecutionResult | NotApplicable]
     fallback_condition: str = ""
-
-    def applies_to(self, request: RowChangeRequest) -> bool:
-        """Return whether the metadata allows this way."""
-        return self.why_not_applicable(request) is None

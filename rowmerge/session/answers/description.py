@@ -17,8 +17,9 @@ from rowmerge.table.snapshots.snapshot import Snapshot
 class RelationDescription:
     """The columns, statistics and settings of a relation.
 
-    `modified`: milliseconds since the epoch. `records`: rows, None if unknown. `size`: bytes. `files`: data files. `deleted`: deleted
-    rows that are still in data files. `text`: a view's query. A view has no `records`, `files` and `deleted`.
+    `modified`: the time of the last change in milliseconds since the epoch. `records`: the number of rows, or None if it is unknown.
+    `size`: the size of all data files in bytes. `files`: the number of data files. `deleted`: the number of deleted rows in data files.
+    `text`: the query of a view. A view has no `records`, `files` and `deleted`.
     """
 
     relation: Relation
@@ -40,7 +41,7 @@ class RelationDescription:
 
 
 def describe(catalog: Catalog, relation: Relation) -> RelationDescription:
-    """Describe a view by its definition, a table by its newest snapshot."""
+    """Return the description of a view, or of a table's newest version."""
     if relation.kind == "view":
         view = catalog.view(relation.schema, relation.name)
         return RelationDescription(
@@ -57,7 +58,7 @@ def describe(catalog: Catalog, relation: Relation) -> RelationDescription:
 
 
 def describe_snapshot(relation: Relation, snapshot: Snapshot) -> RelationDescription:
-    """Describe one version of a table."""
+    """Return the description of one version of a table."""
     files = snapshot.files()
     shape = snapshot.shape
     return RelationDescription(

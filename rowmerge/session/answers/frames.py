@@ -1,4 +1,4 @@
-"""The rows of DESCRIBE, SHOW and row-level statements, in the columns that Spark and Delta give them."""
+"""The result rows of DESCRIBE, SHOW, maintenance and row-level statements, with the columns of Spark and Delta."""
 
 from __future__ import annotations
 
@@ -41,7 +41,13 @@ RowValues = Mapping[str, tuple[DataType, object]]  # the type and the value of e
 
 
 def rows_frame(spark: SparkSession, columns: Mapping[str, DataType], rows: Iterable[Sequence[object]]) -> DataFrame:
-    """Return rows as a DataFrame with these columns."""
+    """Return rows as a DataFrame.
+
+    Args:
+        spark: The Spark session of the DataFrame.
+        columns: The type of each column by name.
+        rows: The values of each row, in the order of the columns.
+    """
     schema = _struct(columns)
     arrow = arrow_schema(schema)
     row_list = list(rows)
@@ -50,18 +56,24 @@ def rows_frame(spark: SparkSession, columns: Mapping[str, DataType], rows: Itera
 
 
 def single_row(spark: SparkSession, values: RowValues) -> DataFrame:
-    """Return a DataFrame of one row."""
+    """Return a DataFrame of one row. `values`: the type and the value of each column by name."""
     types = {name: type_ for name, (type_, _) in values.items()}
     return rows_frame(spark, types, [[value for _, value in values.values()]])
 
 
 def text_column(spark: SparkSession, column: str, values: Iterable[str]) -> DataFrame:
-    """Return a DataFrame of one column with these texts."""
+    """Return a DataFrame of one string column.
+
+    Args:
+        spark: The Spark session of the DataFrame.
+        column: The name of the column.
+        values: The text of each row.
+    """
     return rows_frame(spark, {column: _STRING}, [(value,) for value in values])
 
 
 def count_row(spark: SparkSession, counts: Mapping[str, int]) -> DataFrame:
-    """Return a DataFrame of one row, whose columns are counts as bigint."""
+    """Return a DataFrame of one row of bigint columns. `counts`: the value of each column by name."""
     return single_row(spark, {name: (_LONG, count) for name, count in counts.items()})
 
 
@@ -71,7 +83,13 @@ def empty_frame(spark: SparkSession) -> DataFrame:
 
 
 def changed_row_counts(spark: SparkSession, operation: str, counts: RowCounts) -> DataFrame:
-    """Return counts of changed rows as Delta does: four for MERGE, fewer for other statements."""
+    """Return the row of counts that Delta returns for MERGE, UPDATE, DELETE, TRUNCATE and INSERT.
+
+    Args:
+        spark: The Spark session of the DataFrame.
+        operation: The statement, such as `MERGE`.
+        counts: The counts of changed rows.
+    """
     counts_by_change = _counts_by_change(operation, counts)
     values = ", ".join(f"{count}L" for count in counts_by_change.values())
     columns = ", ".join(f"num_{change}_rows" for change in counts_by_change)
@@ -80,6 +98,7 @@ def changed_row_counts(spark: SparkSession, operation: str, counts: RowCounts) -
 
 
 def _counts_by_change(operation: str, counts: RowCounts) -> dict[str, int]:
+    """Return the counts that Delta returns for a statement: four for MERGE, fewer for the others."""
     match operation:
         case "MERGE":
             return {"affected": counts.affected, "updated": counts.updated, "deleted": counts.deleted, "inserted": counts.inserted}
@@ -91,7 +110,13 @@ def _counts_by_change(operation: str, counts: RowCounts) -> dict[str, int]:
 
 
 def describe_columns(spark: SparkSession, description: RelationDescription, extended: bool) -> DataFrame:
-    """Return the rows of DESCRIBE [EXTENDED]: the columns, the partitioning and, if extended, rules and other facts of the table."""
+    """Return the rows of DESCRIBE [EXTENDED] for a table or view.
+
+    Args:
+        spark: The Spark session of the DataFrame.
+        description: The description of the table or view.
+        extended: Whether the rows include rules, location, statistics and properties after columns and partitioning.
+    """
     rows: list[TextRow] = [(field.name, field.sql_type, field.comment) for field in description.columns]
     rows += _partitioning_rows(description)
     if extended:
@@ -102,7 +127,7 @@ def describe_columns(spark: SparkSession, description: RelationDescription, exte
 
 
 def _section(title: str, rows: Sequence[TextRow]) -> list[TextRow]:
-    """Return rows below an empty row and a heading, or nothing if there are no rows."""
+    """Return rows below an empty row and a heading, or an empty list without rows."""
     return [("", "", ""), (f"# {title}", "", ""), *rows] if rows else []
 
 
@@ -156,7 +181,13 @@ def _rule_rows(description: RelationDescription) -> list[TextRow]:
 
 
 def describe_detail(spark: SparkSession, description: RelationDescription, snapshot: Snapshot) -> DataFrame:
-    """Return the row of DESCRIBE DETAIL, with the columns of Delta's that have a meaning here."""
+    """Return the row of DESCRIBE DETAIL, with Delta's columns as far as both formats have them.
+
+    Args:
+        spark: The Spark session of the DataFrame.
+        description: The description of the table.
+        snapshot: The newest version of the table.
+    """
     files = snapshot.files()
     values: RowValues = {
         "format": (_STRING, description.relation.format),
@@ -180,7 +211,13 @@ def describe_history(spark: SparkSession, entries: Sequence[HistoryEntry]) -> Da
 
 
 def compaction_metrics(spark: SparkSession, location: str, statistics: CompactionStatistics) -> DataFrame:
-    """Return the row of OPTIMIZE and REORG: the path, and those of Delta's metrics that have a meaning here."""
+    """Return the row of OPTIMIZE and REORG: the path of the table and Delta's metrics.
+
+    Args:
+        spark: The Spark session of the DataFrame.
+        location: The location of the table.
+        statistics: The counts and sizes of the compaction.
+    """
     deletion_vectors: RowValues = {
         "numDeletionVectorsRemoved": (_LONG, statistics.removed_vectors),
         "numDeletionVectorRowsRemoved": (_LONG, statistics.removed_rows),
@@ -221,13 +258,19 @@ def _size_metrics(sizes: Sequence[int]) -> tuple[DataType, object]:
 
 
 def show_relations(spark: SparkSession, relations: Iterable[Relation], name_column: str) -> DataFrame:
-    """Return the rows of SHOW TABLES and SHOW VIEWS: namespace, name, isTemporary."""
+    """Return the rows of SHOW TABLES and SHOW VIEWS: namespace, name and isTemporary.
+
+    Args:
+        spark: The Spark session of the DataFrame.
+        relations: The tables and views.
+        name_column: The name of the second column, `tableName` or `viewName`.
+    """
     columns = {"namespace": _STRING, name_column: _STRING, "isTemporary": _BOOLEAN}
     return rows_frame(spark, columns, [(relation.schema, relation.name, False) for relation in relations])
 
 
 def show_relations_extended(spark: SparkSession, descriptions: Iterable[RelationDescription]) -> DataFrame:
-    """Return the rows of SHOW TABLE EXTENDED: those of SHOW TABLES, with facts and columns in one text, as Spark writes it."""
+    """Return the rows of SHOW TABLE EXTENDED: the rows of SHOW TABLES with the description as one text, in the format of Spark."""
     columns = {"namespace": _STRING, "tableName": _STRING, "isTemporary": _BOOLEAN, "information": _STRING}
     rows = [(description.relation.schema, description.relation.name, False, _information(description)) for description in descriptions]
     return rows_frame(spark, columns, rows)
@@ -241,13 +284,19 @@ def _information(description: RelationDescription) -> str:
 
 
 def show_properties(spark: SparkSession, properties: Mapping[str, str], key: str | None) -> DataFrame:
-    """Return the rows of SHOW TBLPROPERTIES: all properties, or the one of this key."""
+    """Return the rows of SHOW TBLPROPERTIES.
+
+    Args:
+        spark: The Spark session of the DataFrame.
+        properties: The properties of the table or view.
+        key: The key of the one property to return, or None for all properties.
+    """
     pairs = sorted(properties.items()) if key is None else [(key, properties.get(key, f"Table does not have property: {key}"))]
     return rows_frame(spark, {"key": _STRING, "value": _STRING}, pairs)
 
 
 def matches_pattern(name: str, like: str | None) -> bool:
-    """Return whether a name matches a pattern of SHOW … LIKE: `*` and `%` are any text, `|` separates patterns, case does not matter."""
+    """Return whether a name matches a pattern of SHOW … LIKE. `*` and `%` match any text, `|` separates patterns, case is ignored."""
     if like is None:
         return True
     patterns = [pattern.strip().replace("[", "[[]").replace("?", "[?]").replace("%", "*") for pattern in like.lower().split("|")]

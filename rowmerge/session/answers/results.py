@@ -1,4 +1,4 @@
-"""The result of a statement: a DataFrame, and what the statement changed."""
+"""The result of a statement: a DataFrame, and the counts of changed rows and files."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 class StatementResult:
     """The outcome of one statement.
 
-    `frame`: its rows, lazy for a query, otherwise small and local. `changes`: None for a statement that changes no rows or files.
-    `version`: the table's version afterwards, where the statement writes one table. `seconds`: the time of each stage (`plan`, `spark`,
-    `commit`, `wait`) of a statement that writes. `attempts`: how often the statement was planned and run, more than once after lost races.
-    `rebases`: concurrent commits that changed other rows of the same files. `replayed`: an earlier statement with the same idempotency key
-    committed `version`, and this one did nothing.
+    `frame`: the rows, lazy for a query, otherwise small and local. `changes`: the counts of changed rows and files, or None for a statement
+    that changes none. `version`: the table's version after a statement that writes one table. `seconds`: the time of each stage (`plan`,
+    `spark`, `commit`, `wait`) of a statement that writes. `attempts`: the number of times that the statement was planned and run, more than
+    one after conflicts. `rebases`: the number of concurrent commits that changed other rows of the same files. `replayed`: an earlier
+    statement with the same idempotency key committed `version`, and this statement changed nothing.
     """
 
     frame: DataFrame
@@ -35,13 +35,19 @@ class StatementResult:
 
     @classmethod
     def from_change(cls, frame: DataFrame, operation: str, result: ChangeResult) -> StatementResult:
-        """Build the outcome of a statement that changed a table."""
+        """Return the outcome of a statement that changed a table.
+
+        Args:
+            frame: The rows that the statement returns.
+            operation: The name of the statement, such as `MERGE`.
+            result: The result of the commit.
+        """
         timings, attempts = result.timings.seconds, result.attempts
         return cls(frame, operation, result.counts, result.version, timings, attempts, result.rebases, result.replayed)
 
     @property
     def message(self) -> str:
-        """Describe the outcome in one line."""
+        """Return the outcome in one line, such as `MERGE: 3 inserted; files: 1 added; version 7`."""
         if self.changes is None:
             return self.operation
         if self.replayed:

@@ -24,7 +24,8 @@ from rowmerge.table.snapshots.snapshot import Snapshot
 class Alteration:
     """A change of a table's definition, with `operation` and `parameters` as Delta's history names them.
 
-    `definition` returns the parts that change in a version, or None if nothing changes. `reads_rows`: it verifies every row.
+    `definition` returns the changed parts of the definition for a version, or None if nothing changes. `reads_rows`: whether it verifies
+    every row of the table.
     """
 
     operation: str
@@ -34,7 +35,10 @@ class Alteration:
 
 
 def build_alteration(context: SessionContext, command: commands.AlterTable) -> Alteration:
-    """Return the change that a command describes. Its `definition` raises UnknownColumn, PlanError, TableError, ConstraintViolated."""
+    """Return the change of an ALTER TABLE or COMMENT ON.
+
+    Its `definition` raises UnknownColumn, PlanError, TableError and ConstraintViolated.
+    """
     match command:
         case commands.AddColumns():
             return _add_columns(context, command)
@@ -68,17 +72,17 @@ def _rename_column(command: commands.RenameColumn) -> Alteration:
     path, new_name = command.column, command.new_name
     parameters: dict[str, object] = {"oldColumnPath": ".".join(path), "newColumnPath": ".".join((*path[:-1], new_name))}
     rename = partial(columns.rename_column, path=path, new_name=new_name)
-    return Alteration("RENAME COLUMN", partial(_change_schema, change=rename, changed_paths=(path,)), parameters)
+    return _schema_alteration("RENAME COLUMN", parameters, rename, changed_paths=(path,))
 
 
 def _drop_columns(command: commands.DropColumns) -> Alteration:
     drop = partial(columns.drop_columns, paths=command.columns, if_exists=command.if_exists)
     parameters: dict[str, object] = {"columns": [".".join(path) for path in command.columns]}
-    return Alteration("DROP COLUMNS", partial(_change_schema, change=drop, changed_paths=command.columns), parameters)
+    return _schema_alteration("DROP COLUMNS", parameters, drop, changed_paths=command.columns)
 
 
 def _alter_column(context: SessionContext, command: commands.AlterColumn) -> Alteration:
-    """Return the change of a column's type, comment and position, each if the command gives it."""
+    """Return the change of ALTER COLUMN: a new type, a comment or a position of a column, or several of these."""
     name = command.column[-1]
     declared_field = None
     if command.type is not None:
@@ -88,11 +92,12 @@ def _alter_column(context: SessionContext, command: commands.AlterColumn) -> Alt
         "position": None if command.place is None else str(command.place),
     }
     change = partial(_change_column, command=command, declared_field=declared_field)
-    changed_paths = () if declared_field is None else (command.column,)
-    return Alteration("CHANGE COLUMN", partial(_change_schema, change=change, changed_paths=changed_paths), parameters)
+    # Only a new type can break a constraint or a generated column.
+    return _schema_alteration("CHANGE COLUMN", parameters, change, changed_paths=() if declared_field is None else (command.column,))
 
 
 def _change_column(schema: Struct, command: commands.AlterColumn, declared_field: Field | None) -> Struct:
+    """Return the schema with the new type, comment and position of a column. `declared_field`: the type, or None without a new type."""
     if declared_field is not None:
         schema = columns.retype_column(schema, command.column, declared_field)
     if command.comment is not None:
@@ -100,12 +105,18 @@ def _change_column(schema: Struct, command: commands.AlterColumn, declared_field
     return schema if command.place is None else columns.move_column(schema, command.column, command.place)
 
 
-def _change_schema(snapshot: Snapshot, change: Callable[[Struct], Struct], changed_paths: Sequence[columns.Path]) -> TableDefinition | None:
-    """Return the changed schema, or None if it is the same. Raise PlanError if a rule of the table uses a changed column."""
-    schema = change(snapshot.schema)
-    for path in changed_paths:
-        columns.check_unused(snapshot, path)
-    return TableDefinition(schema=schema) if schema != snapshot.schema else None
+def _schema_alteration(
+    operation: str, parameters: dict[str, object], change: Callable[[Struct], Struct], changed_paths: Sequence[columns.Path]
+) -> Alteration:
+    """Return the alteration that applies `change` to the schema. No constraint or generated column may use a column of `changed_paths`."""
+
+    def definition(snapshot: Snapshot) -> TableDefinition | None:
+        schema = change(snapshot.schema)
+        for path in changed_paths:
+            columns.check_unused(snapshot, path)
+        return TableDefinition(schema=schema) if schema != snapshot.schema else None
+
+    return Alteration(operation, definition, parameters)
 
 
 def _change_properties(command: commands.PropertyCommand) -> Alteration:
@@ -132,7 +143,7 @@ def _set_comments(snapshot: Snapshot, comments: Iterable[tuple[columns.Path, str
 
 
 def _constraint_alteration(context: SessionContext, command: commands.ConstraintCommand) -> Alteration:
-    """Return the change of a CHECK constraint, a default or NOT NULL."""
+    """Return the change of a CHECK constraint, of a default or of NOT NULL."""
     match command:
         case commands.AddConstraint(_, check):
             parameters: dict[str, object] = {"name": constraint_name(check, str(command.name)), "expr": check.expression.text}
@@ -212,7 +223,7 @@ def _drop_check(command: commands.DropConstraint, snapshot: Snapshot) -> TableDe
 
 
 def _check_expressions(snapshot: Snapshot) -> dict[str, str]:
-    """Return the expressions of the table's CHECK constraints by name. Other rules have no name."""
+    """Return the expressions of the table's CHECK constraints by name. NOT NULL and other rules have no name."""
     return {check.name: check.expression for check in snapshot.shape.rules.checks if check.name}
 
 
@@ -223,7 +234,11 @@ def constraint_name(check: commands.CheckConstraint, table: str) -> str:
 
 
 def checks_by_name(checks: Iterable[commands.CheckConstraint], table: str) -> dict[str, str]:
-    """Return the expressions of CHECK constraints by their names. Raises PlanError for a name that occurs twice."""
+    """Return the expressions of CHECK constraints by their names. `table`: the name of the table, for constraints without a name.
+
+    Raises:
+        PlanError: Two constraints have the same name.
+    """
     expressions: dict[str, str] = {}
     for check in checks:
         name = constraint_name(check, table)
@@ -234,7 +249,17 @@ def checks_by_name(checks: Iterable[commands.CheckConstraint], table: str) -> di
 
 
 def set_nullable(schema: Struct, path: tuple[str, ...], nullable: bool) -> Struct:
-    """Return the schema in which a column, or a field of a struct, is nullable or NOT NULL. Raises UnknownColumn, PlanError."""
+    """Return the schema in which a column, or a field of a struct, is nullable or NOT NULL.
+
+    Args:
+        schema: The schema to change.
+        path: The name of the column, followed by the names of nested fields.
+        nullable: Whether the column is nullable.
+
+    Raises:
+        UnknownColumn: The schema has no such column or field.
+        PlanError: The path leads into a type that is no struct.
+    """
     field = columns.find_field(schema, path[0])
     if len(path) == 1:
         return columns.replace_field(schema, field, replace(field, nullable=nullable))

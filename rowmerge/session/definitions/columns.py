@@ -1,4 +1,4 @@
-"""Columns of queries and views, and columns and properties as ALTER TABLE and ALTER VIEW change them."""
+"""The columns of queries and views, and the changes of columns and properties by ALTER TABLE and ALTER VIEW."""
 
 from __future__ import annotations
 
@@ -37,9 +37,11 @@ def query_columns(frame: DataFrame) -> Struct:
 
 
 def view_columns(frame: DataFrame) -> Struct:
-    """Return the columns of a query as columns of a view. Views also have types that no table can store: void, of an untyped NULL.
+    """Return the columns of a query as columns of a view. A view may also have the type void, which no table can store.
 
-    Raises PlanError for a duplicate column name, TypeMismatch for a type that has no name.
+    Raises:
+        PlanError: Two columns have the same name.
+        TypeMismatch: A type has no name in SQL.
     """
     schema = schema_of(frame)
     name_counts = Counter(field.name.lower() for field in schema)
@@ -50,7 +52,18 @@ def view_columns(frame: DataFrame) -> Struct:
 
 
 def add_columns(snapshot: Snapshot, columns: Struct, command: AddColumns) -> Struct:
-    """Return the schema after ALTER TABLE … ADD COLUMNS. `columns`: those of the command, analysed. Raises PlanError, UnknownColumn."""
+    """Return the schema after ALTER TABLE … ADD COLUMNS.
+
+    Args:
+        snapshot: The version of the table to change.
+        columns: The new columns, in the order of the command.
+        command: The statement, with the positions of the new columns.
+
+    Raises:
+        PlanError: A column exists already or is NOT NULL.
+        UnsupportedStatement: Existing rows cannot get the default of a new column.
+        UnknownColumn: A struct or the column after AFTER does not exist.
+    """
     schema = snapshot.schema
     for column, definition in zip(columns, command.columns, strict=True):
         # DEFAULT NULL means the same as no default.
@@ -62,7 +75,7 @@ def add_columns(snapshot: Snapshot, columns: Struct, command: AddColumns) -> Str
 
 
 def _check_addable(field: Field, *, supports_initial_defaults: bool) -> None:
-    """Raise UnsupportedStatement or PlanError for a column whose value existing rows cannot have."""
+    """Raise UnsupportedStatement or PlanError for a new column whose value existing rows cannot get."""
     if GENERATED in field.metadata:
         raise _unsupported_column(field, "is GENERATED", "Create the table anew with it")
     if DEFAULT in field.metadata and not supports_initial_defaults:
@@ -78,7 +91,7 @@ def _unsupported_column(field: Field, feature: str, advice: str) -> UnsupportedS
 
 
 def _add_field(struct: Struct, field: Field, path: str, command: AddColumns) -> Struct:
-    """Add a field in the position that the command gives for its path, or as the last one."""
+    """Add a field in the position that the command gives for its path, or as the last field. Raise PlanError for a duplicate name."""
     if struct.find(field.name):
         raise PlanError(f"{command.name} has the column `{path}` already. Choose another name.")
     if path not in command.positions:
@@ -87,7 +100,11 @@ def _add_field(struct: Struct, field: Field, path: str, command: AddColumns) -> 
 
 
 def new_properties(command: PropertyCommand, properties: Mapping[str, str]) -> dict[str, str]:
-    """Return all properties after SET or UNSET TBLPROPERTIES. Raises TableError if UNSET names a property that does not exist."""
+    """Return all properties after SET or UNSET TBLPROPERTIES. `properties`: the properties before the statement.
+
+    Raises:
+        TableError: UNSET without IF EXISTS names a property that does not exist.
+    """
     if isinstance(command, SetProperties):
         return {**properties, **command.properties}
     missing_keys = [key for key in command.keys if key not in properties]
@@ -98,7 +115,11 @@ def new_properties(command: PropertyCommand, properties: Mapping[str, str]) -> d
 
 
 def rename_view_columns(columns: Struct, aliases: tuple[tuple[str, str | None], ...]) -> Struct:
-    """Return the columns with the names and comments in `aliases`. Raises PlanError if the numbers of columns differ."""
+    """Return the columns of a view with the names and comments of its column list.
+
+    Raises:
+        PlanError: The numbers of columns differ.
+    """
     if len(columns) != len(aliases):
         raise PlanError(f"The view names {len(aliases)} column(s), but its query has {len(columns)}. Name each of them once.")
     fields = []
@@ -108,7 +129,11 @@ def rename_view_columns(columns: Struct, aliases: tuple[tuple[str, str | None], 
 
 
 def check_unused(snapshot: Snapshot, path: Path) -> None:
-    """Raise PlanError if a constraint or a generated column uses a column that is about to change."""
+    """Check that no constraint and no generated column uses a column that the statement changes.
+
+    Raises:
+        PlanError: A constraint or a generated column uses the column.
+    """
     for check in snapshot.shape.rules.checks:
         if not check.text.startswith("NOT NULL") and mentions(check.expression, path):
             raise _used_column_error(snapshot, path, f"the constraint {check.text}. Drop it first, and add it again afterwards.")
@@ -122,7 +147,17 @@ def _used_column_error(snapshot: Snapshot, path: Path, user: str) -> PlanError:
 
 
 def rename_column(schema: Struct, path: Path, new_name: str) -> Struct:
-    """Rename a column or field. Raises UnknownColumn, and PlanError if a sibling has the new name."""
+    """Return the schema with another name of a column or field.
+
+    Args:
+        schema: The schema to change.
+        path: The path of the column or field.
+        new_name: The new name of the last part of the path.
+
+    Raises:
+        UnknownColumn: The schema has no such column or field.
+        PlanError: Another field of the same struct has the new name.
+    """
 
     def rename(struct: Struct, field: Field) -> Struct:
         if any(other is not field and other.name.lower() == new_name.lower() for other in struct):
@@ -133,7 +168,17 @@ def rename_column(schema: Struct, path: Path, new_name: str) -> Struct:
 
 
 def drop_columns(schema: Struct, paths: Sequence[Path], *, if_exists: bool) -> Struct:
-    """Remove columns and fields. Raises UnknownColumn, PlanError for the last field of a struct."""
+    """Return the schema without some columns and fields.
+
+    Args:
+        schema: The schema to change.
+        paths: The paths of the columns and fields.
+        if_exists: Whether columns that do not exist are ignored.
+
+    Raises:
+        UnknownColumn: The schema has no such column or field.
+        PlanError: A field is the last one of its struct.
+    """
     for path in paths:
         try:
             schema = _change_field(schema, path, _drop_field)
@@ -150,12 +195,30 @@ def _drop_field(struct: Struct, field: Field) -> Struct:
 
 
 def move_column(schema: Struct, path: Path, place: ColumnPlace) -> Struct:
-    """Move a column to the first place, or after another one. Raises UnknownColumn."""
+    """Return the schema with a column or field in another position.
+
+    Args:
+        schema: The schema to change.
+        path: The path of the column or field.
+        place: The new position, FIRST or AFTER another field of the same struct.
+
+    Raises:
+        UnknownColumn: The schema lacks one of the two columns.
+    """
     return _change_field(schema, path, lambda struct, field: insert_field(_without_field(struct, field), field, place))
 
 
 def insert_field(struct: Struct, field: Field, place: ColumnPlace) -> Struct:
-    """Insert a field as the first one, or after another one. Raises UnknownColumn."""
+    """Return the struct with a new field.
+
+    Args:
+        struct: The struct to change.
+        field: The new field.
+        place: The position of the field, FIRST or AFTER another field.
+
+    Raises:
+        UnknownColumn: The struct lacks the field after AFTER.
+    """
     if place.after is None:
         return Struct((field, *struct))
     previous_field = struct.find(place.after)
@@ -166,9 +229,16 @@ def insert_field(struct: Struct, field: Field, place: ColumnPlace) -> Struct:
 
 
 def retype_column(schema: Struct, path: Path, declared_field: Field) -> Struct:
-    """Change the type of a column, field, element, key or value. `declared_field`: a field with the type as the statement declares it.
+    """Return the schema with another type of a column, a field, or an element, key or value of an array or map.
 
-    Raises UnknownColumn, and PlanError for a struct, an array or a map: a statement changes their fields one by one.
+    Args:
+        schema: The schema to change.
+        path: The path of the column.
+        declared_field: A field with the declared type, and with the declared length of a char or varchar.
+
+    Raises:
+        UnknownColumn: The schema has no such column.
+        PlanError: The old or the new type is a struct, an array or a map. A statement changes their fields one by one.
     """
     changed_schema = _change_type(schema, path[:-1], partial(_retype_child, path=path, declared_field=declared_field))
     assert isinstance(changed_schema, Struct)
@@ -176,7 +246,10 @@ def retype_column(schema: Struct, path: Path, declared_field: Field) -> Struct:
 
 
 def _retype_child(parent: DataType, path: Path, declared_field: Field) -> DataType:
-    """Change the type of the child at the end of the path. A field of a struct also gets the declared length of a char or varchar."""
+    """Return a struct, array or map with another type of its child at the end of `path`.
+
+    A field of a struct also gets the declared length of a char or varchar.
+    """
     column_name = ".".join(path)
     if not isinstance(parent, Struct):
         change = partial(_checked_type, new=declared_field.type, column_name=column_name)
@@ -188,12 +261,31 @@ def _retype_child(parent: DataType, path: Path, declared_field: Field) -> DataTy
 
 
 def set_comment(schema: Struct, path: Path, comment: str | None) -> Struct:
-    """Replace the comment on a column or field; None removes it. Raises UnknownColumn, PlanError."""
+    """Return the schema with another comment on a column or field.
+
+    Args:
+        schema: The schema to change.
+        path: The path of the column or field.
+        comment: The new comment, or None for no comment.
+
+    Raises:
+        UnknownColumn: The schema has no such column or field.
+    """
     return _change_field(schema, path, lambda struct, field: replace_field(struct, field, set_metadata(field, "comment", comment or None)))
 
 
 def change_struct(schema: Struct, path: Path, change: Callable[[Struct], Struct]) -> Struct:
-    """Change the struct at a path; the empty path means the schema itself. Raises UnknownColumn, PlanError."""
+    """Return the schema with a change of one struct.
+
+    Args:
+        schema: The schema to change.
+        path: The path of the struct, empty for the schema itself.
+        change: Returns the changed struct.
+
+    Raises:
+        UnknownColumn: The schema has no such column.
+        PlanError: The column at the path is no struct.
+    """
     changed_schema = _change_type(schema, path, partial(_change_if_struct, path=path, change=change))
     assert isinstance(changed_schema, Struct)
     return changed_schema
@@ -207,12 +299,15 @@ def _change_if_struct(type_: DataType, path: Path, change: Callable[[Struct], St
 
 
 def _change_field(schema: Struct, path: Path, change: Callable[[Struct, Field], Struct]) -> Struct:
-    """Change the struct that has the field at the end of a path."""
+    """Return the schema with a change of the struct that contains the field at a path. `change`: gets the struct and the field."""
     return change_struct(schema, path[:-1], lambda struct: change(struct, find_field(struct, path[-1])))
 
 
 def _change_type(type_: DataType, path: Path, change: Callable[[DataType], DataType], parent_path: Path = ()) -> DataType:
-    """Change the type at a path inside `type_`, which is itself at the path `parent_path`. Raise UnknownColumn, PlanError."""
+    """Return `type_` with a change of the type at a path inside it. Raise UnknownColumn, PlanError.
+
+    `parent_path`: the path of `type_` itself in the schema, for error messages.
+    """
     if not path:
         return change(type_)
     name = path[0]
@@ -242,7 +337,7 @@ def _checked_type(old: DataType, new: DataType, column_name: str) -> DataType:
 
 
 def _check_length(field: Field, new: Field, column_name: str) -> None:
-    """Raise PlanError for a char or varchar that is shorter than before, or new: existing rows may not fit."""
+    """Raise PlanError for a new or shorter length of a char or varchar, because existing rows may be longer."""
     if field.type != Primitive("string") or new.type != Primitive("string") or CHAR_VARCHAR not in new.metadata:
         return
     old_length, new_length = _declared_length(field), _declared_length(new)
@@ -259,7 +354,11 @@ def _declared_length(field: Field) -> int | None:
 
 
 def find_field(struct: Struct, name: str) -> Field:
-    """Return the field of this name, regardless of case. Raises UnknownColumn."""
+    """Return the field of a name, regardless of case.
+
+    Raises:
+        UnknownColumn: The struct has no such field.
+    """
     field = struct.find(name)
     if field is None:
         raise UnknownColumn(name, struct.names)
@@ -271,12 +370,24 @@ def _without_field(struct: Struct, field: Field) -> Struct:
 
 
 def replace_field(struct: Struct, old: Field, new: Field) -> Struct:
-    """Return the struct with one field replaced."""
+    """Return the struct with one field replaced.
+
+    Args:
+        struct: The struct to change.
+        old: The field to replace, an object of the struct.
+        new: The new field.
+    """
     return Struct(tuple(new if field is old else field for field in struct))
 
 
 def set_metadata(field: Field, key: str, value: object | None) -> Field:
-    """Return the field with one entry of its metadata replaced, or removed if the value is None."""
+    """Return the field with one entry of its metadata set or removed.
+
+    Args:
+        field: The field to change.
+        key: The key of the entry.
+        value: The new value, or None to remove the entry.
+    """
     metadata = {other_key: entry for other_key, entry in field.metadata.items() if other_key != key}
     if value is not None:
         metadata[key] = value

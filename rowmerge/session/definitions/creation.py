@@ -1,4 +1,4 @@
-"""CREATE [OR REPLACE] TABLE, with a list of columns, AS a query, at the LOCATION of a table that exists, or as a SHALLOW CLONE."""
+"""CREATE [OR REPLACE] TABLE with columns, AS SELECT, at the LOCATION of an existing table, or as a SHALLOW CLONE."""
 
 from __future__ import annotations
 
@@ -30,8 +30,9 @@ from rowmerge.table.table import Table
 class NewTable:
     """A table to create, or to replace if `or_replace`.
 
-    `rows`: its first rows, with `base`, the version of the replaced table that their query read. `format` None: the format of the
-    replaced table, or the session's default format. `location` None: the catalog's folder for the table.
+    `rows`: the first rows, or None without a query. `base`: the version of the replaced table that the query may read, or None without such
+    a table. `format`: None for the format of the replaced table, or else the session's default format. `location`: None for the catalog's
+    folder of the table.
     """
 
     name: QualifiedName
@@ -44,7 +45,18 @@ class NewTable:
 
 
 def run_create_table(context: SessionContext, command: CreateTable, options: CommitOptions) -> StatementResult:
-    """Execute CREATE TABLE. Raises AlreadyExists, PlanError, TypeMismatch, and what Spark and the commit raise."""
+    """Run CREATE [OR REPLACE] TABLE, with or without AS SELECT.
+
+    Args:
+        context: The session.
+        command: The parsed statement.
+        options: The number of retries, and the transaction of the commit.
+
+    Raises:
+        AlreadyExists: The table exists, and the statement has neither IF NOT EXISTS nor OR REPLACE.
+        PlanError: The definition is invalid.
+        TypeMismatch: No table can store one of the types.
+    """
     name = context.names.qualify(command.name)
     if name.relation is not None and command.if_not_exists:
         return empty_result(context.spark, "CREATE TABLE")
@@ -57,7 +69,7 @@ def run_create_table(context: SessionContext, command: CreateTable, options: Com
 
 
 def _new_table(context: SessionContext, command: CreateTable, name: QualifiedName) -> NewTable:
-    """Return the table that the command defines, with the rows of its query. Raise PlanError, TypeMismatch, and what Spark raises."""
+    """Return the table that a statement defines, with the rows of its query. Raise PlanError, TypeMismatch, and errors of Spark."""
     columns = parse_columns(context.spark, command.columns)
     rows, base = None, None
     if command.query is not None:
@@ -72,7 +84,7 @@ def _new_table(context: SessionContext, command: CreateTable, name: QualifiedNam
 
 
 def _replaced_snapshot(context: SessionContext, name: QualifiedName) -> Snapshot | None:
-    """Return the newest version of the table that has this name now, or None if there is none."""
+    """Return the newest version of the table that has this name, or None without such a table."""
     is_table = name.relation is not None and name.relation.kind == "table"
     return context.catalog.open(name.schema, name.name).snapshot() if is_table else None
 
@@ -85,7 +97,17 @@ def _query_rows(context: SessionContext, query: str, base: Snapshot | None) -> N
 
 
 def create_new_table(context: SessionContext, new: NewTable, options: CommitOptions) -> ChangeResult:
-    """Create or replace a table. Raises AlreadyExists, also for a view, and PlanError for another format or without columns."""
+    """Create or replace a table, with its first rows if there are any.
+
+    Args:
+        context: The session.
+        new: The table to create.
+        options: The number of retries, and the transaction of the commit.
+
+    Raises:
+        AlreadyExists: A view, or without OR REPLACE a table, has the name.
+        PlanError: The existing table has another format, or the definition has no columns.
+    """
     name, existing = new.name, new.name.relation
     if existing is None:
         return _create_and_register(context, new, options)
@@ -103,12 +125,12 @@ def _check_no_view(name: QualifiedName) -> None:
 
 
 def _create_and_register(context: SessionContext, new: NewTable, options: CommitOptions) -> ChangeResult:
-    """Create a table under a free name, and register its location if it has one of its own."""
+    """Create a table under an unused name, and register its location in the catalog if the statement has a LOCATION."""
     name, format_ = new.name, new.format or context.default_format
     table = context.catalog.table_at(name.schema, name.name, format_, new.location)
     has_only_location = new.location is not None and new.rows is None and not new.definition.schema
     if has_only_location and table.exists():
-        # The existing table becomes a table of the catalog without a change.
+        # The catalog gets an existing table, which does not change.
         result = change_definition(table, "CREATE TABLE", {}, lambda snapshot: None)
     else:
         result = _commit(context, table, new, options)
@@ -127,7 +149,22 @@ def _commit(context: SessionContext, table: Table, new: NewTable, options: Commi
 
 
 def clone_table(context: SessionContext, command: CloneTable, options: CommitOptions) -> StatementResult:
-    """Clone a table, but share its data files. Return Delta's counts. Raises TableNotFound, VersionNotFound, AlreadyExists, PlanError."""
+    """Run CREATE TABLE … SHALLOW CLONE: create a table that refers to the data files of a version of another table.
+
+    Args:
+        context: The session.
+        command: The parsed statement.
+        options: The number of retries of the commit.
+
+    Returns:
+        The columns of CLONE as delta-spark returns them.
+
+    Raises:
+        TableNotFound: The source does not exist.
+        VersionNotFound: The source has no such version, branch or tag.
+        AlreadyExists: A view, or without OR REPLACE a table, has the name.
+        PlanError: The existing table has another format, or is the source itself.
+    """
     name = context.names.qualify(command.name)
     if name.relation is not None and command.if_not_exists:
         return empty_result(context.spark, "CLONE")
@@ -147,7 +184,7 @@ def clone_table(context: SessionContext, command: CloneTable, options: CommitOpt
 
 
 def _clone_target(context: SessionContext, command: CloneTable, name: QualifiedName, format_: str) -> Table:
-    """Return the table that becomes the clone. Raise PlanError for an existing table of another format than the source's."""
+    """Return the table that becomes the clone. Raise PlanError if it exists and has another format than the source."""
     if name.relation is None:
         return context.catalog.table_at(name.schema, name.name, format_, command.location)
     if name.relation.format != format_:

@@ -16,7 +16,13 @@ from rowmerge.session.names.scope import SessionContext
 
 
 def run_definition(context: SessionContext, command: commands.DefinitionCommand, options: CommitOptions) -> StatementResult:
-    """Execute a command that defines or describes. Raises TableError, PlanError and what the catalog and the format raise."""
+    """Execute a statement that defines or describes schemas, tables and views.
+
+    Args:
+        context: The session.
+        command: The parsed statement.
+        options: The number of retries, and the transaction of CREATE TABLE … AS SELECT.
+    """
     if isinstance(command, commands.ListingCommand):
         operation = command.detail.value if isinstance(command, commands.Describe) else "SHOW"
         return StatementResult(listing_rows(context, command), operation)
@@ -37,7 +43,7 @@ def run_definition(context: SessionContext, command: commands.DefinitionCommand,
 
 
 def _alter(context: SessionContext, command: commands.AlterTable) -> StatementResult:
-    """Change a table, or a view if the command's name is that of a view: its properties and comments can change."""
+    """Change the definition of a table, or the properties or comments of a view."""
     if isinstance(command, AlterView):
         relation = context.names.existing_relation(command.name)
         if relation.kind == "view":
@@ -56,7 +62,7 @@ def _alter_table(context: SessionContext, command: commands.AlterTable) -> State
 
 
 def _drop(context: SessionContext, command: commands.Drop) -> None:
-    """Drop a table or a view. A temporary view comes before a view of the catalog with the same name."""
+    """Drop a table or a view. A temporary view takes precedence over a view of the catalog with the same name."""
     may_be_temporary = command.view and len(command.name.parts) == 1
     if may_be_temporary and context.names.temporary_views.drop(command.name.parts[0]):
         return
@@ -68,7 +74,7 @@ def _drop(context: SessionContext, command: commands.Drop) -> None:
 
 
 def _run_schema_command(context: SessionContext, command: commands.SchemaCommand) -> StatementResult:
-    """Create or drop a schema, or make it the session's current schema. Raise SchemaNotFound, and what the catalog raises."""
+    """Run CREATE SCHEMA, DROP SCHEMA or USE. Raise SchemaNotFound, and the errors of the catalog."""
     catalog, name = context.catalog, command.name
     match command:
         case commands.CreateSchema(_, if_not_exists, comment, properties):
@@ -77,6 +83,7 @@ def _run_schema_command(context: SessionContext, command: commands.SchemaCommand
         case commands.DropSchema(_, if_exists, cascade):
             catalog.drop_schema(name, if_exists=if_exists, cascade=cascade)
             return empty_result(context.spark, "DROP SCHEMA")
-    context.names.check_schema(name)
-    context.names.schema = name.lower()
-    return empty_result(context.spark, "USE")
+        case commands.UseSchema():
+            context.names.check_schema(name)
+            context.names.schema = name.lower()
+            return empty_result(context.spark, "USE")

@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 
 def describe_relation(context: SessionContext, name: TableName) -> RelationDescription:
-    """Describe a table's newest version, or a view. Raises TableNotFound, SchemaNotFound."""
+    """Return the description of a view, or of a table's newest version. Raises TableNotFound, SchemaNotFound."""
     return describe(context.catalog, context.names.existing_relation(name))
 
 
 def describe_files(context: SessionContext, source: FileSource) -> RelationDescription:
-    """Describe files without reading their rows, or the newest version of a table by the path of its folder. Raises FilesNotFound."""
+    """Return the description of files, or of the newest version of a table at a path. No row is read. Raises FilesNotFound."""
     *schema, name = source.name.parts if source.name is not None else (source.path,)
     relation = Relation(schema[-1] if schema else "", name, "table", source.format)
     if source.format in TABLE_FORMATS:
@@ -57,7 +57,7 @@ def listing_rows(context: SessionContext, command: ListingCommand) -> DataFrame:
 
 
 def _show_relations(context: SessionContext, command: ShowTables) -> DataFrame:
-    """Return the rows of SHOW TABLES, which include views, or of SHOW VIEWS or SHOW TABLE EXTENDED. Raise SchemaNotFound."""
+    """Return the rows of SHOW TABLES (with views), SHOW VIEWS or SHOW TABLE EXTENDED. Raise SchemaNotFound."""
     catalog, schema = context.catalog, command.schema or context.names.schema
     context.names.check_schema(schema)
     relations = [relation for relation in catalog.relations(schema) if frames.matches_pattern(relation.name, command.like)]

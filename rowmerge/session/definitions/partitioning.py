@@ -1,4 +1,4 @@
-"""The partition fields and the write order that a statement gives a table."""
+"""The partition fields and the write order of CREATE TABLE and ALTER TABLE."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ _NAME_SUFFIXES = {IDENTITY: "", "truncate": "_trunc", "void": "_null"}
 
 
 def resolve_partitioning(columns: Struct, fields: tuple[PartitionField, ...]) -> tuple[PartitionField, ...]:
-    """Return the fields with exact column names and Iceberg's default names. Raises UnknownColumn, PlanError for redundant fields."""
+    """Return the fields of PARTITIONED BY with exact column names and Iceberg's default names.
+
+    Raises UnknownColumn, and PlanError for redundant fields.
+    """
     partition_fields: list[PartitionField] = []
     for field in fields:
         exact_field = replace(field, column=_exact_path(columns, field.column, "PARTITIONED BY"))
@@ -34,7 +37,7 @@ def _check_not_redundant(fields: list[PartitionField], new_field: PartitionField
 
 
 def partition_field(columns: Struct, text: str) -> PartitionField:
-    """Return the column of exactly this name as a partition field, or else parse the text. Raises Unparsable, UnsupportedStatement."""
+    """Return the column of this exact name as a partition field, or else parse the text. Raises Unparsable, UnsupportedStatement."""
     return PartitionField((text,)) if columns.find(text, case_sensitive=True) else parse_partition_field(text)
 
 
@@ -82,20 +85,20 @@ def change_write_order(command: SetWriteOrder, snapshot: Snapshot) -> TableDefin
 
 
 def default_name(field: PartitionField, *, with_parameter: bool = False) -> str:
-    """Return the name that Iceberg's Java gives a partition field. A field added to an existing table has the parameter in its name."""
+    """Return the name that Iceberg's Java implementation gives a partition field. `with_parameter`: for a field of ALTER TABLE."""
     suffix = _NAME_SUFFIXES.get(field.transform.name, f"_{field.transform.name}")
     parameter = f"_{field.transform.parameter}" if with_parameter and field.transform.parameter is not None else ""
     return f"{'.'.join(field.column)}{suffix}{parameter}"
 
 
 def _transform_kind(field: PartitionField) -> str:
-    """Return a key that two fields of one column must not share. Transforms of time share one: a finer one divides like the coarser."""
+    """Return the kind of a transform, which two fields of one column must not share. All transforms of time have the same kind."""
     transform = field.transform
     return "time" if transform.name in ("year", "month", "day", "hour") else transform.name
 
 
 def _exact_path(columns: Struct, path: tuple[str, ...], where: str) -> tuple[str, ...]:
-    """Return the path of a column or field in the case that the table has. Raises UnknownColumn."""
+    """Return the path of a column or field with the exact names of the schema. Raise UnknownColumn."""
     exact_names: tuple[str, ...] = ()
     struct = columns
     for name in path:
@@ -108,7 +111,7 @@ def _exact_path(columns: Struct, path: tuple[str, ...], where: str) -> tuple[str
 
 
 def _find_partition_field(snapshot: Snapshot, requested: PartitionField) -> PartitionField:
-    """Return the partition field with the requested column and transform, or else with the requested name. Raises PlanError."""
+    """Return the partition field with the requested column and transform, or else with the requested name. Raise PlanError."""
     path = _lower_path(requested)
     for field in snapshot.shape.partitioning:
         if _lower_path(field) == path and field.transform == requested.transform:

@@ -1,4 +1,4 @@
-"""CREATE VIEW, and changes of a view's comments and properties."""
+"""CREATE VIEW, and changes of the comments and properties of a view."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ AlterView = PropertyCommand | CommentOn
 
 
 def create_view(context: SessionContext, command: CreateView) -> None:
-    """Create or replace a view. Raises AlreadyExists, SchemaNotFound, PlanError, and what Spark raises for the query."""
+    """Create or replace a view. Raises AlreadyExists, SchemaNotFound, PlanError, and errors of Spark in the query."""
     create = _create_temporary_view if command.temporary else _create_stored_view
     create(context, command)
 
 
 def _create_stored_view(context: SessionContext, command: CreateView) -> None:
-    """Create or replace a view in the catalog. With IF NOT EXISTS, leave an existing table or view of this name as it is."""
+    """Create or replace a view in the catalog. With IF NOT EXISTS, an existing table or view of this name stays unchanged."""
     view_name = context.names.qualify(command.name)
     if command.if_not_exists and view_name.relation is not None:
         return
@@ -52,7 +52,17 @@ def _create_temporary_view(context: SessionContext, command: CreateView) -> None
 
 
 def alter_view(context: SessionContext, relation: Relation, command: AlterView) -> None:
-    """Change a view's properties or a comment. Raises UnknownColumn, and TableError for UNSET of a property that the view lacks."""
+    """Change the properties of a view, its comment, or the comment on a column.
+
+    Args:
+        context: The session.
+        relation: The view.
+        command: The parsed statement.
+
+    Raises:
+        UnknownColumn: The view has no such column.
+        TableError: UNSET names a property that the view lacks.
+    """
     view = context.catalog.view(relation.schema, relation.name)
     if not isinstance(command, CommentOn):
         view = replace(view, properties=new_properties(command, view.properties))

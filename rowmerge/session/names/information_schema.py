@@ -1,4 +1,4 @@
-"""`information_schema`: the catalog as tables, with the columns of the SQL standard."""
+"""`information_schema`: the metadata of the catalog as tables, with the columns of the SQL standard."""
 
 from __future__ import annotations
 
@@ -32,11 +32,19 @@ TABLES: dict[str, dict[str, DataType]] = {
 
 
 def information_rows(spark: SparkSession, catalog: Catalog, catalog_name: str, table: str) -> DataFrame:
-    """Return the rows of one of TABLES, as the catalog is now. The rows of `columns` need the metadata of every table."""
+    """Return the current rows of a table of `information_schema`. The rows of `columns` need the metadata of every table.
+
+    Args:
+        spark: The Spark session of the DataFrame.
+        catalog: The catalog to describe.
+        catalog_name: The name of the catalog in the rows.
+        table: The name of the table, a key of TABLES.
+    """
     return rows_frame(spark, TABLES[table], _rows(catalog, catalog_name, table))
 
 
 def _rows(catalog: Catalog, catalog_name: str, table: str) -> Iterator[Sequence[object]]:
+    """Yield the rows of a table of `information_schema`, schema by schema."""
     for schema in catalog.schemas():
         match table:
             case "schemata":
@@ -63,6 +71,7 @@ def _relation_rows(catalog: Catalog, relation: Relation, table: str) -> Iterator
 
 
 def _function_rows(catalog: Catalog, catalog_name: str, schema: str) -> Iterator[Sequence[object]]:
+    """Yield the rows of `routines` for the functions of a schema."""
     for name in catalog.functions.names(schema):
         if (function := catalog.functions.get(schema, name)) is not None:
             definition = function.definition

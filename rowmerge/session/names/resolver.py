@@ -1,6 +1,6 @@
-"""What a table name in a statement means: a table or view of the catalog, and the branch or tag that the name adds.
+"""Name resolution: from a table name in a statement to a table or view of the catalog, and to the branch or tag in the name.
 
-The functions return a feature that not every table format has, or raise the error that names what to do instead.
+The functions return a feature that some table formats lack, or raise an error that says what to do instead.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Target:
 
 @dataclass(frozen=True)
 class QualifiedName:
-    """The name of a table or view that a statement creates, replaces or drops. `relation`: the one that has this name now, or None."""
+    """The name of a table or view that a statement creates, replaces or drops. `relation`: the current relation of this name, or None."""
 
     schema: str
     name: str
@@ -42,17 +42,17 @@ class QualifiedName:
 
 @dataclass(frozen=True)
 class ResolvedName:
-    """A table or view that a statement reads. `reference`: the branch or tag in the name, as in `orders.branch_audit`."""
+    """A table or view that a statement reads. `branch_or_tag`: the one in the name, such as `audit` in `orders.branch_audit`, or None."""
 
     relation: Relation
-    reference: str | None = None
+    branch_or_tag: str | None = None
 
 
 class NameResolver:
     """Resolves names in one catalog. It opens tables and reads no snapshot of them.
 
-    `schema` is the session's current schema, in which unqualified names are looked up; USE assigns it. `catalog_name` (None: none) may
-    stand before a schema, as `rowmerge` and `spark_catalog` may.
+    `schema` is the session's current schema, in which unqualified names are looked up. USE assigns it. `catalog_name` may qualify a
+    schema, like `rowmerge` and `spark_catalog`. None adds no name.
     """
 
     def __init__(self, catalog: Catalog, temporary_views: TemporaryViews, schema: str, catalog_name: str | None = None) -> None:
@@ -63,12 +63,16 @@ class NameResolver:
         """The catalog's name as `information_schema` shows it."""
 
     def without_catalog(self, name: TableName) -> TableName:
-        """Return the name without its first part if that is the catalog's name and two or more parts follow."""
+        """Return the name without the catalog's name, if it begins with that and two or more parts follow."""
         has_catalog = len(name.parts) > 2 and name.parts[0].lower() in self._catalog_names
         return TableName(name.parts[1:]) if has_catalog else name
 
     def locate(self, name: TableName, default_schema: str | None = None) -> tuple[str, str]:
-        """Return the schema and the name of a relation, existing or not. Raises TableNotFound if the name has more parts."""
+        """Return the schema and the name of a relation, which need not exist.
+
+        Raises:
+            TableNotFound: The name has more than two parts after the catalog's name.
+        """
         match self.without_catalog(name).parts:
             case (relation,):
                 return default_schema or self.schema, relation
@@ -77,12 +81,17 @@ class NameResolver:
         raise TableNotFound(str(name))
 
     def qualify(self, name: TableName) -> QualifiedName:
-        """Return the name with its schema, and the relation of this name. Raises TableNotFound if the name has more parts than two."""
+        """Return the name with its schema, and the current relation of this name. Raises TableNotFound as `locate` does."""
         schema, relation = self.locate(name)
         return QualifiedName(schema, relation, self._catalog.relation(schema, relation))
 
     def existing_relation(self, name: TableName) -> Relation:
-        """Return the table or view of this name. Raises TableNotFound with similar names, SchemaNotFound."""
+        """Return the table or view of this name.
+
+        Raises:
+            TableNotFound: No table or view has this name. The error lists similar names.
+            SchemaNotFound: The catalog has no such schema.
+        """
         relation = self.qualify(name).relation
         if relation is None:
             self.table(name)  # raises the error that lists similar names
@@ -91,13 +100,13 @@ class NameResolver:
 
     def resolve(self, name: TableName, default_schema: str) -> ResolvedName | None:
         """Return the table or view that a query reads, or None for a name that Spark resolves. Raises TableNotFound."""
-        table_name, reference = self._split_reference(name)
-        if reference is None and len(table_name.parts) > 2:
+        table_name, branch_or_tag = self._split_branch_or_tag(name)
+        if branch_or_tag is None and len(table_name.parts) > 2:
             return None
         relation = self._catalog.relation(*self.locate(table_name, default_schema))
-        if relation is None or (reference is not None and relation.kind == "view"):
+        if relation is None or (branch_or_tag is not None and relation.kind == "view"):
             return None
-        return ResolvedName(relation, reference)
+        return ResolvedName(relation, branch_or_tag)
 
     def table(self, name: TableName) -> Table:
         """Open an existing table. Raises TableNotFound with similar names, SchemaNotFound, TableError for a view."""
@@ -106,26 +115,38 @@ class NameResolver:
         return self._catalog.open(schema, table)
 
     def check_schema(self, schema: str) -> None:
-        """Raise SchemaNotFound if the catalog has no such schema."""
+        """Check that a schema exists.
+
+        Raises:
+            SchemaNotFound: The catalog has no such schema.
+        """
         if not self._catalog.schema_exists(schema):
             raise SchemaNotFound(quote(schema), self._catalog.schemas())
 
     def is_temporary_view(self, name: TableName) -> bool:
-        """Return whether a name without a schema is that of a temporary view, whoever created it."""
+        """Return whether a name without a schema is the name of a temporary view of SQL or of the DataFrame API."""
         return len(name.parts) == 1 and self.temporary_views.exists(name.parts[0])
 
     def target(self, name: TableName) -> Target:
-        """Return the table that a statement writes. Raises TableNotFound, SchemaNotFound, TableError, VersionNotFound, PlanError."""
+        """Return the table that a statement writes, on the branch in its name if there is one.
+
+        Raises:
+            TableError: The name is the name of a view.
+            TableNotFound: No table has this name.
+            SchemaNotFound: The catalog has no such schema.
+            VersionNotFound: The table has no such branch.
+            PlanError: The name has a tag, or a branch of a table without branches.
+        """
         if self.is_temporary_view(name):
             raise TableError(f"{name} is a temporary view, which holds no rows to change. Name the table that it reads.")
-        table_name, branch = self._split_reference(name)
+        table_name, branch = self._split_branch_or_tag(name)
         table = self.table(table_name)
         return Target(table if branch is None else branch_of(table, branch), TableName(self.locate(table_name)), branch)
 
-    def _split_reference(self, name: TableName) -> tuple[TableName, str | None]:
-        """Return the name without the catalog's, and without the branch or tag that it ends with: `db.orders` of `db.orders.branch_audit`.
+    def _split_branch_or_tag(self, name: TableName) -> tuple[TableName, str | None]:
+        """Return the name without the catalog's name and without its branch or tag, and the branch or tag: (`db.orders`, `audit`).
 
-        A table or view whose name looks like that of a branch comes first.
+        A table or view takes precedence if its name looks like that of a branch.
         """
         name = self.without_catalog(name)
         if name.reference is None or (len(name.parts) == 2 and self._catalog.relation(*name.parts) is not None):
@@ -134,7 +155,12 @@ class NameResolver:
 
 
 def branch_of(table: Table, branch: str) -> Table:
-    """Return a table on one of its branches. Raises VersionNotFound, PlanError for a tag and for a table without branches."""
+    """Return a table on one of its branches.
+
+    Raises:
+        PlanError: The table has no branches, or `branch` is a tag.
+        VersionNotFound: The table has no such branch.
+    """
     if table.branches is None:
         problem = f"{table.name} is no Iceberg table: it has no branch {branch}."
         raise PlanError(f"{problem} Name the table alone, or make an Iceberg table of it.")
@@ -142,14 +168,22 @@ def branch_of(table: Table, branch: str) -> Table:
 
 
 def branches_of(table: Table, name: str | TableName) -> Branches:
-    """Return the branches and tags of a table that a statement calls `name`. Raises PlanError for a table without branches."""
+    """Return the branches and tags of a table. `name`: its name in the statement.
+
+    Raises:
+        PlanError: The format of the table has no branches and tags.
+    """
     if table.branches is None:
         raise PlanError(f"{name} is no Iceberg table: it has no branches and tags. Write VERSION AS OF and a number.")
     return table.branches
 
 
 def change_feed_of(table: Table) -> ChangeFeed:
-    """Return the change feed of a table. Raises ChangesNotRecorded for a table without one."""
+    """Return the change feed of a table.
+
+    Raises:
+        ChangesNotRecorded: The format of the table has no change feed.
+    """
     if table.change_feed is None:
         advice = "Iceberg tables keep no change rows. Compare two snapshots in a query: VERSION AS OF."
         raise ChangesNotRecorded(table.name, 0, advice)

@@ -1,4 +1,4 @@
-"""The context of a session, and the scope of one statement: which view or function of Spark each name in its text stands for."""
+"""The context of a session, and the scope of one statement, which binds each name in its text to a view or function of Spark."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SessionContext:
-    """What the statements of one session share: Spark, the catalog, and thread-safe objects that resolve names in them.
+    """The shared state of the statements of one session: Spark, the catalog, and thread-safe objects that resolve names.
 
-    `default_format`: the format of new tables. `tables_by_path`: the tables that `read_files(…)` names by the paths of their folders.
+    `default_format`: the format of new tables. `tables_by_path`: the tables that `read_files(…)` reads by the paths of their folders.
     """
 
     spark: SparkSession
@@ -41,7 +41,7 @@ class SessionContext:
     functions: WarehouseFunctions
 
     def table_at_path(self, source: FileSource) -> Table:
-        """Open the table whose folder a source of a table format names. Raises FilesNotFound."""
+        """Open the table at the path of `read_files(…)`. Raises FilesNotFound."""
         return self.tables_by_path.open(absolute(source.path), source.format, source.display_name)
 
 
@@ -49,20 +49,20 @@ class SessionContext:
 class PinnedSnapshots:
     """Snapshots by their history key: the table's location, with its branch or tag.
 
-    `keys_read`: the histories that the statement reads at their newest version. A commit to one of these changes what it reads.
+    `keys_read`: the history keys that the statement reads at their newest version. A concurrent commit to one of them changes these rows.
     """
 
     by_history_key: dict[str, Snapshot] = field(default_factory=dict)
     keys_read: set[str] = field(default_factory=set)
 
     def newest(self, table: Table) -> Snapshot:
-        """Return the version of a table's main branch that is the newest one for this statement."""
+        """Return the newest version of a table's main branch, the same one for the whole statement."""
         if table.location not in self.by_history_key:
             self.by_history_key[table.location] = table.snapshot()
         return self.by_history_key[table.location]
 
     def record_read(self, snapshot: Snapshot) -> Snapshot:
-        """Record that the statement reads the newest version of a history. Return the version that the statement has pinned."""
+        """Record that the statement reads the newest version of a branch or tag. Return the version that the statement has pinned."""
         self.keys_read.add(snapshot.history_key)
         return self.by_history_key.setdefault(snapshot.history_key, snapshot)
 
@@ -93,17 +93,20 @@ class StatementScope:
 
     @classmethod
     def begin(cls, context: SessionContext, target: Snapshot | None = None, with_clause: SqlText | None = None) -> StatementScope:
-        """Begin a statement. `with_clause`: the WITH list before MERGE, UPDATE or DELETE.
+        """Return the scope of a new statement.
 
-        `target`: the version of the written table on which the statement is planned, None for a query. A statement that also reads this
-        table reads the same version.
+        Args:
+            context: The session.
+            target: The version of the written table on which the statement is planned, or None for a query. A statement that also reads
+                this table reads the same version.
+            with_clause: The WITH list before MERGE, UPDATE or DELETE, or None without one.
         """
         snapshots = {} if target is None else {target.history_key: target}
         clause = WithClause() if with_clause is None else WithClause(with_clause.text, names_of_with(with_clause.text))
         return cls(context, context.names.schema, PinnedSnapshots(snapshots), clause)
 
     def query(self, text: str) -> DataFrame:
-        """Return the rows of a query over tables of the catalog, files, and whatever Spark knows."""
+        """Return the rows of a query over tables of the catalog, files, and tables and views of Spark."""
         return self.context.spark.sql(bind(text, self.view_for, self.function_for))
 
     def bind(self, expression: SqlText) -> SqlText:
@@ -127,7 +130,7 @@ class StatementScope:
         return self._views[key]
 
     def _register_view(self, reference: TableReference) -> str | None:
-        """Find what a reference means and register it as a view of Spark. Return None for a name that Spark resolves."""
+        """Resolve a reference and register it as a view of Spark. Return None for a name that Spark resolves."""
         if reference.changes is not None:
             return self._register_changes(reference.changes)
         if reference.files is not None:
@@ -166,7 +169,7 @@ class StatementScope:
         return self._register_query(str(relation), view.sql, view.default_schema, view.columns.names)
 
     def _register_query(self, name: str, query: str, schema: str, columns: tuple[str, ...] = ()) -> str:
-        """Register the query of a view. Raises PlanError if the view reads itself."""
+        """Register the query of a view. Raise PlanError if the view reads itself."""
         self._check_not_enclosing(name, f"The view {name} reads itself")
         inner = self._inside(name, schema)
         return self.context.views.register_query(bind(query, inner.view_for, inner.function_for), columns)
@@ -180,18 +183,21 @@ class StatementScope:
         """Return the scope of the text of a view or function, where the WITH list of the statement has no meaning."""
         return replace(self, schema=schema, with_clause=WithClause(), enclosing=(*self.enclosing, name))
 
-    def _resolve_snapshot(self, resolved_name: ResolvedName, reference: TableReference) -> Snapshot:
-        """Return the snapshot of a table at the branch, tag, version or time of a reference, or else the newest one. Raise PlanError."""
-        relation = resolved_name.relation
-        if resolved_name.reference is not None and reference.timed:
-            problem = f"{relation} is read at {resolved_name.reference} already."
+    def _resolve_snapshot(self, resolved_name: ResolvedName, time_travel: TableReference) -> Snapshot:
+        """Return the snapshot of a table at a branch, tag, version or time, or else the newest one.
+
+        A branch or tag is in the name (`orders.branch_audit`) or in the time travel (VERSION AS OF). Raise PlanError for both.
+        """
+        relation, branch_or_tag = resolved_name.relation, resolved_name.branch_or_tag
+        if branch_or_tag is not None and time_travel.timed:
+            problem = f"{relation} is read at {branch_or_tag} already."
             raise PlanError(f"{problem} Leave VERSION or TIMESTAMP AS OF out, or name the table alone.")
         table = self.context.catalog.open(relation.schema, relation.name)
-        branch_or_tag = resolved_name.reference or reference.reference
+        branch_or_tag = branch_or_tag or time_travel.reference
         if branch_or_tag is not None:
             return self.snapshots.record_read(branches_of(table, table.name).snapshot(branch_or_tag))
-        timestamp = None if reference.timestamp is None else reference.timestamp.text
-        return self._snapshot_at(table, reference.version, timestamp)
+        timestamp = None if time_travel.timestamp is None else time_travel.timestamp.text
+        return self._snapshot_at(table, time_travel.version, timestamp)
 
     def _snapshot_at(self, table: Table, version: int | None, timestamp: str | None) -> Snapshot:
         """Return the snapshot at a version, or at the time of an SQL expression. Without both, pin and return the newest one."""
@@ -238,7 +244,7 @@ class StatementScope:
         return self._snapshot_at(table, version_number, None if timestamp is None else string_literal(timestamp))
 
     def function_for(self, name: TableName) -> CalledFunction | None:
-        """Return the warehouse's function that a call means, or None for one of Spark's. Raises PlanError if it calls itself."""
+        """Return the function of the warehouse that a call names, or None for a function of Spark. Raises PlanError if it calls itself."""
         # In a call without a schema, Spark's functions take precedence.
         match self.context.names.without_catalog(name).parts:
             case (function_name,) if function_name.lower() not in BUILT_IN:
@@ -248,7 +254,7 @@ class StatementScope:
         return None
 
     def _find_function(self, schema: str, name: str, *, is_qualified: bool) -> CalledFunction | None:
-        """Find a function in the catalog and bind its body, once per statement. Return None if the call means one of Spark's."""
+        """Find a function in the catalog and bind its body, once per statement. Return None for a function of Spark."""
         call_name = _call_name(schema, name)
         self._check_not_enclosing(call_name, f"The function {call_name} calls itself")
         key = (schema.lower(), name.lower(), is_qualified)
@@ -258,7 +264,7 @@ class StatementScope:
         return self._functions[key]
 
     def called_function(self, function: Function) -> CalledFunction:
-        """Bind the body of a function, so that it can replace calls. Raises as `bind_expression` does for the body of a function in SQL."""
+        """Bind the body of a function, so that it can replace calls. Raises the errors of `bind_expression` for a body in SQL."""
         definition, body = function.definition, ""
         if definition.language == "sql":
             inner = self._inside(_call_name(function.schema, function.name), function.default_schema)
@@ -267,7 +273,7 @@ class StatementScope:
 
 
 def _lookup_key(reference: TableReference) -> tuple[str, ...]:
-    """Return a key that references to the same rows share: everything but their positions in the text."""
+    """Return the cache key of a reference: everything but its position in the text."""
     timestamp = reference.timestamp.text if reference.timestamp else ""
     arguments = (str(reference.files),) if reference.files else tuple(argument.text for argument in reference.changes or ())
     version = (str(reference.version), reference.reference or "", timestamp)

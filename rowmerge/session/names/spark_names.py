@@ -1,4 +1,4 @@
-"""The names in Spark of what statements read: views of tables, files and queries, temporary views of users, and functions."""
+"""Names that statements use in Spark: views of tables, files and queries, temporary views of users, and functions."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 MOST_VIEWS = 512
 MOST_FUNCTIONS = 256
-"""The number of names that stay registered. The least recently used one is dropped first: its statement has long been analysed."""
+"""The maximum numbers of registered names. The least recently used name is dropped: Spark has analysed its statement long ago."""
 
 
 class SparkViews:
     """Registers views in one Spark session. The methods `register_…` return quoted names. Thread-safe.
 
-    A view of a snapshot is named by a digest of the table's location and version, so statements that read one version share one view.
+    The name of a snapshot's view is a digest of the table's location and version. So statements that read one version share one view.
     """
 
     def __init__(self, spark: SparkSession) -> None:
@@ -65,7 +65,7 @@ class SparkViews:
         return backquote(name)
 
     def register_frame(self, frame: DataFrame) -> str:
-        """Register rows that no later statement may read again, such as a listing of files."""
+        """Register rows under a new name, for rows that another statement must not reuse, such as a listing of files."""
         name = f"__rowmerge_{uuid4().hex}"
         with self._lock:
             self._register(name, frame)
@@ -90,7 +90,7 @@ class SparkViews:
 class TemporaryViews:
     """Keeps the query text of each CREATE TEMPORARY VIEW, because Spark would bind the view to the table versions of its creation.
 
-    A statement that reads such a view binds the text again, so that it reads the newest versions. Names are not case-sensitive.
+    A statement that reads such a view binds the text again, and so reads the newest versions. Names are not case-sensitive.
     """
 
     def __init__(self, spark: SparkSession) -> None:
@@ -98,7 +98,13 @@ class TemporaryViews:
         self._queries: dict[str, str] = {}
 
     def create(self, name: str, query: str, frame: DataFrame) -> None:
-        """Create or replace a view. `frame`: the rows of `query` now, which Spark shows to the DataFrame API."""
+        """Create or replace a view.
+
+        Args:
+            name: The name of the view.
+            query: The text of the query, for SQL statements of the session.
+            frame: The current rows of `query`, for the DataFrame API.
+        """
         self._queries[name.lower()] = query
         register_view(frame, name)
 
@@ -108,7 +114,7 @@ class TemporaryViews:
         return drop_view(self._spark, name) or has_query
 
     def exists(self, name: str) -> bool:
-        """Return whether a view of this name exists, whoever created it."""
+        """Return whether SQL or the DataFrame API created a view of this name."""
         return name.lower() in self._queries or is_temporary_view(self._spark, name)
 
     def query(self, name: str) -> str | None:
@@ -126,7 +132,13 @@ class WarehouseFunctions:
         self._lock = threading.Lock()
 
     def find(self, schema: str, name: str, *, is_qualified: bool) -> Function | None:
-        """Return the function of this name, or None. Without a schema in the call, a function of the Spark session comes first."""
+        """Return the function that a call names, or None if it names a function of Spark or no function.
+
+        Args:
+            schema: The schema of the function, the current schema if the call has none.
+            name: The name of the function.
+            is_qualified: Whether the call has a schema. Otherwise a function of the Spark session takes precedence.
+        """
         function = self._catalog.functions.get(schema, name)
         return None if function is not None and not is_qualified and is_known(self._spark, name) else function
 
@@ -152,5 +164,5 @@ class WarehouseFunctions:
 
 
 def view_name(*identity: str) -> str:
-    """Return the unquoted name of the view of what these texts identify."""
+    """Return the unquoted name of a view, a digest of the texts that identify its rows."""
     return f"__rowmerge_{hashlib.sha256(chr(0).join(identity).encode()).hexdigest()[:24]}"

@@ -23,9 +23,15 @@ _TIME_TYPES = ("string", "timestamp", "timestamp_ntz", "date")
 
 
 def parse_change_range(spark: SparkSession, arguments: tuple[SqlText, ...]) -> tuple[TableName, Bound, Bound | None]:
-    """Evaluate the arguments. Return the table, and the first and last version, both included. None: the newest version.
+    """Evaluate the constant arguments of `table_changes(…)`.
 
-    Raises PlanError, TypeMismatch, and Unparsable for a text that is not a table name.
+    Returns:
+        The table, and the first and the last version or time, both included. None as the last one means the newest version.
+
+    Raises:
+        PlanError: The number of arguments is wrong, or a version is NULL or negative.
+        TypeMismatch: An argument has the wrong type.
+        Unparsable: The first argument is not a table name.
     """
     if not 2 <= len(arguments) <= 3:
         raise PlanError(f"table_changes takes two or three arguments, not {len(arguments)}. {_USAGE}")
@@ -42,6 +48,7 @@ def sql_constant(value: int | str | datetime) -> str:
 
 
 def _evaluate_table_name(spark: SparkSession, text: str) -> TableName:
+    """Return the table name of a constant string expression. Raise PlanError for a name without quotes, TypeMismatch."""
     if re.fullmatch(r"[\w.`]+", text):
         raise PlanError(f"table_changes takes the table's name as a string: table_changes('{text}', …). {_USAGE}")
     value = spark.sql(f"select {text} as name").collect()[0]["name"]
@@ -51,7 +58,7 @@ def _evaluate_table_name(spark: SparkSession, text: str) -> TableName:
 
 
 def _evaluate_bound(spark: SparkSession, expression: str, argument: str) -> Bound:
-    """Return the version or the time that a constant expression means. `argument`: `start` or `end`. Raise PlanError, TypeMismatch."""
+    """Return the version or the time of a constant expression. `argument`: `start` or `end`. Raise PlanError, TypeMismatch."""
     if expression.isdecimal():
         return Bound(version=int(expression))
     frame = spark.sql(f"select {expression} as at")
@@ -62,8 +69,7 @@ def _evaluate_bound(spark: SparkSession, expression: str, argument: str) -> Boun
     if type_name not in _INTEGER_TYPES:
         problem = f"The {argument} of table_changes is {expression}, of type {sql_name(column.type)}: neither a version nor a time."
         raise TypeMismatch(f"{problem} {_USAGE}")
-    (row,) = frame.collect()
-    version = row["at"]
+    version = frame.collect()[0]["at"]
     if version is None or version < 0:
         value = "NULL" if version is None else version
         raise PlanError(f"The {argument} of table_changes is {value}, which is no version. {_USAGE}")

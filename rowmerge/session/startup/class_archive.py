@@ -36,7 +36,10 @@ _QUIET = "-Xlog:disable -Xlog:all=warning:stderr -Xlog:cds=off -Xlog:cds+dynamic
 
 
 def find_archive(config: Mapping[str, str]) -> Path | None:
-    """Return the archive of this Java and this Spark with a configuration, or None. A truncated archive would crash Java."""
+    """Return the archive of this Java and this Spark with a configuration, or None without a complete archive.
+
+    The size in the name shows whether an archive is complete. A truncated archive would crash Java.
+    """
     stem = archive_stem(config)
     for path in _archives(stem) if stem else ():
         with suppress(FileNotFoundError):  # another process has just replaced the archive
@@ -46,7 +49,7 @@ def find_archive(config: Mapping[str, str]) -> Path | None:
 
 
 def java_options(config: Mapping[str, str]) -> str:
-    """Return the options for Java to use the archive, or an empty text without an archive or if `config` has options for archives."""
+    """Return the Java options that use the archive, or an empty text without an archive or if `config` has options for archives."""
     path = find_archive(config)
     if path is None or any(option in config.get("spark.driver.extraJavaOptions", "") for option in _ARCHIVE_OPTIONS):
         return ""
@@ -54,10 +57,15 @@ def java_options(config: Mapping[str, str]) -> str:
 
 
 def make_archive() -> Path:
-    """Write the archive for the Java and the Spark of this process, in a child process that runs statements of all kinds once.
+    """Write the archive for the Java and the Spark of this process, in a child process that runs the training statements.
 
-    Returns the path of the archive (about 190 MB), after half a minute or more. The new archive replaces an old one, which processes that
-    use it keep. Raises ConfigurationError if Java, Spark or a folder for the archive is missing, or Java writes no archive.
+    This takes half a minute or more. The new archive replaces an old one. Running processes keep the old one open.
+
+    Returns:
+        The path of the archive, a file of about 190 MB.
+
+    Raises:
+        ConfigurationError: Java, Spark or a folder for the archive is missing, or Java writes no archive.
     """
     stem = archive_stem({})
     if stem is None:
@@ -97,7 +105,11 @@ def _train(folder: str) -> Path:
 
 
 def archive_stem(config: Mapping[str, str]) -> Path | None:
-    """Return the start of the paths of archives for this Java and this Spark, or None without a folder for them, Java or Spark."""
+    """Return the path prefix of the class-data archives for this Java and Spark, or None without Java, Spark or a cache folder.
+
+    Java rejects an archive of another Java build or class path. So the name has a digest of the Java runtime (the file lib/modules), the
+    jars of Spark and the class path.
+    """
     java = _java_executable()
     if java is None:
         return None
@@ -115,7 +127,7 @@ def archive_stem(config: Mapping[str, str]) -> Path | None:
 
 
 def _archives(stem: Path) -> list[Path]:
-    """Return all archives of a stem. After the stem, their names have their size in bytes."""
+    """Return all archives with a path prefix. The rest of their name is their size in bytes."""
     return sorted(path for path in stem.parent.glob("*.jsa") if path.name.startswith(f"{stem.name}-"))
 
 

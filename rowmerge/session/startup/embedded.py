@@ -1,4 +1,4 @@
-"""Spark sessions for users who bring none: of a Spark inside this process, or of a Spark Connect server."""
+"""Spark sessions for users without one: a Spark inside this process, or a session of a Spark Connect server."""
 
 from __future__ import annotations
 
@@ -27,9 +27,12 @@ _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 def start_spark(config: Mapping[str, object] | None = None) -> SparkSession:
     """Return a Spark session of this process, or with `spark.remote` one of a Spark Connect server.
 
-    Spark starts as `local[*]`, without user interface, Hive and log output. If Spark already runs in this process, its session is used, or
-    a new session with the settings that differ. `config`: Spark settings, which override the defaults.
-    Raises SparkTooOld, and ConfigurationError if Java is missing, the server does not answer, or a setting cannot change any more.
+    Spark starts as `local[*]`, without user interface, Hive and log output. If Spark already runs in this process, the result is its
+    session, or a new session with the settings that differ. `config`: Spark settings, which override the defaults.
+
+    Raises:
+        SparkTooOld: The version of Spark is not supported.
+        ConfigurationError: Java is missing, the server does not answer, or a setting cannot change after Spark's start.
     """
     check_pyspark()
     settings = _settings_text(config or {})
@@ -45,7 +48,7 @@ def start_spark(config: Mapping[str, object] | None = None) -> SparkSession:
 
 
 def active_session() -> SparkSession | None:
-    """Return the session that this process already has, classic or Connect, or None."""
+    """Return the current Spark session of this process, classic or Connect, or None."""
     try:
         return SparkSession.active()
     except (PySparkException, RuntimeError):
@@ -53,7 +56,7 @@ def active_session() -> SparkSession | None:
 
 
 def _settings_text(config: Mapping[str, object]) -> dict[str, str]:
-    """Return the settings as text. Raise ConfigurationError for a key that is not Spark's."""
+    """Return the settings as text. Raise ConfigurationError for a key that does not begin with `spark.`."""
     for key in config:
         if not key.startswith("spark."):
             problem = f"spark_config has the key {key!r}, but Spark's keys begin with 'spark.'."
@@ -68,8 +71,7 @@ def _launch(settings: Mapping[str, str]) -> SparkSession:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     builder = SparkSession.builder.appName("rowmerge")
-    all_settings = {**_default_settings(), **settings, _JAVA_OPTIONS: _java_options(settings)}
-    for key, value in all_settings.items():
+    for key, value in {**_default_settings(), **settings, _JAVA_OPTIONS: _java_options(settings)}.items():
         builder = builder.config(key, value)
     try:
         return builder.getOrCreate()
@@ -79,7 +81,7 @@ def _launch(settings: Mapping[str, str]) -> SparkSession:
 
 
 def _reuse_spark(running_session: SparkSession, settings: Mapping[str, str]) -> SparkSession:
-    """Return the running session if it has these settings, or else a new one with them over the same Spark."""
+    """Return the running session if it has these settings, or else a new session of the same Spark with these settings."""
     changed_settings = {key: value for key, value in settings.items() if not _has_setting(running_session, key, value)}
     if not changed_settings:
         return running_session
@@ -140,14 +142,14 @@ def _check_server_answers(address: str) -> None:
 
 
 def _check_changeable(session: SparkSession, settings: Mapping[str, str], reason: str) -> None:
-    """Raise ConfigurationError if one of the settings is fixed since Spark started."""
+    """Raise ConfigurationError if one of the settings cannot change after Spark's start."""
     fixed_keys = [key for key in settings if not session.conf.isModifiable(key)]
     if fixed_keys:
         raise ConfigurationError(f"{reason}: spark_config cannot set {', '.join(fixed_keys)} any more. Set it where Spark is started.")
 
 
 def _has_setting(session: SparkSession, key: str, value: str) -> bool:
-    """Return whether a session has a setting. The Java options of the user are the end of the session's."""
+    """Return whether a session has a setting. The session's Java options end with the options of the user."""
     session_value: str | None = session.conf.get(key, None)
     return session_value == value or (key == _JAVA_OPTIONS and f" {session_value}".endswith(f" {value}"))
 

@@ -1,4 +1,4 @@
-"""EXPLAIN: plans a command on the newest version of its target. Spark analyses the queries and runs none of them."""
+"""EXPLAIN: plan a command on the newest version of its target. Spark analyses the queries and runs none of them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from rowmerge.table.snapshots.snapshot import Snapshot
 
 
 def run_explain(context: SessionContext, explain: Explain) -> StatementResult:
-    """Return what a command would do, as one text in the column `plan`. Raises what planning the command raises."""
+    """Return the plan of a command as one text in the column `plan`. Raises the errors of planning the command."""
     command = explain.command
     lines = _explain_create(context, command) if isinstance(command, CreateTable) else _explain_rows(context, command)
     query = _query_of(command)
@@ -46,7 +46,7 @@ def _query_of(command: RowCommand | CreateTable) -> str | None:
 
 
 def _explain_rows(context: SessionContext, command: RowCommand) -> list[str]:
-    """Explain a command that changes rows of an existing table."""
+    """Return the lines of EXPLAIN for a command that changes rows of an existing table."""
     target = context.names.target(command.target)
     snapshot = target.table.snapshot()
     match command:
@@ -62,7 +62,7 @@ def _explain_rows(context: SessionContext, command: RowCommand) -> list[str]:
 
 
 def _explain_insert(context: SessionContext, command: Insert, target: Target, snapshot: Snapshot) -> list[str]:
-    """Explain an INSERT in any of its forms."""
+    """Return the lines of EXPLAIN for an INSERT in any of its forms."""
     statement = InsertStatement(context, command, target)
     source = _describe_source(context, command.query.text)
     rows = statement.rows(snapshot)
@@ -75,7 +75,7 @@ def _explain_insert(context: SessionContext, command: Insert, target: Target, sn
 
 
 def _with_column_names(lines: list[str], rows: NewRows) -> list[str]:
-    """Replace the names that the plan makes of the positions of the query's columns. Rows with an alias have their own names."""
+    """Replace the position names of the query's columns in a plan by their names. Rows with an alias already have their own names."""
     if rows.alias is not None:
         return lines
     for position_name, name in zip(rows.side.columns, rows.frame.columns, strict=True):
@@ -92,7 +92,7 @@ def _explain_create(context: SessionContext, command: CreateTable) -> list[str]:
 
 
 def _describe_source(context: SessionContext, source: str) -> str:
-    """Return the text of a source, and its number of rows if it is a table whose metadata counts them."""
+    """Return the text of a source, with its number of rows if it is a table whose metadata has the number."""
     source = source.strip()
     if source.lower().startswith("table "):
         source = source[len("table ") :].strip()
@@ -106,7 +106,7 @@ def _describe_source(context: SessionContext, source: str) -> str:
 
 
 def _table_name_of(source: str) -> TableName | None:
-    """Return the name of the table if a source is nothing but this name, or None."""
+    """Return the name of the table if a source is only this name, or None for a query."""
     match references(f"select * from {source}"):
         case [table] if source.replace("`", "").lower() == ".".join(table.name.parts).lower():
             return table.name
@@ -114,7 +114,7 @@ def _table_name_of(source: str) -> TableName | None:
 
 
 def _count_rows_by_metadata(context: SessionContext, name: TableName) -> int | None:
-    """Return the number of rows of a table, or None for a view and for a table whose metadata does not count them."""
+    """Return the number of rows of a table, or None for a view and for a table whose metadata lacks the number."""
     if context.names.is_temporary_view(name):
         return None
     relation = context.names.qualify(name).relation

@@ -15,7 +15,10 @@ from rowmerge.table.metadata.schema import backquote
 
 
 def run_function_command(context: SessionContext, command: FunctionCommand) -> StatementResult:
-    """Execute a command. Raises PlanError for a wrong function body, FunctionNotFound, AlreadyExists, SchemaNotFound, TableError."""
+    """Run CREATE, DROP, DESCRIBE or SHOW of functions.
+
+    Raises PlanError for a wrong function body, FunctionNotFound, AlreadyExists, SchemaNotFound, TableError.
+    """
     match command:
         case CreateFunction():
             return _create_function(context, command)
@@ -37,7 +40,7 @@ def _create_function(context: SessionContext, command: CreateFunction) -> Statem
 
 
 def _check_signature_and_body(context: SessionContext, function: Function) -> None:
-    """Let Spark analyse types, defaults and body. The module of a Python function is executed, but its handler is not called."""
+    """Make Spark analyse the types, defaults and body of a function. A Python module is executed, but its handler is not called."""
     definition = function.definition
     values = [f"cast({p.default or 'null'} as {p.type}) as {backquote(p.name)}" for p in definition.parameters]
     analyse(context.spark, f"select {', '.join([*values, f'cast(null as {definition.returns})'])}")

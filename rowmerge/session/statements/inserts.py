@@ -1,4 +1,4 @@
-"""INSERT in all its forms, and the rows that it inserts. In its query, Spark gets the default of a column instead of DEFAULT."""
+"""INSERT in all its forms, and the rows that it inserts. In its query, the default of the column replaces DEFAULT."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class InsertStatement:
-    """One INSERT into its target."""
+    """One INSERT INTO, INSERT OVERWRITE or INSERT … REPLACE, with its target."""
 
     context: SessionContext
     command: Insert
     target: Target
 
     def run(self, options: CommitOptions) -> ChangeResult:
-        """Write the rows and commit. Raises what planning, Spark and the commit raise."""
+        """Write the rows and commit. Raises the errors of planning, of Spark and of the commit."""
         table = self.target.table
         if self.replace_form:
             return change_rows(self.context.spark, table, self.plan, options)
@@ -58,7 +58,7 @@ class InsertStatement:
         return Overwrite(is_dynamic and not command.if_not_exists, command.if_not_exists)
 
     def plan(self, snapshot: Snapshot) -> PlannedStatement:
-        """Return the plan of a REPLACE on this version, with its rows."""
+        """Return the plan of INSERT … REPLACE USING, WHERE or ON on this version, with its rows."""
         command, rows = self.command, self.rows(snapshot)
         if command.replace_using:
             return plan_replace_using(rows, snapshot, command.replace_using)
@@ -66,27 +66,32 @@ class InsertStatement:
             return plan_replace_where(rows, snapshot, command.replace_where.text)
         assert command.replace_on is not None
         condition = StatementScope.begin(self.context, snapshot).bind(command.replace_on)
-        # The condition may qualify columns by the catalog, too, as the statement names it.
-        name = command.target if self.target.branch is None else self.target.name
-        return plan_replace_on(rows, snapshot, condition, name, command.alias)
+        # The condition may qualify columns by the target's name as in the statement, with the catalog, but without a branch.
+        target_name = command.target if self.target.branch is None else self.target.name
+        return plan_replace_on(rows, snapshot, condition, target_name, command.alias)
 
     def rows(self, snapshot: Snapshot) -> NewRows:
-        """Return the rows to insert when the target is at this version."""
+        """Return the rows of the query, with the options of the statement and the session that map them to columns of the target.
+
+        `snapshot`: the version of the target, which has the defaults of columns, and which the query reads if it reads the target.
+        """
         command, spark = self.command, self.context.spark
         scope = StatementScope.begin(self.context, snapshot)
         query = _replace_defaults(command, snapshot)
         frame = _query_frame(query, scope)
         partition = tuple((name, None if value is None else value.text) for name, value in command.partition)
-        evolves = command.schema_evolution or may_evolve(spark, snapshot)
-        case_sensitive = is_case_sensitive(spark)
-        rows = NewRows(frame, query.columns, command.by_name, partition, scope.reads(snapshot), evolves, case_sensitive=case_sensitive)
+        evolves, case_sensitive = command.schema_evolution or may_evolve(spark, snapshot), is_case_sensitive(spark)
+        rows = NewRows(
+            frame, query.columns, command.by_name, partition, scope.reads(snapshot), evolves=evolves, case_sensitive=case_sensitive
+        )
         if command.replace_on is None:
             return rows
+        # The condition of REPLACE ON names columns of the query. All other forms name columns of the target only.
         return replace(rows, frame=_without_duplicate_names(frame), alias=command.query_alias or SOURCE)
 
 
 def _query_frame(query: InsertQuery, scope: StatementScope) -> DataFrame:
-    """Return the rows of a query without generated columns."""
+    """Return the rows of a query, without the columns for generated columns of the table."""
     frame = scope.query(query.text)
     if query.generated_positions:
         # Positions become the names, because the query may have two columns of one name.
@@ -97,7 +102,7 @@ def _query_frame(query: InsertQuery, scope: StatementScope) -> DataFrame:
 
 
 def _without_duplicate_names(frame: DataFrame) -> DataFrame:
-    """Rename the columns whose name occurs twice, because a condition cannot mean one of them."""
+    """Rename the columns whose name occurs twice, because a condition cannot name one of them."""
     names = frame.columns
     name_counts = Counter(name.lower() for name in names)
     return frame.toDF(*(VALUE_COLUMN % index if name_counts[name.lower()] > 1 else name for index, name in enumerate(names)))
@@ -105,9 +110,9 @@ def _without_duplicate_names(frame: DataFrame) -> DataFrame:
 
 @dataclass(frozen=True)
 class InsertQuery:
-    """The query of an INSERT without DEFAULT. `columns`: the column list of its rows, None for the columns of the table in order.
+    """The query of an INSERT without DEFAULT. `columns`: the column list of its rows, or None for the columns of the table in order.
 
-    `generated_positions`: where the query's rows have generated columns, which are not in `columns` and must be dropped.
+    `generated_positions`: the positions of generated columns in the query's rows. They are not in `columns`, and must be dropped.
     """
 
     text: str
@@ -118,7 +123,7 @@ class InsertQuery:
 def _replace_defaults(command: Insert, snapshot: Snapshot) -> InsertQuery:
     """Replace each DEFAULT in the query of an INSERT by the default of its column.
 
-    Raises PlanError for DEFAULT in INSERT … BY NAME, and for a generated column whose DEFAULT is not in all rows.
+    Raise PlanError for DEFAULT in INSERT … BY NAME, and for a generated column whose DEFAULT is not in all rows.
     """
     text = command.query.text
     defaults = find_defaults(text)
@@ -137,13 +142,13 @@ def _replace_defaults(command: Insert, snapshot: Snapshot) -> InsertQuery:
 
 
 def _columns_of_query(command: Insert, snapshot: Snapshot) -> tuple[str, ...]:
-    """Return the columns that a query without a column list has values for: all but those with a value in PARTITION (p = value)."""
+    """Return the target's columns of a query without a column list: all columns without a value in PARTITION (p = value)."""
     static_columns = {name.lower() for name, value in command.partition if value is not None}
     return tuple(name for name in snapshot.schema.names if name.lower() not in static_columns)
 
 
 def _generated_positions(defaults: Defaults, fields: Mapping[int, Field | None], snapshot: Snapshot) -> frozenset[int]:
-    """Return the positions of DEFAULT that belong to generated columns. Raise PlanError if only some rows have it."""
+    """Return the positions of generated columns that are DEFAULT in all rows. Raise PlanError for DEFAULT in only some rows."""
     positions = set()
     for place in defaults.places:
         field = fields.get(place.column)
@@ -157,7 +162,7 @@ def _generated_positions(defaults: Defaults, fields: Mapping[int, Field | None],
 
 
 def _default_value(field: Field | None, snapshot: Snapshot) -> str:
-    """Return the SQL that replaces DEFAULT. A generated column gets NULL, and the insert drops it."""
+    """Return the SQL that replaces DEFAULT. A generated column gets NULL, and is dropped from the query's rows."""
     rules = snapshot.shape.rules
     if field is None or field.name in rules.generated or field.name not in rules.defaults:
         return "NULL"

@@ -21,7 +21,13 @@ from rowmerge.table.table import Branches, SnapshotReference
 
 
 def run_maintenance(context: SessionContext, command: MaintenanceCommand, options: CommitOptions) -> StatementResult:
-    """Execute a command that maintains a table. Raises TableNotFound, PlanError, CommitConflict and what the table raises."""
+    """Run VACUUM, OPTIMIZE, REORG, RESTORE, CALL, or a statement about a branch or tag.
+
+    Args:
+        context: The session.
+        command: The parsed statement.
+        options: The number of retries of the commit.
+    """
     match command:
         case Vacuum():
             return _vacuum(context, command)
@@ -36,7 +42,7 @@ def run_maintenance(context: SessionContext, command: MaintenanceCommand, option
 
 
 def _vacuum(context: SessionContext, command: Vacuum) -> StatementResult:
-    """Delete files. Return the table's location, or with DRY RUN the files that VACUUM would delete."""
+    """Run VACUUM. Return the table's location, or with DRY RUN the paths of the files to delete."""
     table, spark = context.names.table(command.target), context.spark
     options = VacuumOptions(command.retain_hours, command.dry_run, is_retention_checked(spark), is_vacuum_logged(spark))
     result = table.vacuum(options)
@@ -47,7 +53,7 @@ def _vacuum(context: SessionContext, command: Vacuum) -> StatementResult:
 
 
 def _compact(context: SessionContext, command: Optimize | Reorg, options: CommitOptions) -> StatementResult:
-    """Rewrite data files. Return the table's location, and counts and sizes of the files before and after."""
+    """Run OPTIMIZE or REORG. Return the table's location, and counts and sizes of the removed and added files."""
     table = context.names.table(command.target)
     condition = None if command.condition is None else command.condition.text
     compact = optimize if isinstance(command, Optimize) else purge
@@ -57,7 +63,7 @@ def _compact(context: SessionContext, command: Optimize | Reorg, options: Commit
 
 
 def _restore(context: SessionContext, command: Restore, options: CommitOptions) -> StatementResult:
-    """Restore a version. Return Delta's counts of files and bytes."""
+    """Run RESTORE. Return Delta's counts of files and bytes."""
     timestamp = None if command.timestamp is None else milliseconds(context.spark, command.timestamp.text)
     timestamp_text = None if command.timestamp is None else command.timestamp.text.strip("'\"")
     table = context.names.table(command.target)

@@ -35,12 +35,24 @@ _IGNORED = (
     *("partial-progress.enabled", "partial-progress.max-commits", "partial-progress.max-failed-commits"),
     *("use-starting-sequence-number", "remove-dangling-deletes"),
 )
-"""Options that divide the work into parts or choose its order. Here a rewrite is one commit, its files are as old as those that they
-replace, and delete files that apply to no file leave with it."""
+"""Options without effect: they divide a rewrite into parts or set the order of the parts. Here a rewrite is one commit. Its files have the
+sequence number of the files that they replace, and the commit removes delete files that apply to no file."""
 
 
 def call_procedure(context: SessionContext, command: Call, options: CommitOptions) -> StatementResult:
-    """Run a procedure. Raises TableNotFound, TypeMismatch, CommitConflict, PlanError for a Delta table or contradictory arguments."""
+    """Run CALL of one of Iceberg's procedures, and return the row of its result.
+
+    Args:
+        context: The session.
+        command: The parsed statement, with the arguments as constant SQL expressions.
+        options: The number of retries of the commit.
+
+    Raises:
+        PlanError: The table is no Iceberg table, or the arguments contradict each other.
+        TypeMismatch: An argument has the wrong type.
+        TableNotFound: The table does not exist.
+        CommitConflict: The last attempt conflicts, too.
+    """
     procedure = command.procedure
     arguments = {name: _evaluate_argument(context.spark, procedure, name, text.text) for name, text in command.arguments.items()}
     name = parse_table_name(arguments["table"])
@@ -53,7 +65,7 @@ def call_procedure(context: SessionContext, command: Call, options: CommitOption
 
 @dataclass(frozen=True)
 class IcebergCall:
-    """Executes a procedure on one table. `arguments`: values by name; times are milliseconds since the epoch."""
+    """One CALL of a procedure on a table. `arguments`: the values by name. Times are in milliseconds since the epoch."""
 
     spark: SparkSession
     options: CommitOptions
@@ -63,7 +75,7 @@ class IcebergCall:
     arguments: Mapping[str, Any]
 
     def expire_snapshots(self) -> StatementResult:
-        """Expire snapshots. Return Iceberg's counts of deleted files."""
+        """Expire snapshots, and return Iceberg's counts of deleted files."""
         snapshot_ids = tuple(self.arguments.get("snapshot_ids") or ())
         options = ExpiryOptions(self.arguments.get("older_than"), self.arguments.get("retain_last"), snapshot_ids)
         expiry = self.maintenance.expire(options)
@@ -78,7 +90,7 @@ class IcebergCall:
         return self._result("EXPIRE SNAPSHOTS", values)
 
     def remove_orphan_files(self) -> StatementResult:
-        """Delete files that no snapshot references. Raise PlanError for a time less than a day ago, as Iceberg does."""
+        """Delete files that no snapshot references, and return their paths. Raises PlanError for a time within the last day, as Iceberg."""
         older_than = self.arguments.get("older_than")
         if older_than is not None and is_retention_checked(self.spark):
             self._check_a_day_old(older_than)
@@ -87,19 +99,26 @@ class IcebergCall:
         return StatementResult(frame, "REMOVE ORPHAN FILES", None, self.table.snapshot().version)
 
     def _check_a_day_old(self, older_than: int) -> None:
+        """Raise PlanError if a time is within the last 24 hours: files of running statements may be as old."""
         if older_than > milliseconds(self.spark, "current_timestamp()") - _DAY:
             problem = "remove_orphan_files takes files that are a day old or older: statements that are running could lose theirs."
             advice = f"Give an older_than of 24 hours ago or more, or, when nobody else uses the table, SET {RETENTION_CHECK} = false."
             raise PlanError(f"{problem} {advice}")
 
     def rewrite_data_files(self) -> StatementResult:
-        """Compact data files. Return Iceberg's counts of files. Raise PlanError for an unknown strategy or option."""
-        _check_strategy(self.arguments.get("strategy", "binpack"))
+        """Compact data files, and return Iceberg's counts of files.
+
+        Raises:
+            PlanError: The strategy or an option is unknown.
+        """
+        strategy = self.arguments.get("strategy", "binpack")
+        if strategy.lower() not in ("binpack", "sort"):
+            raise PlanError(f"rewrite_data_files has no strategy {strategy!r}. Leave it out: a table's order is kept anyway.")
         old_version = self.table.snapshot().version
         rewrite_options = _parse_rewrite_options(self.arguments.get("options", {}))
-        # As in Iceberg, `where` may name any column: the column bounds of the files choose those to rewrite.
+        # As in Iceberg, `where` may use all columns: the column bounds of the files decide which files are rewritten.
         result, statistics = optimize(self.spark, self.table, self.arguments.get("where"), self.options, rewrite_options, by_bounds=True)
-        # Where nothing is worth a rewrite, the version stays, whose own delete files do not count here.
+        # Without a rewrite there is no new snapshot, and so no delete files that it removed.
         removed_delete_files = 0 if result.version == old_version else self.maintenance.removed_delete_files(result.version)
         values: frames.RowValues = {
             "rewritten_data_files_count": (_INT, len(statistics.removed_sizes)),
@@ -111,11 +130,13 @@ class IcebergCall:
         return StatementResult.from_change(frames.single_row(self.spark, values), "OPTIMIZE", result)
 
     def rewrite_manifests(self) -> StatementResult:
+        """Rewrite manifests, and return Iceberg's counts of manifests."""
         manifests = self.maintenance.rewrite_manifests()
         counts = {"rewritten_manifests_count": manifests.rewritten, "added_manifests_count": manifests.added}
         return self._result("REWRITE MANIFESTS", {name: (_INT, count) for name, count in counts.items()})
 
     def rewrite_position_deletes(self) -> StatementResult:
+        """Rewrite position delete files, and return Iceberg's counts of delete files."""
         delete_files = self.maintenance.rewrite_position_deletes()
         values: frames.RowValues = {
             "rewritten_delete_files_count": (_INT, delete_files.rewritten),
@@ -126,13 +147,14 @@ class IcebergCall:
         return self._result("REWRITE POSITION DELETES", values)
 
     def fast_forward(self) -> StatementResult:
+        """Move a branch forward to the snapshot of another branch, and return both snapshot ids."""
         branch = self.arguments["branch"]
         old_id, new_id = self.branches.fast_forward(branch, self.arguments["to"])
         values: frames.RowValues = {"branch_updated": (_STRING, branch), "previous_ref": (_LONG, old_id), "updated_ref": (_LONG, new_id)}
         return self._result("FAST FORWARD", values)
 
     def set_current(self, snapshot_id: int) -> StatementResult:
-        """Make another snapshot the current one."""
+        """Make another snapshot the current one, and return the previous and the current snapshot id."""
         old_id = self.table.snapshot().version
         if snapshot_id != old_id:
             restore(self.table, {"version": snapshot_id}, version=snapshot_id, timestamp=None, options=self.options)
@@ -140,7 +162,11 @@ class IcebergCall:
         return self._result("SET CURRENT SNAPSHOT", values)
 
     def set_current_snapshot(self) -> StatementResult:
-        """Make the snapshot that `snapshot_id` or `ref` names the current one. Raise PlanError unless there is one of the two."""
+        """Make the snapshot of `snapshot_id`, or of the branch or tag `ref`, the current one.
+
+        Raises:
+            PlanError: The call has both arguments, or none of them.
+        """
         arguments = self.arguments
         if ("snapshot_id" in arguments) == ("ref" in arguments):
             raise PlanError("set_current_snapshot takes a snapshot_id or a ref, one of them. Give one.")
@@ -161,12 +187,7 @@ _METHODS: dict[str, Callable[[IcebergCall], StatementResult]] = {
     "fast_forward": IcebergCall.fast_forward,
     "set_current_snapshot": IcebergCall.set_current_snapshot,
 }
-"""What executes each of PROCEDURES."""
-
-
-def _check_strategy(strategy: str) -> None:
-    if strategy.lower() not in ("binpack", "sort"):
-        raise PlanError(f"rewrite_data_files has no strategy {strategy!r}. Leave it out: a table's order is kept anyway.")
+"""The method that executes each of PROCEDURES."""
 
 
 def _evaluate_argument(spark: SparkSession, procedure: str, name: str, expression: str) -> Any:
@@ -181,7 +202,7 @@ def _evaluate_argument(spark: SparkSession, procedure: str, name: str, expressio
 
 
 def _is_of_kind(value: object, kind: Kind) -> bool:
-    """Return whether a parameter of this kind takes the value. The kind is not TIME: `milliseconds` checks times."""
+    """Return whether a value has the type of a parameter. The kind is not TIME: `milliseconds` checks times."""
     match kind:
         case Kind.NUMBER:
             return isinstance(value, int) and not isinstance(value, bool)
@@ -195,7 +216,7 @@ def _is_of_kind(value: object, kind: Kind) -> bool:
 
 
 def _parse_rewrite_options(options: Mapping[str, str]) -> CompactionOptions:
-    """Return the options of a compaction, as Iceberg's RewriteDataFiles has them. Raise PlanError for others and for wrong values."""
+    """Parse the options of Iceberg's RewriteDataFiles. Raise PlanError for an unknown option and for a wrong value."""
     values: dict[str, Any] = {}
     for name, text in options.items():
         if name in _IGNORED:

@@ -1,4 +1,4 @@
-"""MERGE, UPDATE, DELETE, INSERT and TRUNCATE: plans them on a version of the target, executes and commits them.
+"""Run MERGE, UPDATE, DELETE, INSERT and TRUNCATE: plan on a version of the target, execute and commit.
 
 A statement may read its own target: a model that selects from `{{ this }}`, or a MERGE with the target as its source. It reads the version
 on which it is planned, and counts as having read every row of that version. Any other change of the table is a conflict, and the source is
@@ -41,11 +41,17 @@ if TYPE_CHECKING:
 _SELECT = "select * from "
 
 PlanRows = Callable[[Snapshot], PlannedStatement]
-"""Plans a statement on a version of its target. After a lost race, the statement is planned again on the next version."""
+"""Plans a statement on a version of its target. After a conflict, the statement is planned again on the next version."""
 
 
 def run_row_command(context: SessionContext, command: RowCommand, options: CommitOptions) -> StatementResult:
-    """Execute a statement that changes rows, commit, and return the counts of changed rows. After an error, nothing is written."""
+    """Execute a statement that changes rows, commit, and return the counts of changed rows. After an error, nothing is written.
+
+    Args:
+        context: The session.
+        command: The parsed statement.
+        options: The number of retries, and the transaction of the commit.
+    """
     change = _change_target(context, command, options)
     operation = type(command).__name__.upper()  # INSERT for the class Insert
     row_counts = frames.changed_row_counts(context.spark, operation, change.counts)
@@ -66,7 +72,13 @@ def _change_target(context: SessionContext, command: RowCommand, options: Commit
 
 
 def planner_of(context: SessionContext, command: Merge | Update | Delete, target: Target) -> PlanRows:
-    """Return the function that plans a command. The planner of MERGE keeps the source from one version to the next."""
+    """Return the function that plans a statement on a version of its target. MERGE keeps its evaluated source for the next version.
+
+    Args:
+        context: The session.
+        command: The parsed statement.
+        target: The table that the statement changes. Its name with the schema replaces the name in the command.
+    """
     command = replace(command, target=target.name)
     return MergePlanner(context, command).plan if isinstance(command, Merge) else partial(_plan_target_rows, context, command)
 
@@ -86,7 +98,7 @@ def _plan_target_rows(context: SessionContext, command: Update | Delete, snapsho
 
 @dataclass
 class MergePlanner:
-    """Plans one MERGE on one version after another. Only a source that reads the target is evaluated again for the next version."""
+    """Plans one MERGE, once per attempt. Only a source that reads the target is evaluated again for the next version."""
 
     context: SessionContext
     command: Merge
@@ -95,7 +107,8 @@ class MergePlanner:
     def plan(self, snapshot: Snapshot) -> PlannedStatement:
         """Return the plan on this version, with the source."""
         scope = StatementScope.begin(self.context, snapshot, self.command.with_clause)
-        command = _bind_merge(self.command, scope)
+        clauses = tuple(_bind_clause(clause, scope) for clause in self.command.clauses)
+        command = replace(self.command, on=scope.bind(self.command.on), clauses=clauses)
         frame = scope.query(source_query(command))
         reads_target = scope.reads(snapshot)
         if self._source is None or reads_target:
@@ -103,23 +116,20 @@ class MergePlanner:
         return PlannedStatement(self._plan(command, snapshot, self._source.frame), self._source, reads_target)
 
     def _plan(self, command: Merge, snapshot: Snapshot, frame: DataFrame) -> RowPlan:
-        """Return the plan with the columns of `frame`: those of an earlier attempt's source, whatever became of its tables."""
+        """Return the plan with the columns of `frame`, the source that the first attempt made."""
         source = _resolve_source(command, frame, self.context.names)
         evolves = command.schema_evolution or may_evolve(frame.sparkSession, snapshot)
         source_schema = schema_of(frame) if evolves else None
         return plan_merge(command, snapshot, source, case_sensitive=is_case_sensitive(self.context.spark), source_schema=source_schema)
 
 
-def _bind_merge(command: Merge, scope: StatementScope) -> Merge:
-    clauses = tuple(_bind_clause(clause, scope) for clause in command.clauses)
-    return replace(command, on=scope.bind(command.on), clauses=clauses)
-
-
 def _bind_assignments(assignments: tuple[Assignment, ...], scope: StatementScope) -> tuple[Assignment, ...]:
+    """Bind the names in the subqueries and function calls of assigned values."""
     return tuple(replace(assignment, value=scope.bind(assignment.value)) for assignment in assignments)
 
 
 def _bind_clause(clause: When, scope: StatementScope) -> When:
+    """Bind the names in the subqueries and function calls of a WHEN clause."""
     action = clause.action
     if not isinstance(action, DeleteAction) and action.assignments is not None:
         action = replace(action, assignments=_bind_assignments(action.assignments, scope))
@@ -137,7 +147,10 @@ def source_query(command: Merge) -> str:
 
 
 def _resolve_source(command: Merge, frame: DataFrame, names: NameResolver) -> Side:
-    """Return the alias and the columns of a MERGE's source, whose rows are `frame`. The alias of a table without one is its name."""
+    """Return the alias and the columns of a MERGE's source, whose rows are `frame`.
+
+    Without an alias in the statement, a table has its name as alias. A query has an alias that the target does not have.
+    """
     columns = tuple(frame.columns)
     if command.source_alias is not None:
         return Side(command.source_alias, (), columns)
@@ -145,14 +158,14 @@ def _resolve_source(command: Merge, frame: DataFrame, names: NameResolver) -> Si
     target = side_of(command.target.parts, command.target_alias, ())
     source_name = _source_table_name(command)
     if source_name is None:
-        return replace(apart_from(Side(SOURCE, (), columns), target, SOURCE), names=())
+        query_alias = apart_from(Side(SOURCE, (), columns), target, SOURCE).alias
+        return Side(query_alias, (), columns)
     is_resolved_by_spark = names.is_temporary_view(source_name) or len(source_name.parts) > 2
-    parts = source_name.parts if is_resolved_by_spark else names.locate(source_name)
-    source = side_of(parts, None, columns)
-    # Tables of one name in two schemas get different aliases. Planning refuses one alias for both sides in all other cases.
-    if parts == command.target.parts or command.target_alias is not None:
-        return source
-    return apart_from(source, target, SOURCE)
+    source_path = source_name.parts if is_resolved_by_spark else names.locate(source_name)
+    source = side_of(source_path, None, columns)
+    is_ambiguous = source_path == command.target.parts or command.target_alias is not None
+    # Two tables of one name in different schemas need different aliases. Planning reports an ambiguous name as an error.
+    return source if is_ambiguous else apart_from(source, target, SOURCE)
 
 
 def _source_table_name(command: Merge) -> TableName | None:

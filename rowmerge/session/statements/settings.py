@@ -1,4 +1,4 @@
-"""The settings of a Spark session that change the meaning of statements, and the idempotency keys of statements."""
+"""Settings of the Spark session that change the effect of statements, and the idempotency keys of statements."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 IdempotencyKey = str | tuple[str, int]
-"""A unique key for each statement, or an application's id with a version that rises from statement to statement."""
+"""A key that is unique to a statement, or an application id with a version that increases with each statement."""
 
 APPLICATION = "spark.databricks.delta.write.txnAppId"
 VERSION = "spark.databricks.delta.write.txnVersion"
@@ -31,12 +31,12 @@ def is_case_sensitive(spark: SparkSession) -> bool:
 
 
 def overwrites_dynamically(spark: SparkSession) -> bool:
-    """Return whether INSERT OVERWRITE replaces only partitions that get rows. Otherwise `PARTITION (p)` replaces all, as in Spark."""
+    """Return whether INSERT OVERWRITE replaces only the partitions of its rows. Otherwise it replaces all partitions, as in Spark."""
     return _setting(spark, OVERWRITE_MODE, "static") == "dynamic"
 
 
 def may_evolve(spark: SparkSession, snapshot: Snapshot) -> bool:
-    """Return whether all statements may add columns to the table: by Delta's setting of the session, or the table's property."""
+    """Return whether Delta's setting of the session, or the table's property, lets statements add columns to the table."""
     return snapshot.settings.evolves_schema or _setting(spark, AUTO_MERGE, "false") == "true"
 
 
@@ -60,10 +60,16 @@ def _setting(spark: SparkSession, key: str, default: str) -> str:
 
 
 def transaction_of(spark: SparkSession, key: IdempotencyKey | None) -> tuple[str, int] | None:
-    """Return (application id, version) of a key as Delta stores it in a commit. Without a key, Delta's settings decide.
+    """Return the application id and version of a key, as a commit stores them ("Transaction Identifiers" in the Delta protocol).
 
-    A key without a version is an application with the version 0. Another engine with the same two settings (`txnAppId`, `txnVersion`)
-    skips the statement, too. Raises ConfigurationError.
+    A key without a version is an application id with the version 0. Without a key, Delta's settings `txnAppId` and `txnVersion` apply.
+    Another engine with the same settings skips the statement, too.
+
+    Returns:
+        The application id and the version, or None without a key and without these settings.
+
+    Raises:
+        ConfigurationError: The key is empty, its version is no whole number from 0 to 2^63 - 1, or one of the settings is missing.
     """
     key = _take_key_from_settings(spark) if key is None else key
     if key is None:

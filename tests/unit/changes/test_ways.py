@@ -28,7 +28,7 @@ def test_every_module_with_a_way_is_listed_once_under_its_own_name() -> None:
 
 def test_the_last_way_applies_to_every_statement_and_always_runs() -> None:
     last = selection.WAYS[-1]
-    assert last.why_not_applicable(None) is None and last.fallback_condition == ""  # type: ignore[arg-type]
+    assert last.rejection_reason(None) is None and last.fallback_condition == ""  # type: ignore[arg-type]
 
 
 def test_files_of_a_way_that_finds_out_late_that_it_does_not_apply_are_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
