@@ -27,7 +27,7 @@ _MAPS = ("configuration", "options")
 _NON_FILE_ACTIONS = ("protocol", "metaData", "txn", "domainMetadata", "sidecar")
 _ADD_FIELDS = [*(name for name in ADD if name != "stats"), "tags", "partitionValues"]
 _REMOVE_FIELDS = [*REMOVE, "partitionValues"]
-_UNREADABLE = (ArithmeticError, AttributeError, LookupError, OSError, TypeError, ValueError, pa.ArrowException)
+_READ_ERRORS = (ArithmeticError, AttributeError, LookupError, OSError, TypeError, ValueError, pa.ArrowException)
 """The errors of Arrow, and of code that uses its values, for a damaged file or for columns of wrong types."""
 
 
@@ -59,6 +59,7 @@ def _sidecar_paths(storage: Storage, actions: Sequence[Action]) -> list[str]:
 
 
 def _column_names(storage: Storage, file: StoredObject) -> list[str]:
+    """Read the names of the columns of a Parquet file from its footer. Raises CorruptLog, StorageError."""
     try:
         return list(read_footer(storage, file.path, file.size).schema.to_arrow_schema().names)
     except FileNotFoundError as error:
@@ -95,6 +96,7 @@ def _sidecar_path(storage: Storage, path: str) -> str:
 
 
 def _read_sidecars(storage: Storage, paths: Sequence[str]) -> list[Document]:
+    """Read sidecars by paths relative to the table, or absolute paths outside the table. Raises CorruptLog, StorageError."""
     documents = read_documents(storage, [path for path in paths if path.startswith(LOG)])
     for path in paths:
         if not path.startswith(LOG):
@@ -131,13 +133,13 @@ def _file_rows(document: Document, partition_columns: Sequence[str]) -> tuple[Li
     file = _open_parquet(document)
     with _corrupt_if_unreadable(document):
         live_files = _read_live_files(document, file, partition_columns)
-        removes = _read_actions(file, "remove", _REMOVE_FIELDS)
+        removes = _read_action_column(file, "remove", _REMOVE_FIELDS)
         return live_files, file_rows(removes, tombstone_schema(partition_columns))
 
 
 def _read_live_files(document: Document, file: pq.ParquetFile, partition_columns: Sequence[str]) -> LiveFiles:
-    """Return the live files in a checkpoint's Parquet file. Raises one of _UNREADABLE."""
-    adds = _read_actions(file, "add", _ADD_FIELDS)
+    """Return the live files in a checkpoint's Parquet file. Raises one of _READ_ERRORS."""
+    adds = _read_action_column(file, "add", _ADD_FIELDS)
     if len(adds) == adds.null_count:
         return LiveFiles()
     rows = file_rows(adds, row_schema(partition_columns))
@@ -146,8 +148,8 @@ def _read_live_files(document: Document, file: pq.ParquetFile, partition_columns
     return LiveFiles.with_source(rows, CheckpointStatistics(document.path, file, is_add, has_deletion_vectors=has_deletion_vectors))
 
 
-def _read_actions(file: pq.ParquetFile, action: str, requested_fields: Sequence[str]) -> pa.ChunkedArray:
-    """Read the column of an action, with those of the requested fields that the checkpoint has. Raises one of _UNREADABLE.
+def _read_action_column(file: pq.ParquetFile, action: str, requested_fields: Sequence[str]) -> pa.ChunkedArray:
+    """Read the column of an action, with those of the requested fields that the checkpoint has. Raises one of _READ_ERRORS.
 
     Returns an empty column if the file has no such action.
     """
@@ -171,8 +173,8 @@ def _open_parquet(document: Document) -> pq.ParquetFile:
 
 @contextmanager
 def _corrupt_if_unreadable(document: Document) -> Iterator[None]:
-    """Raise CorruptLog instead of one of _UNREADABLE."""
+    """Raise CorruptLog instead of one of _READ_ERRORS."""
     try:
         yield
-    except _UNREADABLE as error:
+    except _READ_ERRORS as error:
         raise CorruptLog(document.path, f"it is no checkpoint in Parquet ({type(error).__name__}: {error})") from error

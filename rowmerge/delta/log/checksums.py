@@ -86,6 +86,7 @@ def _sum_totals(totals: Iterable[FileTotals]) -> FileTotals:
 
 
 def _totals_of_block(block: Block) -> FileTotals:
+    """Return the totals of the files in a block."""
     vectors = block.rows["deletionVector"]
     deleted = pc.sum(pc.struct_field(vectors, ["cardinality"])).as_py() or 0
     return FileTotals(block.rows.num_rows, pc.sum(block.rows["size"]).as_py() or 0, len(vectors) - vectors.null_count, deleted)
@@ -192,12 +193,14 @@ def _action_differences(state: State, checksum: Mapping[str, Any]) -> Iterable[s
 
 
 def _domain_differences(domains: Iterable[Mapping[str, Any]], log_domains: Mapping[str, str]) -> Iterable[str]:
+    """Yield the difference between the metadata domains of a checksum and of the log."""
     configurations = {fields["domain"]: fields["configuration"] for fields in domains if not fields.get("removed")}
     if configurations != log_domains:
         yield f"domainMetadata has the domains {sorted(configurations)}, the log has {sorted(log_domains)} or other values"
 
 
 def _transaction_differences(transactions: Iterable[Mapping[str, Any]], log: Mapping[str, Transaction]) -> Iterable[str]:
+    """Yield the transactions that have other versions in a checksum than in the log."""
     for fields in transactions:
         # The state may lack a transaction that expired before its checkpoint was written.
         transaction = log.get(fields["appId"])

@@ -107,7 +107,7 @@ def in_commit_timestamp(storage: Storage, version: int, info: Mapping[str, Any])
 
 
 def version_at(storage: Storage, listing: LogListing, protocol: Protocol, metadata: Metadata, timestamp: int) -> int | None:
-    """Return the newest version that was committed at or before a time, None if there is none.
+    """Return the newest version that was committed at or before a time, None if all versions are newer.
 
     Args:
         storage: The storage of the table.

@@ -202,8 +202,8 @@ def needed_commits(listing: LogListing, location: str, after: int, to: int) -> r
 def read_documents(storage: Storage, paths: Sequence[str]) -> list[Document]:
     """Read files of the log, concurrently if there are many. Raises CorruptLog for a missing file, StorageError."""
     if len(paths) < 3:
-        return [_document(storage, path) for path in paths]
-    return map_concurrently(lambda path: _document(storage, path), paths)
+        return [_read_document(storage, path) for path in paths]
+    return map_concurrently(lambda path: _read_document(storage, path), paths)
 
 
 def read_commits(storage: Storage, versions: Sequence[int], *, batch_size: int = 100) -> Iterator[tuple[int, Document]]:
@@ -222,7 +222,8 @@ def read_commits(storage: Storage, versions: Sequence[int], *, batch_size: int =
         yield from zip(batch, read_documents(storage, [commit_path(version) for version in batch]), strict=True)
 
 
-def _document(storage: Storage, path: str) -> Document:
+def _read_document(storage: Storage, path: str) -> Document:
+    """Read a file of the log by its path relative to the table. Raises CorruptLog if it is missing, StorageError."""
     try:
         return Document(f"{storage.location}/{path}", storage.get(path))
     except FileNotFoundError as error:

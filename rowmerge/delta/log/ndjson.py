@@ -20,11 +20,11 @@ from rowmerge.table.metadata.json_objects import check_texts, decode_json, parse
 
 _FILE_ACTIONS = (b'{"add":', b'{"remove":', b'{"cdc":')
 _TAGS = re.compile(rb'"tags":\s*(\{[^{}]*\})')
-_UNREADABLE = (pa.ArrowException, ValueError, OverflowError)
+_READ_ERRORS = (pa.ArrowException, ValueError, OverflowError)
 _UNREADABLE_TOGETHER = "its file actions cannot be read together"
 _MOST_TAGS = 256
 """The largest number of tag names for which Arrow reads tags as a struct. A struct has a value of each name for each file."""
-_KEY_WITHIN = 32
+_KEY_PREFIX_LENGTH = 32
 """The number of bytes at the start of a line that contain the action's name. Some writers put spaces before it."""
 
 
@@ -68,7 +68,7 @@ def is_drop(document: Document) -> bool:
 
 def cdc_actions(document: Document) -> list[Action]:
     """Parse the `cdc` actions of a commit. Raises CorruptLog."""
-    actions = [_parse_line(document, number, line) for number, line in _numbered_lines(document) if b'"cdc"' in line[:_KEY_WITHIN]]
+    actions = [_parse_line(document, number, line) for number, line in _numbered_lines(document) if b'"cdc"' in line[:_KEY_PREFIX_LENGTH]]
     return [action for action in actions if action.get("cdc")]
 
 
@@ -80,17 +80,17 @@ def file_actions(documents: Sequence[Document], partition_columns: Sequence[str]
     """
     try:
         return _parse_file_actions(documents, partition_columns)
-    except _UNREADABLE:
+    except _READ_ERRORS:
         # Arrow rejects an object with the same key twice. Other readers, and Python's parser, take the last value.
         normalized_documents = [_normalized(document) for document in documents]
     try:
         return _parse_file_actions(normalized_documents, partition_columns)
-    except _UNREADABLE as error:
+    except _READ_ERRORS as error:
         raise _unreadable_line_error(normalized_documents, partition_columns) from error
 
 
 def _parse_file_actions(documents: Sequence[Document], partition_columns: Sequence[str]) -> FileActions:
-    """Parse the file actions of documents with Arrow. Raises one of _UNREADABLE."""
+    """Parse the file actions of documents with Arrow. Raises one of _READ_ERRORS."""
     data = b"\n".join(document.data for document in documents)
     lines_by_document = [_numbered_lines(document) for document in documents]
     lines = [line for _, line in chain.from_iterable(lines_by_document)]
@@ -108,7 +108,7 @@ def _parse_file_actions(documents: Sequence[Document], partition_columns: Sequen
 
 
 def _read_actions(data: bytes, lines: Sequence[bytes], schema: pa.Schema) -> pa.Table:
-    """Parse `data`, which consists of `lines`, with one row per line and one column per action. Raises one of _UNREADABLE."""
+    """Parse `data`, which consists of `lines`, with one row per line and one column per action. Raises one of _READ_ERRORS."""
     actions = read_json_lines(data, schema, longest_line=max(map(len, lines), default=0))
     if actions.num_rows != len(lines):
         raise ValueError("a line holds more than one action, or a part of one")
@@ -170,7 +170,7 @@ def _why_unreadable(lines: Sequence[tuple[int, bytes]], partition_columns: Seque
     """Return the reason why Arrow cannot parse the file actions in numbered lines, or an empty string."""
     try:
         _parse_file_actions([Document("", b"\n".join(line for _, line in lines))], partition_columns)
-    except _UNREADABLE as error:
+    except _READ_ERRORS as error:
         return str(error) or _UNREADABLE_TOGETHER
     return ""
 

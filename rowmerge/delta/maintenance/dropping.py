@@ -67,7 +67,10 @@ def finish_drop(storage: Storage, delete: Deletion) -> None:
 
 
 def _delete_dropped_files(storage: Storage, delete: Deletion, drop_commit: Document, version: int, dropped_at: int) -> None:
-    """Delete the data files of a dropped table, and then the log files before the drop. `version`, `dropped_at`: those of its commit."""
+    """Delete the data files of a dropped table, and then the log files before the drop.
+
+    `version`, `dropped_at`: the version and the time of `drop_commit`.
+    """
     removes = file_actions([drop_commit], ()).removes
     removed_paths = paths_below(storage.location, removes["path"], removes["deletionVector"])
     files = storage.list()

@@ -82,7 +82,7 @@ def _expired_entries(storage: Storage, listing: LogListing, state: State, cut_of
 
 
 def _expired_checkpoints(listing: LogListing, state: State, cut_off: int) -> list[Checkpoint]:
-    """Return the checkpoints up to the newest expired commit, newest first. Return none if no entry could be deleted."""
+    """Return the checkpoints up to the newest expired commit, newest first. Return an empty list if the log has no entry to delete."""
     versions = listing.continuous_commits
     # Commits are in the order of their times, so the expired commits are those before the first unexpired one.
     newest = max(takewhile(lambda version: listing.commits[version].modified <= cut_off, versions), default=-1)

@@ -112,6 +112,7 @@ class Vacuum:
         return paths
 
     def _parameters(self, snapshot: DeltaSnapshot) -> dict[str, object]:
+        """Return the `operationParameters` of the commit that records the start of a VACUUM, as in delta-spark."""
         hours, default = self.options.retain_hours, tombstone_retention(snapshot.settings.properties)
         specified = {} if hours is None else {"specifiedRetentionMillis": round(hours * _HOUR)}
         return {"retentionCheckEnabled": self.options.check_retention, "defaultRetentionMillis": default, **specified}

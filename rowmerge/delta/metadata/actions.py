@@ -168,6 +168,7 @@ def without_nulls(fields: Mapping[str, Any] | None) -> dict[str, Any] | None:
 
 @lru_cache(maxsize=256)
 def _schema_of(text: str) -> Struct:
+    """Parse a `schemaString`. Raises UnknownType for an unknown type, ValueError for an invalid text."""
     try:
         value = decode_json(text)
         if "\\u" in text:

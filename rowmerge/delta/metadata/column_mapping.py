@@ -37,6 +37,7 @@ def assign_ids(schema: Struct, last_id: int, *, keep_names: bool) -> tuple[Struc
 
 
 def _assign_id(ids: Iterator[int], keep_names: bool, field: Field) -> Field:
+    """Return a field with an id and a physical name. Existing ones do not change."""
     metadata = dict(field.metadata)
     if ID not in metadata:
         metadata[ID] = next(ids)

@@ -230,11 +230,13 @@ def _partition_columns(table: str, partitioning: tuple[PartitionField, ...]) -> 
 
 
 def _refuse_repartitioning(table: str, metadata: Metadata, definition: TableDefinition) -> None:
+    """Raise PlanError if a definition changes the partition columns."""
     if definition.partitioning is not None and _partition_columns(table, definition.partitioning) != metadata.partition_columns:
         raise PlanError(f"The partitioning of {table} cannot be changed in place. Use CREATE OR REPLACE TABLE … PARTITIONED BY.")
 
 
 def _refuse_order(table: str, definition: TableDefinition) -> None:
+    """Raise PlanError if a definition has a write order or a distribution, which Delta tables cannot store."""
     if definition.ordering is not None or definition.distribution is not None:
         clause = f" ORDERED BY {', '.join(field.text for field in definition.ordering)}" if definition.ordering else ""
         raise PlanError(f"ALTER TABLE {table} WRITE{clause}: Delta tables keep no order of writing. Write the rows with ORDER BY.")
@@ -259,7 +261,7 @@ def _rename_indexed_columns(text: str, old: Struct, new: Struct) -> str:
 
 
 def _check_mapping_change(table: str, old: Metadata, new: Metadata) -> None:
-    """Raise ConfigurationError for a change of the column mapping mode other than from none to name, and of the highest column id."""
+    """Raise ConfigurationError for a change of the highest column id, or of the column mapping mode except from `none` to `name`."""
     old_mode, new_mode = old.mapping_mode, new.mapping_mode
     if old_mode != new_mode and (old_mode, new_mode) != ("none", "name"):
         advice = (
@@ -272,7 +274,10 @@ def _check_mapping_change(table: str, old: Metadata, new: Metadata) -> None:
 
 
 def _with_column_ids(metadata: Metadata, *, keep_names: bool, last_id: int = 0) -> Metadata:
-    """Return the metadata with an id and a physical name for every column that has none, if the table has column mapping."""
+    """Return the metadata with an id and a physical name for each column, if the table has column mapping.
+
+    `keep_names`: whether physical names are the column names, as in existing data files. `last_id`: a lower limit of new ids.
+    """
     if metadata.mapping_mode == "none":
         return metadata
     # Without column mapping until now, ids and physical names in the schema have no meaning.

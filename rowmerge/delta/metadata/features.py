@@ -137,17 +137,19 @@ def is_enabled(protocol: Protocol, metadata: Metadata, switch: str) -> bool:
 
 
 def _property_advice(name: str, metadata: Metadata) -> str:
+    """Return advice if a property is true."""
     return f"Unset it first: ALTER TABLE … SET TBLPROPERTIES ('{name}' = 'false')." if is_true(metadata.configuration, name) else ""
 
 
 def _identity_column_advice(metadata: Metadata) -> str:
+    """Return advice for the first identity column."""
     names = (field.name for field in all_fields(metadata.schema) if any(key.startswith("delta.identity.") for key in field.metadata))
     advice = "write with an engine that supports it, or copy the rows into a table without."
     return next((f"The column {name} has identity values: {advice}" for name in names), "")
 
 
 def _nested_invariant_advice(metadata: Metadata) -> str:
-    """Return advice for invariants inside arrays and maps. `shape.py` enforces those of columns and of fields of structs."""
+    """Return advice for the first invariant inside an array or a map. `shape.py` enforces all other invariants."""
     collections = (field.type for field in all_fields(metadata.schema) if isinstance(field.type, Array | Map))
     names = (field.name for collection in collections for field in all_fields(collection) if INVARIANT in field.metadata)
     return next((f"The field {name} inside an array or a map has an invariant: copy the rows into a table without." for name in names), "")
@@ -265,6 +267,7 @@ def _with_requested_versions(protocol: Protocol, properties: Mapping[str, str]) 
 
 
 def _requested_version(properties: Mapping[str, str], name: str, *, highest: int) -> int:
+    """Return the protocol version in a property, 1 if it is not set. Raises ConfigurationError."""
     value = properties.get(name, "1")
     if not (value.strip().isdecimal() and 1 <= int(value) <= highest):
         raise ConfigurationError(f"The table property {name} is {value!r}. Leave it out, or set it to a version from 1 to {highest}.")

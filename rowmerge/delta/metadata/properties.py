@@ -55,7 +55,7 @@ _NAMES = frozenset((*_BOOLEANS, *_INTERVALS, *LOG_PROPERTIES, MAX_ID, MAPPING_MO
     )
 )
 _UNITS = {"millisecond": 1, "second": 1000, "minute": 60_000, "hour": 3_600_000, "day": 86_400_000, "week": 604_800_000}
-_LONGEST = 100_000 * 365 * _UNITS["day"]
+_MAX_INTERVAL = 100_000 * 365 * _UNITS["day"]
 """The longest interval in milliseconds, so that arithmetic with times stays within 64 bits."""
 
 
@@ -158,6 +158,7 @@ def highest_column_id(properties: Mapping[str, str]) -> int:
 
 
 def _whole_number(properties: Mapping[str, str], name: str) -> int:
+    """Return the value of a property with at most 18 digits, 0 if it is not set. Raises ConfigurationError."""
     value = properties.get(name, "0")
     if not re.fullmatch(r"\d{1,18}", value.strip()):
         raise ConfigurationError(f"The table property {name} is {value!r}. Set it to a whole number.")
@@ -207,10 +208,11 @@ def parse_interval(name: str, interval: str) -> int:
     is_valid = all(re.fullmatch(r"\d{1,18}", count) for count in counts) and _UNITS.keys() >= set(units)
     if not is_valid or not words or len(counts) != len(units):
         raise ConfigurationError(f"The table property {name} is {interval!r}. Write it like 'interval 7 days', without months or years.")
-    return min(sum(int(count) * _UNITS[unit] for count, unit in zip(counts, units, strict=True)), _LONGEST)
+    return min(sum(int(count) * _UNITS[unit] for count, unit in zip(counts, units, strict=True)), _MAX_INTERVAL)
 
 
 def _suggestion(name: str) -> str:
+    """Return advice for an unknown `delta.*` property: properties with similar names, if there are any."""
     similar_names = get_close_matches(name, sorted(_NAMES), n=3, cutoff=0.6)
     if similar_names:
         return f"Did you mean {' or '.join(similar_names)}?"

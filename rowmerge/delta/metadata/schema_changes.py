@@ -20,7 +20,7 @@ TYPE_CHANGES = "delta.typeChanges"
 _INTEGERS = ("byte", "short", "integer", "long")
 _DIGITS = {"byte": 10, "short": 10, "integer": 10, "long": 20}
 """The digits of the decimals to which Parquet readers convert 32-bit and 64-bit integers."""
-_FORBIDDEN = frozenset(" ,;{}()\n\t=")
+_FORBIDDEN_CHARACTERS = frozenset(" ,;{}()\n\t=")
 """The characters that column names cannot have without column mapping."""
 
 
@@ -104,7 +104,7 @@ def _check_names(table: str, data_type: DataType, old_names: frozenset[str], *, 
 
 def _check_characters(table: str, name: str) -> None:
     """Raise PlanError for a name with characters that need column mapping."""
-    if not _FORBIDDEN.isdisjoint(name):
+    if not _FORBIDDEN_CHARACTERS.isdisjoint(name):
         raise PlanError(
             f"A Delta table without column mapping cannot have the column name {name!r} in {table}: "
             f"spaces and , ; {{ }} ( ) = are not allowed. Rename the column, or set the table property '{MAPPING_MODE}' = 'name'."
@@ -298,6 +298,7 @@ def _stored_name(field: Field) -> str:
 
 
 def _why_not_type(old: DataType, new: DataType, name: str) -> str:
+    """Return the reason why values of an old type cannot be read as a new type, or an empty text. `name`: the path of the column."""
     match old, new:
         case Struct(), Struct():
             return why_not_readable(old, new, f"{name}.")

@@ -126,6 +126,7 @@ class ColumnExtents:
         return tuple(buckets)
 
     def _partition_extent(self, field: Field) -> Extent:
+        """Return the extent of a partition column, whose lower and upper bound in a file are its partition value."""
         value = self._child("partition", field.name)
         if value is None:
             unknown = _unknown_bounds(self._files.num_rows, field)
@@ -139,7 +140,7 @@ class ColumnExtents:
         null_counts = self._child("nulls", field.name)
         if null_counts is None or not pa.types.is_integer(null_counts.type):
             return Extent(lower, upper, self.for_all_files(True), self.for_all_files(True))
-        only_nulls = pc.fill_null(pc.greater_equal(null_counts, whole(self._files["records"])), False)
+        only_nulls = pc.fill_null(pc.greater_equal(null_counts, as_array(self._files["records"])), False)
         return Extent(lower, upper, pc.invert(only_nulls), pc.fill_null(pc.greater(null_counts, 0), True))
 
     def _bound(self, statistic: str, field: Field) -> pa.Array:
@@ -150,7 +151,7 @@ class ColumnExtents:
         """Return one field of a struct column of the listing, or None if the listing does not have it."""
         column = self._files[struct]
         index = column.type.get_field_index(name)
-        return None if index < 0 else whole(pc.struct_field(column, [index]))
+        return None if index < 0 else as_array(pc.struct_field(column, [index]))
 
 
 def comparison_type(type_: DataType) -> pa.DataType | None:
@@ -245,7 +246,7 @@ def null_safe_equal(column: Extent, position: LiteralPosition) -> Verdict:
 
 def holds_one_of(column: Extent, values: pa.Array) -> pa.Array:
     """Return for each file whether one of the values lies within the bounds and one in the buckets. Null means unknown."""
-    within = reaches(column, values)
+    within = within_bounds(column, values)
     return pc.and_kleene(within, _in_buckets(column, values)) if column.buckets else within
 
 
@@ -261,7 +262,7 @@ def _in_buckets(column: Extent, values: pa.Array) -> pa.Array:
     return result
 
 
-def reaches(column: Extent, values: pa.Array) -> pa.Array:
+def within_bounds(column: Extent, values: pa.Array) -> pa.Array:
     """Return for each file whether at least one of the values lies within the bounds, null if a bound is unknown.
 
     A value lies within the bounds if more values are less than or equal to the upper bound than less than the lower bound. Both counts
@@ -290,7 +291,7 @@ def _count_values_up_to(values: pa.Array, bounds: pa.Array, tiebreaker: str) -> 
     return pc.subtract(pc.cast(overall_ranks, pa.int64()), pc.cast(bound_ranks, pa.int64()))
 
 
-def whole(column: pa.ChunkedArray | pa.Array) -> pa.Array:
+def as_array(column: pa.ChunkedArray | pa.Array) -> pa.Array:
     """Return a column as one array."""
     if isinstance(column, pa.ChunkedArray):
         return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)

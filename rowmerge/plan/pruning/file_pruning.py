@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from rowmerge.plan.expressions.conditions import Side
 from rowmerge.plan.pruning import bounds
-from rowmerge.plan.pruning.bounds import ColumnExtents, Extent, comparable, in_comparison_type, may_hold, whole
+from rowmerge.plan.pruning.bounds import ColumnExtents, Extent, as_array, comparable, in_comparison_type, may_hold
 from rowmerge.plan.pruning.predicates import Predicate, conjunction, understand
 from rowmerge.table.metadata.schema import Field, Struct
 from rowmerge.table.snapshots.files import FileListing, FileMask
@@ -51,7 +51,7 @@ def file_mask(
 def exact_partition_mask(
     conjuncts: Sequence[str], side: Side, schema: Struct, partition_columns: Collection[str], *, case_sensitive: bool = False
 ) -> FileMask | None:
-    """Return the mask of the files for all of whose rows all conjuncts are true.
+    """Return the mask of the files in which all conjuncts are true for each row.
 
     Args:
         conjuncts: SQL conditions over columns of `side`. Without conjuncts, the mask is true for every file.
@@ -153,7 +153,7 @@ def no_file(files: FileListing) -> pa.Array:
 
 def all_of(masks: Sequence[FileMask]) -> FileMask:
     """Return the mask of the files for which all masks are true."""
-    return lambda files: reduce(pc.and_, (whole(mask(files)) for mask in masks), every_file(files))
+    return lambda files: reduce(pc.and_, (as_array(mask(files)) for mask in masks), every_file(files))
 
 
 def _predicate_of(
@@ -169,7 +169,7 @@ def _comparable_field(column: str, schema: Struct) -> Field | None:
 
 def _comparison_keys(values: pa.Array | pa.ChunkedArray, field: Field) -> pa.Array | None:
     keys = in_comparison_type(pc.drop_null(values), field)
-    return None if keys is None else whole(keys)
+    return None if keys is None else as_array(keys)
 
 
 def _column_mask(

@@ -15,8 +15,9 @@ from rowmerge.table.metadata.schema import Field, Primitive, backquote, sql_name
 
 RANGES = 32
 """The largest number of ranges. Each range costs two comparisons per row, and a test of the bounds of each page."""
-_LONGEST = 500
-_ORDINAL = ("byte", "short", "integer", "long", "date", "timestamp", "timestamp_ntz")
+_MAX_LITERAL_LENGTH = 500
+"""The largest number of characters of a literal."""
+_ORDINAL_TYPES = ("byte", "short", "integer", "long", "date", "timestamp", "timestamp_ntz")
 
 
 def key_condition(field: Field, op: str, values: pa.Array, has_null: bool, *, only_ends: bool = False) -> str | None:
@@ -39,7 +40,7 @@ def key_condition(field: Field, op: str, values: pa.Array, has_null: bool, *, on
         ranges = [(_literal(low, field), _literal(high, field)) for low, high in _ranges(values, field, only_ends)]
     except (OverflowError, ValueError):
         return None  # Python's datetime cannot hold the value
-    if any(max(len(low), len(high)) > _LONGEST for low, high in ranges):
+    if any(max(len(low), len(high)) > _MAX_LITERAL_LENGTH for low, high in ranges):
         return None
     column = backquote(field.name)
     conditions = [_range_condition(column, low, high) for low, high in ranges]
@@ -53,7 +54,8 @@ def _range_condition(column: str, low: str, high: str) -> str:
 
 
 def _has_literals(field: Field) -> bool:
-    return isinstance(field.type, DecimalType) or (isinstance(field.type, Primitive) and field.type.name in (*_ORDINAL, "string"))
+    """Return whether values of the column can be written as SQL literals for which readers skip rows."""
+    return isinstance(field.type, DecimalType) or (isinstance(field.type, Primitive) and field.type.name in (*_ORDINAL_TYPES, "string"))
 
 
 def _ranges(values: pa.Array, field: Field, only_ends: bool) -> list[tuple[pa.Scalar, pa.Scalar]]:
@@ -61,7 +63,7 @@ def _ranges(values: pa.Array, field: Field, only_ends: bool) -> list[tuple[pa.Sc
     full_range = [(values[0], values[-1])]
     if only_ends or len(values) == 1:
         return full_range
-    if isinstance(field.type, Primitive) and field.type.name in _ORDINAL:
+    if isinstance(field.type, Primitive) and field.type.name in _ORDINAL_TYPES:
         return _ranges_between_gaps(values) or full_range
     return [(value, value) for value in values] if len(values) <= RANGES else full_range
 

@@ -81,7 +81,7 @@ def constant(node: exp.Expr) -> Constant | None:
         case exp.Boolean():
             return bool(node.this)
         case exp.Literal():
-            return str(node.this) if node.is_string else _number(str(node.this))
+            return str(node.this) if node.is_string else _parse_number(str(node.this))
         case exp.Neg() | exp.TsOrDsToDate() | exp.Cast():
             operand = constant(node.this)
             return None if operand is None else _converted(operand, node)
@@ -96,7 +96,7 @@ def _converted(operand: Constant, node: exp.Neg | exp.TsOrDsToDate | exp.Cast) -
         case exp.Neg():
             return replace(operand, value=-operand.value) if isinstance(operand, FloatNumber) else None
         case exp.TsOrDsToDate():
-            return _date(operand) if isinstance(operand, str) else None
+            return _parse_date(operand) if isinstance(operand, str) else None
     # A typed literal (TIMESTAMP '…') is a Cast; CAST and :: are TryCast in this dialect.
     return _cast(operand, node.to, typed=type(node) is exp.Cast)
 
@@ -162,7 +162,8 @@ def _exact_position(value: object, arrow_type: pa.DataType | None) -> LiteralPos
     return LiteralPosition(scalar, scalar)
 
 
-def _number(text: str) -> ExactNumber | FloatNumber | None:
+def _parse_number(text: str) -> ExactNumber | FloatNumber | None:
+    """Parse a number literal as Spark does: an integer, a decimal, or a double if it has an exponent. Return None for another text."""
     try:
         value = Decimal(text)
     except InvalidOperation:
@@ -218,6 +219,7 @@ def _cast(value: Constant, to: exp.DataType, *, typed: bool) -> Constant | None:
 
 
 def _cast_to_integer(value: Constant, bits: int) -> ExactNumber | None:
+    """Return a number, or a text with an integer, as an integer of so many bits, None if it is not one."""
     number = _exact_number(value, _CLEAN_INTEGER)
     if number is None or number != math.floor(number) or not _fits_integer(number, bits):
         return None
@@ -232,6 +234,7 @@ def _exact_number(value: Constant, pattern: re.Pattern[str]) -> Decimal | None:
 
 
 def _cast_to_decimal(value: Constant, to: exp.DataType) -> ExactNumber | None:
+    """Return a number, or a text with a number, as a DECIMAL(precision, scale), None if the type cannot hold it exactly."""
     parameters = [int(parameter.name) for parameter in to.expressions]
     precision, scale = parameters + [10, 0][len(parameters) :]
     number = _exact_number(value, _CLEAN_DECIMAL)
@@ -241,21 +244,24 @@ def _cast_to_decimal(value: Constant, to: exp.DataType) -> ExactNumber | None:
 
 
 def _cast_to_floating(value: Constant, *, single: bool) -> FloatNumber | None:
+    """Return a number as a double, or as a float if `single`, None if a float cannot hold it exactly."""
     if not isinstance(value, ExactNumber | FloatNumber):
         return None
     if not single:
         return _double(value.value) if isinstance(value, ExactNumber) else FloatNumber(value.value)
     number = float(value.value)
-    return FloatNumber(number, single=True) if _single(number) == number else None
+    return FloatNumber(number, single=True) if _nearest_float(number) == number else None
 
 
 def _cast_to_date(value: Constant) -> date | None:
+    """Return a date, or the date in a text, None for any other literal."""
     if isinstance(value, str):
-        return _date(value)
+        return _parse_date(value)
     return value if isinstance(value, date) else None
 
 
 def _cast_to_moment(value: Constant, *, ntz: bool, typed: bool) -> Moment | None:
+    """Return a text or a date as a timestamp, or as a timestamp_ntz if `ntz`, None if the result depends on settings."""
     if isinstance(value, Moment):
         return None
     moment = _moment_of(value)
@@ -269,35 +275,37 @@ def _moment_of(value: Constant) -> Moment | None:
     """Return a timestamp, the timestamp in a text, or the midnight of a date. Return None for any other literal."""
     match value:
         case str():
-            return _moment(value)
+            return _parse_moment(value)
         case date():
-            return Moment(_micros(datetime(value.year, value.month, value.day)))
+            return Moment(_epoch_micros(datetime(value.year, value.month, value.day)))
         case Moment():
             return value
     return None
 
 
-def _date(text: str) -> date | None:
+def _parse_date(text: str) -> date | None:
+    """Parse a date like `2024-01-31`. Return None for another text."""
     try:
         return date.fromisoformat(text) if _CLEAN_DATE.fullmatch(text) else None
     except ValueError:
         return None
 
 
-def _moment(text: str) -> Moment | None:
+def _parse_moment(text: str) -> Moment | None:
+    """Parse a timestamp like `2024-01-31 12:00:00.5+01:00`, with optional time and offset. Return None for another text."""
     match = _CLEAN_TIME.fullmatch(text)
     if match is None:
         return None
     day, time, fraction, zone = match.groups()
     try:
         local = datetime.fromisoformat(f"{day} {time or '00:00:00'}.{(fraction or '').ljust(6, '0')}")
-        offset = timedelta() if zone in (None, "Z") else _zone(zone)
+        offset = timedelta() if zone in (None, "Z") else _parse_offset(zone)
     except ValueError:
         return None
-    return Moment(_micros(local) - offset // timedelta(microseconds=1), zoned=zone is not None)
+    return Moment(_epoch_micros(local) - offset // timedelta(microseconds=1), zoned=zone is not None)
 
 
-def _zone(text: str) -> timedelta:
+def _parse_offset(text: str) -> timedelta:
     """Parse an offset from UTC like `+05:30`. Raises ValueError for an offset above 18 hours."""
     hours, minutes = int(text[1:3]), int(text[4:6])
     if minutes > 59 or hours * 60 + minutes > 18 * 60:
@@ -305,7 +313,7 @@ def _zone(text: str) -> timedelta:
     return timedelta(hours=hours, minutes=minutes) * (-1 if text[0] == "-" else 1)
 
 
-def _micros(local: datetime) -> int:
+def _epoch_micros(local: datetime) -> int:
     return (local - _EPOCH) // timedelta(microseconds=1)
 
 
@@ -313,7 +321,7 @@ def _rounded(value: Decimal, scale: int, rounding: str) -> Decimal:
     return value.quantize(Decimal(1).scaleb(-scale), rounding=rounding, context=_EXACT)
 
 
-def _single(value: float) -> float:
+def _nearest_float(value: float) -> float:
     """Return the float (32 bits) that is nearest to a double, NaN if it is out of range."""
     try:
         return float(struct.unpack("f", struct.pack("f", value))[0])
@@ -338,6 +346,7 @@ def _locate_among_integers(literal: Constant, type_: Primitive) -> LiteralPositi
 
 
 def _locate_among_decimals(literal: Constant, type_: DecimalType, arrow_type: pa.DataType | None) -> LiteralPosition | None:
+    """Return the position of a literal in a decimal column, None if Spark does not compare the two exactly."""
     if not isinstance(literal, ExactNumber) or not _has_common_decimal_type([literal], type_):
         return None
     below = _rounded(literal.value, type_.scale, ROUND_FLOOR)
@@ -346,15 +355,17 @@ def _locate_among_decimals(literal: Constant, type_: DecimalType, arrow_type: pa
 
 
 def _locate_among_floats(value: Constant, *, single: bool) -> LiteralPosition | None:
+    """Return the position of a literal in a double column, or a float column if `single`, None if it is unknown."""
     if not isinstance(value, ExactNumber | FloatNumber):
         return None
     number = float(value.value)
-    if single and isinstance(value, ExactNumber) and value.integer and _single(number) != value.value:
+    if single and isinstance(value, ExactNumber) and value.integer and _nearest_float(number) != value.value:
         return None  # Spark casts to float or to double, depending on spark.sql.ansi.enabled
     return _exact_position(number + 0.0, pa.float64())  # no -0.0, which sorts below 0.0
 
 
 def _locate_among_instants(value: Constant, arrow_type: pa.DataType | None) -> LiteralPosition | None:
+    """Return the position of a literal in a timestamp column. It is approximate for a local time, whose time zone is unknown."""
     moment = _moment_of(value)
     if moment is None:
         return None
@@ -362,6 +373,7 @@ def _locate_among_instants(value: Constant, arrow_type: pa.DataType | None) -> L
 
 
 def _locate_among_local_times(value: Constant, arrow_type: pa.DataType | None) -> LiteralPosition | None:
+    """Return the position of a literal in a timestamp_ntz column, None if it is unknown."""
     if isinstance(value, Moment) and not value.ntz:
         # Spark casts the column to timestamp with the session's time zone, whose offset can differ between the two times.
         return _approximate_position(value.micros, _OFFSET if value.zoned else 2 * _OFFSET, arrow_type)

@@ -20,15 +20,15 @@ from rowmerge.plan.pruning.literals import Constant, ExactNumber, Null, constant
 from rowmerge.table.metadata.schema import Field, Primitive, Struct
 
 Judge = Callable[[ColumnExtents], Verdict]
-_DEEPEST = 100
+_MAX_DEPTH = 100
 """The depth of a condition below which every condition counts as UNKNOWN."""
-_UNDERSTOOD = {"this", "expression", "expressions", "low", "high", "negate", "table", "db", "catalog"}
+_SUPPORTED_ARGUMENTS = {"this", "expression", "expressions", "low", "high", "negate", "table", "db", "catalog"}
 """The arguments of nodes that the conversion reads. Another argument can change the meaning of a node, which is then UNKNOWN."""
 _OPERATORS = {**COMPARISON_TREES, exp.NEQ: "<>", exp.NullSafeNEQ: "not <=>"}
 _MIRRORED = {**MIRRORED, "<>": "<>", "not <=>": "not <=>"}
 _NEGATED = {"<>": "=", "not <=>": "<=>", ">": "<=", ">=": "<"}
-_VERDICTS = {"=": bounds.equal, "<=>": bounds.null_safe_equal, "<": bounds.less, "<=": bounds.less_or_equal}
-_ORDER = {"=": operator.eq, "<>": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
+_JUDGES = {"=": bounds.equal, "<=>": bounds.null_safe_equal, "<": bounds.less, "<=": bounds.less_or_equal}
+_NUMBER_COMPARISONS = {"=": operator.eq, "<>": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 
 
 @dataclass(frozen=True)
@@ -105,8 +105,9 @@ def conjunction(predicates: Iterable[Predicate]) -> Predicate:
 
 
 def _predicate(node: exp.Expr, table: _Table, depth: int = 0) -> Predicate:
+    """Return the predicate of a condition. `depth`: the number of nodes above `node` in the syntax tree."""
     node = node.unnest()
-    if depth > _DEEPEST or any(value for name, value in node.args.items() if name not in _UNDERSTOOD):
+    if depth > _MAX_DEPTH or any(value for name, value in node.args.items() if name not in _SUPPORTED_ARGUMENTS):
         return UNKNOWN
     predicate = _predicate_without_negation(node, table, depth)
     # sqlglot parses `x NOT LIKE 'a%'` as a LIKE with the argument `negate`.
@@ -149,12 +150,14 @@ def _constant_predicate(value: bool | None) -> Predicate:
 
 
 def _combined(predicates: Sequence[Predicate], combine: Callable[[Verdict, Verdict], Verdict]) -> Predicate:
+    """Return the AND or the OR of predicates. `combine`: the function that combines two verdicts."""
     columns = frozenset[str]().union(*(predicate.columns for predicate in predicates))
     is_exact = all(predicate.exact for predicate in predicates)
     return Predicate(lambda extents: reduce(combine, (predicate.judge(extents) for predicate in predicates)), columns, is_exact)
 
 
 def _negated(predicate: Predicate) -> Predicate:
+    """Return the NOT of a predicate."""
     return replace(predicate, judge=lambda extents: predicate.judge(extents).negated())
 
 
@@ -174,12 +177,15 @@ def _comparison(op: str, left: exp.Expr, right: exp.Expr, table: _Table) -> Pred
         return _column_comparison(left_field, op, right_literal, table)
     if right_field is not None and left_literal is not None:
         return _column_comparison(right_field, _MIRRORED[op], left_literal, table)
-    if isinstance(left_literal, ExactNumber) and isinstance(right_literal, ExactNumber) and op in _ORDER:
-        return _constant_predicate(_ORDER[op](left_literal.value, right_literal.value))  # generated SQL has `1 = 1` and its like
+    if isinstance(left_literal, ExactNumber) and isinstance(right_literal, ExactNumber) and op in _NUMBER_COMPARISONS:
+        return _constant_predicate(
+            _NUMBER_COMPARISONS[op](left_literal.value, right_literal.value)
+        )  # generated SQL has `1 = 1` and its like
     return UNKNOWN
 
 
 def _column_comparison(field: Field, op: str, literal: Constant, table: _Table) -> Predicate:
+    """Return the predicate of `column op literal`. UNKNOWN if Spark may not compare in the order of the column's bounds."""
     if op in _NEGATED:
         return _negated(_column_comparison(field, _NEGATED[op], literal, table))
     if isinstance(literal, Null):
@@ -187,7 +193,7 @@ def _column_comparison(field: Field, op: str, literal: Constant, table: _Table) 
     position = locate(literal, field.type) if comparable(field) else None
     if position is None:
         return UNKNOWN
-    return _column_predicate(field, table, lambda column: _VERDICTS[op](column, position), certain=not position.is_approximate)
+    return _column_predicate(field, table, lambda column: _JUDGES[op](column, position), certain=not position.is_approximate)
 
 
 def _in_list(node: exp.In, table: _Table) -> Predicate:
