@@ -1,1 +1,1 @@
-"""The nouns that the engine and the formats share; knows neither Spark nor any format."""
+"""The nouns that the engine and the table formats share, without Spark."""

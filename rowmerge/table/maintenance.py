@@ -14,7 +14,7 @@ _LOG_FILE = re.compile(r"(.+?/)(?:_delta_log/.|metadata/[^/]*\.metadata\.json(?:
 
 @dataclass(frozen=True)
 class ExpiryOptions:
-    """Which snapshots expire. None stands for the value that the table's properties give.
+    """Which snapshots expire. None: the value in the table's properties.
 
     `older_than`: a time in milliseconds since the epoch. `retain_last`: the number of newest snapshots of each branch that stay, whatever
     their age. `snapshot_ids`: snapshots that expire as well, whatever their age.
@@ -102,7 +102,7 @@ class TableMaintenance(Protocol):
         """Return an ancestor of the newest snapshot: `snapshot_id`, or the newest one older than `before`. Raises VersionNotFound."""
 
     def removed_delete_files(self, snapshot_id: int) -> int:
-        """Return the number of delete files that a snapshot removed, as its summary says."""
+        """Return the number of delete files that a snapshot removed, from its summary."""
 
 
 def inner_tables(objects: Iterable[StoredObject]) -> tuple[str, ...]:

@@ -316,9 +316,9 @@ def _requires_writable_table(change: CommitRequest) -> bool:
     return copies_version or not (change.replace or changes_only_definition)
 
 
-def _restored_definition(table: str, base: DeltaSnapshot, restored: DeltaSnapshot) -> tuple[Protocol, Metadata]:
-    """Return the protocol and metadata after RESTORE. Raises UnsupportedTableFeature if a table with them must not be written."""
-    protocol, metadata = restored_table(base.protocol, base.metadata, restored.protocol, restored.metadata)
+def _restored_definition(table: str, base: DeltaSnapshot, source: DeltaSnapshot) -> tuple[Protocol, Metadata]:
+    """Return the protocol and metadata after RESTORE to `source`. Raises UnsupportedTableFeature if such a table must not be written."""
+    protocol, metadata = restored_table(base.protocol, base.metadata, source.protocol, source.metadata)
     check_writable(table, protocol, metadata)
     return protocol, metadata
 

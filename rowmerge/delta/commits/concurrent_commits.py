@@ -24,13 +24,13 @@ VectorDescriptor = Mapping[str, Any] | None
 class ConcurrentCommit:
     """A commit of another writer, which took a version before the planned commit. Paths are absolute and percent-decoded.
 
-    `added`: rows of `rowmerge.delta.files.columns`. `vector_changes`: the old and the new vector of each file that the commit removed and
+    `added_files`: rows of `rowmerge.delta.files.columns`. `vector_changes`: the old and the new vector of each file that the commit removed and
     added again, by path.
     """
 
     version: int
     non_file_actions: Sequence[Action]
-    added: pa.Table
+    added_files: pa.Table
     added_paths: pa.ChunkedArray
     removed_paths: frozenset[str]
     vector_changes: Mapping[str, tuple[VectorDescriptor, VectorDescriptor]]
@@ -87,10 +87,10 @@ def operation_of(actions: Sequence[Action]) -> str:
     return str(commit_info(actions).get("operation", "a commit"))
 
 
-def _vector_changes(added: pa.Table, removed: pa.Table) -> dict[str, tuple[VectorDescriptor, VectorDescriptor]]:
+def _vector_changes(added_vectors: pa.Table, removed_vectors: pa.Table) -> dict[str, tuple[VectorDescriptor, VectorDescriptor]]:
     """Return the old and new vectors of each file that is in both tables, which have the columns `path` and `vector`."""
-    new_rows = added.filter(pc.is_in(added["path"], value_set=removed["path"].combine_chunks()))
-    old_rows = removed.filter(pc.is_in(removed["path"], value_set=new_rows["path"].combine_chunks()))
+    new_rows = added_vectors.filter(pc.is_in(added_vectors["path"], value_set=removed_vectors["path"].combine_chunks()))
+    old_rows = removed_vectors.filter(pc.is_in(removed_vectors["path"], value_set=new_rows["path"].combine_chunks()))
     old_vectors = dict(zip(old_rows["path"].to_pylist(), old_rows["vector"].to_pylist(), strict=True))
     new_vectors = dict(zip(new_rows["path"].to_pylist(), new_rows["vector"].to_pylist(), strict=True))
     return {path: (old_vectors[path], vector) for path, vector in new_vectors.items()}

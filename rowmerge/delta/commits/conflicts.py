@@ -52,9 +52,9 @@ class PlannedCommit:
     @cached_property
     def newly_deleted(self) -> dict[str, Positions]:
         """The rows that the change deletes in files that stay, without those that `base` had deleted."""
-        deleted = self.change.files.deleted
-        base_deletions = self.base.deleted_positions(list(deleted)) if deleted else {}
-        return {path: rows - base_deletions.get(path, Positions()) for path, rows in deleted.items()}
+        all_positions = self.change.files.deleted
+        base_positions = self.base.deleted_positions(list(all_positions)) if all_positions else {}
+        return {path: rows - base_positions.get(path, Positions()) for path, rows in all_positions.items()}
 
     @cached_property
     def changed_paths(self) -> frozenset[str]:
@@ -131,10 +131,11 @@ def _files_with_matching_rows(files: FileListing, reads: Reads) -> FileListing:
 
 def _new_files(concurrent: ConcurrentCommit, read_paths: frozenset[str]) -> pa.Table:
     """Return the files that a concurrent commit added with a change of data."""
-    # A file that was read and gets another deletion vector is not new: `removed_rows_conflict` compares its rows.
+    # A file that was read is not new if the commit only changes its deletion vector. `removed_rows_conflict` compares its rows.
     changed_paths = pa.array(sorted(read_paths & concurrent.removed_paths), pa.string())
     is_changed = pc.is_in(concurrent.added_paths, value_set=changed_paths)
-    return concurrent.added.filter(pc.and_(pc.fill_null(concurrent.added["dataChange"], True), pc.invert(is_changed)))
+    changes_data = pc.fill_null(concurrent.added_files["dataChange"], True)
+    return concurrent.added_files.filter(pc.and_(changes_data, pc.invert(is_changed)))
 
 
 def removed_rows_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:

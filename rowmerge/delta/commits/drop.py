@@ -88,6 +88,7 @@ class Drop:
         """Do nothing, like `discard`."""
 
     def _read_newest(self) -> None:
+        """Read the newest version, its state and its table id. The state is None if the log is empty or unreadable."""
         listing = list_log(self.storage)
         # The version of an incomplete checkpoint counts, because its number was used.
         versions = (version_of_file(file.path) for file in listing.files)

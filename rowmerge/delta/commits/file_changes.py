@@ -57,10 +57,10 @@ class FileActionBuilder:
         self._superseded_vector_paths: list[str] = []
         self._changed_paths = frozenset(self.change.files.removed) | frozenset(self.change.files.deleted)
 
-    def build_actions(self, state: State, deleted: Mapping[str, Positions]) -> list[Action]:
+    def build_actions(self, state: State, deleted_positions: Mapping[str, Positions]) -> list[Action]:
         """Write the deletion vectors, and return the file actions of the version after `state`, without those of `replace_files`.
 
-        `deleted`: all deleted positions of files that stay, by absolute path. Raises StorageError, TypeMismatch, MissingDataFile, and
+        `deleted_positions`: all deleted positions of files that stay, by absolute path. Raises StorageError, TypeMismatch, MissingDataFile, and
         ValueError if the change removes a file that `state` lacks.
         """
         if self.change.restored is not None:
@@ -70,7 +70,7 @@ class FileActionBuilder:
         if self._changed_paths and not self.change.replace:
             rows_by_path = self._changed_rows(state)
             actions += [self._remove(row) for row in rows_by_path.values()]
-            actions += self._mark_deleted(rows_by_path, deleted)
+            actions += self._mark_deleted(rows_by_path, deleted_positions)
         return actions
 
     def replace_files(self, state: State) -> list[Action]:
@@ -111,10 +111,11 @@ class FileActionBuilder:
         return texts
 
     def _add(self, file: AddedFile) -> Action:
+        """Return the `add` action of a new file (PROTOCOL.md, Add File)."""
         fields = {**self._written_fields(file), "modificationTime": self.now, "dataChange": self.change.data_change}
         # Statistics have the physical names of columns.
         schema, stored = self.metadata.schema, self.metadata.stored_schema
-        lower, upper, nulls = (stored_values(values, schema, stored) for values in (file.lower, file.upper, file.nulls))
+        lower, upper, nulls = (stored_values(statistics, schema, stored) for statistics in (file.lower, file.upper, file.nulls))
         return {"add": {**fields, "stats": statistics_json(replace(file, lower=lower, upper=upper, nulls=nulls), self._indexed_leaves)}}
 
     def _written_fields(self, file: AddedFile) -> dict[str, Any]:
@@ -130,22 +131,23 @@ class FileActionBuilder:
             raise ValueError(f"{min(unknown_paths)} is no data file of version {state.version} of {self.storage.location}")
         return rows
 
-    def _mark_deleted(self, rows: Mapping[str, dict[str, Any]], deleted: Mapping[str, Positions]) -> list[Action]:
+    def _mark_deleted(self, rows: Mapping[str, dict[str, Any]], deleted_positions: Mapping[str, Positions]) -> list[Action]:
         """Write new deletion vectors, and return the `add` actions of their files. A file whose rows are all deleted gets no `add`."""
-        records = {path: self._count_records(path, rows[path]) for path in deleted}
-        partly_deleted = {path: positions for path, positions in deleted.items() if len(positions) < records[path]}
+        records = {path: self._count_records(path, rows[path]) for path in deleted_positions}
+        partly_deleted = {path: positions for path, positions in deleted_positions.items() if len(positions) < records[path]}
         vectors = write_vectors(self.storage, partly_deleted)
         self._superseded_vector_paths += self._written_vectors.paths
         self._written_vectors = vectors
         statistics = {path: with_wide_bounds(_statistics(rows[path]), records[path]) for path in partly_deleted}
         return [self._add_again(rows[path], vectors.descriptors[path], statistics[path]) for path in partly_deleted]
 
-    def _restore_files(self, state: State, restored: DeltaSnapshot) -> list[Action]:
-        returning_files = restored.state.files.difference(state.files)
-        _check_files(self.storage, restored.name, returning_files)
+    def _restore_files(self, state: State, source: DeltaSnapshot) -> list[Action]:
+        """Return the actions of RESTORE: `add` the files that only `source` has, and `remove` those that only `state` has."""
+        returning_files = source.state.files.difference(state.files)
+        _check_files(self.storage, source.name, returning_files)
         rows = _rows(returning_files.tables())
         added = [self._add_again(row, without_nulls(row["deletionVector"]), _statistics(row)) for row in rows]
-        return [*added, *self._remove_all(state.files.difference(restored.state.files))]
+        return [*added, *self._remove_all(state.files.difference(source.state.files))]
 
     def _add_again(self, row: Mapping[str, Any], deletion_vector: Mapping[str, Any] | None, statistics: str | None) -> Action:
         """Return an `add` action with the fields of a file's older `add`, but with this deletion vector and these statistics (JSON)."""
@@ -161,6 +163,7 @@ class FileActionBuilder:
         return {"add": without_nulls(fields)}
 
     def _remove(self, row: Mapping[str, Any]) -> Action:
+        """Return the `remove` action of a file in the log (PROTOCOL.md, Remove File). `row`: its row of the file table."""
         fields = {
             **_common_fields(row),
             "deletionTimestamp": self.now,
@@ -223,6 +226,7 @@ def _rows_by_identity(location: str, files: LiveFiles) -> dict[FileIdentity, dic
 
 
 def _vector_identity(location: str, descriptor: Mapping[str, Any] | None) -> tuple[str, int | None]:
+    """Return the file and the offset of a deletion vector, or its inline text. Two tables have the same vector if these are equal."""
     if descriptor is None:
         return "", None
     is_inline = descriptor["storageType"] == "i"
@@ -230,6 +234,7 @@ def _vector_identity(location: str, descriptor: Mapping[str, Any] | None) -> tup
 
 
 def _with_uris(identity: FileIdentity, row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the row of a file for the log of another table, with absolute URIs of the data file and its vector, without row ids."""
     path, vector_file, _ = identity
     descriptor = without_nulls(row["deletionVector"])
     if descriptor is not None and descriptor["storageType"] != "i":

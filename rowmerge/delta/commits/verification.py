@@ -141,13 +141,14 @@ def _verify_transaction(commit: PutCommit, transaction: tuple[str, int], state: 
 
 
 def _has_file(state: State, paths: set[str]) -> bool:
-    # Names of data files are unique, so another commit has not added the file.
+    """Return whether a state has one of these new files, live or as a tombstone. No other commit adds them: their names are unique."""
     commit_paths = pa.array(sorted(paths), pa.string())
     columns = (state.files.column("path"), state.tombstones["path"])
     return any(pc.any(pc.is_in(column, value_set=commit_paths)).as_py() for column in columns)
 
 
 def _has_tombstone(state: State, paths: set[str], deleted_at: int) -> bool:
+    """Return whether a state has a tombstone of one of these files with the time of the commit (milliseconds since the epoch)."""
     is_removed = pc.is_in(state.tombstones["path"], value_set=pa.array(sorted(paths), pa.string()))
     return bool(pc.any(pc.equal(state.tombstones["deletionTimestamp"].filter(is_removed), deleted_at)).as_py())
 

@@ -131,7 +131,7 @@ def struct_of(children: Sequence[pa.Array], fields: Sequence[pa.Field], length: 
 
 
 def to_map(struct: pa.StructArray) -> pa.MapArray:
-    """Convert a struct of strings to maps with an entry for each field."""
+    """Convert structs of strings to maps with an entry for each field."""
     names = [field.name for field in struct.type]
     length, width = len(struct), len(names)
     # `concat_arrays` has the values column by column. A map array needs them row by row.
@@ -204,7 +204,7 @@ def _is_path_with_uuid(paths: pa.StringArray) -> pa.BooleanArray:
 
 
 def _tag_maps(values: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Convert tags to maps. Tags that JSON gives as structs have a null for each tag that a file lacks."""
+    """Convert tags to maps. Tags from JSON are structs, with a null for each tag that a file lacks."""
     if pa.types.is_map(values.type):
         return values.cast(TEXT_MAP)
     if not values.type.num_fields:

@@ -77,6 +77,7 @@ class StatisticsSource(ABC):
         return self._records
 
     def _cached_columns(self, fields: Sequence[Field]) -> list[_Column]:
+        """Return the statistics of these columns for all rows. Read those that are not cached."""
         uncached_fields = [field for field in fields if (field.name, field.type) not in self._columns]
         if uncached_fields:
             self._read_columns(uncached_fields)
@@ -186,6 +187,7 @@ class CheckpointStatistics(StatisticsSource):
         yield from (statistics for end, statistics in self._read_group(group, readable_columns) if end > start)
 
     def _is_readable(self, group: int, columns: Sequence[str]) -> bool:
+        """Return whether these columns of a row group can be read to the end."""
         try:
             for _ in self._read_group(group, columns):
                 pass

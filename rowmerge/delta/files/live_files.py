@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import groupby
+from itertools import chain, groupby
 from typing import TypeVar
 
 import numpy as np
@@ -68,7 +68,7 @@ class LiveFiles:
 
     @classmethod
     def with_source(cls, rows: pa.Table, source: StatisticsSource) -> LiveFiles:
-        """Return the files of rows whose statistics are the rows of a source, in the same order."""
+        """Return the files of `rows`. Their statistics are the rows of `source`, in the same order."""
         numbers = np.arange(rows.num_rows)
         starts = range(0, rows.num_rows, _LARGE)
         blocks = (Block(_compact(rows.slice(start, _LARGE)), source, numbers[start : start + _LARGE]) for start in starts)
@@ -80,7 +80,7 @@ class LiveFiles:
 
     def column(self, name: str) -> pa.ChunkedArray:
         """Return one column of all files, except columns of statistics."""
-        chunks = [chunk for block in self.blocks for chunk in block.rows[name].chunks]
+        chunks = list(chain.from_iterable(block.rows[name].chunks for block in self.blocks))
         return pa.chunked_array(chunks) if chunks else row_schema(()).empty_table()[name]
 
     def filter(self, mask_of: Callable[[Block], pa.ChunkedArray]) -> LiveFiles:
@@ -102,28 +102,29 @@ class LiveFiles:
         """Return the files with `partition` converted to `type_`."""
         return LiveFiles(tuple(block.repartitioned(type_) for block in self.blocks))
 
-    def replace_files(self, keys: pa.Array, added: pa.Table) -> LiveFiles:
-        """Return the files without those of `keys`, and with the rows `added`. Blocks without any of `keys` are shared."""
+    def replace_files(self, keys: pa.Array, new_rows: pa.Table) -> LiveFiles:
+        """Return the files without those of `keys`, and with `new_rows`. The result shares the blocks that have none of `keys`."""
         blocks = list(self.filter(lambda block: pc.invert(pc.is_in(block.rows["key"], value_set=keys))).blocks)
-        if not added.num_rows:
+        if not new_rows.num_rows:
             return LiveFiles(tuple(blocks))
-        merged = [added]
-        while blocks and blocks[-1].rows.num_rows + added.num_rows <= _SMALL:
-            merged.insert(0, blocks.pop().table())
-        new_files = LiveFiles.of(pa.concat_tables(merged, promote_options="default"))
+        tables = [new_rows]
+        while blocks and blocks[-1].rows.num_rows + new_rows.num_rows <= _SMALL:
+            tables.insert(0, blocks.pop().table())
+        new_files = LiveFiles.of(pa.concat_tables(tables, promote_options="default"))
         return LiveFiles((*blocks, *new_files.blocks))
 
     def difference(self, others: LiveFiles) -> LiveFiles:
-        """Return the files that `others` lacks."""
-        shared = {id(block) for block in others.blocks} & {id(block) for block in self.blocks}
-        unshared = LiveFiles(tuple(block for block in self.blocks if id(block) not in shared))
-        key_chunks = [chunk for block in others.blocks if id(block) not in shared for chunk in block.rows["key"].chunks]
+        """Return the files that `others` lacks. Blocks that both share are not compared."""
+        shared_ids = {id(block) for block in others.blocks} & {id(block) for block in self.blocks}
+        unshared = LiveFiles(tuple(block for block in self.blocks if id(block) not in shared_ids))
+        other_blocks = (block for block in others.blocks if id(block) not in shared_ids)
+        key_chunks = list(chain.from_iterable(block.rows["key"].chunks for block in other_blocks))
         other_keys = pa.concat_arrays(key_chunks) if key_chunks else pa.array([], pa.string())
         return unshared.filter(lambda block: pc.invert(pc.is_in(block.rows["key"], value_set=other_keys)))
 
 
 def _scan_blocks(blocks: tuple[Block, ...]) -> Iterator[pa.Table]:
-    """Yield the rows of blocks of one source, whose numbers ascend, with their statistics."""
+    """Yield the rows of blocks with their statistics. The blocks have the same source, and their numbers ascend."""
     rows = pa.concat_tables([block.rows for block in blocks])
     numbers = np.concatenate([block.numbers for block in blocks])
     start = 0

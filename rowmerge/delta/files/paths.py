@@ -14,14 +14,14 @@ _ABSOLUTE = r"^(/|[A-Za-z][A-Za-z0-9+.\-]*:/)"
 
 def log_path(location: str, path: str) -> str:
     """Encode an absolute plain path for the log: `file:///t/x=A%2FA/p` in the table `file:///t` becomes `x=A%252FA/p`."""
-    below = f"{location}/"
-    return quote(path[len(below) :], safe=_SAFE) if path.startswith(below) else uri_of(path)
+    prefix = f"{location}/"
+    return quote(path[len(prefix) :], safe=_SAFE) if path.startswith(prefix) else uri_of(path)
 
 
 def uri_of(path: str) -> str:
     """Percent-encode an absolute plain path."""
-    scheme, separator, rest = path.partition("://")
-    return f"{scheme}{separator}{quote(rest, safe=_SAFE + ':')}"
+    scheme, separator, scheme_path = path.partition("://")
+    return f"{scheme}{separator}{quote(scheme_path, safe=_SAFE + ':')}"
 
 
 def plain_paths(paths: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -33,21 +33,21 @@ def plain_paths(paths: pa.ChunkedArray) -> pa.ChunkedArray:
 
 def absolute_paths(location: str, paths: pa.ChunkedArray) -> pa.ChunkedArray:
     """Convert paths of the log to absolute plain paths with a scheme."""
-    below = pc.binary_join_element_wise(location, plain_paths(paths), "/")
+    joined_paths = pc.binary_join_element_wise(location, plain_paths(paths), "/")
     is_absolute = pc.match_substring_regex(paths, _ABSOLUTE)
     if not pc.any(is_absolute).as_py():
-        return below
+        return joined_paths
     pairs = zip(paths.to_pylist(), is_absolute.to_pylist(), strict=True)
     absolute = [absolute_path(location, path) if is_absolute else None for path, is_absolute in pairs]
-    return pc.coalesce(pa.chunked_array([pa.array(absolute, pa.string())]), below)
+    return pc.coalesce(pa.chunked_array([pa.array(absolute, pa.string())]), joined_paths)
 
 
 def absolute_path(location: str, path: str) -> str:
     """Decode an absolute path of the log (`/x`, `file:/x`, `s3://b/x`). A path without a scheme gets the table's scheme and bucket."""
-    plain = unquote(path)
-    if plain.startswith("/"):
-        scheme, _, rest = location.partition("://")
-        authority = "" if scheme == "file" else rest.split("/", 1)[0]
-        return f"{scheme}://{authority}{plain}"
-    scheme, _, rest = plain.partition(":")
-    return plain if rest.startswith("//") else f"{scheme}://{rest}"
+    decoded_path = unquote(path)
+    if decoded_path.startswith("/"):
+        scheme, _, location_path = location.partition("://")
+        authority = "" if scheme == "file" else location_path.split("/", 1)[0]
+        return f"{scheme}://{authority}{decoded_path}"
+    scheme, _, scheme_path = decoded_path.partition(":")
+    return decoded_path if scheme_path.startswith("//") else f"{scheme}://{scheme_path}"

@@ -38,7 +38,7 @@ class FileStatistics(ColumnStatistics):
     """Statistics with the fields that only writers of the log need."""
 
     tight: pa.Array
-    """Whether the bounds are exact for the live rows; null if the log does not say."""
+    """Whether the bounds are exact for the live rows, null if the log does not have `tightBounds`."""
     unreadable: pa.Array | None = None
     """Which texts are invalid as statistics of these columns, None if all are valid."""
 
@@ -184,7 +184,7 @@ def _characters(texts: pa.Array) -> pa.Buffer:
 
 
 def _coerce(value: Any, type_: pa.DataType) -> Any:
-    """Return a parsed JSON value as a value of the type, None if it is none."""
+    """Convert a parsed JSON value to a type. Return None for a value of another type."""
     if pa.types.is_struct(type_):
         return {field.name: _coerce(value.get(field.name), field.type) for field in type_} if isinstance(value, dict) else None
     try:
@@ -196,7 +196,7 @@ def _coerce(value: Any, type_: pa.DataType) -> Any:
 
 
 def _coerce_number(value: Any, type_: pa.DataType) -> Any:
-    """Return a number as one of the type, None if it is none. Raises an error for some numbers that the type cannot hold."""
+    """Convert a parsed JSON number to a type. Return None for other values. Raises an error for some numbers that the type cannot hold."""
     if isinstance(value, bool | str | dict | list | None):
         return None
     number = Decimal(value)
@@ -236,6 +236,7 @@ def _from_json(values: pa.Array, type_: pa.DataType) -> pa.Array:
 
 
 def _value_from_text(text: str | None, type_: pa.DataType) -> Any:
+    """Parse one bound. Return None for an invalid text."""
     try:
         return from_text(pa.array([text], pa.string()), type_)[0].as_py()
     except pa.ArrowInvalid:
@@ -243,7 +244,7 @@ def _value_from_text(text: str | None, type_: pa.DataType) -> Any:
 
 
 def _map_leaves(convert: Callable[..., pa.Array], *values: pa.Array) -> pa.Array:
-    """Convert the columns of structs of one type, or the fields of nested structs. `convert` gets the column of each struct."""
+    """Apply `convert` to the fields of structs of one type, at any depth. Its arguments are the same field of each struct."""
     type_ = values[0].type
     if not pa.types.is_struct(type_):
         return convert(*values)

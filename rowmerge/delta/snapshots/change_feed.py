@@ -76,7 +76,7 @@ class DeltaChangeFeed:
 
 @dataclass(frozen=True)
 class _FeedReader:
-    """Reads the feed of a table of which `newest` is the newest version. `snapshot_at` opens an older one."""
+    """Reads the feed of a table. `newest`: its newest version. `snapshot_at`: opens an older version."""
 
     storage: Storage
     listing: LogListing
@@ -107,7 +107,7 @@ class _FeedReader:
             raise VersionNotFound(f"The changes of {self.newest.name} {reason} Begin at version {oldest} or later.")
 
     def _read_changes(self, versions: Iterator[_FeedVersion], read_as: DeltaSnapshot) -> Iterator[ChangedFile]:
-        """Yield the changed files of versions. Check each definition once, before the changes of its first version."""
+        """Yield the changed files of versions. Check a protocol and metadata once, before the first version with them."""
         checked_definition: tuple[Protocol, Metadata] | None = None
         for version in versions:
             definition = (version.protocol, version.metadata)
@@ -153,7 +153,7 @@ class _FeedReader:
         return max(self.listing.continuous_commits.start, self.listing.oldest_readable)
 
     def _read_versions(self, start: DeltaSnapshot, end: int) -> Iterator[_FeedVersion]:
-        """Yield the versions from that of the snapshot `start` to `end`, each with the definition of the table after it."""
+        """Yield the versions from `start` to `end`, with the protocol and metadata of the table after each of them."""
         state, file_times = start.state, self._file_times(end)
         for number, document in read_commits(self.storage, range(start.version, end + 1)):
             actions = non_file_actions(document)

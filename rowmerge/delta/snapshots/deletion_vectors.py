@@ -51,6 +51,7 @@ def read_vector(storage: Storage, descriptor: Mapping[str, Any]) -> Positions:
 
 
 def _decode_inline(log: str, descriptor: Mapping[str, Any]) -> Positions:
+    """Decode a vector that the log has in its descriptor, in Z85. Raises CorruptLog."""
     try:
         return deserialize(z85_decode(descriptor["pathOrInlineDv"])[: descriptor["sizeInBytes"]], log, descriptor["cardinality"])
     except ValueError as error:
@@ -82,7 +83,7 @@ def vector_path(location: str, descriptor: Mapping[str, Any]) -> str:
         file_id = uuid.UUID(bytes=z85_decode(encoded_id))
     except ValueError as error:
         raise CorruptLog(f"{location}/_delta_log", f"a deletion vector's descriptor names no file ({error})") from error
-    return "/".join(part for part in (location, prefix, _file_name(file_id)) if part)
+    return "/".join(segment for segment in (location, prefix, _file_name(file_id)) if segment)
 
 
 def file_and_vector_paths(location: str, paths: pa.ChunkedArray, descriptors: pa.ChunkedArray) -> list[str]:
@@ -116,11 +117,11 @@ class _VectorFile:
         return {**location, "sizeInBytes": len(payload), "cardinality": cardinality}
 
 
-def write_vectors(storage: Storage, deleted: Mapping[str, Positions]) -> VectorFiles:
-    """Write deletion vectors, many vectors to a file of up to 2 MiB. `deleted`: the deleted rows by data file. Raises StorageError."""
+def write_vectors(storage: Storage, deleted_rows: Mapping[str, Positions]) -> VectorFiles:
+    """Write deletion vectors, many vectors to a file of up to 2 MiB. `deleted_rows`: by path of the data file. Raises StorageError."""
     descriptors: dict[str, Mapping[str, Any]] = {}
     files: list[_VectorFile] = []
-    for path, positions in deleted.items():
+    for path, positions in deleted_rows.items():
         payload = serialize(positions)
         if not files or files[-1].payload_bytes + len(payload) > _MOST_FILE_BYTES:
             files.append(_VectorFile())
@@ -152,6 +153,7 @@ def z85_decode(text: str) -> bytes:
 
 
 def _decode_word(text: str) -> bytes:
+    """Decode five characters to four bytes. Raises ValueError."""
     word = 0
     for character in text:
         if character not in _DIGITS:

@@ -36,11 +36,11 @@ DROPPED_TABLE = "rowmerge.dropped"
 
 @dataclass(frozen=True)
 class _Format:
-    """The paths of a format's versions. `before`: sorts before all of them. `pattern`: matches them. `path`: the template of a new one."""
+    """The paths of a format's versions. A listing of `folder` after `list_after` has all of them. `path`: the template of a new one."""
 
     name: str
     folder: str
-    before: str | None
+    list_after: str | None
     pattern: re.Pattern[str]
     path: str
 
@@ -144,7 +144,7 @@ def is_iceberg_drop(metadata: Mapping[str, Any]) -> bool:
 
 def _newest_of_other(storage: Storage, format_: str) -> int | None:
     other = _OTHER[format_]
-    return _newest(storage.list(other.folder, after=other.before), other)
+    return _newest(storage.list(other.folder, after=other.list_after), other)
 
 
 def _newest(objects: Iterable[StoredObject], format_: _Format) -> int | None:
@@ -153,6 +153,7 @@ def _newest(objects: Iterable[StoredObject], format_: _Format) -> int | None:
 
 
 def _is_dropped(storage: Storage, format_: _Format, version: int) -> bool:
+    """Return whether a version of a format is that of a dropped table. Raises CorruptLog, StorageError."""
     path = format_.path.format(version)
     data = get_if_exists(storage, path)
     if data is None or f'"{DROPPED_TABLE}"'.encode() not in data:

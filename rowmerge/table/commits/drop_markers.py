@@ -74,16 +74,16 @@ def delete_marker(storage: Storage, format_: str, version: int) -> None:
     try_delete_files(storage, [[f"{storage.location}/{MARKERS}/{format_}-{version:020d}"]], PathOrigin.THIS_PROCESS)
 
 
-def delete_markers(storage: Storage, format_: str, before: int) -> None:
-    """Delete the markers of a table format whose versions are lower than `before`. It never raises.
+def delete_markers(storage: Storage, format_: str, new_version: int) -> None:
+    """Delete the markers of older versions after the creation of a table. It never raises.
 
     Args:
         storage: The storage of the table's folder.
         format_: The table format, `delta` or `iceberg`.
-        before: The version that creates the new table.
+        new_version: The version that creates the new table.
     """
     try:
-        versions = [version for version in marked_versions(storage, format_) if version < before]
+        versions = [version for version in marked_versions(storage, format_) if version < new_version]
     except StorageError as error:
         # The table is created, so an error would look like a failed creation. A marker that stays costs the catalog only a request.
         logger.warning("Markers of dropped tables stay at %s: %s", storage.location, error.message)

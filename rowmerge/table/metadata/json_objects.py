@@ -64,6 +64,7 @@ def check_texts(value: Any) -> None:
 
 
 def _is_nested_deeper(value: Any) -> bool:
+    """Return whether a JSON value is nested more than DEEPEST levels deep. Visit the objects and arrays level by level."""
     level = [value] if type(value) in _CONTAINERS else []
     for _ in range(DEEPEST):
         members = chain.from_iterable(container.values() if type(container) is dict else container for container in level)

@@ -212,7 +212,7 @@ def _member(value: Any, key: str, kind: type[_Member]) -> _Member:
 
 def nesting(type_: DataType) -> int:
     """Return the number of nested levels of structs, arrays and maps in a type, 0 for other types."""
-    return 1 + max((nesting(part.type) for part in parts(type_)), default=0) if isinstance(type_, Struct | Array | Map) else 0
+    return 1 + max((nesting(field.type) for field in parts(type_)), default=0) if isinstance(type_, Struct | Array | Map) else 0
 
 
 def to_json(type_: DataType) -> Any:
@@ -246,6 +246,7 @@ def bare(schema: Struct, kept_keys: Collection[str] = ()) -> Struct:
 
 
 def _bare_type(type_: DataType, kept_keys: Collection[str]) -> DataType:
+    """Return the type with nullable fields, elements and values at any depth, and with only the metadata `kept_keys`."""
     match type_:
         case Struct():
             return bare(type_, kept_keys)
@@ -264,7 +265,7 @@ def held_types(schema: Struct) -> Struct:
 def _held(type_: DataType, fixed: Mapping[str, str], path: str) -> DataType:
     if path in fixed:
         return Fixed.parse(fixed[path])
-    return convert_parts(type_, held_types, lambda name, part: _held(part, fixed, below(path, name)))
+    return convert_parts(type_, held_types, lambda name, nested_type: _held(nested_type, fixed, below(path, name)))
 
 
 def parts(type_: DataType) -> tuple[Field, ...]:
@@ -304,8 +305,8 @@ def outermost_structs(type_: DataType) -> Iterator[Struct]:
     if isinstance(type_, Struct):
         yield type_
     else:
-        for part in parts(type_):
-            yield from outermost_structs(part.type)
+        for field in parts(type_):
+            yield from outermost_structs(field.type)
 
 
 def below(path: str, name: str) -> str:

@@ -34,11 +34,11 @@ class TableShape:
 
     `name`: for messages, the catalog's name or the location. `location`, `data_location`: the folders of the table and of its new data
     files, absolute, not percent-encoded, with their scheme and without a slash at the end (`file:///w/analytics/orders`).
-    `stored_schema`: the columns of `schema` as data files hold them. Names may differ at every level, and fields may have a FIELD_ID.
+    `stored_schema`: the columns of `schema` as in data files. Names may differ at every level, and fields may have a FIELD_ID.
     `by_field_id`: readers find columns by FIELD_ID alone, whatever their names in a file are.
     `partitioning`: the partition fields of new data files. `partition_values_in_files`: data files hold the partition columns too.
     `filesystem_options`: the arguments of Arrow filesystems that hold the data files, by kind of store. They may contain secrets.
-    `row_lineage`: the hidden columns of rows that move to another file, None if rows keep nothing.
+    `row_lineage`: the hidden columns of rows that move to another file, None for a table without row lineage.
     `change_data_location`: the folder for change data files, None if commits write none.
     `rewrite_blocker`: the table feature that forbids rows to move to another file, None if rows may move.
     `supports_merge_on_read`: a commit may mark rows of a file as deleted, by a deletion vector or by a position delete file.

@@ -125,11 +125,11 @@ class FileListing:
     def files(self) -> list[ListedFile]:
         """Return a record of each file."""
         columns = (self.rows[name].to_pylist() for name in ListedFile._fields)
-        return [ListedFile(*values) for values in zip(*columns, strict=True)]
+        return [ListedFile(*row) for row in zip(*columns, strict=True)]
 
 
 FileMask = Callable[[FileListing], pa.Array | pa.ChunkedArray]
-"""Returns true for each file of a listing that may hold rows of interest."""
+"""Returns a mask that is true for each file of a listing that may have matching rows."""
 
 
 @dataclass(frozen=True)
