@@ -24,8 +24,8 @@ VectorDescriptor = Mapping[str, Any] | None
 class ConcurrentCommit:
     """A commit of another writer, which took a version before the planned commit. Paths are absolute and percent-decoded.
 
-    `added_files`: rows of `rowmerge.delta.files.columns`. `vector_changes`: the old and the new vector of each file that the commit removed and
-    added again, by path.
+    `added_files`: rows of `rowmerge.delta.files.columns`. `vector_changes`: the old and the new vector of each file that the commit removed
+    and added again, by path.
     """
 
     version: int

@@ -60,8 +60,8 @@ class FileActionBuilder:
     def build_actions(self, state: State, deleted_positions: Mapping[str, Positions]) -> list[Action]:
         """Write the deletion vectors, and return the file actions of the version after `state`, without those of `replace_files`.
 
-        `deleted_positions`: all deleted positions of files that stay, by absolute path. Raises StorageError, TypeMismatch, MissingDataFile, and
-        ValueError if the change removes a file that `state` lacks.
+        `deleted_positions`: all deleted positions of files that stay, by absolute path. Raises StorageError, TypeMismatch, MissingDataFile,
+        and ValueError if the change removes a file that `state` lacks.
         """
         if self.change.restored is not None:
             return self._restore_files(state, own_snapshot(self.change.restored))

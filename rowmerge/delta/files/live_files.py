@@ -117,9 +117,8 @@ class LiveFiles:
         """Return the files that `others` lacks. Blocks that both share are not compared."""
         shared_ids = {id(block) for block in others.blocks} & {id(block) for block in self.blocks}
         unshared = LiveFiles(tuple(block for block in self.blocks if id(block) not in shared_ids))
-        other_blocks = (block for block in others.blocks if id(block) not in shared_ids)
-        key_chunks = list(chain.from_iterable(block.rows["key"].chunks for block in other_blocks))
-        other_keys = pa.concat_arrays(key_chunks) if key_chunks else pa.array([], pa.string())
+        unshared_others = LiveFiles(tuple(block for block in others.blocks if id(block) not in shared_ids))
+        other_keys = unshared_others.column("key").combine_chunks()
         return unshared.filter(lambda block: pc.invert(pc.is_in(block.rows["key"], value_set=other_keys)))
 
 
