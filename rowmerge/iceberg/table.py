@@ -202,6 +202,7 @@ class IcebergTable:
         return metadata
 
     def _cloned_metadata(self, source: IcebergSnapshot, definition: TableDefinition) -> TableMetadata:
+        """Return the metadata of a clone. Raises PlanError for a catalog that assigns new ids, which differ from those in the manifests."""
         if not self._operations.keeps_ids:
             raise PlanError(
                 f"{self.name} cannot be a clone: its catalog gives ids of its own to schemas and partitionings, and the cloned manifests "
@@ -210,6 +211,7 @@ class IcebergTable:
         return cloned_metadata(self.name, self.location, source, definition.properties or {})
 
     def _current(self) -> CurrentMetadata:
+        """Return the current metadata. Raises UnsupportedTableFeature for a table that was copied or moved from another location."""
         current = newest(self._operations, self.name)
         if absolute_location(current.metadata.location) != self.location:
             raise UnsupportedTableFeature(
@@ -219,6 +221,7 @@ class IcebergTable:
 
 
 def _snapshot_by_id(table: str, metadata: TableMetadata, snapshot_id: int) -> IcebergVersion:
+    """Return the snapshot with an id. Raises VersionNotFound, with the newest ids, for an unknown one."""
     snapshot = metadata.snapshot_by_id(snapshot_id)
     if snapshot is None:
         newest_ids = ", ".join(str(entry.snapshot_id) for entry in metadata.snapshots[-5:]) or "none"

@@ -54,7 +54,7 @@ class Operations(metaclass=AdapterMeta):
         """Return the relation of a table: `target` is a relation, a name `schema.table`, or the name of a model, a seed or a snapshot."""
         if isinstance(target, BaseRelation):
             return target
-        schema, dot, identifier = (part.strip("`") for part in str(target).rpartition("."))
+        schema, dot, identifier = (name.strip("`") for name in str(target).rpartition("."))
         if not dot:
             node_table = schema_and_alias(identifier, graph.get("nodes", {}).values())
             schema, identifier = node_table or (self.config.credentials.schema, identifier)
@@ -191,14 +191,15 @@ def format_report(operation: str, table: str, arguments: Mapping[str, Any], rows
 
 
 def _optimize_summary(metrics: Mapping[str, Any]) -> str:
+    """Return the counts and sizes of rewritten files, from the metrics of OPTIMIZE in Delta's format."""
     if not metrics["numFilesRemoved"]:
         return f"nothing to do in {count(metrics['totalConsideredFiles'], 'file')}"
-    before, after = metrics["filesRemoved"], metrics["filesAdded"]
-    rows = metrics["deletionVectorStats"]["numDeletionVectorRowsRemoved"]
-    deleted = f", {count(rows, 'deleted row')} left out" if rows else ""
+    old_files, new_files = metrics["filesRemoved"], metrics["filesAdded"]
+    deleted_rows = metrics["deletionVectorStats"]["numDeletionVectorRowsRemoved"]
+    deleted_phrase = f", {count(deleted_rows, 'deleted row')} left out" if deleted_rows else ""
     return (
-        f"{count(before['totalFiles'], 'file')} ({size(before['totalSize'])}) became "
-        f"{count(after['totalFiles'], 'file')} ({size(after['totalSize'])}){deleted}"
+        f"{count(old_files['totalFiles'], 'file')} ({size(old_files['totalSize'])}) became "
+        f"{count(new_files['totalFiles'], 'file')} ({size(new_files['totalSize'])}){deleted_phrase}"
     )
 
 

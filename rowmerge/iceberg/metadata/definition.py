@@ -223,6 +223,7 @@ def _check_columns(table: str, columns: Struct, format_version: int) -> None:
 
 
 def _check_value_rules(table: str, field: Field, *, supports_defaults: bool) -> None:
+    """Raise UnsupportedTableFeature for a generated column, and for a default in a format version or struct without defaults."""
     if GENERATED in field.metadata:
         advice = "Iceberg tables have none: give the value in each statement, or use a Delta table."
         raise UnsupportedTableFeature(table, f"generated column {field.name}", action="create", advice=advice)
@@ -270,6 +271,7 @@ def _check_type(table: str, column: str, old_type: DataType, new_type: DataType)
 
 
 def _schema_updates(metadata: TableMetadata, schema: Schema) -> Iterator[TableUpdate]:
+    """Yield the updates that make a schema the current one. Yield nothing if it is the current one already."""
     if schema.schema_id == metadata.current_schema_id and schema.as_struct() == metadata.schema().as_struct():
         return
     is_known = schema.schema_id in {old_schema.schema_id for old_schema in metadata.schemas}
@@ -279,6 +281,7 @@ def _schema_updates(metadata: TableMetadata, schema: Schema) -> Iterator[TableUp
 
 
 def _spec_updates(metadata: TableMetadata, schema: Schema, partitioning: tuple[PartitionField, ...]) -> Iterator[TableUpdate]:
+    """Yield the updates that make the partition spec of a partitioning the default one."""
     v1_spec = metadata.spec() if metadata.format_version == 1 else None
     spec = find_or_build_spec(partitioning, schema, metadata.partition_specs, metadata.last_partition_id or FIRST_ID - 1, v1_spec)
     is_known = spec.spec_id in metadata.specs()
@@ -288,6 +291,7 @@ def _spec_updates(metadata: TableMetadata, schema: Schema, partitioning: tuple[P
 
 
 def _order_updates(metadata: TableMetadata, schema: Schema, ordering: tuple[SortField, ...]) -> Iterator[TableUpdate]:
+    """Yield the updates that make a sort order the default one."""
     order = find_or_build_order(ordering, schema, metadata.sort_orders)
     if order.order_id not in {old_order.order_id for old_order in metadata.sort_orders}:
         yield update.AddSortOrderUpdate(sort_order=order)
@@ -295,11 +299,11 @@ def _order_updates(metadata: TableMetadata, schema: Schema, ordering: tuple[Sort
 
 
 def _property_updates(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[TableUpdate]:
-    changed = {name: value for name, value in new.items() if old.get(name) != value}
-    if changed:
-        yield update.SetPropertiesUpdate(updates=changed)
-    if removed := sorted(set(old) - set(new)):
-        yield update.RemovePropertiesUpdate(removals=removed)
+    changed_properties = {name: value for name, value in new.items() if old.get(name) != value}
+    if changed_properties:
+        yield update.SetPropertiesUpdate(updates=changed_properties)
+    if removed_names := sorted(set(old) - set(new)):
+        yield update.RemovePropertiesUpdate(removals=removed_names)
 
 
 def _format_version_updates(table: str, metadata: TableMetadata, definition: TableDefinition) -> Iterator[TableUpdate]:

@@ -88,6 +88,7 @@ def _explain(error: Exception, content: Mapping[str, Any], path: str, table: str
 
 
 def _check_table_features(content: Mapping[str, Any], table: str) -> None:
+    """Raise UnsupportedTableFeature for a newer format version than NEWEST_FORMAT, and for an encrypted table."""
     version = content.get("format-version")
     if isinstance(version, int) and version > NEWEST_FORMAT:
         raise UnsupportedTableFeature(table, f"format-version {version}", action="read", advice=_ADVICE)
@@ -96,6 +97,7 @@ def _check_table_features(content: Mapping[str, Any], table: str) -> None:
 
 
 def _decompress(data: bytes, path: str) -> bytes:
+    """Return the content of a file that may be compressed, as its first bytes state. Raises CorruptLog."""
     try:
         if data.startswith(_GZIP_MAGIC):
             return gzip.decompress(data)
@@ -129,6 +131,7 @@ def _check_metadata(metadata: TableMetadata) -> None:
 
 
 def _numbers(metadata: TableMetadata) -> Iterator[tuple[str, int | None]]:
+    """Yield the name and the value of each number of 64 bits."""
     yield "last-updated-ms", metadata.last_updated_ms
     yield "last-sequence-number", getattr(metadata, "last_sequence_number", None)  # Format version 1 has none.
     for snapshot in metadata.snapshots:
@@ -152,6 +155,7 @@ def _check_snapshots(metadata: TableMetadata) -> None:
 
 
 def _check_current_ids(metadata: TableMetadata) -> None:
+    """Raise ValueError if the id of the current schema, spec or sort order is unknown."""
     getters = {"current-schema-id": metadata.schema, "default-spec-id": metadata.spec, "default-sort-order-id": metadata.sort_order}
     for name, get_current in getters.items():
         try:

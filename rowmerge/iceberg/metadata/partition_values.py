@@ -131,13 +131,13 @@ def _build_fields(
     known_ids = {(field.source_id, str(field.transform), field.name): field.field_id for field in known_fields}
     new_ids = count(last_field_id + 1)
     fields: list[IcebergPartitionField] = []
-    for requested in requested_fields:
-        source_id, transform = _partition_source(schema, requested)
-        name = requested.own_name or _default_field_name(requested)
+    for requested_field in requested_fields:
+        source_id, transform = _partition_source(schema, requested_field)
+        name = requested_field.own_name or _default_field_name(requested_field)
         _check_unused_name(name, fields)
         field_id = known_ids.get((source_id, str(transform), name))
         if field_id is None:
-            _check_new_name(requested, name, schema)
+            _check_new_name(requested_field, name, schema)
             field_id = next(new_ids)
         fields.append(IcebergPartitionField(source_id=source_id, field_id=field_id, transform=transform, name=name))
     return fields
@@ -149,13 +149,13 @@ def _without_replaced_voids(partitioning: tuple[PartitionField, ...], *, is_v1: 
     return [field for field in partitioning if field.transform.name != VOID or not (is_v1 or field.own_name in names)]
 
 
-def _partition_source(schema: Schema, requested: PartitionField) -> tuple[int, IcebergTransform[Any, Any]]:
-    """Return the id of the source column and the transform. Raises UnknownColumn, PlanError."""
-    source = _find_column(schema, requested.column)
-    transform = parse_transform(str(requested.transform))
+def _partition_source(schema: Schema, field: PartitionField) -> tuple[int, IcebergTransform[Any, Any]]:
+    """Return the id of a partition field's source column, and its transform. Raises UnknownColumn, PlanError."""
+    source = _find_column(schema, field.column)
+    transform = parse_transform(str(field.transform))
     if not _accepts(transform, source.field_type):
-        reason = f"{requested.transform.name} takes no {source.field_type}"
-        raise PlanError(f"PARTITIONED BY {requested.text}: {reason}. Choose another transform.")
+        reason = f"{field.transform.name} takes no {source.field_type}"
+        raise PlanError(f"PARTITIONED BY {field.text}: {reason}. Choose another transform.")
     return source.field_id, transform
 
 
@@ -164,11 +164,11 @@ def _check_unused_name(name: str, fields: Sequence[IcebergPartitionField]) -> No
         raise PlanError(f"Two partition fields are named {name}. Give one of them another name: ADD PARTITION FIELD … AS name.")
 
 
-def _check_new_name(requested: PartitionField, name: str, schema: Schema) -> None:
-    """Raise PlanError if a new field has the name of a column whose value it does not have."""
-    has_value_of_column = requested.identity and requested.column == (name,)
-    if any(column.name == name for column in schema.fields) and not has_value_of_column:
-        raise PlanError(f"The partition field {name} ({requested.text}) has the name of the column {name}. Give it another name.")
+def _check_new_name(field: PartitionField, name: str, schema: Schema) -> None:
+    """Raise PlanError if a new field has the name of a column, unless it is the identity of this column."""
+    is_identity_of_column = field.identity and field.column == (name,)
+    if any(column.name == name for column in schema.fields) and not is_identity_of_column:
+        raise PlanError(f"The partition field {name} ({field.text}) has the name of the column {name}. Give it another name.")
 
 
 def _at_v1_positions(fields: list[IcebergPartitionField], previous_spec: PartitionSpec) -> list[IcebergPartitionField]:
@@ -209,21 +209,22 @@ def find_or_build_order(ordering: tuple[SortField, ...], schema: Schema, known_o
     """
     if not ordering:
         return next((order for order in known_orders if order.order_id == 0), SortOrder(order_id=0))
-    fields = [_iceberg_sort_field(schema, requested) for requested in ordering]
+    fields = [_iceberg_sort_field(schema, field) for field in ordering]
     known_order = next((order for order in known_orders if list(order.fields) == fields), None)
     return known_order or SortOrder(*fields, order_id=max([0, *(order.order_id for order in known_orders)]) + 1)
 
 
-def _iceberg_sort_field(schema: Schema, requested: SortField) -> IcebergSortField:
-    source = _find_column(schema, requested.column)
-    transform = parse_transform(str(requested.transform))
+def _iceberg_sort_field(schema: Schema, field: SortField) -> IcebergSortField:
+    """Return a sort field with the id of its source column. Raises UnknownColumn, PlanError."""
+    source = _find_column(schema, field.column)
+    transform = parse_transform(str(field.transform))
     if not _accepts(transform, source.field_type):
-        raise PlanError(f"WRITE ORDERED BY {requested.text}: there is no such order of a {source.field_type}. Choose another column.")
+        raise PlanError(f"WRITE ORDERED BY {field.text}: there is no such order of a {source.field_type}. Choose another column.")
     return IcebergSortField(
         source_id=source.field_id,
         transform=transform,
-        direction=SortDirection.ASC if requested.ascending else SortDirection.DESC,
-        null_order=NullOrder.NULLS_FIRST if requested.nulls_first else NullOrder.NULLS_LAST,
+        direction=SortDirection.ASC if field.ascending else SortDirection.DESC,
+        null_order=NullOrder.NULLS_FIRST if field.nulls_first else NullOrder.NULLS_LAST,
     )
 
 
@@ -238,6 +239,7 @@ def _default_field_name(field: PartitionField) -> str:
 
 
 def _parse_transform(transform: IcebergTransform[Any, Any], table: str) -> Transform:
+    """Return the engine's transform for one of pyiceberg. Raises UnsupportedTableFeature for an unknown one."""
     try:
         return Transform.parse(str(transform))
     except ValueError as error:

@@ -96,6 +96,7 @@ class IcebergSettings(TableSettings):
         return ParquetSettings(codec, self._compression_level(codec or "zstd"), _parse_bytes(self.properties, ROW_GROUP_SIZE))
 
     def _compression_level(self, codec: str) -> int | None:
+        """Return the compression level, None if it is not set or the codec has no levels. Raises ConfigurationError."""
         if LEVEL not in self.properties or codec not in _LEVELS:
             return None
         lowest, highest = _LEVELS[codec]
@@ -125,6 +126,7 @@ def check_metadata_log_length(properties: Mapping[str, str]) -> None:
 
 
 def _check_property_name(name: str) -> None:
+    """Raise ConfigurationError for a property of Delta, and for an unknown property of `rowmerge.*`."""
     if name.startswith("delta."):
         raise ConfigurationError(f"The table property {name} is Delta's, and this is an Iceberg table. Leave it out.")
     if not name.startswith("rowmerge.") or name in OWN_PROPERTIES:
@@ -148,6 +150,7 @@ def _distribution(properties: Mapping[str, str], name: str, default: str) -> Dis
 
 
 def _parse_bytes(properties: Mapping[str, str], name: str) -> int | None:
+    """Return a property that is a number of bytes above zero, None if it is not set. Raises ConfigurationError."""
     value = properties.get(name)
     if value is None:
         return None

@@ -70,6 +70,7 @@ def nested_fields(type_: t.IcebergType) -> Sequence[t.NestedField]:
 
 
 def _field(field: t.NestedField, table: str, *, is_column: bool) -> Field:
+    """Return the engine's field for an Iceberg field. `is_column`: it is a top-level column, so it may have defaults."""
     defaults = _defaults_metadata(field, table, is_column=is_column)
     metadata: dict[str, Any] = {FIELD_ID: field.field_id, **defaults, **_type_metadata(field.field_type)}
     if field.doc is not None:
@@ -225,6 +226,7 @@ class SchemaBuilder:
         return t.ListType(element_id, self._iceberg_type(array.element, column, element_path), not array.contains_null)
 
     def _map_type(self, map_: Map, column: Field, path: str) -> t.MapType:
+        """Return the Iceberg type of a map at a path in a column. The ids of key and value precede those of their nested fields."""
         key_path, value_path = below(path, "key"), below(path, "value")
         key_id, value_id = self._nested_id(column, key_path), self._nested_id(column, value_path)
         key_type = self._iceberg_type(map_.key, column, key_path)

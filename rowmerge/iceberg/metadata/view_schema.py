@@ -44,6 +44,7 @@ def _iceberg_field(column: Field, ids: Iterator[int]) -> dict[str, Any]:
 
 
 def _iceberg_type(type_: DataType, ids: Iterator[int]) -> Any:
+    """Return the JSON value of an Iceberg type: a name, or an object for a nested type. `ids`: the next field ids."""
     match type_:
         case Primitive(name):
             return _TO_ICEBERG[name]
@@ -70,6 +71,7 @@ def _field(entry: Mapping[str, Any]) -> Field:
 
 
 def _spark_type(json_type: Any) -> DataType:
+    """Return the engine's type for the JSON value of an Iceberg type. Raises ValueError for an unknown type, KeyError for a missing key."""
     if isinstance(json_type, str):
         return _spark_primitive(json_type)
     match json_type.get("type"):

@@ -69,6 +69,7 @@ def _history_of(snapshot: IcebergVersion | None) -> dict[str, Any]:
 
 
 def _check_properties(source: IcebergSnapshot, properties: Mapping[str, str]) -> None:
+    """Raise ConfigurationError for an invalid property, and for a value of `gc.enabled` or `format-version` that a clone cannot have."""
     check_properties(properties)
     if properties.get(GC_ENABLED, "false").strip().lower() != "false":
         raise ConfigurationError(f"{GC_ENABLED} is false for a clone: its files belong to {source.name}. Leave the property out.")
@@ -79,6 +80,7 @@ def _check_properties(source: IcebergSnapshot, properties: Mapping[str, str]) ->
 
 
 def _check_sources(table: str, source: IcebergSnapshot) -> None:
+    """Raise PlanError if the snapshot's schema lacks a column of the current partition spec or sort order."""
     metadata = source.metadata
     order = metadata.sort_order_by_id(metadata.default_sort_order_id)
     fields = [*metadata.spec().fields, *(() if order is None else order.fields)]

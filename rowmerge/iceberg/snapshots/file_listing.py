@@ -125,10 +125,10 @@ def _partition_values(manifest: ManifestFiles, spec: PartitionSpec, type_: pa.St
 
 def _value_array(partitions: Sequence[tuple[Any, ...]], index: int, type_: pa.DataType) -> pa.Array:
     """Return the values of one partition field as the engine represents them. Manifests store those of a uuid as bytes."""
-    values = [partition[index] for partition in partitions]
-    if pa.types.is_string(type_) and any(isinstance(value, bytes) for value in values):
-        return uuid_texts(pa.array(values, pa.binary(16)))
-    return pa.array(values, type_)
+    field_values = [partition[index] for partition in partitions]
+    if pa.types.is_string(type_) and any(isinstance(value, bytes) for value in field_values):
+        return uuid_texts(pa.array(field_values, pa.binary(16)))
+    return pa.array(field_values, type_)
 
 
 def _column_bounds(manifest: ManifestFiles, column: NestedField) -> dict[str, pa.Array]:

@@ -206,6 +206,7 @@ class _DeletesIndex:
 
     @classmethod
     def of(cls, deletes: Iterable[Entry], unpartitioned_spec_ids: frozenset[int]) -> _DeletesIndex:
+        """Return the index of delete files. Equality deletes of an unpartitioned spec apply to all data files."""
         index = cls()
         for delete in deletes:
             if delete.file.content is not Content.EQUALITY_DELETES:
@@ -217,6 +218,7 @@ class _DeletesIndex:
         return index
 
     def _add_position_deletes(self, delete: Entry) -> None:
+        """Add a position-delete file or a deletion vector, by its data file or by its partition."""
         path = scope_of(delete)
         if path is None:
             self.by_partition[delete.file.partition_key].append(delete)
@@ -302,7 +304,7 @@ def find_equality_deletes(table: str, live: LiveFiles, paths: Sequence[str], sch
 
 
 def _group_by_columns(table: str, deletes: Sequence[Entry]) -> list[_Deletes]:
-    """Group the equality deletes of one data file by their columns."""
+    """Return the paths of equality-delete files by the columns that they compare. Raises UnsupportedTableFeature."""
     by_columns: dict[tuple[int, ...], set[str]] = defaultdict(set)
     for delete in deletes:
         if delete.file.format.upper() != "PARQUET":

@@ -123,6 +123,7 @@ def _stored_columns(columns: Struct, stored: pa.Schema | pa.StructType, names: _
 
 
 def _stored_column(column: Field, stored: pa.Schema | pa.StructType, names: _Names) -> Field:
+    """Return a column, or a nested field, under the first of its mapped names that a file has."""
     field_id = int(column.metadata[FIELD_ID])
     metadata = {INITIAL: column.metadata[INITIAL]} if INITIAL in column.metadata else {}
     name = next((mapped_name for mapped_name in names.get(field_id, ()) if stored.get_field_index(mapped_name) >= 0), None)
@@ -132,6 +133,7 @@ def _stored_column(column: Field, stored: pa.Schema | pa.StructType, names: _Nam
 
 
 def _stored_type(type_: DataType, stored: pa.DataType, names: _Names) -> DataType:
+    """Return a type with the names that a file has for its nested fields. `stored`: the Arrow type in the file."""
     match type_:
         case Struct() if pa.types.is_struct(stored):
             return _stored_columns(type_, stored, names)

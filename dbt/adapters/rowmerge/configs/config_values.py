@@ -32,8 +32,8 @@ def as_list(value: Any) -> list[str]:
 
 def synonym_problems(config: Any, *groups: Iterable[str]) -> list[str]:
     """Return a sentence for each group of names of one config in which several names have a value."""
-    configured = [[name for name in names if has_value(config, name)] for names in groups]
-    return [f"{' and '.join(names)} say the same thing. Keep one of them." for names in configured if len(names) > 1]
+    names_in_use = [[name for name in group if has_value(config, name)] for group in groups]
+    return [f"{' and '.join(names)} say the same thing. Keep one of them." for names in names_in_use if len(names) > 1]
 
 
 def suggest_names(name: str, choices: Iterable[str]) -> str:

@@ -114,8 +114,8 @@ def _reference(constraint: Constraint) -> str:
 def _expression(constraint: Constraint) -> str:
     """Return the expression of a constraint. Raises CompilationError if it has none."""
     if not constraint.expression:
-        missing = "`to` and `to_columns`" if constraint.type == ConstraintType.foreign_key else "`expression`"
-        raise CompilationError(f"A {constraint.type.value} constraint of the contract has no {missing}. Add it.")
+        missing_keys = "`to` and `to_columns`" if constraint.type == ConstraintType.foreign_key else "`expression`"
+        raise CompilationError(f"A {constraint.type.value} constraint of the contract has no {missing_keys}. Add it.")
     return constraint.expression.strip()
 
 

@@ -95,10 +95,10 @@ def _order_problems(config: Any, columns: Sequence[str]) -> list[str]:
 
 def _operation_problems(config: Any) -> list[str]:
     """Return a sentence for each unknown kind of operation in `cdc_operations`, and for each value of several kinds."""
-    configured = config.get("cdc_operations") or {}
-    if not isinstance(configured, Mapping):
-        return [f"cdc_operations is {configured!r}. It must be a mapping of {', '.join(OPERATIONS)} to lists of values."]
-    unknown_kinds = [kind for kind in configured if kind not in OPERATIONS]
+    values_by_kind = config.get("cdc_operations") or {}
+    if not isinstance(values_by_kind, Mapping):
+        return [f"cdc_operations is {values_by_kind!r}. It must be a mapping of {', '.join(OPERATIONS)} to lists of values."]
+    unknown_kinds = [kind for kind in values_by_kind if kind not in OPERATIONS]
     problems = [f"cdc_operations: there is no {kind}. {suggest_names(str(kind), OPERATIONS)}" for kind in unknown_kinds]
     ambiguous_values = {value: kinds for value, kinds in _kinds_by_value(config).items() if len(set(kinds)) > 1}
     return problems + [f"cdc_operations: {value!r} cannot be {' and '.join(kinds)}." for value, kinds in ambiguous_values.items()]
@@ -107,8 +107,8 @@ def _operation_problems(config: Any) -> list[str]:
 def _kinds_by_value(config: Any) -> dict[str, list[str]]:
     """Return the kinds of operations that each value of the operation column means."""
     kinds_by_value: dict[str, list[str]] = {}
-    for kind, values in _operations(config).items():
-        for value in values:
+    for kind, operation_values in _operations(config).items():
+        for value in operation_values:
             kinds_by_value.setdefault(value, []).append(kind)
     return kinds_by_value
 
@@ -118,8 +118,8 @@ def _operations(config: Any) -> dict[str, tuple[str, ...]]:
 
     A kind that `cdc_operations` does not configure has the values of common tools, without those that the model uses for other kinds.
     """
-    configured = {kind: as_list(values) for kind, values in (config.get("cdc_operations") or {}).items() if kind in OPERATIONS}
-    model_values = {kind: tuple(value.lower() for value in values) for kind, values in configured.items()}
-    used_values = set().union(*model_values.values())
-    unused_values = {kind: tuple(value for value in values if value not in used_values) for kind, values in OPERATIONS.items()}
-    return {kind: model_values.get(kind) or unused_values[kind] for kind in OPERATIONS}
+    cdc_operations = (config.get("cdc_operations") or {}).items()
+    model_values = {kind: tuple(map(str.lower, as_list(kind_values))) for kind, kind_values in cdc_operations if kind in OPERATIONS}
+    all_model_values = set().union(*model_values.values())
+    default_values = {kind: tuple(value for value in OPERATIONS[kind] if value not in all_model_values) for kind in OPERATIONS}
+    return {kind: model_values.get(kind) or default_values[kind] for kind in OPERATIONS}

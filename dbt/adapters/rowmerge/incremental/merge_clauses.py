@@ -42,14 +42,14 @@ class Clause:
 
 
 @dataclass(frozen=True)
-class UpdatedColumns:
-    """Select the columns that an update sets: `included` if not empty, else all but `excluded`.
+class ColumnSelection:
+    """Select the columns that an update sets: `included_names` if not empty, else all but `excluded_names`.
 
     `expressions` has the SQL of values by column name. Other columns get the model's value.
     """
 
-    included: Sequence[str]
-    excluded: Sequence[str]
+    included_names: Sequence[str]
+    excluded_names: Sequence[str]
     expressions: Mapping[str, str]
 
 
@@ -81,16 +81,17 @@ class Columns:
 
     def unknown_column_problems(self, names: Iterable[str]) -> list[str]:
         """Return a sentence for each name that is not a column of the target."""
-        missing = [name for name in names if self.target and lower_name(name) not in self.lower_names]
-        return [f"there is no column {name}. {suggest_names(lower_name(name), self.target)}" for name in missing]
+        unknown_names = [name for name in names if self.target and lower_name(name) not in self.lower_names]
+        return [f"there is no column {name}. {suggest_names(lower_name(name), self.target)}" for name in unknown_names]
 
-    def update_assignments(self, updated: UpdatedColumns) -> Assignments:
+    def update_assignments(self, selection: ColumnSelection) -> Assignments:
         """Return the assignments of an update: expressions first, then the model's values for the other columns."""
-        included, excluded = set(map(lower_name, updated.included)), set(map(lower_name, updated.excluded))
-        expressions = {lower_name(name): (self.quoted(name), sql) for name, sql in updated.expressions.items()}
-        selected_names = [name for name in self.common if (name in included if included else name not in excluded)]
-        copied_names = [name for name in selected_names if name not in expressions]
-        return (*expressions.values(), *map(self._copy_assignment, copied_names))
+        included_names = set(map(lower_name, selection.included_names))
+        excluded_names = set(map(lower_name, selection.excluded_names))
+        expressions = {lower_name(name): (self.quoted(name), sql) for name, sql in selection.expressions.items()}
+        copied_names = (included_names or set(self.common) - excluded_names) - expressions.keys()
+        copies = [self._copy_assignment(name) for name in self.common if name in copied_names]
+        return (*expressions.values(), *copies)
 
     def insert_assignments(self) -> Assignments:
         """Return the assignments of an insert: the columns of both sides and the model's values."""
@@ -237,34 +238,34 @@ class _AssignmentParser:
 
     def _parse_update(self) -> Assignments:
         """Return the assignments of an update of matched rows; none for UPDATE SET *, which also sets columns that the target lacks."""
-        updated, mode = self._parse_updated_columns()
+        selection, mode = self._parse_column_selection()
         if mode == "by_position":
             return self._columns.positional_assignments()
         if mode != "explicit" and self._columns.evolves:
             return ()
-        assignments = self._columns.update_assignments(updated)
+        assignments = self._columns.update_assignments(selection)
         if self._columns.target and not assignments and not self.problems:
             self.problems.append("it sets no column. Exclude less, or make its action do_nothing.")
         return assignments
 
     def _parse_update_by_source(self) -> Assignments:
         """Return the assignments of an update of rows without a source row, which has expressions only."""
-        updated, _ = self._parse_updated_columns()
-        if not updated.expressions or updated.included or updated.excluded:
+        selection, _ = self._parse_column_selection()
+        if not selection.expressions or selection.included_names or selection.excluded_names:
             self.problems.append("an update by source has no source row to copy from. Say what it sets in set_expressions, and only there.")
-        return self._columns.update_assignments(replace(updated, included=(), excluded=self._columns.target))
+        return self._columns.update_assignments(replace(selection, included_names=(), excluded_names=self._columns.target))
 
-    def _parse_updated_columns(self) -> tuple[UpdatedColumns, str]:
+    def _parse_column_selection(self) -> tuple[ColumnSelection, str]:
         """Return the columns that an update sets, and the mode of the clause."""
         update = self._nested_mapping("update")
         expressions = {**_as_texts(self._clause_config.get("set_expressions")), **_as_texts(update.get("set_expressions"))}
-        updated = UpdatedColumns(as_list(update.get("include")), as_list(update.get("exclude")), expressions)
+        selection = ColumnSelection(as_list(update.get("include")), as_list(update.get("exclude")), expressions)
         mode = self._parse_mode(is_explicit=bool(update or expressions))
-        for names in (updated.included, updated.excluded, expressions):
+        for names in (selection.included_names, selection.excluded_names, expressions):
             self.problems += self._columns.unknown_column_problems(names)
-        if updated.included and updated.excluded:
+        if selection.included_names and selection.excluded_names:
             self.problems.append("update.include and update.exclude cannot both be set. Keep one of them.")
-        return updated, mode
+        return selection, mode
 
     def _parse_insert(self) -> Assignments:
         """Return the assignments of an insert in its mode: `explicit`, `by_position`, `by_name` or `star`.
@@ -292,13 +293,13 @@ class _AssignmentParser:
 
     def _nested_mapping(self, action: str) -> Mapping[str, Any]:
         """Return the mapping below the key `update` or `insert` of the clause; an empty one, with an error, for another value."""
-        nested = self._clause_config.get(action) or {}
+        mapping = self._clause_config.get(action) or {}
         keys = _NESTED_KEYS[action]
-        if not isinstance(nested, Mapping):
-            self.problems.append(f"{action} is {nested!r}. It must be a mapping with {' and '.join(keys)}.")
+        if not isinstance(mapping, Mapping):
+            self.problems.append(f"{action} is {mapping!r}. It must be a mapping with {' and '.join(keys)}.")
             return {}
-        self.problems += [f"{action}: there is no {name}. {suggest_names(str(name), keys)}" for name in nested if name not in keys]
-        return nested
+        self.problems += [f"{action}: there is no {name}. {suggest_names(str(name), keys)}" for name in mapping if name not in keys]
+        return mapping
 
     def _parse_mode(self, is_explicit: bool) -> str:
         """Return the mode of the clause. `is_explicit`: whether the clause names columns, so that `explicit` is the default."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from dbt.adapters.rowmerge.configs.config_values import as_list, has_value, is_true, synonym_problems, value_of
 from dbt.adapters.rowmerge.configs.model_config import INSERT_CONDITION, KEY, PREDICATES, UPDATE_CONDITION
-from dbt.adapters.rowmerge.incremental.merge_clauses import Clause, Columns, UpdatedColumns, lower_name, parse_clauses, remove_do_nothing
+from dbt.adapters.rowmerge.incremental.merge_clauses import Clause, Columns, ColumnSelection, lower_name, parse_clauses, remove_do_nothing
 from dbt.adapters.rowmerge.relations.names import PLAIN, quote, quote_column
 
 _ATHENA_ALIAS = re.compile(r"\b(src|target)\s*\.", re.IGNORECASE)
@@ -120,15 +120,15 @@ def _matched_clauses(config: Any, columns: Columns) -> list[Clause]:
 
 def _update_clauses(config: Any, columns: Columns) -> list[Clause]:
     """Return a list with the clause that updates matched rows, or an empty list if the clause would set no column."""
-    updated = UpdatedColumns(
-        included=as_list(config.get("merge_update_columns")),
-        excluded=as_list(config.get("merge_exclude_columns")),
+    selection = ColumnSelection(
+        included_names=as_list(config.get("merge_update_columns")),
+        excluded_names=as_list(config.get("merge_exclude_columns")),
         expressions=_update_expressions(config, columns),
     )
-    assignments = columns.update_assignments(updated)
+    assignments = columns.update_assignments(selection)
     if not assignments:
         return []
-    selects_columns = updated.included or updated.excluded or updated.expressions
+    selects_columns = selection.included_names or selection.excluded_names or selection.expressions
     # UPDATE SET *, which is a clause without assignments, also sets columns that the table lacks.
     is_update_all = columns.evolves and not selects_columns
     conditions = tuple(as_list(value_of(config, UPDATE_CONDITION)))
@@ -180,9 +180,10 @@ def _general_problems(config: Any) -> list[str]:
 def _clause_config_problems(config: Any) -> list[str]:
     """Return an error for configs that `merge_clauses` replaces, and for each config that is not a mapping but must be one."""
     problems = []
-    unused = [name for name in _CLAUSE_CONFIGS if has_value(config, name) and config.get(name) is not False]
-    if has_value(config, "merge_clauses") and unused:
-        problems.append(f"merge_clauses says all that a merge does: {', '.join(unused)} would mean nothing. Move them into its clauses.")
+    clause_configs = [name for name in _CLAUSE_CONFIGS if has_value(config, name) and config.get(name) is not False]
+    if has_value(config, "merge_clauses") and clause_configs:
+        config_names = ", ".join(clause_configs)
+        problems.append(f"merge_clauses says all that a merge does: {config_names} would mean nothing. Move them into its clauses.")
     for name in ("merge_update_set_expressions", "merge_update_columns_rules"):
         if has_value(config, name) and not isinstance(config.get(name), dict):
             problems.append(f"{name} is {config.get(name)!r}. It must be a mapping of columns to expressions.")
@@ -193,9 +194,9 @@ def _skipped_step_problems(config: Any) -> list[str]:
     """Return an error for each skipped step that has configs, and one if no step is left."""
     problems = []
     for skip, step_configs in _CONFIGS_BY_SKIP.items():
-        unused = [name for name in step_configs if has_value(config, name)]
-        if is_true(config, skip) and unused:
-            problems.append(f"{skip} leaves nothing to do for {' and '.join(unused)}. Remove one or the other.")
+        unused_configs = [name for name in step_configs if has_value(config, name)]
+        if is_true(config, skip) and unused_configs:
+            problems.append(f"{skip} leaves nothing to do for {' and '.join(unused_configs)}. Remove one or the other.")
     has_other_step = config.get("not_matched_by_source_action") or config.get("delete_condition")
     if all(is_true(config, skip) for skip in _CONFIGS_BY_SKIP) and not has_other_step:
         problems.append("skip_matched_step and skip_not_matched_step together leave the merge without a clause. Remove one of them.")
@@ -242,7 +243,6 @@ def _column_problems(config: Any, columns: Columns) -> list[str]:
     """Return an error for each unknown column in the configs that name columns."""
     problems = []
     for name in _COLUMN_CONFIGS:
-        value = config.get(name)
-        names = as_list(list(value) if isinstance(value, dict) else value)
+        names = as_list(config.get(name))  # The keys of a mapping are names of columns.
         problems += [f"{name}: {problem}" for problem in columns.unknown_column_problems(names)]
     return problems

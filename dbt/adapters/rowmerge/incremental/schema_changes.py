@@ -84,23 +84,23 @@ def needed_properties(changes: SchemaChanges, properties: Mapping[str, str], tbl
     Raises:
         CompilationError: `tblproperties` disables a needed property.
     """
-    needed = {}
+    new_properties = {}
     if changes.dropped and properties.get(COLUMN_MAPPING, "none") == "none":
-        needed[COLUMN_MAPPING] = "name"
+        new_properties[COLUMN_MAPPING] = "name"
     if changes.retyped and properties.get(TYPE_WIDENING, "false").lower() != "true":
-        needed[TYPE_WIDENING] = "true"
-    _check_not_disabled(needed, tblproperties, changes)
-    return needed
+        new_properties[TYPE_WIDENING] = "true"
+    _check_not_disabled(new_properties, tblproperties, changes)
+    return new_properties
 
 
-def _check_not_disabled(needed: Iterable[str], tblproperties: Mapping[str, Any], changes: SchemaChanges) -> None:
+def _check_not_disabled(property_names: Iterable[str], tblproperties: Mapping[str, Any], changes: SchemaChanges) -> None:
     """Raise CompilationError if a model's `tblproperties` disable a property that the changes need."""
-    configured = {name: str(tblproperties[name]).lower() for name in needed if tblproperties.get(name) is not None}
-    conflicts = [name for name, value in configured.items() if value in ("none", "false")]
-    if conflicts:
+    configured_values = {name: str(tblproperties[name]).lower() for name in property_names if tblproperties.get(name) is not None}
+    disabled_names = [name for name, value in configured_values.items() if value in ("none", "false")]
+    if disabled_names:
         raise CompilationError(
             f"The columns of the table differ from the model's: {changes}. To change them in place, the table needs "
-            f"{' and '.join(conflicts)}, and the tblproperties of the model say otherwise. Leave them out, run the model with "
+            f"{' and '.join(disabled_names)}, and the tblproperties of the model say otherwise. Leave them out, run the model with "
             f"--full-refresh, or set on_schema_change to append_new_columns."
         )
 

@@ -32,7 +32,7 @@ _COLUMNS = {
     "column_index": _NUMBER,
     "column_type": _TEXT,
     "column_comment": _TEXT,
-    **{f"stats:{key}:{part}": type_ for key in _STATISTICS for part, type_ in _STATISTIC_COLUMNS.items()},
+    **{f"stats:{key}:{attribute}": type_ for key in _STATISTICS for attribute, type_ in _STATISTIC_COLUMNS.items()},
 }
 
 
@@ -62,7 +62,7 @@ def _column_rows(description: RelationDescription) -> list[dict[str, Any]]:
         "table_comment": description.comment,
     }
     for key, item in _statistics(description).items():
-        relation_values |= {f"stats:{key}:{part}": getattr(item, part) for part in _STATISTIC_COLUMNS}
+        relation_values |= {f"stats:{key}:{attribute}": getattr(item, attribute) for attribute in _STATISTIC_COLUMNS}
         relation_values[f"stats:{key}:value"] = str(item.value)
     rows = []
     for index, field in enumerate(description.columns, start=1):
@@ -74,7 +74,7 @@ def _column_rows(description: RelationDescription) -> list[dict[str, Any]]:
 def _statistics(description: RelationDescription) -> dict[str, StatsItem]:
     """Return the statistics of a relation, by the keys of `_STATISTICS`. Omit statistics without a value, such as the rows of a view."""
     is_size_known = description.files is not None or description.size > 0  # A view has no files, and the size 0.
-    values = {
+    values_by_key = {
         "format": description.relation.format,
         "location": description.location,
         "partition_columns": ", ".join(field.text for field in description.partitioning),
@@ -86,9 +86,9 @@ def _statistics(description: RelationDescription) -> dict[str, StatsItem]:
         "last_modified": _utc_text(description.modified) if description.modified else None,
     }
     return {
-        key: StatsItem(id=key, label=label, value=values[key], include=True, description=explanation)
+        key: StatsItem(id=key, label=label, value=values_by_key[key], include=True, description=explanation)
         for key, (label, explanation) in _STATISTICS.items()
-        if values[key] not in (None, "")
+        if values_by_key[key] not in (None, "")
     }
 
 
