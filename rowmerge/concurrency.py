@@ -1,6 +1,6 @@
 """Calls that run in several threads at the same time.
 
-Requests to a distant store that do not depend on each other run together. `tests/engine/test_round_trips.py` limits the number of requests
+Requests to a remote store that do not depend on each other run together. `tests/engine/test_round_trips.py` limits the number of requests
 that follow each other. One thread reads a thousand small Parquet files in 0.17 s. Two threads that take one file after another need longer.
 
 Executors run these functions too. The functions travel there by value (see executors.py), so nothing here may import rowmerge.
@@ -24,7 +24,7 @@ T = TypeVar("T")
 logger = logging.getLogger(__name__)
 
 STORE_THREADS = 8
-"""The number of threads if each of them waits for a distant store."""
+"""The number of threads if each of them waits for a remote store."""
 _BATCHES_PER_THREAD = 8
 _MOST_BACKGROUND_THREADS = 8
 _SECONDS_AT_EXIT = 1.0
@@ -35,9 +35,12 @@ _background_threads: set[threading.Thread] = set()
 def run_concurrently(calls: Sequence[Callable[[], T]], *, is_remote: bool = True) -> list[T]:
     """Run calls in up to STORE_THREADS threads and return their results, in the order of the calls.
 
-    `is_remote`: the calls wait for another machine. If False, or for a single call, the calls run one after another in this thread,
-    because starting threads takes longer than calls to a local disk.
     Raises the error of the first call that fails, in the order of the calls. Calls that have started end before that.
+
+    Args:
+        calls: The calls. A single call runs in this thread.
+        is_remote: Whether the calls wait for another machine. If not, they run one after another in this thread, because starting threads
+            takes longer than calls to a local disk.
     """
     if len(calls) < 2 or not is_remote:
         return [call() for call in calls]
@@ -55,18 +58,23 @@ def run_both(first: Callable[[], S], second: Callable[[], T]) -> tuple[S, T]:
 def map_concurrently(function: Callable[[S], T], items: Sequence[S]) -> list[T]:
     """Apply a function to items in STORE_THREADS threads and return the results, in the order of the items.
 
-    A single item needs no thread. Raises the error of the first item that fails. Items that have started end before that, later items do
-    not start.
+    A single item needs no thread. Raises the error of the first item that fails. Started items end before that, and later items do not
+    start.
     """
     return list(map_in_batches(function, items, STORE_THREADS)) if len(items) > 1 else [function(item) for item in items]
 
 
 def map_in_batches(function: Callable[[S], T], items: Sequence[S], threads: int) -> Generator[T, None, None]:
-    """Apply a function to items in `threads` threads and yield the results, in the order of the items.
+    """Apply a function to items in several threads and yield the results, in the order of the items.
 
-    A thread takes a batch of items if there are many: the items are small then, and one task per item would take longer than the work.
+    Many items are divided into batches, because one task per item would take longer than the work on small items.
     Raises the error of the first item that fails. After an error, and when the caller closes the generator, started batches end and
     later batches do not start.
+
+    Args:
+        function: The function, which other threads call.
+        items: The arguments of the calls.
+        threads: The number of threads.
     """
     batch_size = max(1, math.ceil(len(items) / (threads * _BATCHES_PER_THREAD)))
     batches = [items[start : start + batch_size] for start in range(0, len(items), batch_size)]
@@ -81,8 +89,8 @@ def map_in_batches(function: Callable[[S], T], items: Sequence[S], threads: int)
 def map_ahead(function: Callable[[S], T], items: Iterable[S]) -> Iterator[T]:
     """Apply a function to items and yield the results, in the order of the items, while threads work on the next STORE_THREADS items.
 
-    Unlike `map_in_batches`, no more than these results wait for the caller. Raises the error of the first item that fails. After an error,
-    and when the caller drops the iterator, started items go on in their threads and the others do not start.
+    At most these results are in memory, unlike those of `map_in_batches`. Raises the error of the first item that fails. After an error,
+    and when the caller drops the iterator, started items continue in their threads and the others do not start.
     """
     pool = ThreadPoolExecutor(STORE_THREADS)
     try:
@@ -99,9 +107,14 @@ def map_ahead(function: Callable[[S], T], items: Iterable[S]) -> Iterator[T]:
 
 
 def run_in_background(call: Callable[[], object], *, ignored: type[Exception], is_remote: bool) -> None:
-    """Run an optional call in a daemon thread, or now if it is not `is_remote`. Skip the call while many such threads run.
+    """Run an optional call in a daemon thread. Skip the call while many such threads run.
 
-    An error of the class `ignored` is logged as a debug message. At its exit, the process waits up to a second for these threads.
+    At its exit, the process waits up to a second for these threads.
+
+    Args:
+        call: The call, such as the put of a file that only makes later reads faster.
+        ignored: The class of the errors that are logged as debug messages.
+        is_remote: Whether the call waits for another machine. If not, it runs now, in this thread.
     """
     if not is_remote:
         _run_optional(call, ignored)
@@ -112,7 +125,7 @@ def run_in_background(call: Callable[[], object], *, ignored: type[Exception], i
 
 
 def wait_for_background(seconds: float = _SECONDS_AT_EXIT) -> None:
-    """Wait until the calls of `run_in_background` have ended, for at most `seconds` in all."""
+    """Wait until the calls of `run_in_background` have ended, but at most `seconds` in total."""
     deadline = time.monotonic() + seconds
     for thread in list(_background_threads):
         thread.join(max(0.0, deadline - time.monotonic()))

@@ -1,4 +1,4 @@
-"""The base class of all errors, and parts of their messages."""
+"""The base class of all errors, and functions for their messages."""
 
 from __future__ import annotations
 
@@ -36,7 +36,16 @@ _SHOWN_CHARACTERS = 100
 
 
 def mark_position(text: str, line: int, column: int) -> str:
-    """Return the line of a text with a caret below the column, both counted from 1; empty if the text has no such line."""
+    """Return a line of a text with a caret below one column, as the end of an error message.
+
+    Args:
+        text: The text of a statement.
+        line: The number of the line, from 1.
+        column: The number of the column, from 1.
+
+    Returns:
+        Two lines, each after a line break. A long line is shortened. Empty if the text has no such line.
+    """
     lines = text.split("\n")
     if not text or not 1 <= line <= len(lines):
         return ""

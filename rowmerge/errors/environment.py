@@ -1,4 +1,4 @@
-"""Errors of what surrounds the engine: storage, catalogs, configuration and Spark."""
+"""Errors of the environment of the engine: storage, catalogs, configuration and Spark."""
 
 from __future__ import annotations
 
@@ -56,10 +56,10 @@ class CatalogFailed(StorageError):
     `path` is the name of the catalog.
     """
 
-    def __init__(self, catalog: str, doing: str, reason: str) -> None:
+    def __init__(self, catalog: str, action: str, reason: str) -> None:
         self.path, self.reason = catalog, reason
         advice = "Check that the catalog runs and that its configuration and your rights are right."
-        RowmergeError.__init__(self, f"The catalog {catalog} failed {doing}: {reason}. {advice}")
+        RowmergeError.__init__(self, f"The catalog {catalog} failed {action}: {reason}. {advice}")
 
 
 class ConfigurationError(RowmergeError):

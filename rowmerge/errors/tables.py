@@ -230,5 +230,11 @@ class UnreadableDataFile(TableError):
 
 
 def unreadable_data_file(table: str, path: str, reason: str | None) -> TableError:
-    """Build the error for a data file that cannot be read. `reason` is None for a missing file."""
+    """Return the error for a data file that cannot be read.
+
+    Args:
+        table: The name of the table.
+        path: The path of the file.
+        reason: The message of the reader, None for a missing file.
+    """
     return MissingDataFile(table, path) if reason is None else UnreadableDataFile(table, path, reason.rstrip(" ."))

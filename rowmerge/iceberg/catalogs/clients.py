@@ -1,4 +1,4 @@
-"""A catalog of pyiceberg (SQL, REST, Hive, Glue, …): open it from its configuration, and call it without leaking secrets."""
+"""A catalog of pyiceberg (SQL, REST, Hive, Glue, …), opened from its configuration. No secret gets into its messages."""
 
 from __future__ import annotations
 
@@ -39,10 +39,15 @@ class CatalogClient:
     def __init__(self, configuration: Mapping[str, Any], sync: Callable[[str], None] = lambda path: None) -> None:
         """Open the catalog.
 
-        `configuration`: pyiceberg's settings; their `name` is the key of a SQL catalog's tables and of pyiceberg's configuration files.
-        `sync` makes the metadata file at a path durable that pyiceberg writes in this process, before the catalog names it.
+        Args:
+            configuration: The settings of pyiceberg. `name` is the name of the catalog in the tables of a SQL catalog and in pyiceberg's
+                configuration files.
+            sync: Makes the file at a path durable. The client calls it for each metadata file that pyiceberg writes in this process, before
+                the catalog refers to the file.
 
-        Raises ConfigurationError for an invalid configuration, CatalogFailed if the catalog cannot be reached.
+        Raises:
+            CatalogFailed: The catalog cannot be reached.
+            ConfigurationError: The configuration is invalid.
         """
         settings = {str(key): _text(value) for key, value in configuration.items()}
         self.name = settings.pop("name", DEFAULT_NAME)
@@ -52,7 +57,7 @@ class CatalogClient:
         self.catalog = self._open(settings)
         self._rest = self.catalog if isinstance(self.catalog, RestCatalog) else None
         self.newest_format = 2 if self._rest is None else NEWEST_FORMAT
-        """The highest format version to write. A REST server refuses what it cannot write; pyiceberg itself writes up to 2."""
+        """The highest format version to write. pyiceberg itself writes up to 2. A REST server refuses a version that it cannot write."""
         if isinstance(self.catalog, MetastoreCatalog):
             _sync_metadata(self.catalog, sync)
 
@@ -69,7 +74,7 @@ class CatalogClient:
 
     @property
     def has_views(self) -> bool:
-        """Return whether the catalog keeps views. Only pyiceberg's REST catalog does, unless the server has answered that it cannot."""
+        """Return whether the catalog keeps views. Only pyiceberg's REST catalog does, unless its server has no views."""
         return self._rest is not None and not self._lacks_views
 
     def namespaces(self) -> list[str]:
@@ -110,7 +115,7 @@ class CatalogClient:
         return None if loaded is None else absolute_location(loaded.metadata.location)
 
     def default_location(self, namespace: str, table: str) -> str:
-        """Return the location that the catalog would give to a new table. Create nothing."""
+        """Return the location that the catalog would give to a new table. The table is not created."""
         with self._calling(f"asking for the location of {namespace}.{table}"):
             staged = self.catalog.create_table_transaction((namespace, table), Schema(NestedField(1, "a", LongType())))
             return absolute_location(staged.table_metadata.location)
@@ -144,7 +149,13 @@ class CatalogClient:
         return None
 
     def create_view(self, namespace: str, view: str, metadata: Mapping[str, Any]) -> bool:
-        """Create a view from the current version in `metadata` (the JSON form of the view spec). Return False if the view exists."""
+        """Create a view. Return False if the view exists.
+
+        Args:
+            namespace: The namespace of the view.
+            view: The name of the view.
+            metadata: The metadata of the view in the JSON form of the Iceberg view spec. The view gets their current version.
+        """
         version, schema = _current_version(metadata)
         with self._calling(f"creating the view {namespace}.{view}"), suppress(exceptions.ViewAlreadyExistsError):
             new_schema = Schema.model_validate({**schema, "schema-id": 0})
@@ -154,16 +165,26 @@ class CatalogClient:
         return False
 
     def replace_view(self, namespace: str, view: str, old_metadata: Mapping[str, Any], metadata: Mapping[str, Any]) -> bool:
-        """Replace a view, whose metadata is `old_metadata`, by the current version in `metadata`.
+        """Replace a view by a request to the REST server (Iceberg REST specification, replaceView).
 
-        Return False if the view is gone, or if the server cannot replace views.
+        Args:
+            namespace: The namespace of the view.
+            view: The name of the view.
+            old_metadata: The current metadata of the view in the JSON form of the Iceberg view spec.
+            metadata: The new metadata in the same form. The view gets their current version.
+
+        Returns:
+            False if the view does not exist any more, or if the server cannot replace views.
+
+        Raises:
+            CatalogFailed: The server refused the request, or cannot be reached.
         """
         rest_catalog = self._rest
         assert rest_catalog is not None, "only REST catalogs have views"
         with self._calling(f"replacing the view {namespace}.{view}"):
             url = rest_catalog.url(Endpoints.load_view, namespace=quote(namespace, safe=""), view=quote(view, safe=""))
             request = _replacement_request(namespace, view, old_metadata, metadata)
-            # pyiceberg 0.12 has no call for this. Its session has the user's certificates and tokens.
+            # pyiceberg 0.12 cannot replace views. Its session has the user's certificates and tokens.
             response = rest_catalog._session.post(url, json=request)
             if response.status_code in _CANNOT_REPLACE:
                 return False
@@ -177,7 +198,7 @@ class CatalogClient:
             self.catalog.drop_view((namespace, view))
 
     def failure(self, action: str, error: BaseException) -> CatalogFailed:
-        """Return the error of a call, without secrets. Raise it `from None`, because pyiceberg's messages may contain secrets."""
+        """Return the error of a failed call, without secrets. Raise it `from None`, because pyiceberg's messages may contain secrets."""
         return CatalogFailed(self.name, action, self._message_of(error))
 
     @contextmanager
@@ -198,7 +219,7 @@ class CatalogClient:
 
 
 def _replacement_request(namespace: str, view: str, old_metadata: Mapping[str, Any], metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Build the CommitViewRequest of the REST specification that replaces a view. There, the version -1 is the last one added."""
+    """Return the CommitViewRequest of the REST specification that replaces a view. Its version -1 is the version that it adds."""
     version, schema = _current_version(metadata)
     schema_id, schema_updates = _add_schema(old_metadata["schemas"], assign_fresh_schema_ids(Schema.model_validate(schema)))
     version_id = max(old_version["version-id"] for old_version in old_metadata["versions"]) + 1
@@ -217,7 +238,7 @@ def _replacement_request(namespace: str, view: str, old_metadata: Mapping[str, A
 
 
 def _add_schema(old_schemas: Sequence[Mapping[str, Any]], schema: Schema) -> tuple[int, list[dict[str, Any]]]:
-    """Return the schema's id in the view, and the updates that add it. Servers do not count a schema that the view has as added."""
+    """Return the id of a schema in a view, and the update that adds the schema. If the view has an equal schema, return no update."""
     schemas = [Schema.model_validate(old_schema) for old_schema in old_schemas]
     for old_schema in schemas:
         if old_schema.as_struct() == schema.as_struct():
@@ -227,7 +248,7 @@ def _add_schema(old_schemas: Sequence[Mapping[str, Any]], schema: Schema) -> tup
 
 
 def _error_text(response: Response) -> str:
-    """Return the server's message about a request that it did not carry out."""
+    """Return the message of a server about a request that failed."""
     try:
         message: str = response.json()["error"]["message"]
     except (ValueError, KeyError, TypeError):
@@ -261,7 +282,7 @@ def _secrets_in(key: str, text: Any) -> set[str]:
 
 
 def _sync_metadata(catalog: MetastoreCatalog, sync: Callable[[str], None]) -> None:
-    """Let a catalog that writes metadata files in this process sync each file. Otherwise a power cut may lose a file that it names."""
+    """Make a catalog sync each metadata file that it writes in this process. Otherwise a power cut may lose its current metadata."""
     write = catalog._write_metadata
 
     def write_durably(metadata: TableMetadata, io: FileIO, metadata_path: str) -> None:

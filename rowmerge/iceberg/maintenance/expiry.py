@@ -1,4 +1,4 @@
-"""Which snapshots of a table expire: old ones that no branch or tag retains (Iceberg spec, Snapshot Retention Policy)."""
+"""The snapshots of a table that expire: old ones that no branch or tag retains (Iceberg spec, Snapshot Retention Policy)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,11 @@ _FOREVER = 2**63 - 1
 
 @dataclass(frozen=True)
 class Retention:
-    """The retention of branches without rules of their own. Snapshots of the time `older_than` and later stay. Times and ages in ms."""
+    """The retention of snapshots for branches without a retention of their own.
+
+    Snapshots of the time `older_than` and later stay, and so do the `min_count` newest ones of each branch. Times and ages are in
+    milliseconds.
+    """
 
     older_than: int
     min_count: int
@@ -35,7 +39,17 @@ class Retention:
 
     @classmethod
     def of(cls, properties: Mapping[str, str], options: ExpiryOptions, now: int) -> Retention:
-        """Return the retention of a table. Raises ConfigurationError for a malformed property, PlanError for less than 1 snapshot."""
+        """Return the retention for one expiry.
+
+        Args:
+            properties: The properties of the table.
+            options: The options of the statement, which override the properties.
+            now: The current time in milliseconds since the epoch.
+
+        Raises:
+            ConfigurationError: A property is malformed.
+            PlanError: Less than one snapshot would be retained.
+        """
         min_count = whole_number(properties, MIN_SNAPSHOTS, 1) if options.retain_last is None else options.retain_last
         if min_count < 1:
             raise PlanError(f"At least one snapshot stays, and {min_count} are to. Retain 1 or more.")
@@ -45,7 +59,11 @@ class Retention:
 
 
 def check_collectable(table: str, metadata: TableMetadata) -> None:
-    """Raise PlanError if the table's files may belong to other tables."""
+    """Check that the files of a table may be deleted.
+
+    Raises:
+        PlanError: The table property `gc.enabled` is false, so other tables may share the files.
+    """
     if metadata.properties.get(GC_ENABLED, "true").strip().lower() == "false":
         raise PlanError(
             f"Files of {table} are not deleted: its property {GC_ENABLED} is false, so they may belong to other tables. "
@@ -54,11 +72,23 @@ def check_collectable(table: str, metadata: TableMetadata) -> None:
 
 
 def expiry_updates(table: str, metadata: TableMetadata, options: ExpiryOptions, now: int) -> tuple[TableUpdate, ...]:
-    """Return the updates that expire refs and snapshots (`now` in ms). Raises PlanError, VersionNotFound for a requested snapshot."""
+    """Return the metadata updates that expire snapshots, branches and tags (Iceberg spec, Snapshot Retention Policy).
+
+    Args:
+        table: The name of the table in errors.
+        metadata: The current metadata of the table.
+        options: The options of the statement.
+        now: The current time in milliseconds since the epoch.
+
+    Raises:
+        ConfigurationError: A table property is malformed.
+        PlanError: A branch or tag points at a requested snapshot, or less than one snapshot would be retained.
+        VersionNotFound: The table has no requested snapshot.
+    """
     retention = Retention.of(metadata.properties, options, now)
     by_id = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
     refs = {name: ref for name, ref in metadata.refs.items() if name == MAIN or _is_young(ref, by_id, retention)}
-    _check_requested(table, options.snapshot_ids, by_id, refs)
+    _check_requested_ids(table, options.snapshot_ids, by_id, refs)
     retained_ids = {metadata.current_snapshot_id, *_retained_ids(metadata, refs, retention)}.difference(options.snapshot_ids)
     expired_ids = [id_ for id_ in by_id if id_ not in retained_ids]
     ref_updates = [RemoveSnapshotRefUpdate(ref_name=name) for name in metadata.refs if name not in refs]
@@ -74,12 +104,13 @@ def _removal_updates(metadata: TableMetadata, snapshot_ids: list[int]) -> list[T
     return [*statistics_updates, RemoveSnapshotsUpdate(snapshot_ids=snapshot_ids)]
 
 
-def _check_requested(table: str, requested_ids: Iterable[int], by_id: Collection[int], refs: Mapping[str, SnapshotRef]) -> None:
-    for requested in requested_ids:
-        if requested not in by_id:
-            raise VersionNotFound(f"{table} has no snapshot {requested}. See DESCRIBE HISTORY {table}.")
-        if names := sorted(name for name, ref in refs.items() if ref.snapshot_id == requested):
-            raise PlanError(f"The snapshot {requested} of {table} is what {', '.join(names)} names. Leave it out, or drop these first.")
+def _check_requested_ids(table: str, requested_ids: Iterable[int], by_id: Collection[int], refs: Mapping[str, SnapshotRef]) -> None:
+    """Raise an error for a requested snapshot that does not exist, or that a remaining branch or tag points at."""
+    for snapshot_id in requested_ids:
+        if snapshot_id not in by_id:
+            raise VersionNotFound(f"{table} has no snapshot {snapshot_id}. See DESCRIBE HISTORY {table}.")
+        if names := sorted(name for name, ref in refs.items() if ref.snapshot_id == snapshot_id):
+            raise PlanError(f"The snapshot {snapshot_id} of {table} is what {', '.join(names)} names. Leave it out, or drop these first.")
 
 
 def _is_young(ref: SnapshotRef, by_id: Mapping[int, Snapshot], retention: Retention) -> bool:
@@ -89,7 +120,7 @@ def _is_young(ref: SnapshotRef, by_id: Mapping[int, Snapshot], retention: Retent
 
 
 def _retained_ids(metadata: TableMetadata, refs: Mapping[str, SnapshotRef], retention: Retention) -> set[int]:
-    """Return the snapshots that branches and tags retain, and the young ones that are no ancestors of a branch."""
+    """Return the ids of the snapshots that branches and tags retain, and of the young ones that are no ancestors of a branch."""
     retained_ids = {ref.snapshot_id for ref in refs.values() if ref.snapshot_ref_type is SnapshotRefType.TAG}
     referenced_ids = {ref.snapshot_id for ref in refs.values()}
     for branch in [ref for ref in refs.values() if ref.snapshot_ref_type is not SnapshotRefType.TAG]:
@@ -101,7 +132,7 @@ def _retained_ids(metadata: TableMetadata, refs: Mapping[str, SnapshotRef], rete
 
 
 def _retained_by_branch(ref: SnapshotRef, history: Sequence[Snapshot], retention: Retention) -> list[int]:
-    """Return the snapshots that a branch retains, up to the first old one, whatever the timestamps of its ancestors."""
+    """Return the ids of the snapshots that a branch retains: `history` up to its first old snapshot, but at least the minimum number."""
     older_than = retention.older_than if ref.max_snapshot_age_ms is None else retention.now - ref.max_snapshot_age_ms
     min_count = ref.min_snapshots_to_keep or retention.min_count
     younger = takewhile(lambda snapshot: snapshot.timestamp_ms >= older_than, history[min_count:])

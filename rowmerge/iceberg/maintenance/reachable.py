@@ -1,4 +1,4 @@
-"""The files that snapshots need, from manifest lists to data files, and those that only expired ones needed."""
+"""The files that snapshots need, from manifest lists to data files, and the files that only expired snapshots need."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from rowmerge.storage.store import Storage
 
 T = TypeVar("T")
 _BATCH = 64
-"""The number of manifests whose entries are in memory together."""
+"""The number of manifests whose entries are in memory at the same time."""
 _S3_SCHEME = re.compile(r"^s3[an]://")
 
 
 class FileKind(Enum):
-    """Kinds of files in the order of their deletion: a file goes after the files that it names."""
+    """Kinds of files in the order of their deletion: a file is deleted after the files to which it refers."""
 
     # The first three have the names of `Content`.
     DATA = "data file"
@@ -36,32 +36,49 @@ class FileKind(Enum):
 
 
 def file_key(path: str) -> str:
-    """Return one text for all spellings of a file's path in metadata. Hadoop has three schemes for S3."""
+    """Return the same key for all spellings of a file's path in metadata. Hadoop has three schemes for S3."""
     return _S3_SCHEME.sub("s3://", plain_path(path))
 
 
 def needed_files(storage: Storage, metadata: TableMetadata, snapshots: Sequence[Snapshot] | None = None) -> dict[str, FileKind]:
-    """Return the files that snapshots (None: all) need, by `file_key`. Raises CorruptLog, UnsupportedTableFeature, StorageError."""
+    """Return the kinds of the files that snapshots need, by `file_key`.
+
+    Args:
+        storage: The storage of the table.
+        metadata: The metadata of the table. All of its statistics files are needed.
+        snapshots: The snapshots, None for all snapshots in `metadata`.
+
+    Raises:
+        CorruptLog: A manifest or manifest list is damaged or missing.
+        StorageError: A manifest or manifest list cannot be read.
+        UnsupportedTableFeature: A manifest is encrypted.
+    """
     snapshots = metadata.snapshots if snapshots is None else snapshots
     manifests = _manifests(storage, snapshots)
     files = _content_files(storage, manifests.values()) | dict.fromkeys(manifests, FileKind.MANIFEST)
     return files | _manifest_lists(snapshots) | _statistics(metadata)
 
 
-def only_expired(storage: Storage, before: TableMetadata, after: TableMetadata) -> dict[str, FileKind]:
-    """Return the files that snapshots of `before` need, and none of `after`, by `file_key`. Raises as `needed_files` does."""
-    remaining_ids = {snapshot.snapshot_id for snapshot in after.snapshots}
-    expired = [snapshot for snapshot in before.snapshots if snapshot.snapshot_id not in remaining_ids]
-    files = _without(_manifest_lists(expired) | _statistics(before), _manifest_lists(after.snapshots))
+def only_expired(storage: Storage, old_metadata: TableMetadata, new_metadata: TableMetadata) -> dict[str, FileKind]:
+    """Return the kinds of the files that only expired snapshots need, by `file_key`. Raises what `needed_files` does.
+
+    Args:
+        storage: The storage of the table.
+        old_metadata: The metadata with the expired snapshots.
+        new_metadata: The metadata with the remaining snapshots.
+    """
+    remaining_ids = {snapshot.snapshot_id for snapshot in new_metadata.snapshots}
+    expired = [snapshot for snapshot in old_metadata.snapshots if snapshot.snapshot_id not in remaining_ids]
+    files = _without(_manifest_lists(expired) | _statistics(old_metadata), _manifest_lists(new_metadata.snapshots))
     if expired:
-        files |= _only_expired_content(storage, expired, after.snapshots)
-    return _without(files, _statistics(after))
+        files |= _only_expired_content(storage, expired, new_metadata.snapshots)
+    return _without(files, _statistics(new_metadata))
 
 
 def _only_expired_content(storage: Storage, expired: Sequence[Snapshot], remaining: Sequence[Snapshot]) -> dict[str, FileKind]:
     """Return the manifests, data files and delete files that only expired snapshots need."""
     remaining_manifests = _manifests(storage, remaining)
-    # Files that an expired snapshot lacks were deleted before.
+    # If a manifest list or manifest of an expired snapshot is missing, an earlier expiry has deleted it.
     manifests = _without(_manifests(storage, expired, lenient=True), remaining_manifests)
     files = _content_files(storage, manifests.values(), lenient=True)
     if files:
@@ -94,9 +111,9 @@ def _manifests(storage: Storage, snapshots: Iterable[Snapshot], *, lenient: bool
 def _content_files(storage: Storage, manifests: Iterable[Manifest], *, lenient: bool = False) -> dict[str, FileKind]:
     """Return the live files of manifests by `file_key`. `lenient`: skip unreadable manifests."""
     files: dict[str, FileKind] = {}
-    unread = list(manifests)
-    for start in range(0, len(unread), _BATCH):
-        batch = unread[start : start + _BATCH]
+    manifests = list(manifests)
+    for start in range(0, len(manifests), _BATCH):
+        batch = manifests[start : start + _BATCH]
         for entries in _read_leniently(storage, batch) if lenient else read_manifests(storage, batch):
             files |= {file_key(entry.file.path): FileKind[entry.file.content.name] for entry in entries if entry.live}
     return files

@@ -216,6 +216,15 @@ class IcebergMaintenance:
         return DeleteRewriting(self.operations, self.table).commit()
 
     def ancestor(self, *, snapshot_id: int | None = None, before: int | None = None) -> int:
+        """Return the id of the newest snapshot that has a given id, or is older than a time, among the current one and its ancestors.
+
+        Args:
+            snapshot_id: The id, None to search by time.
+            before: The time in milliseconds since the epoch, None to search by id.
+
+        Raises:
+            VersionNotFound: There is no such snapshot.
+        """
         metadata = newest(self.operations, self.table).metadata
         for snapshot in ancestors(metadata, metadata.current_snapshot_id):
             if snapshot.snapshot_id == snapshot_id or (before is not None and snapshot.timestamp_ms < before):

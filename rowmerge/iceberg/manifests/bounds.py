@@ -26,7 +26,7 @@ _LAST_CODE_POINT = 0x10FFFF
 
 _Array = np.ndarray[Any, Any]
 Decode = Callable[[_Array], _Array]
-"""Decodes rows of bytes, all of one length, as numbers."""
+"""Decodes an array of bytes with a row for each bound, all of one length, as numbers."""
 
 
 def _decode_as(dtype: str) -> Decode:
@@ -50,7 +50,7 @@ _FIXED_WIDTH: Mapping[type[t.IcebergType], tuple[pa.DataType, Mapping[int, Decod
     t.TimestampNanoType: (_NAIVE, {8: _nanos_to_micros}),
     t.TimestamptzNanoType: (_ZONED, {8: _nanos_to_micros}),
 }
-"""The Arrow type of a column's values, and the decoder of bounds of each length: shorter ones are older than a promotion of the type."""
+"""The Arrow type of a column's values, and the decoders of its bounds by length. Bounds from before a promotion of the type are shorter."""
 
 
 def stored_value(value: Any, type_: t.IcebergType) -> Any:
@@ -84,10 +84,16 @@ def _rescale(value: Any, scale: int) -> Decimal:
 
 
 def to_bound(value: Any, type_: t.IcebergType, *, upper: bool, truncate: int | None = None) -> bytes | None:
-    """Return a bound in bytes, or None for None and NaN.
+    """Return a column bound as a manifest stores it (Iceberg spec, Appendix D: Binary single-value serialization).
 
-    `truncate` cuts strings, binary and fixed to so many code points or bytes. An upper bound is then the next value above all values with
-    this prefix, or None if there is none.
+    Args:
+        value: The smallest or largest value of the column, None if it is unknown.
+        type_: The type of the column.
+        upper: Whether the bound is an upper bound. A truncated upper bound is the next value above all values with the same prefix.
+        truncate: The largest length of strings (in code points), binary and fixed (in bytes); None for no limit.
+
+    Returns:
+        None for None and NaN, and if no value is above all values with the same prefix.
     """
     if value is None or value != value:
         return None
@@ -118,9 +124,14 @@ def _next_above(prefix: str | bytes) -> str | bytes | None:
 
 
 def file_bounds(files: Sequence[ContentFile], field_id: int, type_: t.IcebergType) -> tuple[pa.Array, pa.Array]:
-    """Return the lower and upper bounds of a column in files, as `bounds_column` does.
+    """Return the lower and the upper bounds of a column in data files, as the arrays that `bounds_column` returns.
 
-    A float column has bounds only in files without NaN. Iceberg's bounds leave NaN out; the engine's bounds include it.
+    A float column has bounds only in files without NaN, because Iceberg's bounds ignore NaN and the engine's bounds include it.
+
+    Args:
+        files: The data files.
+        field_id: The field id of the column.
+        type_: The type of the column.
     """
     is_float = isinstance(type_, t.FloatType | t.DoubleType)
     has_bounds = [not is_float or file.nan_counts.get(field_id) == 0 for file in files]
@@ -130,10 +141,10 @@ def file_bounds(files: Sequence[ContentFile], field_id: int, type_: t.IcebergTyp
 
 
 def bounds_column(stored_bounds: Sequence[bytes | None], type_: t.IcebergType) -> pa.Array:
-    """Decode a column's lower or upper bounds in many files to an Arrow array, with null for each bound that is unknown.
+    """Decode a column's lower or upper bounds in many files to an Arrow array. An unknown bound becomes null.
 
-    Unknown are bytes that are no value of the column's type, or of the type that it had before a promotion, NaN, and all bounds of `time`.
-    Timestamps get microseconds, uuids become strings.
+    A bound is unknown if it is NaN, or if its bytes are no value of the column's type or of its type before a promotion. All bounds of
+    `time` are unknown. Timestamps have microseconds. Uuids become strings.
     """
     bounds = pa.array(stored_bounds, pa.binary())
     match type_:
@@ -175,7 +186,7 @@ def _decode_decimals(bounds: pa.Array, arrow_type: pa.DataType) -> pa.Array:
 
 
 def _rows_by_length(bounds: pa.Array, lengths: Iterable[int]) -> Iterator[tuple[int, _Array, _Array]]:
-    """Yield each length that bounds have, the mask of these bounds, and their bytes, a row each."""
+    """Yield each length that bounds have, the mask of the bounds of this length, and their bytes with a row for each bound."""
     bound_lengths = pc.fill_null(pc.binary_length(bounds), -1).to_numpy(zero_copy_only=False)
     for length in lengths:
         has_length = bound_lengths == length
@@ -187,7 +198,7 @@ def _rows_by_length(bounds: pa.Array, lengths: Iterable[int]) -> Iterator[tuple[
 def _decode_strings(bounds: pa.Array) -> pa.Array:
     try:
         return bounds.cast(pa.string())
-    except pa.ArrowInvalid:  # one of them is not UTF-8
+    except pa.ArrowInvalid:  # a bound is not UTF-8
         return pa.array([_decode_string(value) for value in bounds.to_pylist()], pa.string())
 
 

@@ -10,7 +10,7 @@ from enum import IntEnum
 from typing import Any, ClassVar
 
 UNASSIGNED = -1
-"""The sequence number before the commit: a reader replaces it by that of the snapshot."""
+"""The sequence number of new files before the commit. The sequence number of the snapshot replaces it."""
 
 _NONE: Mapping[int, Any] = {}
 
@@ -96,7 +96,13 @@ class Entry:
 
     @classmethod
     def added(cls, file: ContentFile, snapshot_id: int, sequence_number: int = UNASSIGNED) -> Entry:
-        """Return the entry of a file that a snapshot adds. `sequence_number` is for content that is older than the snapshot."""
+        """Return the entry of a file that a snapshot adds.
+
+        Args:
+            file: The data file or delete file.
+            snapshot_id: The id of the snapshot.
+            sequence_number: The sequence number of rows that are older than the snapshot; UNASSIGNED for new rows.
+        """
         return cls(Status.ADDED, snapshot_id, sequence_number, UNASSIGNED, file)
 
     @property
@@ -114,7 +120,10 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class PartitionSummary:
-    """One partition field over all files of a manifest; bounds after Appendix D, None when there are no values but nulls and NaN."""
+    """The summary of one partition field over the files of a manifest (Iceberg spec, Manifest Lists).
+
+    Bounds are single values after Appendix D, None if all values are null or NaN.
+    """
 
     contains_null: bool
     contains_nan: bool | None = None
@@ -124,9 +133,9 @@ class PartitionSummary:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """An entry of a manifest list. Counts are of files and of their rows by status; None where an old writer did not say.
+    """An entry of a manifest list. It counts files and their rows by status. A count is None if an old writer has left it out.
 
-    Sequence numbers are UNASSIGNED before the commit, 0 in lists of format version 1; the minimum is over live files.
+    Sequence numbers are UNASSIGNED before the commit, and 0 in lists of format version 1. The minimum is over live files.
     """
 
     COUNTS: ClassVar = ("added_files", "existing_files", "deleted_files", "added_rows", "existing_rows", "deleted_rows")

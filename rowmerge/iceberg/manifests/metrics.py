@@ -1,4 +1,4 @@
-"""Metrics modes of columns (`write.metadata.metrics.*`), and the content of a manifest entry for a written file, with its metrics."""
+"""Metrics modes of columns (`write.metadata.metrics.*`), and the manifest entries of written files with their metrics."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MOST_COLUMNS = "write.metadata.metrics.max-inferred-column-defaults"
 
 @dataclass(frozen=True)
 class MetricsMode:
-    """The metrics of a column that manifests keep; `truncate` cuts bounds of strings and binary to so many code points or bytes."""
+    """The metrics of a column that manifests contain. `truncate` is the largest length of string bounds (code points) and binary bounds."""
 
     counts: bool = True
     bounds: bool = True
@@ -33,7 +33,11 @@ class MetricsMode:
 
     @classmethod
     def parse(cls, text: str) -> MetricsMode:
-        """Parse `none`, `counts`, `truncate(n)` or `full`, in any case. Raises ValueError."""
+        """Parse `none`, `counts`, `truncate(n)` or `full`, in any case.
+
+        Raises:
+            ValueError: The text is none of these.
+        """
         name = text.strip().lower()
         modes = {"none": cls(False, False), "counts": cls(True, False), "full": cls()}
         if name in modes:
@@ -49,9 +53,15 @@ _TRUNCATED = MetricsMode(truncate=16)
 
 
 def metrics_modes(schema: Schema, properties: Mapping[str, str], sorted_by: Collection[int] = ()) -> dict[int, MetricsMode]:
-    """Return the mode of every primitive field by id, as Java's MetricsConfig does. Raises ConfigurationError for an invalid value.
+    """Return the metrics mode of every primitive field by field id, as Iceberg's MetricsConfig does.
 
-    `sorted_by` are the ids of columns whose order the sort order keeps. They have bounds unless a property of the column disables them.
+    Args:
+        schema: The schema of the table.
+        properties: The properties of the table.
+        sorted_by: The field ids of the sort columns. They have bounds unless a property of the column disables them.
+
+    Raises:
+        ConfigurationError: A property has an invalid value.
     """
     modes = _default_modes(list(_primitive_ids(schema.as_struct())), properties)
     unbounded_ids = {field_id for field_id, mode in modes.items() if not mode.bounds}
@@ -66,7 +76,7 @@ def metrics_modes(schema: Schema, properties: Mapping[str, str], sorted_by: Coll
 
 
 def _find_field_id(schema: Schema, name: str) -> int | None:
-    """Return the id of a column by its name, None if the column was renamed or dropped. Iceberg in Java accepts its properties, too."""
+    """Return the field id of a column, None if the column was renamed or dropped. Iceberg ignores the properties of such a column, too."""
     try:
         return schema.find_field(name).field_id
     except ValueError:
@@ -74,7 +84,7 @@ def _find_field_id(schema: Schema, name: str) -> int | None:
 
 
 def _default_modes(ids: list[int], properties: Mapping[str, str]) -> dict[int, MetricsMode]:
-    """Return the mode of the property for all columns, or truncated bounds for as many columns as another property allows."""
+    """Return the default mode of each column: that of the property, else truncated bounds for the first columns up to a limit."""
     default = _parse_mode(properties, DEFAULT_MODE) if DEFAULT_MODE in properties else None
     limit = properties.get(MOST_COLUMNS, "100")
     if not re.fullmatch(r"\s*\d+\s*", limit):
@@ -85,10 +95,15 @@ def _default_modes(ids: list[int], properties: Mapping[str, str]) -> dict[int, M
 
 
 def file_metrics(file: AddedFile, schema: Schema, modes: Mapping[int, MetricsMode]) -> dict[str, Any]:
-    """Return the maps of a written file's `ContentFile`, from its typed bounds. Fields inside lists and maps have only sizes.
+    """Return the metrics of a written file as attributes of `ContentFile`, which map field ids to values.
 
-    Every mode keeps sizes, as in Java. A float column with bounds contains no NaN (`AddedFile` has no bounds otherwise), so its NaN count
-    is 0.
+    Fields inside lists and maps have only sizes. Every metrics mode keeps sizes, as Iceberg does. An `AddedFile` has no bounds of a float
+    column with NaN. So the NaN count of a float column with bounds is 0.
+
+    Args:
+        file: The written file, with its statistics by column name.
+        schema: The schema of the table.
+        modes: The metrics modes by field id.
     """
     fields = list(_leaves(schema.as_struct()))
     counted_fields = [leaf for leaf in fields if not leaf.is_repeated and modes.get(leaf.id, _NONE).counts]
@@ -129,7 +144,7 @@ def _parse_mode(properties: Mapping[str, str], key: str) -> MetricsMode:
 
 
 def _primitive_ids(type_: IcebergType) -> Iterator[int]:
-    """Yield the ids of primitive fields, those of each level before those below it, which is how Java counts them."""
+    """Yield the ids of primitive fields, those of each level before those below it. Iceberg counts them in this order, too."""
     fields = nested_fields(type_)
     yield from (nested.field_id for nested in fields if isinstance(nested.field_type, PrimitiveType))
     for nested in fields:
@@ -138,7 +153,7 @@ def _primitive_ids(type_: IcebergType) -> Iterator[int]:
 
 @dataclass(frozen=True)
 class _Leaf:
-    """A primitive field: its names from the top as in `AddedFile`, and whether it is inside a list or map."""
+    """A primitive field. `path` has its names from the top column, as in `AddedFile`. `is_repeated`: it is inside a list or map."""
 
     id: int
     type: IcebergType
@@ -163,7 +178,13 @@ def _leaves(type_: IcebergType, parent: tuple[str, ...] = (), is_repeated: bool 
 
 
 def content_file(file: AddedFile, metadata: TableMetadata, modes: Mapping[int, MetricsMode]) -> ContentFile:
-    """Return the `ContentFile` of a data file of the table's current schema and spec; `modes` are the metrics modes by column id."""
+    """Return the manifest's description of a written data file.
+
+    Args:
+        file: The written file, with the table's current schema and partition spec.
+        metadata: The metadata of the table.
+        modes: The metrics modes by field id.
+    """
     schema, spec = metadata.schema(), metadata.spec()
     types = [field.field_type for field in spec.partition_type(schema).fields]
     values = [file.partition.get(partition_value_name(schema, field)) for field in spec.fields]

@@ -50,7 +50,7 @@ def _list(element_id: int, type_: AvroType) -> AvroType:
 
 
 def _map(key_id: int, value_id: int, value: str) -> AvroType:
-    """Return the type of a map by field id: an array of pairs, because keys of Avro's maps are strings."""
+    """Return the type of a map by field id: an array of key-value records, because the keys of Avro's maps are strings."""
     pair = _record(f"k{key_id}_v{value_id}", [_required(key_id, "key", "int"), _required(value_id, "value", value)])
     return {"type": "array", "items": pair, "logicalType": "map"}
 
@@ -89,7 +89,13 @@ def _data_file_schema(partition: AvroType, format_version: int) -> dict[str, Any
 
 
 def manifest_schema(spec: PartitionSpec, schema: Schema, format_version: int) -> dict[str, Any]:
-    """Return the Avro schema of a manifest's entries, with the partition values of a spec over a table schema."""
+    """Return the Avro schema of the entries of a manifest (Iceberg spec, Manifests).
+
+    Args:
+        spec: The partition spec of the manifest's files.
+        schema: A table schema with the source columns of the spec.
+        format_version: The format version of the manifest, 2 or 3.
+    """
     fields = [
         _required(0, "status", "int"),
         _optional(1, "snapshot_id", "long"),
@@ -212,7 +218,7 @@ def _names_by_id(fields: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, str
 MANIFEST = manifest_schema(PartitionSpec(), Schema(), 3)
 MANIFEST_LIST = manifest_list_schema(3)
 NAMES: Mapping[int, str] = dict(_names_by_id([*MANIFEST["fields"], *MANIFEST_LIST["fields"]]))
-"""The names of the fields of manifests and manifest lists, by id. Older writers spelled some differently."""
+"""The names of the fields of manifests and manifest lists, by field id. Older writers gave some fields other names."""
 _INTEGERS = frozenset({"int", "long"})
 _ACCEPTED_TYPES: Mapping[str, frozenset[str]] = {"int": _INTEGERS, "long": _INTEGERS}
 """The Avro types that a file may have for a type of the specification, if there are several."""
@@ -224,7 +230,7 @@ def check_schema(schema: Mapping[str, Any], specified: Mapping[str, Any]) -> Non
 
 
 def _check_fields(record: Any, expected: Mapping[str, Any], named_types: dict[str, Any]) -> None:
-    """Check the fields that the specification has. `named_types` are the types that the schema has defined so far, by name."""
+    """Check the fields that the specification defines. `named_types` are the types that the schema has defined so far, by name."""
     expected_by_id = {field["field-id"]: field for field in expected["fields"]}
     expected_by_name = {field["name"]: field for field in expected["fields"]}
     for field in record["fields"]:
