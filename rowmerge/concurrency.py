@@ -27,7 +27,6 @@ STORE_THREADS = 8
 """The number of threads if each of them waits for a remote store."""
 _BATCHES_PER_THREAD = 8
 _MOST_BACKGROUND_THREADS = 8
-_SECONDS_AT_EXIT = 1.0
 
 _background_threads: set[threading.Thread] = set()
 
@@ -124,7 +123,7 @@ def run_in_background(call: Callable[[], object], *, ignored: type[Exception], i
         thread.start()
 
 
-def wait_for_background(seconds: float = _SECONDS_AT_EXIT) -> None:
+def wait_for_background(seconds: float = 1.0) -> None:
     """Wait until the calls of `run_in_background` have ended, but at most `seconds` in total."""
     deadline = time.monotonic() + seconds
     for thread in list(_background_threads):

@@ -11,7 +11,6 @@ from rowmerge.storage.store import Put, Storage
 
 _PROBES = 2
 """The number of probes of a store."""
-_NOT_IMPLEMENTED = "501 Not Implemented"
 
 _probed_buckets: set[tuple[str, str]] = set()
 """Bucket and configuration fingerprint of the stores that honour conditional puts."""
@@ -48,7 +47,7 @@ def _conditional_put_overwrites(storage: Storage) -> bool:
         reason = f"the storage options disable them ({storage.reason_of(error)})"
         raise ConditionalPutsUnsupported(storage.address, reason) from error
     except StorageError as error:
-        if _NOT_IMPLEMENTED not in error.reason:
+        if "501 Not Implemented" not in error.reason:
             raise
         raise ConditionalPutsUnsupported(storage.address, f"it refuses them ({error.reason})") from error
     finally:

@@ -122,12 +122,13 @@ def try_delete_files(
     try:
         delete_files(table_folder, path_groups, origin, locations=locations, live_paths=live_paths)
     except RowmergeError as error:
-        location = table_folder.location
         with _lock:
-            is_reported = location in _reported_locations
-            _reported_locations.add(location)
+            is_reported = table_folder.location in _reported_locations
+            _reported_locations.add(table_folder.location)
         if not is_reported:
-            logger.warning("Files that no version needs stay at %s, because they cannot be deleted: %s", location, error.message)
+            logger.warning(
+                "Files that no version needs stay at %s, because they cannot be deleted: %s", table_folder.location, error.message
+            )
 
 
 Deletion = Callable[[FileDeleter, PathGroups, PathOrigin], None]

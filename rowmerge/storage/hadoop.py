@@ -9,8 +9,6 @@ from rowmerge.storage.configuration import StorageConfiguration
 
 _S3A = "org.apache.hadoop.fs.s3a.S3AFileSystem"
 _S3_CREDENTIALS = "org.apache.hadoop.fs.s3a."
-_OAUTH = "org.apache.hadoop.fs.azurebfs.oauth2.ClientCredsTokenProvider"
-_FIXED_SAS = "org.apache.hadoop.fs.azurebfs.sas.FixedSASTokenProvider"
 _AUTHORITY = "https://login.microsoftonline.com"
 
 
@@ -81,14 +79,14 @@ def _azure_settings(configuration: StorageConfiguration) -> dict[str, Any]:
     if "sas_key" in azure:
         return {
             "fs.azure.account.auth.type": "SAS",
-            "fs.azure.sas.token.provider.type": _FIXED_SAS,
+            "fs.azure.sas.token.provider.type": "org.apache.hadoop.fs.azurebfs.sas.FixedSASTokenProvider",
             "fs.azure.sas.fixed.token": azure["sas_key"].removeprefix("?"),
         }
     if "client_secret" not in azure:
         return {}
     return {
         "fs.azure.account.auth.type": "OAuth",
-        "fs.azure.account.oauth.provider.type": _OAUTH,
+        "fs.azure.account.oauth.provider.type": "org.apache.hadoop.fs.azurebfs.oauth2.ClientCredsTokenProvider",
         "fs.azure.account.oauth2.client.id": azure.get("client_id"),
         "fs.azure.account.oauth2.client.secret": azure["client_secret"],
         "fs.azure.account.oauth2.client.endpoint": f"{azure.get('authority_host', _AUTHORITY)}/{azure.get('tenant_id')}/oauth2/token",

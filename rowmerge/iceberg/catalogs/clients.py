@@ -22,12 +22,10 @@ from requests import Response
 
 from rowmerge.errors import CatalogFailed, ConfigurationError, RowmergeError
 from rowmerge.iceberg.metadata.parsing import NEWEST_FORMAT
+from rowmerge.storage.configuration import hide
 from rowmerge.storage.store import absolute_location
 
 _SECRET = re.compile(r"secret|password|passwd|token|credential|access.?key|session|signer|authorization|sas", re.IGNORECASE)
-DEFAULT_NAME = "default"
-"""The name of a catalog whose configuration has none, as in pyiceberg."""
-_HIDDEN = "********"
 _MISSING = (exceptions.NoSuchTableError, exceptions.NoSuchViewError, exceptions.NoSuchNamespaceError)
 _CANNOT_REPLACE = (404, 405, 406, 501)
 """The answers of a REST server that has no such view, or cannot replace views."""
@@ -50,7 +48,7 @@ class CatalogClient:
             ConfigurationError: The configuration is invalid.
         """
         settings = {str(key): _text(value) for key, value in configuration.items()}
-        self.name = settings.pop("name", DEFAULT_NAME)
+        self.name = settings.pop("name", "default")  # the default name of pyiceberg, too
         self.kind = str(configuration.get("type", configuration.get("py-catalog-impl", "configured")))
         self._secrets = _secrets(configuration)
         self._lacks_views = False
@@ -212,9 +210,7 @@ class CatalogClient:
 
     def _message_of(self, error: BaseException) -> str:
         """Return the message of an error in one line, without secrets."""
-        text = " ".join(str(error).split()) or type(error).__name__
-        for secret in self._secrets:
-            text = text.replace(secret, _HIDDEN)
+        text = hide(" ".join(str(error).split()) or type(error).__name__, self._secrets)
         return (text if len(text) <= 500 else f"{text[:500]}…").rstrip(". ")
 
 
@@ -264,10 +260,10 @@ def _current_version(metadata: Mapping[str, Any]) -> tuple[dict[str, Any], dict[
     return current_version, schemas[current_version["schema-id"]]
 
 
-def _secrets(configuration: Mapping[str, Any]) -> list[str]:
-    """Return the values that no message may contain, also as URLs encode them. The longest comes first."""
-    secrets = set().union(*(_secrets_in(key, _text(value)) for key, value in configuration.items())) - {""}
-    return sorted(secrets | {quote(secret, safe="") for secret in secrets}, key=len, reverse=True)
+def _secrets(configuration: Mapping[str, Any]) -> set[str]:
+    """Return the values that no message may contain, also as URLs encode them."""
+    secrets = set().union(*(_secrets_in(key, _text(value)) for key, value in configuration.items()))
+    return secrets | {quote(secret, safe="") for secret in secrets}
 
 
 def _secrets_in(key: str, text: Any) -> set[str]:

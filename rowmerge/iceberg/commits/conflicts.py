@@ -111,9 +111,8 @@ def concurrent_commits(
     if not snapshots:
         return [] if newest_id == base_id else None
     oldest = snapshots[-1]
-    if oldest.parent_snapshot_id != base_id:
-        return None
-    if base_id is None and not _is_first(storage, oldest):
+    continues_base = oldest.parent_snapshot_id == base_id and (base_id is not None or _is_first(storage, oldest))
+    if not continues_base:
         return None
     return [_read_commit(storage, snapshot) for snapshot in reversed(snapshots)]
 

@@ -23,7 +23,6 @@ from rowmerge.table.commits.request import Unknown
 from rowmerge.table.snapshots.files import FileChanges
 
 FORMAT = "iceberg"
-OPERATION = "DROP TABLE"
 
 
 def put_drop(storage: Storage, version: int) -> Literal[Put.CREATED] | ExistingObject | Unknown:
@@ -97,7 +96,7 @@ class Drop:
         self._newest_version = base_version or self.operations.folder.highest_version() or 0
 
     def _table_missing(self) -> CommitConflict:
-        return MetadataChanged(self.table, self._newest_version, OPERATION, "the table is gone")
+        return MetadataChanged(self.table, self._newest_version, "DROP TABLE", "the table is gone")
 
 
 def _dropped_metadata(location: str) -> TableMetadata:

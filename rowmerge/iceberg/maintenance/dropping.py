@@ -27,8 +27,6 @@ from rowmerge.table.commits.request import Unknown
 from rowmerge.table.maintenance import inner_tables
 from rowmerge.table.snapshots.files import FileChanges
 
-_LOG = "_delta_log"
-
 
 def drop_table(storage: Storage, table: str) -> None:
     """Drop the table of a folder, even if its metadata cannot be read, and delete its files.
@@ -136,7 +134,7 @@ def _content_paths(storage: Storage, objects: list[StoredObject], needed: set[st
     """
     # The folder may also hold a table of another format. Its files may be older than the drop, too, so age decides nothing then.
     older_than = 0 if has_other_table(storage, objects, FORMAT) else dropped_at
-    excluded = (f"{_LOG}/", f"{MARKERS}/", HINT, *inner_tables(objects))
+    excluded = ("_delta_log/", f"{MARKERS}/", HINT, *inner_tables(objects))
     files = [file for file in objects if _version_of(file) is None and not file.path.startswith(excluded)]
     paths = [(f"{storage.location}/{file.path}", file.modified) for file in files]
     return [path for path, modified in paths if modified < older_than or file_key(path) in needed]

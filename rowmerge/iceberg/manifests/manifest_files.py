@@ -25,15 +25,12 @@ from rowmerge.iceberg.metadata.locations import located, plain_path
 from rowmerge.storage.cache import Cache
 from rowmerge.storage.store import Storage
 
-_CACHED_VALUES = 4_000_000
-"""The largest number of counts and bounds in the cache. One of them takes about 70 bytes."""
-_CACHED_BYTES = 64 * 1024 * 1024
-
 _INVALID_RECORD_ERRORS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 """The errors of the conversion of a record if the file is no manifest or manifest list."""
 
-_cache: Cache[tuple[Entry, ...]] = Cache(_CACHED_VALUES)
-_written: Cache[bytes] = Cache(_CACHED_BYTES)
+_cache: Cache[tuple[Entry, ...]] = Cache(4_000_000)
+"""The entries of manifests by `state_of`. The limit is the number of counts and bounds, of which one takes about 70 bytes."""
+_written: Cache[bytes] = Cache(64 * 1024 * 1024)
 """The bytes of manifests and manifest lists that this process wrote, by path. They never change, and the next statement reads them."""
 
 
