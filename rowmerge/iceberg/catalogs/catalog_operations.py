@@ -34,7 +34,6 @@ _UNREADABLE_ANSWERS = (ValidationError, JSONDecodeError)
 _NOT_FINAL = (408, 409, 419, 425, 429)
 """Of HTTP's refusals (4xx), those after which the request may be sent again, or has been."""
 _MAY_BE_FOLLOWED = "the catalog refused it, or gave no answer, and what others committed since does not tell whether they followed it"
-_TABLE_MISSING = "the catalog has no such table any more, and others may have renamed it with the commit in it"
 
 
 @dataclass(frozen=True)
@@ -154,7 +153,8 @@ def _outcome_by_metadata(request: _Request, newest: CurrentMetadata | None, is_r
     if newest is None:
         # Without a table, only the refusal of a creation is certain: an existing table may have been renamed after the commit.
         is_refused_creation = is_refused and isinstance(request.table, StagedTable)
-        return None if is_refused_creation else Unknown(_TABLE_MISSING)
+        reason = "the catalog has no such table any more, and others may have renamed it with the commit in it"
+        return None if is_refused_creation else Unknown(reason)
     status = request.status_in(newest)
     if status is CommitStatus.COMMITTED:
         return Put.CREATED

@@ -186,8 +186,7 @@ class SnapshotFiles:
         self._snapshot_paths = frozenset([path, *(manifest.path for manifest in manifests), *delete_paths])
         self.pending.flush()
         assigned_row_ids = None if next_id is None else next_id - (first_row_id or 0)
-        changes = tuple(entries)
-        return WrittenSnapshot(self.snapshot_id, self.metadata.current_schema_id, path, changes, first_row_id, assigned_row_ids)
+        return WrittenSnapshot(self.snapshot_id, self.metadata.current_schema_id, path, tuple(entries), first_row_id, assigned_row_ids)
 
     def _new_metadata_path(self, name: str) -> str:
         """Return the absolute path of a new metadata file, and record it for `discard`."""

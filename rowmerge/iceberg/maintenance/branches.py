@@ -101,8 +101,7 @@ def _reference_updates(
 
 def _existing_snapshot_id(table: str, metadata: TableMetadata, snapshot_id: int | None) -> int:
     """Return a snapshot id, that of the current snapshot for None. Raises VersionNotFound if the table has no such snapshot."""
-    if snapshot_id is None:
-        snapshot_id = metadata.current_snapshot_id
+    snapshot_id = metadata.current_snapshot_id if snapshot_id is None else snapshot_id
     if snapshot_id is None:
         raise VersionNotFound(f"{table} has no snapshot yet. Write rows first.")
     if metadata.snapshot_by_id(snapshot_id) is None:

@@ -51,9 +51,8 @@ def _orphan_rule(
         # A needed file outside the folder may be the same file under another spelling of the location.
         if path in needed_paths or posixpath.basename(path) in outside_names:
             return False
-        is_of_other_table = path.startswith(inner_prefixes)
-        is_catalog_file = path == HINT or _is_newer_metadata(path, current)
-        return not is_of_other_table and not is_catalog_file and not _is_hidden(path, partition_prefixes)
+        is_current_metadata = path == HINT or _is_newer_metadata(path, current)
+        return not (is_current_metadata or path.startswith(inner_prefixes) or _is_hidden(path, partition_prefixes))
 
     return may_be_orphan
 

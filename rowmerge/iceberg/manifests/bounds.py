@@ -22,7 +22,6 @@ _MICROS_PER_DAY = 86_400_000_000
 _ZONED, _NAIVE = pa.timestamp("us", tz="UTC"), pa.timestamp("us")
 _PHYSICAL_TYPES = {pa.date32(): pa.int32(), _NAIVE: pa.int64(), _ZONED: pa.int64()}
 _SURROGATES = range(0xD800, 0xE000)
-_LAST_CODE_POINT = 0x10FFFF
 
 _Array = np.ndarray[Any, Any]
 Decode = Callable[[_Array], _Array]
@@ -118,7 +117,7 @@ def _next_above(prefix: str | bytes) -> str | bytes | None:
         return incrementable[:-1] + bytes([incrementable[-1] + 1]) if incrementable else None
     for end in range(len(prefix), 0, -1):
         code_point = ord(prefix[end - 1]) + 1
-        if code_point <= _LAST_CODE_POINT:
+        if code_point <= 0x10FFFF:  # the last code point of Unicode
             return prefix[: end - 1] + chr(_SURROGATES.stop if code_point in _SURROGATES else code_point)
     return None
 
