@@ -114,8 +114,7 @@ class StorageConfiguration:
 
     def s3_endpoint(self) -> str | None:
         """Return the URL of the S3 service, None for Amazon's own."""
-        endpoint = self.settings.get("s3", {}).get("endpoint")
-        return endpoint or _environment("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
+        return self.settings.get("s3", {}).get("endpoint") or _environment("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
 
     def s3_region(self) -> str:
         """Return the region of the S3 service."""
