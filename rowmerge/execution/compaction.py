@@ -166,6 +166,7 @@ class Compaction:
             raise self._partition_column_error(snapshot, error.name) from error
 
     def _partition_column_error(self, snapshot: Snapshot, column: str) -> PlanError:
+        """Return the error for a condition on a column that is no partition column."""
         partition_columns = ", ".join(f"`{name}`" for name in snapshot.partition_columns) or "none"
         return PlanError(
             f"{self.operation} {snapshot.name} WHERE takes whole partitions, and `{column}` is no partition column "

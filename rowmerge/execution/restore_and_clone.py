@@ -73,14 +73,15 @@ class Clone:
         replacement = replace(change, definition=TableDefinition(properties=self.properties), replace=True)
         return Attempt(snapshot, replacement, _clone_counts(columns), columns=columns)
 
-    def _clone_request(self, replaced: Snapshot | None) -> tuple[CommitRequest, dict[str, int]]:
+    def _clone_request(self, current: Snapshot | None) -> tuple[CommitRequest, dict[str, int]]:
         """Return the commit that adds the files of the source, and the columns of CLONE.
 
-        `replaced`: the current version of an existing table, whose other files the commit removes, or None for a new table.
+        `current`: the current version of an existing table, or None for a new table. The commit removes the files of this version that are
+        not files of the source.
         """
         source_sizes = _sizes_by_path(self.source)
-        replaced_sizes = {} if replaced is None else _sizes_by_path(replaced)
-        removed_sizes = [size for path, size in replaced_sizes.items() if path not in source_sizes]
+        current_sizes = {} if current is None else _sizes_by_path(current)
+        removed_sizes = [size for path, size in current_sizes.items() if path not in source_sizes]
         columns = _clone_columns(list(source_sizes.values()), removed_sizes)
         parameters = {"source": self.source_name, "sourceVersion": self.source.version}
         return CommitRequest("CLONE", parameters, history_metrics(columns), cloned=self.source), columns

@@ -136,6 +136,7 @@ def row_metrics(plan: RowPlan, counts: RowCounts, files: FileChanges, *, copied:
 
 
 def _merge_metrics(counts: RowCounts, files: FileChanges, copied: int, source_rows: int) -> dict[str, int]:
+    """Return Delta's metrics of a MERGE, without its time."""
     return {
         "numSourceRows": source_rows,
         "numTargetRowsInserted": counts.inserted,

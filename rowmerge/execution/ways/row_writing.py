@@ -46,7 +46,7 @@ def scan_target(request: RowChangeRequest, files: TargetFiles, source: Source) -
     Args:
         request: The statement.
         files: The files that the statement reads.
-        source: The source, whose keys become filters that Spark compares with the column bounds of row groups and pages.
+        source: The source. Its keys become filters, which Spark compares with the column bounds of row groups and pages.
     """
     frame = read_snapshot(request.spark, request.snapshot, files.to_read, addresses=True, lineage=request.lineage is not None)
     for key in pruning_keys(request.snapshot, request.plan, source):
@@ -162,7 +162,7 @@ def add_new_rows(request: RowChangeRequest, written: Written, source: Source) ->
     """Write the new rows that the NOT MATCHED clauses make of source rows without a match, or of all source rows.
 
     Args:
-        request: The statement, whose plan says which source rows become new rows.
+        request: The statement. Its plan determines which source rows become new rows.
         written: The rows that the statement has written, and the ordinals of the source rows with a match. The new rows are added to it.
         source: The evaluated source.
     """

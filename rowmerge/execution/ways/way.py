@@ -80,7 +80,7 @@ class RowChangeRequest:
 
     @property
     def distribution(self) -> Distribution | None:
-        """How the table distributes new rows of this operation among tasks."""
+        """The distribution of the written rows among tasks, or None to distribute them like the rows of an INSERT."""
         return self.snapshot.settings.operation_distribution(self.plan.operation)
 
     @cached_property

@@ -63,12 +63,14 @@ def build_alteration(context: SessionContext, command: commands.AlterTable) -> A
 
 
 def _add_columns(context: SessionContext, command: commands.AddColumns) -> Alteration:
+    """Return the change of ADD COLUMNS."""
     fields = parse_columns(context.spark, command.columns)
     parameters: dict[str, object] = {"columns": [{"column": {"name": column.name, "type": column.sql_type}} for column in fields]}
     return Alteration("ADD COLUMNS", lambda snapshot: TableDefinition(schema=columns.add_columns(snapshot, fields, command)), parameters)
 
 
 def _rename_column(command: commands.RenameColumn) -> Alteration:
+    """Return the change of RENAME COLUMN."""
     path, new_name = command.column, command.new_name
     parameters: dict[str, object] = {"oldColumnPath": ".".join(path), "newColumnPath": ".".join((*path[:-1], new_name))}
     rename = partial(columns.rename_column, path=path, new_name=new_name)
@@ -76,6 +78,7 @@ def _rename_column(command: commands.RenameColumn) -> Alteration:
 
 
 def _drop_columns(command: commands.DropColumns) -> Alteration:
+    """Return the change of DROP COLUMNS."""
     drop = partial(columns.drop_columns, paths=command.columns, if_exists=command.if_exists)
     parameters: dict[str, object] = {"columns": [".".join(path) for path in command.columns]}
     return _schema_alteration("DROP COLUMNS", parameters, drop, changed_paths=command.columns)
@@ -120,6 +123,8 @@ def _schema_alteration(
 
 
 def _change_properties(command: commands.PropertyCommand) -> Alteration:
+    """Return the change of SET or UNSET TBLPROPERTIES."""
+
     def definition(snapshot: Snapshot) -> TableDefinition:
         return TableDefinition(properties=columns.new_properties(command, snapshot.settings.properties))
 
@@ -129,6 +134,7 @@ def _change_properties(command: commands.PropertyCommand) -> Alteration:
 
 
 def _comment(command: commands.CommentOn) -> Alteration:
+    """Return the change of the comment on a table or on one column."""
     parameters: dict[str, object] = {"comment": command.comment or ""}
     if command.column is None:
         return Alteration("COMMENT ON TABLE", lambda snapshot: TableDefinition(description=command.comment or ""), parameters)

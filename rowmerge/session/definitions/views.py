@@ -35,8 +35,7 @@ def _create_stored_view(context: SessionContext, command: CreateView) -> None:
 
 def _create_temporary_view(context: SessionContext, command: CreateView) -> None:
     """Create or replace a temporary view. Raise PlanError for a name with a schema, AlreadyExists."""
-    name = command.name.parts[-1]
-    views = context.names.temporary_views
+    name, views = command.name.parts[-1], context.names.temporary_views
     if len(command.name.parts) > 1:
         raise PlanError(f"A temporary view has no schema: CREATE TEMPORARY VIEW {quote(name)}.")
     is_taken = not command.or_replace and views.exists(name)

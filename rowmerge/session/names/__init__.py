@@ -1,1 +1,1 @@
-"""Name resolution: which table, view, function or file a name in a statement means, and the Spark view that stands for it."""
+"""Name resolution: from a name in a statement to a table, view, function or file, and to the Spark view that replaces it."""

@@ -56,6 +56,7 @@ class NameResolver:
     """
 
     def __init__(self, catalog: Catalog, temporary_views: TemporaryViews, schema: str, catalog_name: str | None = None) -> None:
+        """Make a resolver of names in a catalog, with `schema` as the current schema."""
         self.temporary_views, self.schema = temporary_views, schema
         self._catalog = catalog
         self._catalog_names = CATALOGS if catalog_name is None else (catalog_name.lower(), *CATALOGS)

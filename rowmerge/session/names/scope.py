@@ -118,7 +118,7 @@ class StatementScope:
         return snapshot.history_key in self.snapshots.keys_read
 
     def view_for(self, reference: TableReference) -> str | None:
-        """Return the quoted name of the view that stands for a table name, or None for a name that Spark resolves."""
+        """Return the quoted name of the Spark view that replaces a table name, or None for a name that Spark resolves."""
         first_part = reference.name.parts[0]
         is_plain_name = not reference.timed and reference.changes is None and len(reference.name.parts) == 1
         if is_plain_name and first_part.lower() in self.with_clause.names:
@@ -147,12 +147,14 @@ class StatementScope:
         return self.context.views.register_snapshot(self._resolve_snapshot(resolved_name, reference))
 
     def _register_temporary_view(self, name: str, reference: TableReference) -> str | None:
+        """Register the query of a temporary view, or return None for a view of the DataFrame API. Raise PlanError for VERSION AS OF."""
         if reference.timed:
             raise PlanError(f"{name} is a temporary view: it has no versions. Name a table before VERSION or TIMESTAMP AS OF.")
         query = self.context.names.temporary_views.query(name)
         return None if query is None else self._register_query(f"temporary view {name}", query, self.context.names.schema)
 
     def _register_information_table(self, name: TableName) -> str | None:
+        """Register the rows of a table of `information_schema`. Return None for any other name."""
         if len(name.parts) > 2:
             return None
         schema, table = self.context.names.locate(name, self.schema)
@@ -162,6 +164,7 @@ class StatementScope:
         return self.context.views.register_frame(information_rows(spark, catalog, catalog_name, table.lower()))
 
     def _register_catalog_view(self, resolved_name: ResolvedName, reference: TableReference) -> str:
+        """Register the query of a view in the catalog. Raise PlanError for VERSION or TIMESTAMP AS OF."""
         relation = resolved_name.relation
         if reference.timed:
             raise PlanError(f"{relation} is a view: it has no versions. Name a table before VERSION or TIMESTAMP AS OF.")

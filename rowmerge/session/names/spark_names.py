@@ -80,6 +80,7 @@ class SparkViews:
             return self._frames[name]
 
     def _register(self, name: str, frame: DataFrame) -> None:
+        """Register a view under a new name. If there are too many, drop the least recently used one."""
         register_view(frame, name)
         self._frames[name] = frame
         while len(self._frames) > MOST_VIEWS:

@@ -29,9 +29,9 @@ CACHE = "ROWMERGE_CACHE"
 """The environment variable with the folder of archives. The default is `rowmerge` in the user's cache folder."""
 
 _CLASS_PATH_VARIABLES = ("SPARK_CONF_DIR", "HADOOP_CONF_DIR", "YARN_CONF_DIR", "SPARK_DIST_CLASSPATH")
-"""What Spark's launcher adds to the class path besides its own jars."""
+"""The environment variables whose paths Spark's launcher adds to the class path."""
 _ARCHIVE_OPTIONS = ("ArchiveClassesAtExit", "SharedArchiveFile", "-Xshare")
-# Without these options, Java says on standard output that it cannot use an archive, and then runs without it.
+# Without these options, Java prints on standard output that it cannot use an archive, and then runs without it.
 _QUIET = "-Xlog:disable -Xlog:all=warning:stderr -Xlog:cds=off -Xlog:cds+dynamic=off"
 
 
@@ -82,6 +82,7 @@ def make_archive() -> Path:
 
 
 def _create_temporary_folder(parent: Path) -> tempfile.TemporaryDirectory[str]:
+    """Create a temporary folder, and `parent` if it is missing. Raise ConfigurationError if it cannot be written."""
     try:
         parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         return tempfile.TemporaryDirectory(prefix=".making-", dir=parent)
@@ -137,10 +138,10 @@ def _quote_option(option: str) -> str:
 
 
 def _cache_folder() -> Path:
+    """Return the folder of archives: of ROWMERGE_CACHE, or else in the user's cache folder (XDG Base Directory Specification)."""
     if folder := os.environ.get(CACHE):
         return Path(folder).absolute()
-    base = os.environ.get("XDG_CACHE_HOME")
-    return Path(base or Path.home() / ".cache") / "rowmerge"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rowmerge"
 
 
 def _java_executable() -> Path | None:

@@ -32,6 +32,7 @@ def run_explain(context: SessionContext, explain: Explain) -> StatementResult:
 
 
 def _spark_plan_lines(context: SessionContext, mode: str, query: str) -> list[str]:
+    """Return the lines of Spark's EXPLAIN for a query. `mode`: EXTENDED, FORMATTED or another mode of Spark."""
     lines: list[str] = []
     for (text,) in StatementScope.begin(context).query(f"explain {mode} {query}").collect():
         lines += text.splitlines()
@@ -84,6 +85,7 @@ def _with_column_names(lines: list[str], rows: NewRows) -> list[str]:
 
 
 def _explain_create(context: SessionContext, command: CreateTable) -> list[str]:
+    """Return the lines of EXPLAIN for CREATE TABLE … AS SELECT."""
     assert command.query is not None
     query, name = command.query.text, context.names.qualify(command.name)
     snapshot = None if name.relation is None else context.names.table(command.name).snapshot()

@@ -31,6 +31,7 @@ def run_function_command(context: SessionContext, command: FunctionCommand) -> S
 
 
 def _create_function(context: SessionContext, command: CreateFunction) -> StatementResult:
+    """Check a function and store it in the catalog. With IF NOT EXISTS, an existing function stays unchanged."""
     schema, name = context.names.locate(command.name)
     functions, current_schema = context.catalog.functions, context.names.schema
     if not command.if_not_exists or functions.get(schema, name) is None:
@@ -51,6 +52,7 @@ def _check_signature_and_body(context: SessionContext, function: Function) -> No
 
 
 def _drop_function(context: SessionContext, command: DropFunction) -> StatementResult:
+    """Drop a function of the catalog, or else a function of Spark."""
     schema, name = context.names.locate(command.name)
     exists = context.catalog.functions.get(schema, name) is not None
     if not exists and is_known(context.spark, str(command.name)):  # Spark itself has the functions of Java classes
@@ -61,6 +63,7 @@ def _drop_function(context: SessionContext, command: DropFunction) -> StatementR
 
 
 def _describe_function(context: SessionContext, command: DescribeFunction) -> StatementResult:
+    """Return the properties of a function of the catalog, or else Spark's description."""
     schema, name = context.names.locate(command.name)
     function = context.catalog.functions.get(schema, name)
     if function is None:

@@ -163,9 +163,10 @@ def _resolve_source(command: Merge, frame: DataFrame, names: NameResolver) -> Si
     is_resolved_by_spark = names.is_temporary_view(source_name) or len(source_name.parts) > 2
     source_path = source_name.parts if is_resolved_by_spark else names.locate(source_name)
     source = side_of(source_path, None, columns)
-    is_ambiguous = source_path == command.target.parts or command.target_alias is not None
-    # Two tables of one name in different schemas need different aliases. Planning reports an ambiguous name as an error.
-    return source if is_ambiguous else apart_from(source, target, SOURCE)
+    if source_path == command.target.parts or command.target_alias is not None:
+        return source  # planning reports an error if target and source have the same alias
+    # Two tables of one name in different schemas get different aliases.
+    return apart_from(source, target, SOURCE)
 
 
 def _source_table_name(command: Merge) -> TableName | None:
