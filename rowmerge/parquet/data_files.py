@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from rowmerge.concurrency import STORE_THREADS, map_in_batches
 from rowmerge.parquet.filesystems import Options, filesystem_of
 from rowmerge.parquet.fitting import conform, to_file_rows
-from rowmerge.parquet.footers import column_statistics, file_paths, leaves_of
+from rowmerge.parquet.footers import column_statistics, file_paths, leaves
 from rowmerge.parquet.partitions import PartitionKey, partition_path, split_by_partition
 
 ROW_ID, CHANGED_IN = "__rowmerge_row_id", "__rowmerge_changed_in"
@@ -44,9 +44,8 @@ class StoredColumns:
 class FilesLineage:
     """The row lineage of data files: the ids of their rows, and the versions that last changed the rows.
 
-    A format may derive both from the file and the position of a row ("Row Lineage" in the Iceberg specification, "Row Tracking" in the
-    Delta protocol). A row that moves to another file keeps them in hidden columns (`TableShape.row_lineage`): an updated row its id, and an
-    unchanged row its id and version.
+    Both follow from the file and position of a row until it moves (Iceberg specification, "Row Lineage"; Delta protocol, "Row Tracking").
+    Another file then stores the id of the row in a hidden column, and for an unchanged row also its version (`TableShape.row_lineage`).
 
     Attributes:
         origins: By path, the id of a file's first row, None if its rows have no ids, and the version that last changed its rows.
@@ -54,22 +53,22 @@ class FilesLineage:
 
     origins: dict[str, tuple[int | None, int]] = field(default_factory=dict)
 
-    def ids_and_versions(self, paths: pa.Array, positions: pa.Array, stored: tuple[pa.Array, pa.Array]) -> tuple[pa.Array, pa.Array]:
+    def ids_and_versions(self, paths: pa.Array, positions: pa.Array, ids: pa.Array, versions: pa.Array) -> tuple[pa.Array, pa.Array]:
         """Return the ids of rows, and the versions that last changed them.
 
         Args:
             paths: The path of each row's file.
             positions: The position of each row in its file.
-            stored: The hidden columns of the rows, ids and versions. NULL stands for the value that follows from the file.
+            ids: The id that the file stores for each row. NULL stands for the id that follows from the position.
+            versions: The version that the file stores for each row. NULL stands for the version of the file.
         """
-        stored_ids, stored_versions = stored
         encoded = pc.dictionary_encode(paths)
         origins = [self.origins.get(path, (None, 0)) for path in encoded.dictionary.to_pylist()]
         first_ids = pc.take(pa.array([first_id for first_id, _ in origins], pa.int64()), encoded.indices)
         file_versions = pc.take(pa.array([version for _, version in origins], pa.int64()), encoded.indices)
-        ids = pc.coalesce(stored_ids, pc.add(first_ids, positions.cast(pa.int64())))
-        versions = pc.coalesce(stored_versions, file_versions)
-        return ids, pc.if_else(pc.is_valid(ids), versions, pa.scalar(None, pa.int64()))
+        row_ids = pc.coalesce(ids, pc.add(first_ids, positions.cast(pa.int64())))
+        row_versions = pc.coalesce(versions, file_versions)
+        return row_ids, pc.if_else(pc.is_valid(row_ids), row_versions, pa.scalar(None, pa.int64()))
 
     def fill_hidden_columns(self, rows: pa.Table, path: str, start: int) -> pa.Table:
         """Return consecutive rows of one file with their ids and versions in the hidden columns.
@@ -81,8 +80,8 @@ class FilesLineage:
         """
         paths = pa.repeat(pa.scalar(path, pa.string()), rows.num_rows)
         positions = pa.array(np.arange(start, start + rows.num_rows, dtype=np.int64))
-        stored_lineage = (rows[ROW_ID].combine_chunks(), rows[CHANGED_IN].combine_chunks())
-        return with_lineage(rows, *self.ids_and_versions(paths, positions, stored_lineage))
+        ids, versions = rows[ROW_ID].combine_chunks(), rows[CHANGED_IN].combine_chunks()
+        return with_lineage(rows, *self.ids_and_versions(paths, positions, ids, versions))
 
 
 @dataclass(frozen=True)
@@ -171,10 +170,9 @@ class PartitionedWriter:
 
     def write(self, rows: pa.Table) -> None:
         """Write rows, which have all columns of the table, into files of their partitions."""
-        if not self.spec.partition:
-            self.write_partition({}, rows.select(self.spec.schema.names))
-            return
-        for partition, partition_rows in split_by_partition(rows, self.spec.partition, empty_is_null=not self.spec.values_in_files):
+        keys, empty_is_null = self.spec.partition, not self.spec.values_in_files
+        rows_by_partition = split_by_partition(rows, keys, empty_is_null=empty_is_null) if keys else [({}, rows)]
+        for partition, partition_rows in rows_by_partition:
             self.write_partition(partition, partition_rows.select(self.spec.schema.names))
 
     def write_partition(self, partition: dict[str, Any], rows: pa.Table) -> None:
@@ -232,7 +230,7 @@ class RollingFile:
 
     def __init__(self, spec: WriteSpec, partition: dict[str, Any]) -> None:
         self._spec, self._partition = spec, partition
-        self._leaves = list(leaves_of(pa.struct(list(spec.schema)), pa.struct(list(spec.stored))))
+        self._leaves = list(leaves(pa.struct(list(spec.schema)), pa.struct(list(spec.stored))))
         self._pending: list[pa.Table] = []
         self.buffered = 0
         self._writer: pq.ParquetWriter | None = None
@@ -291,12 +289,11 @@ class RollingFile:
 
     def _open_stream(self) -> Any:
         """Open a new file in the partition's folder, and keep its path in `_path`."""
-        spec = self._spec
-        folder = partition_path(spec.partition, self._partition, as_hive=not spec.values_in_files)
-        unique = f"{spec.attempt}-{uuid.uuid4().hex[:12]}" if spec.attempt else str(uuid.uuid4())
-        name = f"{spec.prefix}-{len(self._finished):05d}-{unique}.c000.{spec.compression}.parquet"
-        self._path = "/".join(part for part in (spec.root, folder, name) if part)
-        filesystem, inner_path = filesystem_of(self._path, spec.filesystem_options)
+        folder = partition_path(self._spec.partition, self._partition, as_hive=not self._spec.values_in_files)
+        unique = f"{self._spec.attempt}-{uuid.uuid4().hex[:12]}" if self._spec.attempt else str(uuid.uuid4())
+        name = f"{self._spec.prefix}-{len(self._finished):05d}-{unique}.c000.{self._spec.compression}.parquet"
+        self._path = "/".join(part for part in (self._spec.root, folder, name) if part)
+        filesystem, inner_path = filesystem_of(self._path, self._spec.filesystem_options)
         if self._path.startswith("file:"):
             os.makedirs(os.path.dirname(inner_path), exist_ok=True)
         return filesystem.open_output_stream(inner_path)
@@ -329,8 +326,7 @@ class RollingFile:
         self._stream.close()
         footer = self._footers.pop()
         statistics = column_statistics(footer, self._leaves, self._spec.bounds)
-        message = FileMessage(self._path, size, footer.num_rows, self._partition, ordered=self._spec.ordered, **statistics)
-        self._finished.append(message)
+        self._finished.append(FileMessage(self._path, size, footer.num_rows, self._partition, ordered=self._spec.ordered, **statistics))
         self._writer = None
 
 

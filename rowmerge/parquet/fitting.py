@@ -106,6 +106,7 @@ def to_table_type(values: pa.Array, target: pa.DataType, stored: pa.DataType, *,
 
 
 def _to_table_map(values: pa.MapArray, target: pa.MapType, stored: pa.MapType, by_field_id: bool) -> pa.MapArray:
+    """Convert the keys and values of maps, as `to_table_type` does."""
     keys = to_table_type(values.keys, target.key_type, stored.key_type, by_field_id=by_field_id)
     items = to_table_type(values.items, target.item_type, stored.item_type, by_field_id=by_field_id)
     entries = pa.StructArray.from_arrays([keys, items], fields=[target.key_field, target.item_field])
@@ -124,6 +125,7 @@ def _to_table_leaf(values: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def _to_table_struct(values: pa.StructArray, target: pa.StructType, stored: pa.StructType, by_field_id: bool) -> pa.StructArray:
+    """Convert structs field by field, as `to_table_type` does. A field that the file lacks is NULL."""
     children = values.flatten()
     table_children = []
     for field, stored_field in zip(target, stored, strict=True):
@@ -207,8 +209,8 @@ def uuid_texts(values: pa.Array) -> pa.Array:
     texts = np.full((len(values), 36), ord("-"), np.uint8)
     texts[:, _DIGIT_PLACES] = _DIGITS[np.stack([bytes_ >> 4, bytes_ & 15], axis=2).reshape(-1, 32)]
     offsets = np.arange(len(values) + 1, dtype=np.int32) * 36
-    buffers = [_validity(values), pa.py_buffer(offsets.tobytes()), pa.py_buffer(texts.tobytes())]
-    return pa.Array.from_buffers(pa.string(), len(values), buffers)
+    text_buffers = [pa.py_buffer(offsets.tobytes()), pa.py_buffer(texts.tobytes())]
+    return pa.Array.from_buffers(pa.string(), len(values), [_validity(values), *text_buffers])
 
 
 def _validity(values: pa.Array) -> pa.Buffer | None:

@@ -31,9 +31,7 @@ class Leaf:
     has_bounds: bool
 
 
-def leaves_of(
-    type_: pa.DataType, file_type: pa.DataType, path: Path = (), file_path: Path = (), *, is_repeated: bool = False
-) -> Iterator[Leaf]:
+def leaves(type_: pa.DataType, file_type: pa.DataType, path: Path = (), file_path: Path = (), is_repeated: bool = False) -> Iterator[Leaf]:
     """Yield the leaf columns of a type in the order of a file's column chunks.
 
     Args:
@@ -53,7 +51,7 @@ def leaves_of(
         return
     is_repeated = is_repeated or not pa.types.is_struct(type_)
     for name, file_names, child_type, child_file_type in _children(type_, file_type):
-        yield from leaves_of(child_type, child_file_type, (*path, name), (*file_path, *file_names), is_repeated=is_repeated)
+        yield from leaves(child_type, child_file_type, (*path, name), (*file_path, *file_names), is_repeated)
 
 
 def _children(type_: pa.DataType, file_type: pa.DataType) -> Iterator[tuple[str, Path, pa.DataType, pa.DataType]]:

@@ -172,8 +172,7 @@ class OutcomeTask:
             return rows
         assert columns.file is not None and columns.position is not None and columns.lineage is not None
         names = (columns.file, columns.position, *columns.lineage)
-        paths, positions, stored_ids, stored_versions = (table[name].combine_chunks() for name in names)
-        ids, versions = files_lineage.ids_and_versions(paths, positions, (stored_ids, stored_versions))
+        ids, versions = files_lineage.ids_and_versions(*(table[name].combine_chunks() for name in names))
         null = pa.scalar(None, pa.int64())
         keeps_id = pc.is_in(action, value_set=pa.array([UPDATE, MOVE], action.type))
         return with_lineage(rows, pc.if_else(keeps_id, ids, null), pc.if_else(pc.equal(action, MOVE), versions, null))

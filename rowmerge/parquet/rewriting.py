@@ -42,18 +42,16 @@ def write_live_rows(
 
 def _live_rows(spec: WriteSpec, path: str, deleted: BitMap64, partition: dict[str, Any]) -> Iterator[pa.Table]:
     """Yield the live rows of a file in batches, with the columns of `spec`."""
-    stored_columns = spec.older_layouts.get(path, StoredColumns(spec.stored, spec.by_field_id, ()))
+    layout = spec.older_layouts.get(path, StoredColumns(spec.stored, spec.by_field_id, ()))
     deleted_positions = np.array(deleted.to_array(), dtype=np.int64)
     start = 0
-    for batch in _batches(stored_columns, path, spec.filesystem_options):
+    for batch in _batches(layout, path, spec.filesystem_options):
         # The conversion comes before the filter: Arrow cannot filter every type that others write (string views of delta-rs).
         file_rows = pa.Table.from_batches([batch])
-        rows = to_table_rows(
-            file_rows, spec.schema, stored_columns.stored, by_field_id=stored_columns.by_field_id, initial=spec.initial_values
-        )
+        rows = to_table_rows(file_rows, spec.schema, layout.stored, by_field_id=layout.by_field_id, initial=spec.initial_values)
         if spec.lineage is not None:
             rows = spec.lineage.fill_hidden_columns(rows, path, start)
-        rows = _with_partition_values(rows, stored_columns.missing_columns, partition)
+        rows = _with_partition_values(rows, layout.missing_columns, partition)
         yield _without_deleted(rows, start, deleted_positions)
         start += batch.num_rows
 

@@ -150,9 +150,9 @@ class SourceKeys:
         return np.where(is_missing, -1, self._key_codes_of(column_codes))
 
     def _code_of_constant_columns(self, rows: pa.Table) -> int | None:
-        """Return what all columns but the first add to the key code of each row, if each of them has one value, as in a partition.
+        """Return what the columns after the first add to the key code of each row, if each of them has one value.
 
-        Returns -1 if the source lacks one of these values, and None if a column has several values.
+        This is so in a file of a partition. Returns -1 if the source lacks one of the values, and None if a column has several values.
         """
         constant_code = 0
         for column, place in zip(self.columns[1:], self._place_values[1:], strict=True):

@@ -163,11 +163,9 @@ def _hash_texts(values: pa.Array) -> Numbers:
 
 def _hash_longs(numbers: Numbers) -> Numbers:
     """Return the MurmurHash3 hashes of 64-bit integers: two blocks of 4 bytes, and no tail."""
-    blocks = np.ascontiguousarray(numbers.astype("<i8")).view("<u4").reshape(-1, 2)
-    state = np.zeros(len(blocks), np.uint32)
-    for index in (0, 1):
-        state = _add_block(state, _mix_block(blocks[:, index]))
-    return _finalize(state, np.uint32(8))
+    low_blocks, high_blocks = np.ascontiguousarray(numbers.astype("<i8")).view("<u4").reshape(-1, 2).T
+    state = _add_block(np.zeros(len(numbers), np.uint32), _mix_block(low_blocks))
+    return _finalize(_add_block(state, _mix_block(high_blocks)), np.uint32(8))
 
 
 def _hash_decimals(unscaled: Numbers) -> Numbers:
@@ -182,9 +180,10 @@ def _hash_decimals(unscaled: Numbers) -> Numbers:
 
 
 def _hash_slices(bytes_: Numbers, starts: Numbers, lengths: Numbers) -> Numbers:
-    """Return the MurmurHash3 hashes (x86, 32 bits) of slices of bytes: blocks of 4 bytes, then the tail of up to 3 bytes, then the length.
+    """Return the MurmurHash3 hashes (x86, 32 bits) of slices of bytes.
 
-    The first step hashes the first block of all slices, the second step the second block of the slices that have one, and so on.
+    A hash takes the blocks of 4 bytes, then the tail of up to 3 bytes, then the length. The first step hashes the first block of all
+    slices, and the n-th step the n-th block of the slices that have one.
     """
     # The longest slices come first, so the slices with an n-th block are always at the front.
     order = np.argsort(-lengths, kind="stable")

@@ -113,8 +113,8 @@ def cast_key_values(values: pa.Array, op: str, source: DataType, target: DataTyp
 def source_keys(keys: Sequence[tuple[SourceKey, Field]]) -> SourceKeys | None:
     """Return the keys by which Arrow can look up rows of a table, None if there is no such key. Each key comes with the table's column.
 
-    A key is left out if its values are unknown, or if Arrow and Spark may differ about equality (floats, collations, char, and other types
-    than the column's).
+    A key is left out if its values are unknown, or if Arrow and Spark may differ about equality. They may differ for floats, collations and
+    char, and for a key of another type than the column.
     """
     columns = [column for key, field in keys if (column := _key_column(key, field)) is not None]
     return SourceKeys.of(columns) if columns else None

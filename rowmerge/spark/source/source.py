@@ -142,8 +142,7 @@ class Source:
         """Return the rows with the column MET, which is true for rows with these ordinals."""
         if self.local is not None:
             rows = self.local.append_column(MET, pc.is_in(self.local[ORDINAL], value_set=ordinal_array(ordinals)))
-            schema = Struct((*_with_ordinal(self.schema), Field(MET, Primitive("boolean"))))
-            return frame_of(self.frame.sparkSession, rows, schema)
+            return frame_of(self.frame.sparkSession, rows, Struct((*_with_ordinal(self.schema), Field(MET, Primitive("boolean")))))
         return self._joined_to(ordinals, "left").withColumn(MET, F.col(_MATCHED_ORDINAL).isNotNull()).drop(_MATCHED_ORDINAL)
 
     def _joined_to(self, ordinals: BitMap64, kind: str) -> DataFrame:
@@ -183,9 +182,8 @@ class _Checkpoint:
     """The rows of a source with their keys and ordinals, which executors keep from the first job that reads `observed_rows`."""
 
     def __init__(self, frame: DataFrame, alias: str, pairs: Sequence[KeyPair]) -> None:
-        ordinal = F.monotonically_increasing_id().alias(ORDINAL)
         self._pairs = pairs
-        self._rows = with_keys(frame, alias, pairs).select("*", ordinal).localCheckpoint(eager=False)
+        self._rows = with_keys(frame, alias, pairs).select("*", F.monotonically_increasing_id().alias(ORDINAL)).localCheckpoint(eager=False)
         self._statistics = Observation()
         row_count, first, last = F.count(F.lit(1)).alias("rows"), F.min(ORDINAL).alias("first"), F.max(ORDINAL).alias("last")
         self.observed_rows = self._rows.observe(self._statistics, row_count, first, last)
@@ -193,9 +191,24 @@ class _Checkpoint:
     def to_source(self, schema: Struct, key_rows: pa.Table, max_keys: int) -> Source:
         """Return the source after a job over `observed_rows`, which returned `key_rows`. `schema`: the columns without keys."""
         row_count, first, last = (int(self._statistics.get[name] or 0) for name in ("rows", "first", "last"))
-        keys, key_ordinals = _extract_keys(self._rows, self._pairs, row_count, max_keys, key_rows)
-        rows = self._rows.drop(*key_names(self._pairs))
-        return Source(rows, schema, row_count, keys, (first, last), key_ordinals=key_ordinals)
+        keys, key_ordinals = self._extract_keys(row_count, max_keys, key_rows)
+        return Source(self._rows.drop(*key_names(self._pairs)), schema, row_count, keys, (first, last), key_ordinals=key_ordinals)
+
+    def _extract_keys(self, row_count: int, max_keys: int, key_rows: pa.Table) -> tuple[tuple[SourceKey, ...], pa.ChunkedArray | None]:
+        """Return the keys of the source and the ordinals of its rows, or key ranges and None if there are too many rows.
+
+        `key_rows`: the keys and ordinals of some or all rows. If rows are missing, a job collects all keys.
+        """
+        if not self._pairs:
+            return (), None
+        names = key_names(self._pairs)
+        fields = schema_of(self._rows.select(*names)).fields
+        can_be_collected = row_count <= MAX_COLLECTED_KEYS or (row_count <= max_keys and _are_short_keys(self._rows, fields, row_count))
+        if not can_be_collected:
+            return _key_ranges(self._rows, self._pairs, fields, row_count), None
+        if key_rows.num_rows < row_count:
+            key_rows = self._rows.select(*names, ORDINAL).toArrow()
+        return known_keys(self._pairs, fields, key_rows), key_rows[ORDINAL]
 
 
 @dataclass
@@ -218,9 +231,9 @@ class SourceRowsOnce:
         """Return whether an attempt evaluated the source and kept its rows."""
         return self._kept is not None
 
-    def is_broadcastable(self, rows: int) -> bool:
-        """Return whether `rows` rows of this source are small enough to send to every executor."""
-        return _is_small(rows, schema_of(self.frame))
+    def is_broadcastable(self, row_count: int) -> bool:
+        """Return whether so many rows of this source are small enough to send to every executor."""
+        return _is_small(row_count, schema_of(self.frame))
 
     def stream(self, estimated_rows: int) -> Source:
         """Return the source for one job that reads its rows once. Executors do not keep the rows, and the keys are unknown."""
@@ -310,30 +323,6 @@ def with_keys(frame: DataFrame, alias: str, pairs: Sequence[KeyPair]) -> DataFra
     return frame.alias(alias).select("*", *keys)
 
 
-def _extract_keys(
-    rows: DataFrame, pairs: Sequence[KeyPair], row_count: int, max_keys: int, key_rows: pa.Table
-) -> tuple[tuple[SourceKey, ...], pa.ChunkedArray | None]:
-    """Return the keys of source rows and the ordinals of these rows, or key ranges and None if there are too many rows.
-
-    Args:
-        rows: The source rows, with their key columns and ORDINAL.
-        pairs: The keys of the ON condition.
-        row_count: The number of source rows.
-        max_keys: See `materialize`.
-        key_rows: The key columns and ORDINAL of some or all source rows. If rows are missing, a job collects all keys.
-    """
-    if not pairs:
-        return (), None
-    names = key_names(pairs)
-    fields = schema_of(rows.select(*names)).fields
-    can_be_collected = row_count <= MAX_COLLECTED_KEYS or (row_count <= max_keys and _are_short_keys(rows, fields, row_count))
-    if not can_be_collected:
-        return _key_ranges(rows, pairs, fields, row_count), None
-    if key_rows.num_rows < row_count:
-        key_rows = rows.select(*names, ORDINAL).toArrow()
-    return known_keys(pairs, fields, key_rows), key_rows[ORDINAL]
-
-
 def _key_ranges(rows: DataFrame, pairs: Sequence[KeyPair], fields: Sequence[Field], row_count: int) -> tuple[SourceKey, ...]:
     """Return the keys with their minimum and maximum, and whether a NULL occurs. One job aggregates the rows.
 
@@ -345,11 +334,11 @@ def _key_ranges(rows: DataFrame, pairs: Sequence[KeyPair], fields: Sequence[Fiel
     statistics = rows.agg(*aggregates).toArrow()
     keys = []
     for pair, field in zip(pairs, fields, strict=True):
-        if has_collation(Struct((field,))):
-            keys.append(SourceKey(pair, field.type))
-            continue
-        low, high, count = (statistics[f"{field.name}_{suffix}"][0] for suffix in ("low", "high", "count"))
-        keys.append(SourceKey(pair, field.type, low=low, high=high, has_null=count.as_py() < row_count))
+        key = SourceKey(pair, field.type)
+        if not has_collation(Struct((field,))):
+            low, high, count = (statistics[f"{field.name}_{suffix}"][0] for suffix in ("low", "high", "count"))
+            key = replace(key, low=low, high=high, has_null=count.as_py() < row_count)
+        keys.append(key)
     return tuple(keys)
 
 
@@ -377,5 +366,6 @@ def unevaluated(frame: DataFrame) -> Source:
     return Source(frame.withColumn(ORDINAL, F.lit(0)), schema_of(frame), 0, ())
 
 
-def _is_small(rows: int, schema: Struct) -> bool:
-    return rows * estimated_row_bytes(schema) <= MAX_BROADCAST_BYTES
+def _is_small(row_count: int, schema: Struct) -> bool:
+    """Return whether the estimated size of rows allows Spark to broadcast them."""
+    return row_count * estimated_row_bytes(schema) <= MAX_BROADCAST_BYTES

@@ -20,7 +20,7 @@ from rowmerge.parquet.outcomes import OutcomeColumns
 from rowmerge.plan.expressions.conditions import KeyPair
 from rowmerge.plan.file_strategy import Bin
 from rowmerge.plan.row_plan import RowPlan
-from rowmerge.spark.source.keys import SourceKey, can_be_looked_up, key_names, known_keys, ordinal_array
+from rowmerge.spark.source.keys import can_be_looked_up, key_names, known_keys, ordinal_array
 from rowmerge.spark.source.source import MAX_UNGATHERED_TASKS, MIN_ROWS_PER_FILE, Source, SourceRowsOnce, max_collected_keys, with_keys
 from rowmerge.spark.types import has_collation, schema_of
 from rowmerge.spark.values.outcomes import new_rows, outcome_columns, output_column
@@ -63,17 +63,13 @@ def write_source(source_rows: SourceRowsOnce, plan: RowPlan, table: TableShape) 
     if not _can_look_up_keys(pairs, key_schema, table.schema):
         return None
     outcomes = new_rows(rows_with_keys.alias(plan.source.alias), plan, plan.of(Match.NOT_MATCHED), key_names(pairs))
-    result = _write_and_return_keys(outcomes, table, pairs, key_schema.fields)
-    if result is None:
-        return None
-    written, row_count, keys = result
-    return Source(source_rows.frame, source_schema, row_count, keys), written
+    return _write_and_collect_keys(outcomes, table, Source(source_rows.frame, source_schema, 0, ()), pairs, key_schema.fields)
 
 
-def _write_and_return_keys(
-    outcomes: DataFrame, table: TableShape, pairs: Sequence[KeyPair], key_fields: Sequence[Field]
-) -> tuple[Written, int, tuple[SourceKey, ...]] | None:
-    """Write outcome rows with key columns by one job, and return the files, the number of source rows and their keys.
+def _write_and_collect_keys(
+    outcomes: DataFrame, table: TableShape, source: Source, pairs: Sequence[KeyPair], key_fields: Sequence[Field]
+) -> tuple[Source, Written] | None:
+    """Write outcome rows with key columns by one job, and return the source with its keys and row count, and the files.
 
     Returns None if there are too many keys for the driver. Then, and after an error, no file is left.
     """
@@ -88,7 +84,9 @@ def _write_and_return_keys(
         if written is None:
             return None
         key_rows = _concatenate(message.keys for message in messages)
-        return (written, 0, ()) if key_rows is None else (written, key_rows.num_rows, known_keys(pairs, key_fields, key_rows))
+        if key_rows is None:
+            return source, written
+        return replace(source, rows=key_rows.num_rows, keys=known_keys(pairs, key_fields, key_rows)), written
     except BaseException:
         discard_attempt(spec)
         raise

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -22,7 +21,7 @@ _HOUR = 3_600_000_000
 
 
 class Gather(Enum):
-    """How a few rows come together before they are written, so that they make few files."""
+    """How a few rows come together before they are written, so that they make few files. The values explain the members."""
 
     NONE = "not: they are many"
     BY_SIZE = "by a shuffle that adapts to their size"
@@ -60,8 +59,8 @@ def distribute_rows(
 ) -> DataFrame:
     """Bring rows to the tasks that write them, and sort the rows of each task in the table's order.
 
-    A task then writes few files, because it gets all rows of a partition (Spark's adaptive rebalance) or a range of the sort order
-    (`write.distribution-mode` of Iceberg).
+    A task gets all rows of a partition (Spark's adaptive rebalance) or a range of the sort order, so that it writes few files. The table's
+    property decides (`write.distribution-mode` in Iceberg).
 
     Args:
         rows: The rows to write.
@@ -71,18 +70,16 @@ def distribute_rows(
         distribution: The table's distribution for the operation, None for that of inserts.
     """
     clustering = _clustering(table, column_names)
-    rows_by_task = _bring_together(clustering.add_columns(rows), table, clustering, gather, distribution)
+    rows_by_task = _gather(clustering.add_columns(rows), table, clustering, gather, distribution)
     return clustering.sort(rows_by_task)
 
 
-def distribute_to_files(
-    rows: DataFrame, table: TableShape, column_names: Sequence[str], *, file_count: int, partition_count: int
-) -> DataFrame:
-    """Divide the rows of a table with a sort order among as many tasks as there are files to write, and sort the rows of each task.
+def divide_by_file(rows: DataFrame, table: TableShape, column_names: Sequence[str], *, file_count: int, partition_count: int) -> DataFrame:
+    """Divide rows among as many tasks as there are files to write, and sort the rows of each task in the table's order.
 
     Args:
         rows: The rows to write.
-        table: The target table.
+        table: The target table, which has a sort order.
         column_names: The names that the table's columns have in `rows`, in the table's order.
         file_count: The number of files. If it equals `partition_count`, each partition gets one file, else each file gets a range.
         partition_count: The number of the table's partitions that the rows belong to.
@@ -94,24 +91,24 @@ def distribute_to_files(
     return clustering.sort(keyed_rows.repartitionByRange(file_count, *clustering.keys, *clustering.order))
 
 
-def _bring_together(
-    rows: DataFrame, table: TableShape, clustering: _Clustering, gather: Gather, distribution: Distribution | None
-) -> DataFrame:
+def _gather(rows: DataFrame, table: TableShape, clustering: _Clustering, gather: Gather, distribution: Distribution | None) -> DataFrame:
     """Bring the rows of a partition, or of a range of the sort order, into one task: as `gather` or else as the table requires."""
     if gather in (Gather.ONE_TASK, Gather.DRIVER):
         return rows.coalesce(1)
-    keys, order = clustering.keys, clustering.order
-    mode = distribution or table.settings.distribution(is_ordered=bool(order))
+    mode = distribution or table.settings.distribution(is_ordered=bool(clustering.order))
     # Ranges of few rows would make small files. They are allowed if the table sets this distribution for the operation itself.
     allows_ranges = distribution is not None or gather is Gather.NONE
-    if mode is Distribution.RANGE and order and allows_ranges:
-        return rows.repartitionByRange(*keys, *order)
-    needs_shuffle = mode is not Distribution.NONE and (keys or gather is Gather.BY_SIZE)
-    return rows.hint("rebalance", *keys) if needs_shuffle else rows  # the hint accepts `F.col(…)`, not `df[…]`
+    if mode is Distribution.RANGE and clustering.order and allows_ranges:
+        return rows.repartitionByRange(*clustering.keys, *clustering.order)
+    needs_shuffle = mode is not Distribution.NONE and (clustering.keys or gather is Gather.BY_SIZE)
+    return rows.hint("rebalance", *clustering.keys) if needs_shuffle else rows  # the hint accepts `F.col(…)`, not `df[…]`
 
 
 def _clustering(table: TableShape, column_names: Sequence[str]) -> _Clustering:
-    """Return the clustering of rows in which the table's columns have these names."""
+    """Return the partition keys and the sort order of a table as columns over rows that have its columns under these names.
+
+    Values of transforms and of nested fields become computed columns, because Spark's `rebalance` accepts only names of columns.
+    """
     partition_fields = [field for field in table.partitioning if field.transform.name != VOID]
     computed_columns: dict[str, Column] = {}
     columns: list[Column] = []
@@ -128,6 +125,7 @@ def _clustering(table: TableShape, column_names: Sequence[str]) -> _Clustering:
 
 
 def _ordered(value: Column, field: SortField) -> Column:
+    """Return a column with the direction and the place of NULLs of a sort field."""
     if field.ascending:
         return value.asc_nulls_first() if field.nulls_first else value.asc_nulls_last()
     return value.desc_nulls_first() if field.nulls_first else value.desc_nulls_last()
@@ -178,8 +176,7 @@ def _time_transform_sql(column: str, type_: DataType, unit: str) -> str:
     else:
         date = f"cast({column} as date)"
         hours = f"unix_date({date}) * 24 + hour({column})"
-    sql_by_unit = {"year": f"year({date})", "month": f"year({date}) * 12 + month({date})", "hour": hours}
-    return sql_by_unit.get(unit, date)  # a date stands for its day
+    return {"year": f"year({date})", "month": f"year({date}) * 12 + month({date})", "day": date, "hour": hours}.get(unit, date)
 
 
 def _micros(column: str, type_: DataType) -> str:
@@ -204,6 +201,5 @@ def _bucket(value_sql: str, type_: DataType, transform: Transform) -> Column:
             value_sql, argument_type = _micros(value_sql, type_), arrow_type(Primitive("long"))
     can_hold_null = isinstance(type_, Decimal) or type_ in (Primitive("string"), Primitive("binary"))
     argument_sql = value_sql if can_hold_null else f"coalesce({value_sql}, 0)"
-    bucket: Any = pandas_udf(bucket_function(str(transform), argument_type), "int")  # type: ignore[call-overload]
-    bucket_column: Column = bucket(F.expr(argument_sql))
-    return bucket_column
+    bucket: Callable[[Column], Column] = pandas_udf(bucket_function(str(transform), argument_type), "int")  # type: ignore[call-overload]
+    return bucket(F.expr(argument_sql))

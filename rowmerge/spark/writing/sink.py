@@ -23,7 +23,6 @@ from rowmerge.parquet.rewriting import write_live_rows
 
 BatchFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
-MESSAGE_SCHEMA = pa.schema([("message", pa.binary())])
 _BUFFERING_TASKS, _MAX_BUFFERED_BYTES = 64, 1024 * 1024
 """The tasks that may return rows to the driver, and the bytes of rows that each of them returns at most."""
 
@@ -160,7 +159,7 @@ def _delete_on_error(task: OutcomeTask, spec: WriteSpec) -> Iterator[None]:
 
 def _message_batch(fields: dict[str, Any]) -> pa.RecordBatch:
     """Return a batch of one row with the pickled message of a task."""
-    return pa.record_batch([pa.array([pickle.dumps(fields)], pa.binary())], schema=MESSAGE_SCHEMA)
+    return pa.record_batch([pa.array([pickle.dumps(fields)], pa.binary())], names=["message"])
 
 
 def _arrow_stream(tables: list[pa.Table]) -> bytes | None:

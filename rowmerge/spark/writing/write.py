@@ -1,10 +1,10 @@
-"""Run the sink: outcome rows in, written files and deleted positions out.
+"""Write outcome rows into data files, in the driver or on executors, and collect the positions of deleted rows.
 
 If a table has a change data feed, the outcome rows also hold the target row before the change. The same task writes data files and
 `_change_data`, without a second read or a join. A version with change rows must hold all of them, so inserted rows are written twice then.
 Copied rows are never written as change rows. Appends and removals of whole files need none, because readers derive changes from files.
 
-The driver writes few outcome rows, without the latency of Python on an executor, and above all of the first Python process there.
+The driver writes few outcome rows itself, because the first Python process on an executor starts slowly.
 A source of few rows comes to the driver in the job that counts it. The driver keeps it as a local relation, prunes files by each of its
 keys, and writes its inserted rows. The driver also writes up to `FEW_ROWS` changed rows. So a small statement runs no Python on an
 executor. One task reads, joins and writes small files, without a shuffle.
@@ -34,9 +34,9 @@ from rowmerge.spark.reading.scan import lineage_columns, read_snapshot, spark_pa
 from rowmerge.spark.types import frame_of
 from rowmerge.spark.values.outcomes import moved_rows, outcome_columns
 from rowmerge.spark.writing import sink
-from rowmerge.spark.writing.distribution import Gather, distribute_rows, distribute_to_files
+from rowmerge.spark.writing.distribution import Gather, distribute_rows, divide_by_file
 from rowmerge.spark.writing.executors import bind_for_executors
-from rowmerge.spark.writing.written import Written, added_file, discard_attempt, discard_on_error, discard_paths, read_task_message
+from rowmerge.spark.writing.written import Written, discard_attempt, discard_on_error, discard_paths, read_task_message
 from rowmerge.table.metadata.engine_columns import FILE, POSITION
 from rowmerge.table.metadata.partitioning import BUCKET, VOID, Distribution, PartitionField
 from rowmerge.table.metadata.rules import INITIAL
@@ -260,7 +260,7 @@ def rewrite_in_order(
     rows = read_snapshot(spark, snapshot, files, addresses=lineage is not None, lineage=True)
     outcomes = moved_rows(rows, snapshot.schema.names)
     columns = outcome_columns(outcomes, len(snapshot.schema))
-    outcomes_by_file = distribute_to_files(outcomes, snapshot.shape, columns.after, file_count=file_count, partition_count=partition_count)
+    outcomes_by_file = divide_by_file(outcomes, snapshot.shape, columns.after, file_count=file_count, partition_count=partition_count)
     return _write_on_executors(outcomes_by_file, spec, columns, change_spec=None)
 
 
@@ -280,16 +280,12 @@ def rewrite_files(
     if target_size is not None:
         spec = replace(spec, target_file_size=target_size)
     paths = [path for bin_ in bins for path in bin_.paths]
-    return rewrite_bins(spark, snapshot.name, _rewrite_spec(spark, snapshot, spec, paths), bins, deleted)
-
-
-def _rewrite_spec(spark: SparkSession, snapshot: Snapshot, spec: WriteSpec, paths: Sequence[str]) -> WriteSpec:
-    """Return how to rewrite files: with the row lineage of their rows, and with the columns of files that store them otherwise."""
     lineage = snapshot.shape.row_lineage
     if lineage is not None:
         spec = _with_lineage(spec, lineage, snapshot.row_origins(paths))
-    older_layouts = _columns_of_older_layouts(snapshot, spec, paths)
-    return replace(spec, ordered=False, older_layouts=older_layouts, initial_values=_initial_values(spark, snapshot.shape))
+    older_layouts, initial_values = _columns_of_older_layouts(snapshot, spec, paths), _initial_values(spark, snapshot.shape)
+    spec = replace(spec, ordered=False, older_layouts=older_layouts, initial_values=initial_values)
+    return rewrite_bins(spark, snapshot.name, spec, bins, deleted)
 
 
 def rewrite_bins(spark: SparkSession, table: str, spec: WriteSpec, bins: Sequence[Bin], deleted: Mapping[str, Positions]) -> Written:
@@ -329,7 +325,7 @@ def _rewrite_bin(table: str, spec: WriteSpec, bin_: Bin, deleted: Mapping[str, P
         files = write_live_rows(spec, deleted_in_bin, dict(bin_.partition), discard_paths)
     except UnreadableFile as error:
         raise unreadable_data_file(table, error.path, error.reason) from error
-    return [added_file(vars(file)) for file in files]
+    return [AddedFile(**vars(file)) for file in files]
 
 
 def _initial_values(spark: SparkSession, table: TableShape) -> dict[str, pa.Array]:

@@ -191,8 +191,8 @@ def read_task_message(message: Mapping[str, Any]) -> Written:
     """Return the result of a task from the fields of its `TaskMessage`: files as AddedFile, and bitmaps deserialized."""
     source_ordinals = message["source_ordinals"]
     return Written(
-        files=[added_file(fields) for fields in message["files"]],
-        change_rows=[added_file(fields) for fields in message["change_rows"]],
+        files=[AddedFile(**fields) for fields in message["files"]],
+        change_rows=[AddedFile(**fields) for fields in message["change_rows"]],
         positions=_deserialize_positions(message["positions"]),
         read_positions=_deserialize_positions(message["read_positions"]),
         source_ordinals=BitMap64() if source_ordinals is None else BitMap64.deserialize(source_ordinals),
@@ -204,9 +204,3 @@ def read_task_message(message: Mapping[str, Any]) -> Written:
 
 def _deserialize_positions(bitmaps: Mapping[str, bytes]) -> dict[str, Positions]:
     return {path: BitMap64.deserialize(bitmap) for path, bitmap in bitmaps.items()}
-
-
-def added_file(fields: Mapping[str, object]) -> AddedFile:
-    """Return a written file from the fields of its `FileMessage`."""
-    names: Sequence[str] = ("path", "size", "records", "partition", "lower", "upper", "nulls", "sizes", "ordered")
-    return AddedFile(**{name: fields[name] for name in names})  # type: ignore[arg-type]

@@ -26,7 +26,7 @@ from rowmerge.spark.matching import key_lookup
 from rowmerge.spark.writing.executors import bind_for_executors
 from rowmerge.spark.writing.sink import outcome_sink
 from rowmerge.spark.writing.write import write_spec
-from rowmerge.spark.writing.written import added_file, discard, discard_attempt, discard_paths
+from rowmerge.spark.writing.written import discard, discard_attempt, discard_paths
 from rowmerge.storage.store import Storage
 from rowmerge.table.commits.request import CommitRequest, Committed
 from rowmerge.table.maintenance import VacuumOptions
@@ -77,7 +77,7 @@ def table_at(s3: FaultyS3, format_: str) -> Table:
 def data_files(snapshot: Snapshot, ids: Sequence[int]) -> tuple[AddedFile, ...]:
     writer = PartitionedWriter(write_spec(snapshot.shape))
     writer.write(pa.table({"id": pa.array(ids, pa.int64()), "name": pa.array([f"n{i}" for i in ids])}))
-    return tuple(added_file(vars(file)) for file in writer.close())
+    return tuple(AddedFile(**vars(file)) for file in writer.close())
 
 
 def commit(table: Table, files: FileChanges) -> None:
@@ -119,7 +119,7 @@ def test_a_table_is_written_read_looked_up_rewritten_and_vacuumed(signed_s3: Fau
 
     first, second = snapshot.files().paths
     (again,) = write_live_rows(write_spec(snapshot.shape), {first: Positions([0]), second: Positions([0])}, {}, discard_paths)
-    commit(table, FileChanges((added_file(vars(again)),), (first, second)))
+    commit(table, FileChanges((AddedFile(**vars(again)),), (first, second)))
     assert len(ids(table.snapshot())) == 8 and len(objects(table)) == 3
     table.vacuum(VacuumOptions(retain_hours=0, check_retention=False))
     assert len(objects(table)) == 1 and len(ids(table.snapshot())) == 8
@@ -158,5 +158,5 @@ def test_an_executor_without_credentials_of_its_own_writes_to_the_store(signed_s
     function.write_bytes(cloudpickle.dumps(bind_for_executors(outcome_sink, spec, OutcomeColumns("action", after=("id", "name")), None)))
     environment = {name: value for name, value in os.environ.items() if not name.startswith("AWS_") or "METADATA" in name}
     subprocess.run([sys.executable, "-c", EXECUTOR, str(function), str(message)], check=True, env=environment)
-    commit(table, FileChanges(tuple(added_file(file) for file in pickle.loads(message.read_bytes())["files"])))
+    commit(table, FileChanges(tuple(AddedFile(**file) for file in pickle.loads(message.read_bytes())["files"])))
     assert ids(table.snapshot()) == [*range(10), 77]
