@@ -33,7 +33,7 @@ def _write_selected_rows(request: RowChangeRequest) -> Written:
     Without an ON condition, no target row has a match. So the plan has the UPDATE or DELETE as its one clause WHEN NOT MATCHED BY SOURCE.
     """
     plan, files, has_lineage = request.plan, request.files.to_read, request.lineage is not None
-    rows = read_snapshot(request.spark, request.snapshot, files, addresses=True, lineage=has_lineage).alias(plan.target.alias)
+    rows = read_snapshot(request.spark, request.snapshot, files, with_addresses=True, with_lineage=has_lineage).alias(plan.target.alias)
     (clause,) = plan.of(Match.NOT_MATCHED_BY_SOURCE)
     if clause.condition is not None:
         # Spark makes semi joins of the IN and EXISTS subqueries of a filter, but not of those inside a CASE.

@@ -155,7 +155,7 @@ def relevant_files(spark: SparkSession, snapshot: Snapshot, plan: RowPlan, sourc
     The files need not belong to the snapshot, but have its schema. None of their rows is deleted.
     """
     try:
-        rows = _relevant_rows(plan, read_snapshot(spark, snapshot, files, addresses=True), source)
+        rows = _relevant_rows(plan, read_snapshot(spark, snapshot, files, with_addresses=True), source)
         paths = rows.select(F.col(FILE).alias("file")).distinct().toArrow()["file"].to_pylist()
     except (PySparkException, MissingDataFile):
         # The command is planned again, meets the same error, and reports it.

@@ -3,64 +3,75 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from rowmerge.spark.reading.scan import ADDRESS_COLUMNS, bit_of, bit_words, read_files, spark_path
+from rowmerge.spark.reading.scan import ADDRESS_COLUMNS, bit_at_position, bit_set_of, read_files, spark_path
 from rowmerge.spark.types import empty_frame, frame_of
 from rowmerge.table.metadata.engine_columns import FILE
-from rowmerge.table.metadata.schema import Array, Field, Primitive, Struct, arrow_schema, backquote, bare
-from rowmerge.table.snapshots.change_feed import CHANGE_TYPE, COMMIT_TIMESTAMP, COMMIT_VERSION, TableChanges
+from rowmerge.table.metadata.schema import Array, DataType, Field, Primitive, Struct, arrow_schema, backquote, bare
+from rowmerge.table.snapshots.change_feed import CHANGE_TYPE, COMMIT_TIMESTAMP, COMMIT_VERSION, ChangedFile, TableChanges
 
-_STRING, _LONG = Primitive("string"), Primitive("long")
+_STRING, _LONG, _TIMESTAMP = Primitive("string"), Primitive("long"), Primitive("timestamp")
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
-_FILE_CHANGE = (
-    Field("__rowmerge_key", _STRING),
-    Field("__rowmerge_change", _STRING),
-    Field("__rowmerge_version", _LONG),
-    Field("__rowmerge_timestamp", Primitive("timestamp")),
-    Field("__rowmerge_first", _LONG),
-    Field("__rowmerge_words", Array(_LONG)),
-    Field("__rowmerge_listed", Primitive("boolean")),
-)
+_CHANGE_COLUMNS = (Field(CHANGE_TYPE, _STRING), Field(COMMIT_VERSION, _LONG), Field(COMMIT_TIMESTAMP, _TIMESTAMP))
+_FILE_PATH, _FILE_CHANGE, _VERSION, _TIME = "__rowmerge_path", "__rowmerge_change", "__rowmerge_version", "__rowmerge_timestamp"
+_FIRST_WORD, _BIT_WORDS, _IS_LISTED = "__rowmerge_first", "__rowmerge_words", "__rowmerge_listed"
+_CHANGED_FILE_TYPES: dict[str, DataType] = {_FILE_PATH: _STRING, _FILE_CHANGE: _STRING, _VERSION: _LONG, _TIME: _TIMESTAMP}
+_CHANGED_FILE_TYPES |= {_FIRST_WORD: _LONG, _BIT_WORDS: Array(_LONG), _IS_LISTED: Primitive("boolean")}
 """Columns of a row for each file and version: the bit set holds the rows that changed or, if not listed, those that did not."""
-_CHANGE_COLUMNS = (Field(CHANGE_TYPE, _STRING), Field(COMMIT_VERSION, _LONG), Field(COMMIT_TIMESTAMP, Primitive("timestamp")))
-_RECORDED = Field("__rowmerge_recorded", _STRING)
-_KEY, _CHANGE, _VERSION, _TIMESTAMP, _FIRST, _WORDS, _LISTED = (field.name for field in _FILE_CHANGE)
+_ROW_CHANGE = "__rowmerge_recorded"
+"""The column CHANGE_TYPE of a data file of Delta's change data feed (`_change_data`)."""
 
 
 def read_changes(spark: SparkSession, changes: TableChanges) -> DataFrame:
-    """Return the table's columns, then CHANGE_TYPE, COMMIT_VERSION (long) and COMMIT_TIMESTAMP. Raises MissingDataFile."""
+    """Return the change rows: the table's columns, CHANGE_TYPE, COMMIT_VERSION (long) and COMMIT_TIMESTAMP, as in Delta's change data feed.
+
+    Raises:
+        MissingDataFile: Spark does not find one of the files while it lists them.
+    """
     snapshot = changes.snapshot
     if not changes.files:
         return empty_frame(spark, bare(Struct((*snapshot.schema, *_CHANGE_COLUMNS))))
     (layout,) = snapshot.layouts(list(dict.fromkeys(file.path for file in changes.files)))
-    # Files lack the partition columns. The rows of `file_changes` hold their values, under names that no column of a file has.
+    # Files lack the partition columns, so a join adds these, under names that no column of a file has.
     partition_names = {name: f"__rowmerge_partition_{index}" for index, name in enumerate(layout.missing_columns)}
-    pairs = zip(snapshot.schema, layout.stored, strict=True)
-    columns_in_files = [(column, stored) for column, stored in pairs if column.name not in partition_names]
-    columns_in_files.append((_RECORDED, Field(CHANGE_TYPE, _STRING)))
-    rows = read_files(spark, snapshot, layout, columns_in_files, ADDRESS_COLUMNS)
-    file_changes = F.broadcast(frame_of(spark, *_file_changes(changes, partition_names)))
-    is_changed = F.expr(f"{bit_of(_WORDS, _FIRST)} = if({_LISTED}, 1, 0)")
-    changed = rows.join(file_changes, F.col(FILE) == F.col(_KEY), "inner").where(is_changed)
+    column_pairs = zip(snapshot.schema, layout.stored, strict=True)
+    columns_in_files = [(column, stored) for column, stored in column_pairs if column.name not in partition_names]
+    columns_in_files.append((Field(_ROW_CHANGE, _STRING), Field(CHANGE_TYPE, _STRING)))
+    file_rows = read_files(spark, snapshot, layout, columns_in_files, ADDRESS_COLUMNS)
+    change_rows = _select_change_rows(file_rows, _changed_files(spark, changes, partition_names))
     columns = [F.col(backquote(partition_names.get(name, name))).alias(name) for name in snapshot.schema.names]
-    # A data file may hold a column named CHANGE_TYPE, too, which has no meaning there. So the type of the file's change comes first.
-    change_type = F.coalesce(F.col(_CHANGE), F.col(_RECORDED.name)).alias(CHANGE_TYPE)
-    return changed.select(*columns, change_type, F.col(_VERSION).alias(COMMIT_VERSION), F.col(_TIMESTAMP).alias(COMMIT_TIMESTAMP))
+    # Only a file of Delta's change data feed says the change of each row. In another file, a column CHANGE_TYPE has no meaning.
+    change_type = F.coalesce(F.col(_FILE_CHANGE), F.col(_ROW_CHANGE)).alias(CHANGE_TYPE)
+    return change_rows.select(*columns, change_type, F.col(_VERSION).alias(COMMIT_VERSION), F.col(_TIME).alias(COMMIT_TIMESTAMP))
 
 
-def _file_changes(changes: TableChanges, partition_names: dict[str, str]) -> tuple[pa.Table, Struct]:
-    """Return a row for each of `changes.files`, with its partition values under `partition_names`."""
-    partition_fields = [changes.snapshot.schema.select((name,)).fields[0] for name in partition_names]
-    renamed_fields = (Field(partition_names[field.name], field.type) for field in partition_fields)
-    schema = bare(Struct((*_FILE_CHANGE, *renamed_fields)))
+def _select_change_rows(file_rows: DataFrame, changed_files: DataFrame) -> DataFrame:
+    """Join rows of files to the changes of their files, and return the rows that changed, once for each version that changed them."""
+    rows = file_rows.join(F.broadcast(changed_files), F.col(FILE) == F.col(_FILE_PATH), "inner")
+    is_in_bit_set = f"{bit_at_position(_BIT_WORDS, _FIRST_WORD)} = 1"
+    return rows.where(f"({is_in_bit_set}) = {_IS_LISTED}")
+
+
+def _changed_files(spark: SparkSession, changes: TableChanges, partition_names: dict[str, str]) -> DataFrame:
+    """Return a row for each changed file: the columns of _CHANGED_FILE_TYPES, and its partition values under `partition_names`."""
+    partition_columns = changes.snapshot.schema.select(tuple(partition_names))
+    types = _CHANGED_FILE_TYPES | {partition_names[column.name]: column.type for column in partition_columns}
+    schema = bare(Struct(tuple(Field(name, type_) for name, type_ in types.items())))
     rows = []
     for file in changes.files:
-        words, first = bit_words(file.rows) if file.rows else (None, None)
-        timestamp = _EPOCH + timedelta(milliseconds=file.timestamp)
-        partition_values = [file.partition.get(field.name) for field in partition_fields]
-        rows.append((spark_path(file.path), file.change, file.version, timestamp, first, words, file.listed, *partition_values))
-    return pa.Table.from_pylist([dict(zip(schema.names, row, strict=True)) for row in rows], arrow_schema(schema)), schema
+        partition_values = {column: file.partition.get(name) for name, column in partition_names.items()}
+        rows.append(_changed_file(file) | partition_values)
+    return frame_of(spark, pa.Table.from_pylist(rows, arrow_schema(schema)), schema)
+
+
+def _changed_file(file: ChangedFile) -> dict[str, Any]:
+    """Return a file's values of the columns of _CHANGED_FILE_TYPES."""
+    words, first_word = bit_set_of(file.rows) if file.rows else (None, None)
+    time = _EPOCH + timedelta(milliseconds=file.timestamp)
+    change = {_FILE_PATH: spark_path(file.path), _FILE_CHANGE: file.change, _VERSION: file.version, _TIME: time}
+    return change | {_FIRST_WORD: first_word, _BIT_WORDS: words, _IS_LISTED: file.listed}

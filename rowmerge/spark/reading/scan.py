@@ -40,9 +40,9 @@ from rowmerge.table.metadata.shape import Lineage
 from rowmerge.table.snapshots.files import EqualityDeletes, FileLayout, FileListing, Positions
 from rowmerge.table.snapshots.snapshot import Snapshot
 
-_KEY, _WORDS, _FIRST, _FILE_SIZE = "__rowmerge_key", "__rowmerge_words", "__rowmerge_first", "__rowmerge_size"
+_FILE_KEY, _BIT_WORDS, _FIRST_WORD, _FILE_SIZE = "__rowmerge_key", "__rowmerge_words", "__rowmerge_first", "__rowmerge_size"
 _CLEAN_SHARE = 16
-"""If files without deleted rows have less than this part of all bytes, they are read like the files with deleted rows."""
+"""If files without deleted rows have less than 1/16 of all bytes, they are read like the files with deleted rows."""
 _HIVE_TYPES = {"string", "long", "integer", "short", "byte", "date", "boolean"}
 # java.net.URI keeps these in a path, besides letters, digits and what is not ASCII.
 _ENCODED = re.compile(r"[^\w\-!.~'()*,;:$&+=@/\x80-\U0010ffff]", re.ASCII)
@@ -51,19 +51,25 @@ ADDRESS_FIELDS = (Field(FILE, Primitive("string")), Field(POSITION, Primitive("l
 ADDRESS_COLUMNS = (f"_metadata.file_path as {FILE}", f"_metadata.row_index as {POSITION}")
 """SQL for the address of a row that Spark reads from a file."""
 ColumnPair = tuple[Field, Field]
-"""A column as the table has it, and as files have it."""
+"""A column of the table, and the same column with its name and type in data files."""
 
 
 def read_snapshot(
-    spark: SparkSession, snapshot: Snapshot, files: FileListing | None = None, *, addresses: bool = False, lineage: bool = False
+    spark: SparkSession, snapshot: Snapshot, files: FileListing | None = None, *, with_addresses: bool = False, with_lineage: bool = False
 ) -> DataFrame:
     """Return the live rows of a snapshot, or of some of its files, with the columns in the table's order.
 
-    `addresses` adds two columns: FILE, the file's path as Spark spells it (see `spark_path`), and POSITION, the row's index in it.
-    `lineage` adds the two hidden columns, as files hold them, if the table has any.
-    Raises MissingDataFile if Spark finds out while it lists files that one is missing.
+    Args:
+        spark: The session that reads the data files.
+        snapshot: The version of the table.
+        files: The files to read; None for all files of the snapshot.
+        with_addresses: Whether to add FILE, the path as Spark spells it (see `spark_path`), and POSITION, the row's index in the file.
+        with_lineage: Whether to add ROW_ID and CHANGED_IN with the values in the files, if the table has row lineage.
+
+    Raises:
+        MissingDataFile: Spark does not find one of the files while it lists them.
     """
-    scan = _Scan(spark, snapshot, addresses, snapshot.shape.row_lineage if lineage else None)
+    scan = _Scan(spark, snapshot, with_addresses, snapshot.shape.row_lineage if with_lineage else None)
     frames = list(scan.frames(snapshot.files() if files is None else files))
     return reduce(DataFrame.unionAll, frames) if frames else scan.empty_frame()
 
@@ -76,33 +82,40 @@ def spark_path(path: str) -> str:
 
 
 def files_where(spark: SparkSession, snapshot: Snapshot, files: FileListing, condition: str) -> FileListing:
-    """Return the files whose partition values fulfil a condition over partition columns."""
+    """Return the files whose partition values fulfil a condition.
+
+    Args:
+        spark: The session that evaluates the condition.
+        snapshot: The snapshot with the partition columns. The condition may qualify columns by the last segment of its table's name.
+        files: The files to choose from.
+        condition: A SQL condition over the partition columns alone.
+    """
     partitions = files.partitions
     fields = snapshot.schema.select(snapshot.partition_columns)
     columns: dict[str, Any] = {field.name: pc.struct_field(partitions, [field.name]) for field in fields}
     file_indexes = pa.array(range(len(files)), pa.int64())
-    frame = frame_of(spark, pa.table({**columns, _KEY: file_indexes}), Struct((*fields, Field(_KEY, Primitive("long")))))
-    selected_rows = frame.alias(snapshot.name.rsplit(".", 1)[-1]).where(condition).select(_KEY).collect()
+    frame = frame_of(spark, pa.table({**columns, _FILE_KEY: file_indexes}), Struct((*fields, Field(_FILE_KEY, Primitive("long")))))
+    selected_rows = frame.alias(snapshot.name.rsplit(".", 1)[-1]).where(condition).select(_FILE_KEY).collect()
     return FileListing(files.rows.take(pa.array(sorted(index for (index,) in selected_rows), pa.int64())))
 
 
 @dataclass(frozen=True)
 class _Scan:
-    """A scan of live rows. `addresses`: with FILE and POSITION; `lineage`: the hidden columns to read, None for none."""
+    """A scan of live rows. `with_addresses`: add FILE and POSITION; `lineage`: the lineage columns to add, None without them."""
 
     spark: SparkSession
     snapshot: Snapshot
-    addresses: bool
+    with_addresses: bool
     lineage: Lineage | None
 
     def empty_frame(self) -> DataFrame:
         """Return the scan's columns without rows."""
-        addresses = ADDRESS_FIELDS if self.addresses else ()
-        hidden = () if self.lineage is None else (Field(ROW_ID, Primitive("long")), Field(CHANGED_IN, Primitive("long")))
-        return empty_frame(self.spark, Struct((*self.snapshot.schema, *addresses, *hidden)))
+        addresses = ADDRESS_FIELDS if self.with_addresses else ()
+        lineage = () if self.lineage is None else (Field(ROW_ID, Primitive("long")), Field(CHANGED_IN, Primitive("long")))
+        return empty_frame(self.spark, Struct((*self.snapshot.schema, *addresses, *lineage)))
 
     def frames(self, files: FileListing) -> Iterator[DataFrame]:
-        """Yield the live rows of these files: a frame for each layout, and for each column that identifies files."""
+        """Yield the live rows of files: a frame for each layout, and for each column that identifies files (see `_group_by_file_key`)."""
         for group, file_key in _group_by_file_key(files):
             for layout in self.snapshot.layouts(group.paths) if len(group) else ():
                 layout_files = group if len(layout.paths) == len(group) else group.with_paths(layout.paths)
@@ -110,88 +123,91 @@ class _Scan:
 
     def _live_rows(self, layout: FileLayout, files: FileListing, file_key: str | None) -> DataFrame:
         """Return the live rows of files of one layout. `file_key`: see `_group_by_file_key`."""
-        # Spark reads partition values from the names of Hive-style folders. Otherwise, a join adds the values.
-        has_hive_folders = _has_hive_folders(self.snapshot, layout, files)
-        frame = self._stored_rows(replace(layout, paths=tuple(files.paths)), file_key, has_hive_folders=has_hive_folders)
+        # Files lack partition columns. Spark reads the values from the names of Hive-style folders. Otherwise, a join adds the values.
+        joined_columns = () if _has_hive_folders(self.snapshot, layout, files) else layout.missing_columns
+        frame = self._stored_rows(replace(layout, paths=tuple(files.paths)), file_key, joined_columns)
         if file_key is not None:
             frame = self._without_deleted_rows(frame, files, file_key)
-        if not has_hive_folders:
-            frame = self._with_partition_values(frame, layout, files)
-        addresses = (FILE, POSITION) if self.addresses else ()
-        hidden = () if self.lineage is None else (ROW_ID, CHANGED_IN)
-        return frame.selectExpr(*map(backquote, self.snapshot.schema.names), *addresses, *hidden)
+        if joined_columns:
+            frame = self._with_partition_values(frame, joined_columns, files)
+        addresses = (FILE, POSITION) if self.with_addresses else ()
+        lineage = () if self.lineage is None else (ROW_ID, CHANGED_IN)
+        return frame.selectExpr(*map(backquote, self.snapshot.schema.names), *addresses, *lineage)
 
-    def _stored_rows(self, layout: FileLayout, file_key: str | None, *, has_hive_folders: bool) -> DataFrame:
-        """Return all rows of files, also deleted ones, with the columns that later joins need. See `read_files` for errors.
+    def _stored_rows(self, layout: FileLayout, file_key: str | None, joined_columns: Sequence[str]) -> DataFrame:
+        """Return all rows of files, deleted rows included, without `joined_columns` (partition columns that a later join adds).
 
-        Columns that the files lack are read from the names of Hive-style folders. Without such folders, the result lacks them, too.
+        The result also has the address of a row, and the size of its file, if a later join compares them. Raises MissingDataFile.
         """
-        omitted_names = () if has_hive_folders else layout.missing_columns
         column_pairs = zip(self.snapshot.schema, layout.stored, strict=True)
-        columns = [(column, file_column) for column, file_column in column_pairs if column.name not in omitted_names]
+        columns = [(column, file_column) for column, file_column in column_pairs if column.name not in joined_columns]
         columns += lineage_columns(self.lineage, layout)
-        metadata = self._metadata_columns(file_key, joins_partition_values=not has_hive_folders)
-        folder = self.snapshot.shape.location if has_hive_folders and layout.missing_columns else None
-        return read_files(self.spark, self.snapshot, layout, columns, metadata, partition_folder=folder)
+        metadata_columns = self._metadata_columns(file_key, joins_partition_values=bool(joined_columns))
+        has_folder_values = bool(layout.missing_columns) and not joined_columns
+        partition_folder = self.snapshot.shape.location if has_folder_values else None
+        return read_files(self.spark, self.snapshot, layout, columns, metadata_columns, partition_folder=partition_folder)
 
     def _metadata_columns(self, file_key: str | None, *, joins_partition_values: bool) -> list[str]:
         """Return SQL for the address of a row, and for the size of its file, if the result or a join needs them."""
-        has_addresses = self.addresses or file_key is not None or joins_partition_values
+        has_addresses = self.with_addresses or file_key is not None or joins_partition_values
         addresses = list(ADDRESS_COLUMNS) if has_addresses else []
         return [*addresses, f"_metadata.file_size as {_FILE_SIZE}"] if file_key == _FILE_SIZE else addresses
 
-    def _without_deleted_rows(self, frame: DataFrame, files: FileListing, file_key: str) -> DataFrame:
-        """Join a bit set for each file (words of 64 bits, from its first deleted row on), and drop the rows whose bits are set.
+    def _without_deleted_rows(self, rows: DataFrame, files: FileListing, file_key: str) -> DataFrame:
+        """Drop the deleted rows: join each row to the bit set of its file's deleted rows, and test the bit at the row's position.
 
-        A file whose size is not the table's would keep its deleted rows. It stops the query.
+        `file_key`: the column that identifies a row's file (see `_group_by_file_key`). A data file whose size differs from the size in the
+        table's metadata finds no bit set, and stops the query.
         """
-        # Spark moves a filter on `_metadata` below the projection of its fields, and makes the struct for each row and mention. A join
-        # keeps the fields apart. A scalar subquery with all bits and a CASE over sizes needs no broadcast, and was no faster for that.
-        bits = F.broadcast(frame_of(self.spark, self._deleted_bits(files, file_key)))
-        joined = frame.join(bits, F.col(file_key) == F.col(_KEY), "left")
-        error = f"raise_error(concat('{UNREADABLE} ', to_json(array({FILE}, 'it has not the size that the table says'))))"
-        deleted_bit = f"case when {_KEY} is null then {error} else {bit_of(_WORDS, _FIRST)} end"
-        return joined.where(F.expr(f"{deleted_bit} = 0")).drop(_KEY, _FIRST, _WORDS)
+        # A filter on Spark's `_metadata` would build this struct for each row. A join reads its fields from columns instead.
+        bit_sets = F.broadcast(frame_of(self.spark, self._deleted_bit_sets(files, file_key)))
+        rows_with_bit_sets = rows.join(bit_sets, F.col(file_key) == F.col(_FILE_KEY), "left")
+        wrong_size = f"raise_error(concat('{UNREADABLE} ', to_json(array({FILE}, 'it has not the size that the table says'))))"
+        deleted_bit = f"case when {_FILE_KEY} is null then {wrong_size} else {bit_at_position(_BIT_WORDS, _FIRST_WORD)} end"
+        return rows_with_bit_sets.where(F.expr(f"{deleted_bit} = 0")).drop(_FILE_KEY, _FIRST_WORD, _BIT_WORDS)
 
-    def _deleted_bits(self, files: FileListing, file_key: str) -> pa.Table:
-        """Return the deleted rows of each file as a bit set (see `bit_words`), with the file's value of `file_key`."""
+    def _deleted_bit_sets(self, files: FileListing, file_key: str) -> pa.Table:
+        """Return a row for each file: its value of `file_key`, and its deleted rows as a bit set (see `bit_set_of`)."""
         deleted = deleted_rows(self.spark, self.snapshot, files.paths)
-        bit_sets = [bit_words(deleted[path]) if path in deleted else ((), 0) for path in files.paths]
+        bit_sets = [bit_set_of(deleted[path]) if path in deleted else ((), 0) for path in files.paths]
         keys = files.sizes.cast(pa.int64()) if file_key == _FILE_SIZE else pa.array(map(spark_path, files.paths), pa.string())
-        firsts = pa.array([first for _, first in bit_sets], pa.int64())
+        first_words = pa.array([first_word for _, first_word in bit_sets], pa.int64())
         words = pa.array([words for words, _ in bit_sets], pa.list_(pa.int64()))
-        return pa.table({_KEY: keys, _FIRST: firsts, _WORDS: words})
+        return pa.table({_FILE_KEY: keys, _FIRST_WORD: first_words, _BIT_WORDS: words})
 
-    def _with_partition_values(self, frame: DataFrame, layout: FileLayout, files: FileListing) -> DataFrame:
-        schema = bare(Struct((Field(_KEY, Primitive("string")), *self.snapshot.schema.select(layout.missing_columns))))
+    def _with_partition_values(self, rows: DataFrame, columns: Sequence[str], files: FileListing) -> DataFrame:
+        """Add the partition columns `columns` to rows by a join with the values of each file in the table's metadata."""
+        schema = bare(Struct((Field(_FILE_KEY, Primitive("string")), *self.snapshot.schema.select(tuple(columns)))))
         partitions = files.partitions
-        keys = pa.array([spark_path(path) for path in files.paths], pa.string())
-        columns = [keys, *(pc.struct_field(partitions, [name]) for name in layout.missing_columns)]
+        paths = pa.array([spark_path(path) for path in files.paths], pa.string())
+        arrays = [paths, *(pc.struct_field(partitions, [name]) for name in columns)]
         # Without the schema, PySpark would take a timestamp_ntz for an instant.
-        values = frame_of(self.spark, pa.Table.from_arrays(columns, schema=arrow_schema(schema)), schema)
-        return frame.join(F.broadcast(values), F.col(FILE) == F.col(_KEY), "inner").drop(_KEY)
+        partition_values = frame_of(self.spark, pa.Table.from_arrays(arrays, schema=arrow_schema(schema)), schema)
+        return rows.join(F.broadcast(partition_values), F.col(FILE) == F.col(_FILE_KEY), "inner").drop(_FILE_KEY)
 
 
 def _group_by_file_key(files: FileListing) -> Iterator[tuple[FileListing, str | None]]:
-    """Yield the files without deleted rows, with None, and the others with the column that identifies the file of a row.
+    """Divide files into groups, and yield each group with the column that joins its rows to the deleted rows of their file.
 
-    The column is the file's size, and the path only for further files of the same size. To look up a number for each row costs nothing
-    measurable. To look up a long path costs a third of a scan and more.
+    Files without deleted rows need no join: their column is None. Of the other files, the first of each size form a group. The file size
+    identifies a file in this group. Further files of these sizes form the last group, joined by path. A join on a number costs nothing
+    measurable; a join on a long path costs a third of a scan or more. Groups may be empty.
     """
     is_clean = _is_clean(files)
     yield files.filter(pa.array(is_clean)), None
     files_with_deletes = files.filter(pa.array(~is_clean))
-    has_own_size = np.zeros(len(files_with_deletes), dtype=bool)
-    _, first_of_sizes = np.unique(files_with_deletes.sizes.to_numpy(), return_index=True)
-    has_own_size[first_of_sizes] = True
-    yield files_with_deletes.filter(pa.array(has_own_size)), _FILE_SIZE
-    yield files_with_deletes.filter(pa.array(~has_own_size)), FILE
+    is_first_of_size = np.zeros(len(files_with_deletes), dtype=bool)
+    _, first_indexes = np.unique(files_with_deletes.sizes.to_numpy(), return_index=True)
+    is_first_of_size[first_indexes] = True
+    yield files_with_deletes.filter(pa.array(is_first_of_size)), _FILE_SIZE
+    yield files_with_deletes.filter(pa.array(~is_first_of_size)), FILE
 
 
 def _is_clean(files: FileListing) -> np.ndarray[Any, Any]:
-    """Return for each file whether it is read as a file without deleted rows. If such files have few bytes, none of them is.
+    """Return for each file whether it is read as a file without deleted rows.
 
-    A second read in a plan takes longer than to look up the rows of these files in vain.
+    If the files without deleted rows have few bytes, the result is False for all files. A second read in the plan would take longer than
+    a join of these files' rows to empty bit sets.
     """
     is_clean: np.ndarray[Any, Any] = pc.equal(files.deleted, 0).to_numpy()
     sizes = files.sizes.to_numpy()
@@ -202,16 +218,28 @@ def _is_clean(files: FileListing) -> np.ndarray[Any, Any]:
 
 
 def lineage_columns(lineage: Lineage | None, layout: FileLayout) -> list[ColumnPair]:
-    """Return the hidden columns as pairs. Files without field ids do not have the columns of a table with field ids."""
+    """Return the pairs of the row lineage columns, none without lineage.
+
+    Files without field ids cannot hold lineage columns that have ids. Spark finds no column of this name there, and reads NULL.
+    """
     if lineage is None:
         return []
     fields = ((ROW_ID, lineage.row_id), (CHANGED_IN, lineage.changed_in))
     are_missing = FIELD_ID in lineage.row_id.metadata and not layout.by_field_id
-    return [(Field(name, held.type), Field(name, held.type) if are_missing else held) for name, held in fields]
+    return [(Field(name, field.type), Field(name, field.type) if are_missing else field) for name, field in fields]
 
 
 def deleted_rows(spark: SparkSession, snapshot: Snapshot, paths: Sequence[str]) -> dict[str, Positions]:
-    """Return the positions of deleted rows by path, for data files that have any. One job finds the rows of the same equality deletes."""
+    """Return the positions of deleted rows by path, for data files with deleted rows.
+
+    Args:
+        spark: The session that finds the rows of equality deletes, with one job for all data files with the same delete files.
+        snapshot: The snapshot with the deletion vectors and delete files.
+        paths: The paths of data files of the snapshot.
+
+    Returns:
+        The positions by path, as `snapshot` spells it.
+    """
     deleted = snapshot.deleted_positions(paths)
     for deletes in snapshot.equality_deletes(paths):
         path_of = {spark_path(path): path for path in deletes.applies_to}
@@ -222,28 +250,37 @@ def deleted_rows(spark: SparkSession, snapshot: Snapshot, paths: Sequence[str]) 
 
 
 def _equality_deleted_positions(spark: SparkSession, snapshot: Snapshot, deletes: EqualityDeletes) -> dict[str, Positions]:
-    """Return the positions of rows that equal a deleted row, by path as Spark spells it."""
-    # Names of our own, because the columns of a delete file are known by their ids alone.
-    keys = [replace(field, name=f"{_KEY}_{index}") for index, field in enumerate(deletes.columns)]
-    stored_keys = held_types(deletes.columns)
-    delete_layout = FileLayout(deletes.paths, stored_keys, True, ())
-    deleted_keys = read_files(spark, snapshot, delete_layout, list(zip(keys, stored_keys, strict=True)), ()).distinct()
-    rows_of_layouts = []
-    for layout in snapshot.layouts(deletes.applies_to):
-        columns = [(key, _column_in_files(snapshot, layout, stored)) for key, stored in zip(keys, stored_keys, strict=True)]
-        rows_of_layouts.append(read_files(spark, snapshot, layout, columns, ADDRESS_COLUMNS))
-    rows = reduce(DataFrame.unionAll, rows_of_layouts).alias("rows")
-    is_deleted = F.expr(" and ".join(f"rows.{key.name} <=> deleted.{key.name}" for key in keys))
-    addresses = rows.join(deleted_keys.alias("deleted"), is_deleted, "left_semi").select(FILE, POSITION).toArrow()
-    return {path: Positions(positions) for path, _, positions in rows_by_file(addresses)}
+    """Return the positions of rows that have a key of equality delete files ("Equality Delete Files" in the Iceberg specification).
+
+    The result has the positions by the data file's path as Spark spells it. NULL equals NULL in a key.
+    """
+    # Delete files identify their columns by field id alone, so any unique names will do for the join.
+    key_columns = [replace(column, name=f"__rowmerge_key_{index}") for index, column in enumerate(deletes.columns)]
+    stored_columns = held_types(deletes.columns)
+    key_pairs = list(zip(key_columns, stored_columns, strict=True))
+    delete_layout = FileLayout(deletes.paths, stored_columns, by_field_id=True, missing_columns=())
+    deleted_keys = read_files(spark, snapshot, delete_layout, key_pairs, metadata_columns=()).distinct()
+    data_rows = _read_keys(spark, snapshot, deletes.applies_to, key_pairs)
+    has_deleted_key = " and ".join(f"data.{column.name} <=> deleted.{column.name}" for column in key_columns)
+    matching_rows = data_rows.alias("data").join(deleted_keys.alias("deleted"), F.expr(has_deleted_key), "left_semi")
+    return {path: Positions(positions) for path, _, positions in rows_by_file(matching_rows.select(FILE, POSITION).toArrow())}
+
+
+def _read_keys(spark: SparkSession, snapshot: Snapshot, paths: Sequence[str], key_pairs: Sequence[ColumnPair]) -> DataFrame:
+    """Return the key columns and the address of all rows of data files, deleted rows included."""
+    frames = []
+    for layout in snapshot.layouts(paths):
+        columns = [(column, _column_in_files(snapshot, layout, stored)) for column, stored in key_pairs]
+        frames.append(read_files(spark, snapshot, layout, columns, ADDRESS_COLUMNS))
+    return reduce(DataFrame.unionAll, frames)
 
 
 def _column_in_files(snapshot: Snapshot, layout: FileLayout, field: Field) -> Field:
-    """Return a column, which its field id identifies, as files of a layout hold it."""
+    """Return a column with its name in files of a layout. The field id identifies the column in the table."""
     if layout.by_field_id:
         return field
     field_id, table_ids = field.metadata[FIELD_ID], [column.metadata.get(FIELD_ID) for column in snapshot.schema]
-    name = layout.stored.names[table_ids.index(field_id)] if field_id in table_ids else f"{_KEY}_missing"
+    name = layout.stored.names[table_ids.index(field_id)] if field_id in table_ids else "__rowmerge_key_missing"
     return replace(field, name=name, metadata={key: value for key, value in field.metadata.items() if key == INITIAL})
 
 
@@ -252,24 +289,34 @@ def read_files(
     snapshot: Snapshot,
     layout: FileLayout,
     columns: Sequence[ColumnPair],
-    metadata: Sequence[str],
+    metadata_columns: Sequence[str],
     *,
     partition_folder: str | None = None,
 ) -> DataFrame:
-    """Return all rows of the files of a layout, with these columns under the table's names. Raises MissingDataFile.
+    """Read all rows of the files of a layout, deleted rows included, with columns under the table's names.
 
-    `metadata`: SQL for columns about the row's file, such as ADDRESS_COLUMNS. `partition_folder`: the folder below which the names of
-    folders hold the values of partition columns.
+    Changes a setting of the session for files that identify columns by field id, because Spark reads it when the query runs. The setting
+    has no effect on tables whose fields have no ids.
+
+    Args:
+        spark: The session that reads the files.
+        snapshot: The snapshot of the table.
+        layout: The paths of the files, and how the files identify columns.
+        columns: The columns to read.
+        metadata_columns: SQL for columns about a row's file, such as ADDRESS_COLUMNS.
+        partition_folder: The folder below which names of folders hold partition values (`day=2024-01-31`); None to read no such names.
+
+    Raises:
+        MissingDataFile: Spark does not find one of the files while it lists them.
     """
     if layout.by_field_id:
-        # A setting of the session, because Spark reads it when the query runs. It has no effect on tables whose fields have no ids.
         spark.conf.set("spark.sql.parquet.fieldId.read.enabled", "true")
-    used_metadata = {INITIAL: snapshot.shape.supports_initial_defaults, FIELD_ID: layout.by_field_id}
-    kept_keys = [key for key, is_used in used_metadata.items() if is_used]
-    file_schema = to_spark(Struct(tuple(file_column for _, file_column in columns)), kept_keys)
+    field_metadata_uses = {INITIAL: snapshot.shape.supports_initial_defaults, FIELD_ID: layout.by_field_id}
+    field_metadata_keys = [key for key, is_used in field_metadata_uses.items() if is_used]
+    file_schema = to_spark(Struct(tuple(file_column for _, file_column in columns)), field_metadata_keys)
     frame = _read_parquet(spark, snapshot.name, layout.paths, file_schema, partition_folder)
-    # Each part of a Column object would be a call to the JVM, and tables may have a thousand columns. So columns are SQL texts.
-    return frame.selectExpr(*(_column_sql(column, file_column) for column, file_column in columns), *metadata)
+    # Each term of a Column object would be a call to the JVM, and tables may have a thousand columns. So columns are SQL texts.
+    return frame.selectExpr(*(_column_sql(column, file_column) for column, file_column in columns), *metadata_columns)
 
 
 def _read_parquet(spark: SparkSession, table: str, paths: Sequence[str], schema: StructType, partition_folder: str | None) -> DataFrame:
@@ -294,7 +341,7 @@ def _escape_patterns(path: str) -> str:
 
 
 def _column_sql(field: Field, file_column: Field) -> str:
-    """Return SQL for a column of the files under the table's name and with the table's names of struct fields."""
+    """Return SQL for a column of files under the table's name, and with the table's names of struct fields."""
     column = readable(backquote(file_column.name), file_column.type)
     if file_column.metadata or field.type != file_column.type:
         # The cast drops the metadata of the files' column, which must not become the table's.
@@ -302,23 +349,26 @@ def _column_sql(field: Field, file_column: Field) -> str:
     return f"{column} as {backquote(field.name)}"
 
 
-def bit_of(words: str, first: str) -> str:
-    """Return SQL for the bit of a row's POSITION in a bit set (see `bit_words`), 0 outside of the set."""
-    word = f"get({words}, cast(shiftright({POSITION}, 6) - {first} as int))"
+def bit_at_position(words: str, first_word: str) -> str:
+    """Return SQL for the bit at a row's POSITION, 0 outside of the bit set. The arguments: columns with the results of `bit_set_of`."""
+    word = f"get({words}, cast(shiftright({POSITION}, 6) - {first_word} as int))"
     return f"coalesce(bit_get({word}, cast({POSITION} & 63 as int)), 0)"
 
 
-def bit_words(positions: Positions) -> tuple[np.ndarray[Any, Any], int]:
-    """Return positions, at least one, as a bit set in words of 64 bits, and the index of its first word."""
-    values = np.array(positions.to_array(), dtype=np.int64)
-    first, last = int(values[0]) >> 6, int(values[-1]) >> 6
-    bits = np.zeros(((last - first + 1) * 64,), dtype=np.uint8)
-    bits[values - (first << 6)] = 1
-    return np.packbits(bits, bitorder="little").view(np.int64), first
+def bit_set_of(positions: Positions) -> tuple[np.ndarray[Any, Any], int]:
+    """Return positions (at least one) as a bit set: words of 64 bits without leading empty words, and the index of the first word."""
+    ordered_positions = np.array(positions.to_array(), dtype=np.int64)
+    first_word, last_word = int(ordered_positions[0]) >> 6, int(ordered_positions[-1]) >> 6
+    bits = np.zeros(((last_word - first_word + 1) * 64,), dtype=np.uint8)
+    bits[ordered_positions - (first_word << 6)] = 1
+    return np.packbits(bits, bitorder="little").view(np.int64), first_word
 
 
 def _has_hive_folders(snapshot: Snapshot, layout: FileLayout, files: FileListing) -> bool:
-    """Return whether Spark's partition discovery finds exactly the log's values for these files. Each type must have one text per value."""
+    """Return whether Spark's partition discovery finds the partition values of files in the names of their folders.
+
+    Each file must be in the folder that Hive would choose for the partition values in the table's metadata (`day=2024-01-31/`).
+    """
     if not layout.missing_columns:
         return True
     stored_names = dict(zip(snapshot.schema.names, layout.stored.names, strict=True))
@@ -334,7 +384,10 @@ def _has_hive_folders(snapshot: Snapshot, layout: FileLayout, files: FileListing
 
 
 def _hive_texts(column: Field, partitions: pa.Array) -> pa.Array | None:
-    """Return the values of a partition column as texts, or None if Spark may read another value from the text in a folder's name."""
+    """Return the values of a partition column as texts, or None if Spark may read another value from a folder's name.
+
+    Spark does so for types that write one value in several ways (2.0, 2.00), and for the text by which Hive writes NULL.
+    """
     if not isinstance(column.type, Primitive) or column.type.name not in _HIVE_TYPES:
         return None
     values = pc.struct_field(partitions, [column.name])
@@ -343,7 +396,7 @@ def _hive_texts(column: Field, partitions: pa.Array) -> pa.Array | None:
 
 
 def _hive_folders(column: str, values: pa.Array) -> pa.Array:
-    """Return the folder of each partition value as Hive names it. The name of each distinct folder is made once."""
+    """Return the name of each partition value's folder in Hive's style (`column=value`). It encodes each distinct value once."""
     encoded = pc.dictionary_encode(values)
     folders = pa.array([partition_folder(column, value) for value in encoded.dictionary.to_pylist()], pa.string())
     return pc.fill_null(folders.take(encoded.indices), partition_folder(column, None))
