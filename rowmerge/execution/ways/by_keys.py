@@ -98,7 +98,7 @@ def _divide_matches(matches: KeyMatches, written: Written) -> None:
     changing_sources = ordinal_array(written.source_ordinals).to_numpy()
     for path, bitmap in matches.positions.items():
         positions = np.array(bitmap.to_array(), dtype=np.uint64)
-        is_changed = np.isin(matches.source_of[path], changing_sources)
+        is_changed = np.isin(matches.ordinals_by_path[path], changing_sources)
         if is_changed.any():
             written.positions[path] = Positions(positions[is_changed])
         if not is_changed.all():

@@ -8,7 +8,7 @@ from rowmerge.execution.ways.way import ExecutionResult, NotApplicable, Reason, 
 from rowmerge.parquet.key_lookup import MAX_FOUND_ROWS
 from rowmerge.plan.row_plan import SourceRows
 from rowmerge.spark.matching.joins import join_looked_up
-from rowmerge.spark.matching.key_lookup import FEW_KEYS, rows_by_keys, skips_pages_instead
+from rowmerge.spark.matching.key_lookup import FEW_KEYS, is_page_skipping_faster, rows_by_keys
 from rowmerge.spark.source.source import MAX_LOOKED_UP_KEYS
 
 
@@ -31,7 +31,7 @@ def join_looked_up_rows(request: RowChangeRequest) -> ExecutionResult | NotAppli
     source = request.source.rows(request.key_pairs, max_keys=max_driver_keys)
     if not source.rows:
         return NotApplicable(Reason("the source has no rows"))
-    if skips_pages_instead(request.snapshot, source, request.needed_columns):
+    if is_page_skipping_faster(request.snapshot, source, request.needed_columns):
         return NotApplicable(Reason(f"Spark skips pages for up to {FEW_KEYS} keys"))
     files = request.files_for(source)
     if not len(files.to_read):

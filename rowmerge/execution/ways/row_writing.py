@@ -15,7 +15,7 @@ from rowmerge.execution.ways.target_files import TargetFiles, pruning_keys
 from rowmerge.execution.ways.way import ExecutionResult, RowChangeRequest
 from rowmerge.plan.pruning.file_pruning import every_file
 from rowmerge.plan.row_plan import SourceRows
-from rowmerge.spark.matching.joins import Join, check_names, choose_join, merge_outcomes, relevant_files, repeated_keys, unmatched_rows
+from rowmerge.spark.matching.joins import Join, check_names, choose_join, merge_outcomes, relevant_file_mask, repeated_keys, unmatched_rows
 from rowmerge.spark.reading.scan import read_snapshot, spark_path
 from rowmerge.spark.source.source import Source
 from rowmerge.spark.source.writing import few_files_of, write_source_rows

@@ -34,11 +34,10 @@ _SOURCE_ALONE = f"({FILE} is null and {ORDINAL} is not null)"
 
 @dataclass(frozen=True)
 class Join:
-    """The first job of a MERGE.
+    """The join of target and source in the first job of a MERGE.
 
-    `leaves_unmatched`: a second job inserts the source rows without a match.
-    `ordinals`: the job reports which source rows matched. `looked_up`: the target's side holds only rows with a key of the source, and
-    Spark broadcasts these rows.
+    `kind`: the join type of Spark. `leaves_unmatched`: a second job inserts the source rows without a match. `ordinals`: the job reports
+    which source rows matched. `looked_up`: the target's side holds only rows with a key of the source, and Spark broadcasts these rows.
     """
 
     kind: str
@@ -73,7 +72,14 @@ def join_looked_up(plan: RowPlan) -> Join:
 
 
 def joined_rows(plan: RowPlan, join: Join, target: DataFrame, source: Source) -> DataFrame:
-    """Join the target to the source on the plan's condition, under the plan's aliases."""
+    """Join the target to the source on the plan's condition, under the plan's aliases.
+
+    Args:
+        plan: The plan of a statement with a source.
+        join: The kind of the join, and the side that Spark broadcasts.
+        target: The rows of the target, or those with a key of the source.
+        source: The rows of the source.
+    """
     assert plan.on is not None and plan.source is not None
     left, right = target.alias(plan.target.alias), source.frame.alias(plan.source.alias)
     if join.looked_up:
@@ -82,7 +88,16 @@ def joined_rows(plan: RowPlan, join: Join, target: DataFrame, source: Source) ->
 
 
 def check_names(plan: RowPlan, target: DataFrame, source: Source) -> None:
-    """Raise UnknownColumn if a clause for rows of one side names a column of the other. Spark's analysis errors pass through."""
+    """Check that the clauses for rows of one side name columns of this side only. Spark analyses the clauses and runs no job.
+
+    Args:
+        plan: The plan of a statement with a source.
+        target: A frame with the target's columns.
+        source: The source.
+
+    Raises:
+        UnknownColumn: A clause names a column that its side lacks. Other errors of Spark's analysis pass through.
+    """
     assert plan.source is not None
     _check_clauses_of_side(plan, Match.NOT_MATCHED_BY_SOURCE, target, plan.target)
     _check_clauses_of_side(plan, Match.NOT_MATCHED, source.frame, plan.source)
@@ -105,7 +120,7 @@ def _check_clauses_of_side(plan: RowPlan, match: Match, frame: DataFrame, side: 
 
 
 def _expressions_of(clauses: Sequence[Clause]) -> set[str]:
-    """Return SQL for the values and conditions of clauses. A condition is in a CASE, as `outcome_rows` has it."""
+    """Return SQL for the values and conditions of clauses. Conditions are in a CASE, as in `outcome_rows`."""
     values = {value for clause in clauses for value in clause.values.values()}
     conditions = {f"case when {boolean(clause.condition)} then 1 end" for clause in clauses if clause.condition is not None}
     return values | conditions
@@ -114,7 +129,16 @@ def _expressions_of(clauses: Sequence[Clause]) -> set[str]:
 def merge_outcomes(
     plan: RowPlan, join: Join, target: DataFrame, source: Source, *, before: bool = False, lineage: bool = False
 ) -> DataFrame:
-    """Join the target to the source, and return the outcome rows. `before`, `lineage`: see `OutcomeShape`."""
+    """Join the target to the source, and return the outcome rows of the clauses.
+
+    Args:
+        plan: The plan of a statement with a source.
+        join: The join of target and source.
+        target: The rows of the target with their addresses.
+        source: The source. A later job inserts rows without a match if `join` leaves them out.
+        before: Whether the result has the target row's old values (see `OutcomeShape`).
+        lineage: Whether the result has the target row's lineage columns.
+    """
     cases: list[GuardedClause] = [(_IS_MATCH, clause) for clause in plan.of(Match.MATCHED)]
     cases += [(_TARGET_ALONE, clause) for clause in plan.of(Match.NOT_MATCHED_BY_SOURCE)]
     if not join.leaves_unmatched and plan.source_rows is SourceRows.UNMATCHED:
@@ -124,14 +148,29 @@ def merge_outcomes(
 
 
 def unmatched_rows(plan: RowPlan, source: Source, matched: BitMap64) -> DataFrame:
-    """Return what the NOT MATCHED clauses insert for source rows whose ordinals are not in `matched`."""
+    """Return the outcome rows of the NOT MATCHED clauses for source rows without a match.
+
+    Args:
+        plan: The plan of a statement with a source.
+        source: The source.
+        matched: The ordinals of the source rows that match a target row.
+    """
     assert plan.source is not None
     rows = source.without(matched).alias(plan.source.alias)
     return new_rows(rows, plan, plan.of(Match.NOT_MATCHED))
 
 
 def repeated_keys(plan: RowPlan, target: DataFrame, source: Source) -> list[str]:
-    """Return up to five keys (columns in the ON condition) of target rows that several source rows would change, by another join."""
+    """Return the keys of target rows that several source rows would change, found by another join, for an error message.
+
+    Args:
+        plan: The plan of a statement with a source.
+        target: The rows of the target with their addresses.
+        source: The source.
+
+    Returns:
+        Up to five texts such as `id = 1, day = NULL`, with the target columns that the ON condition compares.
+    """
     assert plan.on is not None
     rows = joined_rows(plan, choose_join(plan, source), target, source)
     columns = list(dict.fromkeys(key.column for key in plan.on.keys)) or list(plan.target.columns[:3])
@@ -149,18 +188,26 @@ def _description_of(columns: Sequence[str], alias: str) -> str:
     return "concat(" + ", ', ', ".join(descriptions) + ")"
 
 
-def relevant_files(spark: SparkSession, snapshot: Snapshot, plan: RowPlan, source: Source | None, files: FileListing) -> pa.Array:
-    """Return True for each file with a row that the plan would change, or that keeps a source row from being inserted.
+def relevant_file_mask(spark: SparkSession, snapshot: Snapshot, plan: RowPlan, source: Source | None, files: FileListing) -> pa.Array:
+    """Return for each data file of concurrent commits whether it has a row that the plan would change or match.
 
-    The files need not belong to the snapshot, but have its schema. None of their rows is deleted.
+    Args:
+        spark: The session that reads the files.
+        snapshot: A snapshot with the schema of the files. The files need not belong to it.
+        plan: The plan of the statement that lost the race.
+        source: The source; None for a statement without a source.
+        files: The data files. None of their rows is deleted.
+
+    Returns:
+        A boolean for each of `files`. It is True for all files if Spark cannot read them.
     """
     try:
         rows = _relevant_rows(plan, read_snapshot(spark, snapshot, files, with_addresses=True), source)
-        paths = rows.select(F.col(FILE).alias("file")).distinct().toArrow()["file"].to_pylist()
+        relevant_paths = set(rows.select(F.col(FILE).alias("file")).distinct().toArrow()["file"].to_pylist())
     except (PySparkException, MissingDataFile):
         # The command is planned again, meets the same error, and reports it.
         return pa.repeat(pa.scalar(True), len(files))
-    return pa.array([spark_path(path) in paths for path in files.paths], pa.bool_())
+    return pa.array([spark_path(path) in relevant_paths for path in files.paths], pa.bool_())
 
 
 def _relevant_rows(plan: RowPlan, target: DataFrame, source: Source | None) -> DataFrame:

@@ -42,14 +42,20 @@ from rowmerge.table.snapshots.files import FileLayout, FileListing, Positions
 from rowmerge.table.snapshots.snapshot import Snapshot
 
 FEW_KEYS = 32
-"""For so many source rows, Spark's reader skips the pages without a key. If the statement needs other columns, too, this saves more than a
-lookup does."""
+"""Up to this number of source rows, Spark's reader skips pages without a key. If the statement needs other columns, too, this saves more
+than a lookup."""
 LOOKED_UP_ROWS = 20_000_000
-"""A driver that is only a part of the cluster looks through up to so many rows."""
+"""The most rows in which a driver looks up keys if executors run elsewhere."""
 
 
-def skips_pages_instead(snapshot: Snapshot, source: Source, needed_columns: frozenset[str]) -> bool:
-    """Return whether Spark's reader finds the rows of a few keys sooner than a lookup, because the statement needs other columns, too."""
+def is_page_skipping_faster(snapshot: Snapshot, source: Source, needed_columns: frozenset[str]) -> bool:
+    """Return whether Spark's Parquet reader, which skips pages by their bounds, finds the rows of few keys sooner than a lookup.
+
+    Args:
+        snapshot: The snapshot of the target.
+        source: The source with its keys.
+        needed_columns: The target columns that the statement reads.
+    """
     if source.rows > FEW_KEYS:
         return False
     keys = _lookup_keys(snapshot, source)
@@ -59,12 +65,24 @@ def skips_pages_instead(snapshot: Snapshot, source: Source, needed_columns: froz
 def rows_by_keys(
     spark: SparkSession, snapshot: Snapshot, files: FileListing, source: Source, column_names: frozenset[str], lineage: Lineage | None
 ) -> tuple[DataFrame, Mapping[str, str]] | None:
-    """Return the rows of these files that have a key of the source, with these columns, or None if Spark must read the files.
+    """Look up the target rows that have a key of the source, with Arrow instead of Spark.
 
-    The rows have addresses, as `read_snapshot` returns them. But FILE, which is part of every row, holds a short name. The second result
-    is the path of each file, as Spark spells it, by this name.
-    Spark must read them if no key can be looked up, if Arrow does not bring a column to Spark unchanged, or if too many rows have a key.
-    Raises MissingDataFile, UnreadableDataFile.
+    Args:
+        spark: The session of the result. It also finds the rows of equality deletes.
+        snapshot: The snapshot of the target.
+        files: The data files to read.
+        source: The source with its keys.
+        column_names: The target columns to return besides the key columns.
+        lineage: The lineage columns to return, too; None without them.
+
+    Returns:
+        The live rows with FILE and POSITION, and the path of each file, as Spark spells it, by FILE. Here, FILE is a file's index as text,
+        because it repeats in every row. None if Spark must read the files: no key can be looked up, Arrow changes a column's values, a file
+        holds a column in another type, or too many rows have a key.
+
+    Raises:
+        MissingDataFile: A data file does not exist.
+        UnreadableDataFile: A data file is damaged.
     """
     keys = _lookup_keys_for_files(spark, snapshot, files, source)
     if keys is None:
@@ -72,84 +90,98 @@ def rows_by_keys(
     columns = snapshot.schema.select(name for name in snapshot.schema.names if name in column_names or name in keys.names)
     if not can_be_held(columns):
         return None
-    looked_up_files = _looked_up_files(spark, snapshot, files, columns, lineage)
-    if looked_up_files is None:
+    lookup_files = _lookup_files(spark, snapshot, files, columns, lineage)
+    if lookup_files is None:
         return None
     row_fields = tuple(columns)
     if lineage is not None:
         row_fields += (Field(ROW_ID, lineage.row_id.type), Field(CHANGED_IN, lineage.changed_in.type))
     try:
-        rows = read_rows_with_keys(snapshot.name, looked_up_files, arrow_schema(bare(Struct(row_fields))), keys)
+        rows = read_rows_with_keys(snapshot.name, lookup_files, arrow_schema(bare(Struct(row_fields))), keys)
     except TooManyRows:
         return None
-    frame = frame_of(spark, rows, bare(Struct((*row_fields, *ADDRESS_FIELDS))))
-    return frame, {str(index): spark_path(file.path) for index, file in enumerate(looked_up_files)}
+    path_by_index = {str(index): spark_path(file.path) for index, file in enumerate(lookup_files)}
+    return frame_of(spark, rows, bare(Struct((*row_fields, *ADDRESS_FIELDS)))), path_by_index
 
 
 @dataclass(frozen=True)
 class KeyMatches:
-    """Which rows of a table and of a source have equal keys.
+    """The rows of a table and of a source that have equal keys. Paths are as Spark spells them.
 
-    `positions`: of the table's rows, by path as Spark spells it; `sources`: the ordinals of the source rows; `source_of`: by path, the
-    source ordinals of the rows at the path's positions, in their order, if matches are one-to-one.
+    `positions`: the positions of the matching table rows, by path. `source_ordinals`: the ordinals of the matching source rows.
+    `ordinals_by_path`: for one-to-one matches, the source ordinal of each table row in the order of the path's positions.
     """
 
     positions: dict[str, Positions]
-    sources: BitMap64 = field(default_factory=BitMap64)
-    source_of: Mapping[str, Numbers] = field(default_factory=dict)
+    source_ordinals: BitMap64 = field(default_factory=BitMap64)
+    ordinals_by_path: Mapping[str, Numbers] = field(default_factory=dict)
 
 
 def find_key_matches(
     spark: SparkSession, snapshot: Snapshot, files: FileListing, source: Source, *, one_to_one: bool, with_sources: bool
 ) -> KeyMatches | None:
-    """Return which rows of these files have all keys of a source row, or None if only Spark can tell.
+    """Find the target rows whose keys all equal those of a source row, with Arrow instead of Spark.
 
-    With `one_to_one`, the result is None, too, unless each row matches at most one source row and each source row at most one row.
-    `with_sources`: whether the result names the source rows. Raises MissingDataFile, UnreadableDataFile.
+    Args:
+        spark: The session that finds the rows of equality deletes.
+        snapshot: The snapshot of the target.
+        files: The data files to read.
+        source: The source with its keys.
+        one_to_one: Whether each target row may match one source row only, and each source row one target row only.
+        with_sources: Whether the result has the ordinals of the source rows.
+
+    Returns:
+        The matches. None if the matches are not one-to-one as requested, or if a lookup in the files cannot decide them.
+
+    Raises:
+        MissingDataFile: A data file does not exist.
+        UnreadableDataFile: A data file is damaged.
     """
     keys = _lookup_keys_for_files(spark, snapshot, files, source)
-    if keys is None or not _decide_matches(keys, source, one_to_one=one_to_one):
+    if keys is None or not _can_decide_matches(keys, source, one_to_one=one_to_one):
         return None
     columns = snapshot.schema.select(name for name in snapshot.schema.names if name in keys.names)
-    looked_up_files = _looked_up_files(spark, snapshot, files, columns, lineage=None)
-    if looked_up_files is None:
+    lookup_files = _lookup_files(spark, snapshot, files, columns, lineage=None)
+    if lookup_files is None:
         return None
     find_in_file = partial(find_positions, columns=arrow_schema(bare(columns)), keys=keys, with_key_numbers=one_to_one or with_sources)
     # One-to-one matches are not more than the source rows. Closing stops the reading of other files once there are more.
     max_rows = source.rows if one_to_one else None
-    with closing(map_files(snapshot.name, looked_up_files, find_in_file)) as matches_by_file:
-        rows = _collect_rows(zip(looked_up_files, matches_by_file, strict=True), max_rows=max_rows)
+    with closing(map_files(snapshot.name, lookup_files, find_in_file)) as matches_by_file:
+        rows = _collect_rows(zip(lookup_files, matches_by_file, strict=True), max_rows, distinct_keys=not one_to_one)
     if rows is None or (one_to_one and _has_repeated_key(rows)):
         return None
-    return _with_source_rows(rows, source, keys, one_to_one=one_to_one) if with_sources else KeyMatches(rows.positions)
+    return _with_source_ordinals(rows, source, keys, one_to_one=one_to_one) if with_sources else KeyMatches(rows.positions)
 
 
-def _decide_matches(keys: SourceKeys, source: Source, *, one_to_one: bool) -> bool:
-    """Return whether a lookup of these keys tells exactly which rows have all keys of a source row."""
+def _can_decide_matches(keys: SourceKeys, source: Source, *, one_to_one: bool) -> bool:
+    """Return whether a lookup of these keys finds exactly the rows that have all keys of a source row."""
     return keys.is_exact and len(keys.columns) >= len(source.keys) and (keys.is_distinct or not one_to_one)
 
 
 class _RowsWithKeys(NamedTuple):
-    """The positions of rows that have a key of the source, and the numbers of their keys, both by path as Spark spells it."""
+    """Target rows that have a key of the source: their positions, and the numbers of their keys, both by path as Spark spells it."""
 
     positions: dict[str, Positions]
     key_numbers: dict[str, Numbers]
 
 
-def _collect_rows(matches: Iterable[tuple[LookedUpFile, tuple[Positions, Numbers]]], *, max_rows: int | None) -> _RowsWithKeys | None:
-    """Collect the matching rows of each file, or return None for more than `max_rows`.
+def _collect_rows(
+    matches: Iterable[tuple[LookedUpFile, tuple[Positions, Numbers]]], max_rows: int | None, *, distinct_keys: bool
+) -> _RowsWithKeys | None:
+    """Collect the matching rows of each file, or return None as soon as there are more than `max_rows`.
 
-    Without `max_rows`, each key number comes once in a file. Otherwise, there is one for each row.
+    `distinct_keys`: keep each key number once for a file instead of once for a row, to save memory.
     """
     rows, row_count = _RowsWithKeys({}, {}), 0
-    for file, (positions, numbers) in matches:
-        row_count += len(numbers)
+    for file, (positions, key_numbers) in matches:
+        row_count += len(key_numbers)
         if max_rows is not None and row_count > max_rows:
             return None
         if positions:
             path = spark_path(file.path)
             rows.positions[path] = positions
-            rows.key_numbers[path] = np.unique(numbers) if max_rows is None else numbers
+            rows.key_numbers[path] = np.unique(key_numbers) if distinct_keys else key_numbers
     return rows
 
 
@@ -159,54 +191,62 @@ def _has_repeated_key(rows: _RowsWithKeys) -> bool:
     return bool(np.bincount(all_numbers, minlength=1).max() > 1)
 
 
-def _with_source_rows(rows_with_keys: _RowsWithKeys, source: Source, keys: SourceKeys, *, one_to_one: bool) -> KeyMatches:
-    """Return the matches of rows that have a key with the ordinals of the source rows that have the same key."""
+def _with_source_ordinals(rows: _RowsWithKeys, source: Source, keys: SourceKeys, *, one_to_one: bool) -> KeyMatches:
+    """Return target rows that have a key of the source with the ordinals of the source rows that have the same key.
+
+    A key number from 0 to below the number of source rows identifies a key. Source rows with a key that no target row can equal (NULL) have
+    the number -1.
+    """
     assert source.key_ordinals is not None
-    ordinals, source_numbers = source.key_ordinals.to_numpy(), keys.source_numbers()
-    # A source row that matches nothing has the number -1, which selects the last element of the arrays by number.
-    has_number = source_numbers >= 0
-    is_matched_by_number = np.zeros(source.rows + 1, dtype=bool)
-    for numbers in rows_with_keys.key_numbers.values():
-        is_matched_by_number[numbers] = True
-    matched_ordinals = BitMap64(ordinals[has_number & is_matched_by_number[source_numbers]].astype(np.uint64))
+    ordinals, key_numbers = source.key_ordinals.to_numpy(), keys.source_numbers()
+    can_match = key_numbers >= 0
+    ordinals, key_numbers = ordinals[can_match], key_numbers[can_match]
+    is_matched_key = np.zeros(source.rows, dtype=bool)
+    for target_key_numbers in rows.key_numbers.values():
+        is_matched_key[target_key_numbers] = True
+    matched_ordinals = BitMap64(ordinals[is_matched_key[key_numbers]].astype(np.uint64))
     if not one_to_one:
-        return KeyMatches(rows_with_keys.positions, matched_ordinals)
-    ordinal_by_number = np.full(source.rows + 1, -1, dtype=np.int64)
-    ordinal_by_number[source_numbers[has_number]] = ordinals[has_number]
-    source_of = {path: ordinal_by_number[numbers] for path, numbers in rows_with_keys.key_numbers.items()}
-    return KeyMatches(rows_with_keys.positions, matched_ordinals, source_of)
+        return KeyMatches(rows.positions, matched_ordinals)
+    ordinal_by_key = np.full(source.rows, -1, dtype=np.int64)
+    ordinal_by_key[key_numbers] = ordinals
+    ordinals_by_path = {path: ordinal_by_key[target_key_numbers] for path, target_key_numbers in rows.key_numbers.items()}
+    return KeyMatches(rows.positions, matched_ordinals, ordinals_by_path)
 
 
 def _lookup_keys(snapshot: Snapshot, source: Source) -> SourceKeys | None:
+    """Return the source's keys that Arrow can look up in columns of the target, or None if there is none."""
     columns = [(key, snapshot.schema.find(key.pair.column, case_sensitive=True)) for key in source.keys]
     return source_keys([(key, column) for key, column in columns if column is not None])
 
 
 def _lookup_keys_for_files(spark: SparkSession, snapshot: Snapshot, files: FileListing, source: Source) -> SourceKeys | None:
-    """Return the keys by which the driver looks up rows of these files, or None if there are none, or if the driver must not read them.
+    """Return the keys by which the driver looks up rows of these files, or None if it must leave the files to Spark.
 
-    The driver reads many keys only if the driver is the whole cluster.
+    The driver reads files with many rows only if the driver is the whole cluster.
     """
     may_read = files.total_records <= LOOKED_UP_ROWS or is_local_mode(spark)
     return _lookup_keys(snapshot, source) if may_read else None
 
 
-def _looked_up_files(
+def _lookup_files(
     spark: SparkSession, snapshot: Snapshot, files: FileListing, columns: Struct, lineage: Lineage | None
 ) -> list[LookedUpFile] | None:
-    """Return the files with the layout of these columns, None if a file holds a column in another way than the table."""
+    """Return data files as the lookup reads them: with their deleted rows, their partition values, and these columns as they hold them.
+
+    The result is None if a file holds a column in another type than the table, or lacks a column that has a default value.
+    """
     paths, options = files.paths, snapshot.shape.filesystem_options
     paths_with_deletes = [path for path, count in zip(paths, files.deleted.to_pylist(), strict=True) if count]
     deleted = deleted_rows(spark, snapshot, paths_with_deletes)
     partitions = dict(zip(paths, files.partitions.to_pylist(), strict=True))
-    looked_up_files = []
+    lookup_files = []
     for layout in snapshot.layouts(paths):
         stored = _stored_columns(snapshot, layout, columns, lineage)
         if stored is None:
             return None
         for path in layout.paths:
-            looked_up_files.append(LookedUpFile(path, stored, deleted.get(path, Positions()), partitions[path] or {}, options))
-    return looked_up_files
+            lookup_files.append(LookedUpFile(path, stored, deleted.get(path, Positions()), partitions[path] or {}, options))
+    return lookup_files
 
 
 def _stored_columns(snapshot: Snapshot, layout: FileLayout, columns: Struct, lineage: Lineage | None) -> StoredColumns | None:

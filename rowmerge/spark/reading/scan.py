@@ -143,8 +143,7 @@ class _Scan:
         columns = [(column, file_column) for column, file_column in column_pairs if column.name not in joined_columns]
         columns += lineage_columns(self.lineage, layout)
         metadata_columns = self._metadata_columns(file_key, joins_partition_values=bool(joined_columns))
-        has_folder_values = bool(layout.missing_columns) and not joined_columns
-        partition_folder = self.snapshot.shape.location if has_folder_values else None
+        partition_folder = self.snapshot.shape.location if layout.missing_columns and not joined_columns else None
         return read_files(self.spark, self.snapshot, layout, columns, metadata_columns, partition_folder=partition_folder)
 
     def _metadata_columns(self, file_key: str | None, *, joins_partition_values: bool) -> list[str]:
@@ -236,9 +235,6 @@ def deleted_rows(spark: SparkSession, snapshot: Snapshot, paths: Sequence[str]) 
         spark: The session that finds the rows of equality deletes, with one job for all data files with the same delete files.
         snapshot: The snapshot with the deletion vectors and delete files.
         paths: The paths of data files of the snapshot.
-
-    Returns:
-        The positions by path, as `snapshot` spells it.
     """
     deleted = snapshot.deleted_positions(paths)
     for deletes in snapshot.equality_deletes(paths):
