@@ -1,4 +1,4 @@
-"""Translate Spark's exceptions to errors of rowmerge, the same whether rowmerge or Spark finds the cause."""
+"""Translate Spark's exceptions to errors of rowmerge. A cause has the same error whether rowmerge or Spark finds it."""
 
 from __future__ import annotations
 
@@ -15,35 +15,49 @@ from rowmerge import errors
 from rowmerge.errors.tables import unreadable_data_file
 from rowmerge.parquet.filesystems import UNREADABLE
 
-STOP = "rowmerge-stop"
+STOP_PREFIX = "rowmerge-stop"
 """The beginning of the message of an expression that stops the statement."""
 
 
 class Stop(Enum):
-    """Why an expression stops the statement."""
+    """Why an expression stops the statement. WRONG_FORM: a string that is no UUID, or bytes of another length than the column's."""
 
     OUT_OF_RANGE = "out of range"
     TOO_LONG = "too long"
-    NOT_HELD = "not held"
+    WRONG_FORM = "wrong form"
     CONSTRAINT = "constraint"
 
 
 @contextmanager
 def translated(text: str, table: str = "the table") -> Iterator[None]:
-    """Turn PySpark's exceptions in the block into RowmergeErrors. `text`: the statement; `table`: the table that it writes to."""
+    """Translate PySpark's exceptions in a `with` block to errors of rowmerge.
+
+    Args:
+        text: The text of the statement.
+        table: The name of the table that the statement writes, for messages.
+
+    Raises:
+        RowmergeError: PySpark raised an exception in the block. Other exceptions pass through.
+    """
     try:
         yield
     except PySparkException as error:
         raise rowmerge_error(error, text, table) from error
     except Exception as error:
-        # An error while Spark sends Arrow batches comes as the bridge's own exception, with Java's message.
+        # While Spark sends Arrow batches, Py4J raises an exception of its own with Java's message.
         if type(error).__module__ != "py4j.protocol":
             raise
         raise _java_error(str(error), table) from error
 
 
 def rowmerge_error(error: PySparkException, text: str, table: str) -> errors.RowmergeError:
-    """Return the error of rowmerge for an exception of PySpark, by its error condition."""
+    """Return the error of rowmerge for an exception of PySpark, by its error condition and its message.
+
+    Args:
+        error: The exception.
+        text: The text of the statement.
+        table: The name of the table that the statement writes, for messages.
+    """
     condition, message = error.getCondition() or "", str(error)
     parameters = defaultdict(str, {name: value or "" for name, value in (error.getMessageParameters() or {}).items()})
     if isinstance(error, ParseException) and condition != "FAILED_TO_PARSE_TOO_COMPLEX":
@@ -60,6 +74,7 @@ def rowmerge_error(error: PySparkException, text: str, table: str) -> errors.Row
 
 
 def _other_error(error: PySparkException) -> errors.SparkFailed:
+    """Return the error for an exception that no other function here translates."""
     summary = _first_line(str(error))
     if isinstance(error, AnalysisException):
         return errors.SparkFailed(f"Spark does not accept the statement: {summary}")
@@ -102,7 +117,7 @@ def _data_file_error(message: str, table: str) -> errors.RowmergeError | None:
 
 
 def _name_error(condition: str, parameters: defaultdict[str, str]) -> errors.RowmergeError | None:
-    """Return the error of a name that Spark does not resolve, None for another condition. `parameters`: those of Spark's message."""
+    """Return the error of a name that Spark does not resolve, None for another condition. `parameters`: of Spark's message."""
     if condition.startswith(("UNRESOLVED_COLUMN", "UNRESOLVED_FIELD")):
         name = parameters["objectName"] or parameters["fieldName"]
         proposals = [proposal for proposal in _names(parameters["proposal"]) if "__rowmerge_" not in proposal]
@@ -119,7 +134,7 @@ def _name_error(condition: str, parameters: defaultdict[str, str]) -> errors.Row
 
 
 def _condition_error(condition: str, path: str, summary: str, text: str, table: str) -> errors.RowmergeError | None:
-    """Return the error of a type, a subquery or a missing file, by the beginning of the error condition. `path`: of the missing file."""
+    """Return the error of a type, a subquery or a missing file, None for another condition. `path`: the path of the missing file."""
     if condition.startswith(("DATATYPE_MISMATCH", "CAST_INVALID_INPUT", "INCOMPATIBLE_COLUMN_TYPE", "CANNOT_PARSE")):
         return errors.TypeMismatch(f"{summary} Cast the value to the type that is wanted.")
     if condition.startswith("UNSUPPORTED_SUBQUERY_EXPRESSION_CATEGORY"):
@@ -136,7 +151,7 @@ def _names(name_list: str) -> list[str]:
 
 
 def _python_error(message: str) -> errors.SparkFailed | None:
-    """Return the error of Python code that an executor ran, or None. Its position comes from the last function in the traceback."""
+    """Return the error of Python code that an executor ran, None for another message. It shows the last function in the traceback."""
     raised = re.search(r"exception was thrown from the Python worker.*?\bTraceback .*?\n(?! )([^\n]+)", message, re.DOTALL)
     if raised is None:
         return None
@@ -146,32 +161,41 @@ def _python_error(message: str) -> errors.SparkFailed | None:
 
 
 def _stop_error(message: str) -> errors.RowmergeError | None:
-    """Return the error of an expression of `rowmerge.spark.values.assignment.stop`, None for another message."""
-    stopped = re.search(rf"{STOP} ([0-9a-f]+) ([0-9A-F]*)\.", message)
-    if stopped is None:
+    """Return the error of an expression that `rowmerge.spark.values.assignment.stop_sql` made, None for another message.
+
+    Its message has two texts as hexadecimal digits: a JSON array of reason, table and violated rule or column, and the value.
+    """
+    stop_message = re.search(rf"{STOP_PREFIX} ([0-9a-f]+) ([0-9A-F]*)\.", message)
+    if stop_message is None:
         return None
-    encoded_details, encoded_value = stopped.groups()
-    reason, table, subject = json.loads(bytes.fromhex(encoded_details))
-    value = bytes.fromhex(encoded_value).decode("utf-8", "replace")
+    details_hex, value_hex = stop_message.groups()
+    reason, table, violated = json.loads(bytes.fromhex(details_hex))
+    value = bytes.fromhex(value_hex).decode("utf-8", "replace")
     match Stop(reason):
         case Stop.CONSTRAINT:
-            return errors.ConstraintViolated(table, subject, value)
+            return errors.ConstraintViolated(table, violated, value)
         case Stop.TOO_LONG:
-            return errors.ValueOutOfRange(f"The value {_shortened(value)!r} is too long for {subject}. Shorten it in the statement.")
+            return errors.ValueOutOfRange(f"The value {_shorten(value)!r} is too long for {violated}. Shorten it in the statement.")
         case Stop.OUT_OF_RANGE:
-            advice = "mend it or widen the column"
-        case Stop.NOT_HELD if subject.endswith("(uuid)"):
-            advice = "give a UUID as 123e4567-e89b-12d3-a456-426614174000"
-        case Stop.NOT_HELD:
-            value, advice = f"X'{value}'", "give as many bytes as that"
-    return errors.ValueOutOfRange(f"The value {_shortened(value)} does not fit {subject}. Nothing was written; {advice}.")
+            return _range_error(value, violated, "mend it or widen the column")
+        case Stop.WRONG_FORM if violated.endswith("(uuid)"):
+            return _range_error(value, violated, "give a UUID as 123e4567-e89b-12d3-a456-426614174000")
+        case Stop.WRONG_FORM:
+            return _range_error(f"X'{value}'", violated, "give as many bytes as that")
 
 
-def _shortened(value: str) -> str:
+def _range_error(value: str, column: str, advice: str) -> errors.ValueOutOfRange:
+    """Return the error of a value that a column cannot store."""
+    return errors.ValueOutOfRange(f"The value {_shorten(value)} does not fit {column}. Nothing was written; {advice}.")
+
+
+def _shorten(value: str) -> str:
+    """Return a value as a message shows it, cut off after 200 characters."""
     return value if len(value) <= 200 else f"{value[:200]}…"
 
 
 def _unparsable(error: ParseException, text: str) -> errors.Unparsable:
+    """Return the error of a statement that Spark cannot parse. Line and column count from 1."""
     position = re.search(r"\(line (\d+), pos (\d+)\)", str(error))
     line, column = (int(position[1]), int(position[2]) + 1) if position else (1, 1)
     reason = re.sub(r"\s*\(line \d+, pos \d+\)", "", _first_line(str(error))).rstrip(".")
@@ -180,6 +204,7 @@ def _unparsable(error: ParseException, text: str) -> errors.Unparsable:
 
 
 def _first_line(message: str) -> str:
+    """Return the first line of a message as a sentence, without SQLSTATE."""
     line = message.strip().split("\n", 1)[0]
     return re.sub(r"\s*SQLSTATE: \w+", "", line).rstrip(" .;") + "."
 

@@ -32,7 +32,7 @@ from rowmerge.parquet.filesystems import UNREADABLE
 from rowmerge.parquet.outcomes import rows_by_file
 from rowmerge.parquet.partitions import HIVE_NULL, partition_folder
 from rowmerge.spark.types import empty_frame, frame_of, to_spark
-from rowmerge.spark.values.nested import readable
+from rowmerge.spark.values.nested import with_uuid_texts
 from rowmerge.table.metadata.engine_columns import FILE, POSITION
 from rowmerge.table.metadata.rules import INITIAL
 from rowmerge.table.metadata.schema import FIELD_ID, Field, Primitive, Struct, arrow_schema, backquote, bare, held_types, sql_name
@@ -338,7 +338,7 @@ def _escape_patterns(path: str) -> str:
 
 def _column_sql(field: Field, file_column: Field) -> str:
     """Return SQL for a column of files under the table's name, and with the table's names of struct fields."""
-    column = readable(backquote(file_column.name), file_column.type)
+    column = with_uuid_texts(backquote(file_column.name), file_column.type)
     if file_column.metadata or field.type != file_column.type:
         # The cast drops the metadata of the files' column, which must not become the table's.
         column = f"cast({column} as {sql_name(field.type)})"

@@ -1,4 +1,4 @@
-"""SQL text of values as they are stored: cast by the rules of ANSI store assignment, and checked for range and length."""
+"""SQL of values as columns store them: cast by the rules of ANSI store assignment, and checked for range and length."""
 
 from __future__ import annotations
 
@@ -9,93 +9,137 @@ from rowmerge.errors import TypeMismatch
 from rowmerge.plan.lengths import Inside, Length, Lengths, lengths
 from rowmerge.plan.schema_evolution import evolved_type, with_missing_fields
 from rowmerge.plan.store_assignment import is_lossless, why_not_assignable
-from rowmerge.spark.failures import STOP, Stop
-from rowmerge.spark.values.nested import SqlValue, fits, reshaped, with_parts
+from rowmerge.spark.failures import STOP_PREFIX, Stop
+from rowmerge.spark.values.nested import SqlValue, has_fixed_length, reshape_value, transform_parts
 from rowmerge.table.metadata.schema import CHAR_VARCHAR, DataType, Field, Fixed, Struct, held_types, sql_name
 
 
-def stored(
-    text: str, type_: DataType, field: Field, table: str, *, evolves: bool = False, old_value: SqlValue | None = None, texts: bool = False
+def store_assignment_sql(
+    value_sql: str,
+    type_: DataType,
+    column: Field,
+    table: str,
+    *,
+    adds_missing_fields: bool = False,
+    old_value: SqlValue | None = None,
+    parses_strings: bool = False,
 ) -> str:
-    """Return SQL for the value `text` of type `type_` as the column `field` stores it.
+    """Return SQL for a value as a column stores it, by the rules of ANSI store assignment.
 
-    With `evolves`, fields that a struct lacks are NULL, or what they are in `old_value` (see `reshaped`).
-    Raises TypeMismatch if store assignment does not allow it (see `why_not_assignable`, also for `texts`). At run time, an overflow, an
-    over-long string and a string that cannot be read stop the statement.
+    An overflow, a string that is too long, and a string that is no value of the column's type stop the statement at run time.
+
+    Args:
+        value_sql: SQL for the value.
+        type_: The type of the value.
+        column: The column that stores the value.
+        table: The name of the table, for messages.
+        adds_missing_fields: Whether a struct may lack fields of the column, as under schema evolution.
+        old_value: The column's old value, from which a struct takes fields that it lacks. Without old value, these fields are NULL.
+        parses_strings: Whether a string is assignable to types that Spark can parse from a text.
+
+    Raises:
+        TypeMismatch: The column cannot store values of this type (see `why_not_assignable`).
     """
-    if text == "null":
-        return text
-    value = text
-    if type_ != field.type or old_value is not None:
-        _check_assignable(type_, field, table, evolves=evolves, texts=texts)
-        value = reshaped(text, type_, field.type, partial(_cast, field, table), old_value=old_value)
-    if declared := field.metadata.get(CHAR_VARCHAR):
-        value = _with_lengths(value, field.type, lengths(str(declared)), field, table, 0)
-    (stored_field,) = held_types(Struct((field,)))
-    return _with_fixed_lengths(value, stored_field.type, field, table, 0)
+    if value_sql == "null":
+        return value_sql
+    if type_ != column.type or old_value is not None:
+        _check_assignable(type_, column, table, adds_missing_fields=adds_missing_fields, parses_strings=parses_strings)
+        value_sql = reshape_value(value_sql, type_, column.type, partial(_cast, column, table), old_value=old_value)
+    if declared_type := column.metadata.get(CHAR_VARCHAR):
+        value_sql = _with_char_lengths(value_sql, column.type, lengths(str(declared_type)), column, table)
+    (stored_column,) = held_types(Struct((column,)))
+    return _with_fixed_lengths(value_sql, stored_column.type, column, table)
 
 
-def _check_assignable(type_: DataType, field: Field, table: str, *, evolves: bool, texts: bool) -> None:
+def _check_assignable(type_: DataType, column: Field, table: str, *, adds_missing_fields: bool, parses_strings: bool) -> None:
     """Raise TypeMismatch if a column cannot store values of a type."""
-    source_type = with_missing_fields(type_, field.type) if evolves else type_
-    if reason := why_not_assignable(source_type, field.type, texts=texts):
+    complete_type = with_missing_fields(type_, column.type) if adds_missing_fields else type_
+    if reason := why_not_assignable(complete_type, column.type, texts=parses_strings):
         raise TypeMismatch(
-            f"Cannot store a value of type {sql_name(type_)} in the column `{field.name}` of {table}, which is {field.sql_type}: "
-            f"{reason}. {_advice(type_, field, evolves=evolves)}."
+            f"Cannot store a value of type {sql_name(type_)} in the column `{column.name}` of {table}, which is {column.sql_type}: "
+            f"{reason}. {_advice(type_, column, adds_missing_fields=adds_missing_fields)}."
         )
 
 
-def unchanged(text: str, type_: DataType, field: Field, table: str) -> str:
-    """Return SQL for a column's old value after a change of the table's schema: new fields of structs are NULL."""
-    return reshaped(text, type_, field.type, partial(_cast, field, table))
+def evolved_value_sql(value_sql: str, type_: DataType, column: Field, table: str) -> str:
+    """Return SQL for a column's old value in the column's type after a change of the table's schema. New fields of structs are NULL.
 
-
-def stop(why: Stop, table: str, subject: str, shown: str) -> str:
-    """Return SQL that stops the statement; spark/failures.py parses the message. `subject`: what is violated; `shown`: SQL for a text.
-
-    The message consists of hexadecimal digits, so that no part of it is mistaken for Spark's own words around it.
+    Args:
+        value_sql: SQL for the old value.
+        type_: The type of the column before the change.
+        column: The column after the change.
+        table: The name of the table, for messages.
     """
-    details = json.dumps([why.value, table, subject]).encode().hex()
-    return f"raise_error(concat('{STOP} {details} ', hex(coalesce(cast({shown} as string), 'NULL')), '.'))"
+    return reshape_value(value_sql, type_, column.type, partial(_cast, column, table))
 
 
-def _advice(type_: DataType, field: Field, *, evolves: bool) -> str:
-    cast = f"Cast it to {field.sql_type} in the statement"
-    if evolves or why_not_assignable(with_missing_fields(type_, field.type), evolved_type(field.type, type_)):
+def stop_sql(why: Stop, table: str, violated: str, value_sql: str) -> str:
+    """Return SQL that stops the statement with a message that `rowmerge.spark.failures` parses.
+
+    Args:
+        why: The kind of the error.
+        table: The name of the table.
+        violated: The rule or the column that the value violates, as text.
+        value_sql: SQL for the value or the row that the error shows.
+    """
+    # Hexadecimal digits cannot be mistaken for Spark's own words around the message.
+    details = json.dumps([why.value, table, violated]).encode().hex()
+    return f"raise_error(concat('{STOP_PREFIX} {details} ', hex(coalesce(cast({value_sql} as string), 'NULL')), '.'))"
+
+
+def _advice(type_: DataType, column: Field, *, adds_missing_fields: bool) -> str:
+    """Return advice for a value that a column cannot store: a cast, or schema evolution if its struct would then be assignable."""
+    cast = f"Cast it to {column.sql_type} in the statement"
+    if adds_missing_fields or why_not_assignable(with_missing_fields(type_, column.type), evolved_type(column.type, type_)):
         return cast
     return f"{cast}, or let its fields go by name and new ones be added: write MERGE or INSERT WITH SCHEMA EVOLUTION"
 
 
-def _cast(field: Field, table: str, text: str, source: DataType, target: DataType) -> str:
-    """Return SQL that casts a value, or a part of one, and stops the statement if the value is out of range."""
+def _cast(column: Field, table: str, value_sql: str, source: DataType, target: DataType) -> str:
+    """Return SQL that casts a column's value, or a value nested in it, and stops the statement if it is out of range."""
     type_name = sql_name(target)
     if is_lossless(source, target):
-        return f"cast({text} as {type_name})"
-    shown = field if target == field.type else Field(field.name, target)
-    return f"coalesce(try_cast({text} as {type_name}), if({text} is null, null, {_stop(Stop.OUT_OF_RANGE, shown, table, text)}))"
+        return f"cast({value_sql} as {type_name})"
+    violated = column if target == column.type else Field(column.name, target)
+    stop = _stop_at_column(Stop.OUT_OF_RANGE, violated, table, value_sql)
+    return f"coalesce(try_cast({value_sql} as {type_name}), if({value_sql} is null, null, {stop}))"
 
 
-def _with_lengths(value: str, type_: DataType, limits: Lengths | None, field: Field, table: str, depth: int) -> str:
-    """Return SQL that pads char, cuts trailing spaces beyond a length, and stops at other characters, as in the SQL standard."""
+def _with_char_lengths(value_sql: str, type_: DataType, limits: Lengths | None, column: Field, table: str, depth: int = 0) -> str:
+    """Return SQL that fits strings into char(n) and varchar(n), as in the SQL standard. `depth`: see `transform_parts`.
+
+    A char is padded with spaces. Trailing spaces beyond the length are cut. Other characters beyond it stop the statement.
+    """
     if isinstance(limits, Length):
-        too_long = _stop(Stop.TOO_LONG, field, table, value)
+        too_long = _stop_at_column(Stop.TOO_LONG, column, table, value_sql)
         length = limits.characters
-        cut = f"if(char_length(rtrim({value})) > {length}, {too_long}, substring({value}, 1, {length}))"
-        return f"rpad({cut}, {length}, ' ')" if limits.padded else cut
+        cut_sql = f"if(char_length(rtrim({value_sql})) > {length}, {too_long}, substring({value_sql}, 1, {length}))"
+        return f"rpad({cut_sql}, {length}, ' ')" if limits.padded else cut_sql
     if not isinstance(limits, Inside):
-        return value
-    return with_parts(value, type_, lambda name, part, inner: _with_lengths(part, inner, limits.get(name), field, table, depth + 1), depth)
+        return value_sql
+
+    def fit_part(name: str, part_sql: str, part_type: DataType) -> str:
+        return _with_char_lengths(part_sql, part_type, limits.get(name), column, table, depth + 1)
+
+    return transform_parts(value_sql, type_, fit_part, depth)
 
 
-def _with_fixed_lengths(value: str, type_: DataType, field: Field, table: str, depth: int) -> str:
-    """Return SQL for the value with each UUID and each binary of fixed length in it checked. UUIDs become small letters, as in a scan."""
+def _with_fixed_lengths(value_sql: str, type_: DataType, column: Field, table: str, depth: int = 0) -> str:
+    """Return SQL that checks each UUID and each binary of fixed length in a value. UUIDs become lower-case, as in a scan.
+
+    `type_`: the type in data files; `depth`: see `transform_parts`.
+    """
     if not isinstance(type_, Fixed):
-        return with_parts(value, type_, lambda _, part, inner: _with_fixed_lengths(part, inner, field, table, depth + 1), depth)
-    shown = value if type_.uuid else f"hex({value})"
-    error = stop(Stop.NOT_HELD, table, f"the column `{field.name}` of {table} ({type_})", shown)
-    normalized = f"lower({value})" if type_.uuid else value
-    return f"case when {value} is null then null when {fits(value, type_)} then {normalized} else {error} end"
+        return transform_parts(
+            value_sql, type_, lambda _, sql, part_type: _with_fixed_lengths(sql, part_type, column, table, depth + 1), depth
+        )
+    violated = f"the column `{column.name}` of {table} ({type_})"
+    stop = stop_sql(Stop.WRONG_FORM, table, violated, value_sql if type_.uuid else f"hex({value_sql})")
+    normalized_sql = f"lower({value_sql})" if type_.uuid else value_sql
+    is_valid = has_fixed_length(value_sql, type_)
+    return f"case when {value_sql} is null then null when {is_valid} then {normalized_sql} else {stop} end"
 
 
-def _stop(why: Stop, field: Field, table: str, value: str) -> str:
-    return stop(why, table, f"the column `{field.name}` of {table} ({field.sql_type})", value)
+def _stop_at_column(why: Stop, column: Field, table: str, value_sql: str) -> str:
+    """Return SQL that stops the statement at a value that a column cannot store."""
+    return stop_sql(why, table, f"the column `{column.name}` of {table} ({column.sql_type})", value_sql)

@@ -1,6 +1,6 @@
-"""SQL text of nested values in the shape of a column, and of values that files hold as bytes of one length.
+"""SQL that converts nested values to the type of a column, and SQL of values that files hold as bytes of one length.
 
-Fields of structs go by name at any depth; Spark's own casts go by position.
+Fields of structs go by name at any depth. Spark's own casts go by position.
 """
 
 from __future__ import annotations
@@ -12,62 +12,76 @@ from rowmerge.parquet.fitting import UUID_TEXT
 from rowmerge.table.metadata.schema import Array, DataType, Field, Fixed, Map, Struct, backquote, sql_name, string_literal
 
 Cast = Callable[[str, DataType, DataType], str]
-"""From SQL text, its type and the target type, one of which is no struct, array or map: SQL for the cast value."""
+"""Return SQL that casts a value, from its SQL, its type and the target type. One of the two types is no struct, array or map."""
 
-ChangePart = Callable[[str, str, DataType], str]
-"""From a part's name (a field, `element`, `key` or `value`), its SQL text and type: SQL for what replaces it."""
+PartTransform = Callable[[str, str, DataType], str]
+"""Return SQL for the new value of a struct's field, an array's element, or a map's key or value. The arguments: the field's name or
+`element`, `key` or `value`; SQL for the old value; its type. The result is SQL for the old value if the value stays."""
 
 
 class SqlValue(NamedTuple):
-    """The SQL text and the type of a value."""
+    """The SQL and the type of a value."""
 
-    text: str
+    sql: str
     type: DataType
 
 
 _UUID_GROUPS = "(.{8})(.{4})(.{4})(.{4})(.{12})"
 
 
-def with_parts(text: str, type_: DataType, change: ChangePart, depth: int) -> str:
-    """Return SQL for a struct, array or map whose parts `change` replaces, or `text` if it replaces none.
+def transform_parts(value_sql: str, type_: DataType, transform: PartTransform, depth: int) -> str:
+    """Return SQL for a nested value with each field, element, key and value replaced by the result of `transform`.
 
-    `depth` makes the names of lambda variables unique.
+    Args:
+        value_sql: SQL for the value.
+        type_: The type of the value. A value that is no struct, array or map stays as it is.
+        transform: A function that returns SQL for a new part. `value_sql` stays as it is if all parts stay.
+        depth: The number of nested values around this value. It makes the names of lambda variables unique.
     """
     item, map_key, map_value = f"__rowmerge_item_{depth}", f"__rowmerge_key_{depth}", f"__rowmerge_value_{depth}"
     match type_:
         case Struct():
-            return _with_fields(text, type_, change)
-        case Array(element, _):
-            new_item = change("element", item, element)
-            return text if new_item == item else f"transform({text}, {item} -> {new_item})"
-        case Map(key, value, _):
-            new_value, new_key = change("value", map_value, value), change("key", map_key, key)
+            return _transform_fields(value_sql, type_, transform)
+        case Array(element_type, _):
+            new_item = transform("element", item, element_type)
+            return value_sql if new_item == item else f"transform({value_sql}, {item} -> {new_item})"
+        case Map(key_type, value_type, _):
+            new_value, new_key = transform("value", map_value, value_type), transform("key", map_key, key_type)
             if new_value != map_value:
-                text = f"transform_values({text}, ({map_key}, {map_value}) -> {new_value})"
+                value_sql = f"transform_values({value_sql}, ({map_key}, {map_value}) -> {new_value})"
             if new_key != map_key:
-                text = f"transform_keys({text}, ({map_key}, {map_value}) -> {new_key})"
-    return text
+                value_sql = f"transform_keys({value_sql}, ({map_key}, {map_value}) -> {new_key})"
+    return value_sql
 
 
-def _with_fields(text: str, struct: Struct, change: ChangePart) -> str:
-    """Return SQL for a struct whose fields `change` replaces, or `text` if it replaces none."""
-    old_values = [f"({text}).{backquote(field.name)}" for field in struct]
-    new_values = [change(field.name, value, field.type) for field, value in zip(struct, old_values, strict=True)]
+def _transform_fields(struct_sql: str, struct: Struct, transform: PartTransform) -> str:
+    """Return SQL for a struct with each field replaced by the result of `transform`, or `struct_sql` if all fields stay."""
+    old_values = [f"({struct_sql}).{backquote(field.name)}" for field in struct]
+    new_values = [transform(field.name, value, field.type) for field, value in zip(struct, old_values, strict=True)]
     if new_values == old_values:
-        return text
+        return struct_sql
     named_values = [f"{string_literal(field.name)}, {value}" for field, value in zip(struct, new_values, strict=True)]
-    return f"if({text} is null, null, named_struct({', '.join(named_values)}))"
+    return f"if({struct_sql} is null, null, named_struct({', '.join(named_values)}))"
 
 
-def reshaped(value_sql: str, source: DataType, target: DataType, cast: Cast, *, old_value: SqlValue | None = None, depth: int = 0) -> str:
-    """Return SQL that converts a value from type `source` to type `target`. Fields of structs go by name, at any depth.
+def reshape_value(
+    value_sql: str, source: DataType, target: DataType, cast: Cast, *, old_value: SqlValue | None = None, depth: int = 0
+) -> str:
+    """Return SQL that converts a value to another type, with fields of structs by name at any depth.
 
-    A field that a struct lacks keeps its value in `old_value`. It becomes NULL without an old value and in arrays and maps.
+    Args:
+        value_sql: SQL for the value.
+        source: The type of the value.
+        target: The type of the result, except for the case of field names and the nullability of parts.
+        cast: A function that returns SQL for the cast of a value that is not nested.
+        old_value: The old value of the column. A field that the value lacks keeps its old value. Without old value, and in arrays and maps,
+            the field is NULL.
+        depth: The number of arrays and maps around the value (see `transform_parts`).
     """
     if isinstance(source, Struct) and isinstance(target, Struct):
-        return _reshaped_struct(value_sql, source, target, cast, old_value, depth)
+        return _reshape_struct(value_sql, source, target, cast, old_value, depth)
     if _is_castable_by_position(source, target):
-        return value_sql
+        return value_sql  # the writer casts by position
     match source, target:
         case Array(), Array():
             target_types = {"element": target.element}
@@ -77,43 +91,44 @@ def reshaped(value_sql: str, source: DataType, target: DataType, cast: Cast, *, 
             return cast(value_sql, source, target)
 
     def reshape_part(part: str, part_sql: str, part_type: DataType) -> str:
-        return reshaped(part_sql, part_type, target_types[part], cast, depth=depth + 1)
+        return reshape_value(part_sql, part_type, target_types[part], cast, depth=depth + 1)
 
-    return with_parts(value_sql, source, reshape_part, depth)
+    return transform_parts(value_sql, source, reshape_part, depth)
 
 
-def _reshaped_struct(text: str, source: Struct, target: Struct, cast: Cast, old_value: SqlValue | None, depth: int) -> str:
-    """Return SQL for a struct with the fields of `target`: of the value, else of the old value, else NULL.
+def _reshape_struct(struct_sql: str, source: Struct, target: Struct, cast: Cast, old_value: SqlValue | None, depth: int) -> str:
+    """Return SQL for a struct with the fields of `target`. A field comes from the struct, else from the old struct, else it is NULL.
 
-    The result is NULL if the value is, and the old value, too, where it is needed (delta-spark's UPDATE SET * under schema evolution).
+    The result is NULL if the struct is NULL. If fields come from the old struct, both must be NULL, as in the UPDATE SET * of delta-spark
+    under schema evolution. `depth`: see `reshape_value`.
     """
     needs_old_value = old_value is not None and isinstance(old_value.type, Struct) and _lacks_field(source, target)
     if not needs_old_value and _is_castable_by_position(source, target):
-        return text
-    struct, old_struct = SqlValue(text, source), old_value if needs_old_value else None
+        return struct_sql  # the writer casts by position
+    struct, old_struct = SqlValue(struct_sql, source), old_value if needs_old_value else None
     named_values = []
     for field in target:
-        value = _reshaped_field(_field_value(struct, field.name), _field_value(old_struct, field.name), field, cast, depth)
+        value = _reshape_field(_field_value(struct, field.name), _field_value(old_struct, field.name), field, cast, depth)
         named_values.append(f"{string_literal(field.name)}, {value}")
-    is_absent = f"{text} is null" if old_struct is None else f"{text} is null and {old_struct.text} is null"
-    return f"if({is_absent}, null, named_struct({', '.join(named_values)}))"
+    is_null = f"{struct_sql} is null" if old_struct is None else f"{struct_sql} is null and {old_struct.sql} is null"
+    return f"if({is_null}, null, named_struct({', '.join(named_values)}))"
 
 
-def _reshaped_field(value: SqlValue | None, old_value: SqlValue | None, field: Field, cast: Cast, depth: int) -> str:
-    """Return SQL for a field's value in the field's type: the new value, else the old one, else NULL."""
+def _reshape_field(value: SqlValue | None, old_value: SqlValue | None, field: Field, cast: Cast, depth: int) -> str:
+    """Return SQL for a field's value in the type of `field`: the new value, else the old value, else NULL."""
     if value is not None:
-        return reshaped(*value, field.type, cast, old_value=old_value, depth=depth)
+        return reshape_value(*value, field.type, cast, old_value=old_value, depth=depth)
     if old_value is not None:
-        return reshaped(*old_value, field.type, cast, depth=depth)
+        return reshape_value(*old_value, field.type, cast, depth=depth)
     return f"cast(null as {sql_name(field.type)})"
 
 
 def _field_value(value: SqlValue | None, name: str) -> SqlValue | None:
-    """Return the field of a struct's value, or None if there is no such field, value or struct."""
+    """Return a field of a struct, or None if the struct has no such field, or if there is no struct."""
     if value is None or not isinstance(value.type, Struct):
         return None
     field = value.type.find(name)
-    return None if field is None else SqlValue(f"({value.text}).{backquote(field.name)}", field.type)
+    return None if field is None else SqlValue(f"({value.sql}).{backquote(field.name)}", field.type)
 
 
 def _lacks_field(source: DataType, target: DataType) -> bool:
@@ -125,7 +140,7 @@ def _lacks_field(source: DataType, target: DataType) -> bool:
 
 
 def _is_castable_by_position(source: DataType, target: DataType) -> bool:
-    """Return whether a cast by position changes neither a value nor the place of a field."""
+    """Return whether a cast by position converts a value without loss: equal types except for case of field names and nullability."""
     match source, target:
         case Struct(), Struct():
             has_same_names = [field.name.lower() for field in source] == [field.name.lower() for field in target]
@@ -137,18 +152,26 @@ def _is_castable_by_position(source: DataType, target: DataType) -> bool:
     return source == target
 
 
-def readable(text: str, held: DataType, depth: int = 0) -> str:
-    """Return SQL for the value `text` with each UUID as canonical text. Spark's Parquet reader returns values of type `held` as binary."""
-    if isinstance(held, Fixed):
-        return f"lower(regexp_replace(hex({text}), '{_UUID_GROUPS}', '$1-$2-$3-$4-$5'))" if held.uuid else text
-    return with_parts(text, held, lambda _, part, type_: readable(part, type_, depth + 1), depth)
+def with_uuid_texts(value_sql: str, stored_type: DataType, depth: int = 0) -> str:
+    """Return SQL for a value of a data file with each UUID in it as canonical text. Spark's Parquet reader returns a UUID as binary.
+
+    Args:
+        value_sql: SQL for the value as Spark reads it.
+        stored_type: The type of the value in the file.
+        depth: The number of nested values around this value (see `transform_parts`).
+    """
+    if isinstance(stored_type, Fixed):
+        return f"lower(regexp_replace(hex({value_sql}), '{_UUID_GROUPS}', '$1-$2-$3-$4-$5'))" if stored_type.uuid else value_sql
+    return transform_parts(value_sql, stored_type, lambda _, part_sql, type_: with_uuid_texts(part_sql, type_, depth + 1), depth)
 
 
-def fits(text: str, held: Fixed) -> str:
-    """Return a SQL condition: a value other than NULL fits into these bytes."""
-    return f"char_length({text}) = 36 and {text} rlike '{UUID_TEXT}'" if held.uuid else f"octet_length({text}) = {held.length}"
+def has_fixed_length(value_sql: str, type_: Fixed) -> str:
+    """Return a SQL condition: a binary value has the length of the type, or a string is a UUID. It is for values other than NULL."""
+    if type_.uuid:
+        return f"char_length({value_sql}) = 36 and {value_sql} rlike '{UUID_TEXT}'"
+    return f"octet_length({value_sql}) = {type_.length}"
 
 
-def octets(text: str) -> str:
+def uuid_bytes_sql(text_sql: str) -> str:
     """Return SQL for the bytes of a UUID's canonical text."""
-    return f"unhex(replace({text}, '-', ''))"
+    return f"unhex(replace({text_sql}, '-', ''))"

@@ -1,4 +1,4 @@
-"""Rows of (target?, source?) to outcome rows: which clause fires, and what the row becomes."""
+"""Turn pairs of target and source rows into outcome rows: which WHEN clause fires for a pair, and the values that it writes."""
 
 from __future__ import annotations
 
@@ -15,25 +15,26 @@ from rowmerge.parquet.outcomes import MOVE, OutcomeColumns
 from rowmerge.plan.expressions.conditions import nondeterministic
 from rowmerge.plan.row_plan import Clause, Effect, RowPlan
 from rowmerge.spark.types import schema_of
-from rowmerge.spark.values.assignment import stored, unchanged
+from rowmerge.spark.values.assignment import evolved_value_sql, store_assignment_sql
 from rowmerge.spark.values.nested import SqlValue
 from rowmerge.spark.values.rules import NumberedClause, apply_rules
 from rowmerge.table.metadata.engine_columns import ACTION, CLAUSE, FILE, IF_MATCHED, IF_UNMATCHED, MET, ORDINAL, POSITION
 from rowmerge.table.metadata.schema import DataType, Field, backquote, sql_name
 
 _COLUMN_REFERENCE = re.compile(r"(`[^`]+`|\w+)(\.(`[^`]+`|\w+))*")
-"""SQL text that only names a column or a field. It can be evaluated for any row."""
+"""SQL that only names a column or a field. It can be evaluated for any row."""
 
 GuardedClause = tuple[str, Clause]
-"""A SQL condition, and the clause for the rows for which the condition is true."""
+"""A SQL condition that selects the rows of a clause (matched or not), and the clause."""
 
 
 @dataclass(frozen=True)
 class OutcomeShape:
     """The columns of outcome rows besides ACTION and the new values.
 
-    `addresses`: FILE and POSITION of the target row. `lineage`: the hidden columns ROW_ID and CHANGED_IN. `ordinals`: ORDINAL of the source
-    row; then rows for which no clause fires stay. `extra_columns`: SQL texts with names. `before`: the old values (see `old_column`).
+    `addresses`: FILE and POSITION of the target row. `lineage`: the lineage columns ROW_ID and CHANGED_IN. `ordinals`: ORDINAL of the
+    source row; then rows for which no clause fires stay. `extra_columns`: SQL expressions with names. `before`: the old values (see
+    `old_column`).
     """
 
     addresses: bool = False
@@ -43,49 +44,65 @@ class OutcomeShape:
     before: bool = False
 
     def columns(self, plan: RowPlan) -> list[str]:
-        """Return these columns as SQL texts, in their order."""
+        """Return SQL for these columns, in their order."""
         columns = [FILE, POSITION] * self.addresses + [ROW_ID, CHANGED_IN] * self.lineage + [ORDINAL] * self.ordinals
-        before = [f"{_old_value(plan, field)} as {old_column(i)}" for i, field in enumerate(plan.schema)] if self.before else []
-        return [*columns, *self.extra_columns, *before]
+        old_values = [f"{_old_value(plan, field)} as {old_column(i)}" for i, field in enumerate(plan.schema)] if self.before else []
+        return [*columns, *self.extra_columns, *old_values]
 
 
-def outcome_rows(rows: DataFrame, plan: RowPlan, cases: Sequence[GuardedClause], shape: OutcomeShape) -> DataFrame:
-    """Return outcome rows for the sink: ACTION, the columns of `shape`, and the new values (see `output_column`) if a clause writes.
+def outcome_rows(rows: DataFrame, plan: RowPlan, guarded_clauses: Sequence[GuardedClause], shape: OutcomeShape) -> DataFrame:
+    """Return an outcome row for each row: what the first clause that fires does with the row, and the values that it writes.
 
-    `rows` have the aliases of the plan's sides. Rows for which no clause fires are left out unless `shape` has ordinals.
-    Raises TypeMismatch; Spark's analysis errors pass through.
+    Args:
+        rows: Pairs of a target and a source row, or rows of one side, under the aliases of the plan's sides.
+        plan: The plan of the statement.
+        guarded_clauses: The clauses in the order of the statement.
+        shape: The columns to add. Rows for which no clause fires are left out unless `shape` has ordinals.
+
+    Returns:
+        ACTION, the columns of `shape` and, unless all clauses delete, the new values of the table's columns (see `output_column`).
+
+    Raises:
+        TypeMismatch: A column cannot store the value that a clause gives it. Spark's analysis errors pass through.
     """
-    rows = _with_firing_clause(rows, cases)
+    rows = _with_firing_clause(rows, guarded_clauses)
     if not shape.ordinals:
         rows = rows.where(F.col(CLAUSE).isNotNull())
-    # Each part of a Column object would be a call to the JVM, and tables may have a thousand columns. So columns are SQL texts.
-    action = _case([(f"{CLAUSE} = {number}", clause.effect.value) for number, (_, clause) in enumerate(cases)], "0")
-    columns = [f"cast({action} as tinyint) as {ACTION}", *shape.columns(plan)]
-    writing = [(number, clause) for number, (_, clause) in enumerate(cases) if clause.effect is not Effect.DELETE]
-    if not writing:
+    clauses = [(number, clause) for number, (_, clause) in enumerate(guarded_clauses)]
+    columns = [_action_column(clauses), *shape.columns(plan)]
+    writing_clauses = [(number, clause) for number, clause in clauses if clause.effect is not Effect.DELETE]
+    if not writing_clauses:
         deletions = rows.selectExpr(*columns)
-        assert len(deletions.columns) == len(columns)  # Spark Connect analyses a frame only when its columns are read; errors must come now
+        deletions.columns  # noqa: B018  Spark Connect finds errors only when the columns are read
         return deletions
-    rows, writing = _with_drawn_values(rows, writing)
-    fires_always = len(cases) == 1 and not shape.ordinals
-    outcomes = rows.selectExpr(*columns, *_new_values(rows, plan, writing, fires_always=fires_always), CLAUSE)
-    return _with_rules_applied(outcomes, plan, writing).drop(CLAUSE)
+    rows, writing_clauses = _with_nondeterministic_values(rows, writing_clauses)
+    fires_for_all_rows = len(clauses) == 1 and not shape.ordinals
+    new_values = _new_values(rows, plan, writing_clauses, fires_for_all_rows=fires_for_all_rows)
+    outcomes = rows.selectExpr(*columns, *new_values, CLAUSE)
+    return _with_rules_applied(outcomes, plan, writing_clauses).drop(CLAUSE)
 
 
-def _with_firing_clause(rows: DataFrame, cases: Sequence[GuardedClause]) -> DataFrame:
+def _with_firing_clause(rows: DataFrame, guarded_clauses: Sequence[GuardedClause]) -> DataFrame:
     """Add CLAUSE, the number of the first clause that fires for a row, NULL for none."""
-    conditions = [(f"{guard} and {condition_of(clause)}", number) for number, (guard, clause) in enumerate(cases)]
+    conditions = [(f"{guard} and {condition_of(clause)}", number) for number, (guard, clause) in enumerate(guarded_clauses)]
     return rows.withColumn(CLAUSE, F.expr(f"cast({_case(conditions, 'null')} as int)"))
 
 
-def _with_rules_applied(outcomes: DataFrame, plan: RowPlan, writing: Sequence[NumberedClause]) -> DataFrame:
-    """Apply the table's rules to outcome rows, whose last columns are the new values and CLAUSE."""
+def _action_column(clauses: Sequence[NumberedClause]) -> str:
+    """Return SQL for ACTION: the effect of the clause that fires, 0 for none."""
+    # A Column object would need many calls to the JVM, and tables may have a thousand columns. So columns are SQL texts.
+    action = _case([(f"{CLAUSE} = {number}", clause.effect.value) for number, clause in clauses], "0")
+    return f"cast({action} as tinyint) as {ACTION}"
+
+
+def _with_rules_applied(outcomes: DataFrame, plan: RowPlan, writing_clauses: Sequence[NumberedClause]) -> DataFrame:
+    """Apply the table's rules to outcome rows. Their last columns are the new values and CLAUSE."""
     if not plan.rules.checks and not plan.rules.generated:
         return outcomes
-    # Rules name the table's columns, so these get their own names meanwhile.
+    # Rules refer to the table's columns by name. So the columns with the new values have the names of the table during this step.
     names = outcomes.columns
     rows = outcomes.toDF(*names[: -len(plan.schema) - 1], *plan.schema.names, CLAUSE)
-    return apply_rules(rows, plan, writing).toDF(*names)
+    return apply_rules(rows, plan, writing_clauses).toDF(*names)
 
 
 def _case(branches: Sequence[tuple[str, int]], otherwise: str) -> str:
@@ -94,17 +111,20 @@ def _case(branches: Sequence[tuple[str, int]], otherwise: str) -> str:
     return f"case {whens} else {otherwise} end" if branches else otherwise
 
 
-def _with_drawn_values(rows: DataFrame, writing: Sequence[NumberedClause]) -> tuple[DataFrame, list[NumberedClause]]:
-    """Add a column for each nondeterministic value, because SQL text mentions values twice. Return the clauses with these columns."""
-    clauses = []
-    for number, clause in writing:
+def _with_nondeterministic_values(rows: DataFrame, clauses: Sequence[NumberedClause]) -> tuple[DataFrame, list[NumberedClause]]:
+    """Evaluate each nondeterministic value, such as `uuid()`, once in a column of its own, because later SQL repeats values.
+
+    Returns the rows with these columns, and the clauses with references to the columns as values.
+    """
+    new_clauses = []
+    for number, clause in clauses:
         values = dict(clause.values)
-        for index, (name, text) in enumerate(clause.values.items()):
-            if nondeterministic(text):
+        for index, (name, value_sql) in enumerate(clause.values.items()):
+            if nondeterministic(value_sql):
                 values[name] = f"__rowmerge_drawn_{number}_{index}"
-                rows = rows.withColumn(values[name], F.expr(f"case {CLAUSE} when {number} then {text} end"))
-        clauses.append((number, replace(clause, values=values)))
-    return rows, clauses
+                rows = rows.withColumn(values[name], F.expr(f"case {CLAUSE} when {number} then {value_sql} end"))
+        new_clauses.append((number, replace(clause, values=values)))
+    return rows, new_clauses
 
 
 def output_column(position: int) -> str:
@@ -119,26 +139,34 @@ def old_column(position: int) -> str:
 
 
 def outcome_columns(outcomes: DataFrame, width: int) -> OutcomeColumns:
-    """Return which columns these outcome rows have, for a table of `width` columns."""
-    present = set(outcomes.columns)
+    """Return which columns these outcome rows have. `width`: the number of the table's columns."""
+    names = set(outcomes.columns)
 
     def table_columns(name_at: Callable[[int], str]) -> tuple[str, ...]:
-        return tuple(name_at(position) for position in range(width)) if name_at(0) in present else ()
+        return tuple(name_at(position) for position in range(width)) if name_at(0) in names else ()
 
-    file, position, source = (name if name in present else None for name in (FILE, POSITION, ORDINAL))
-    lineage = (ROW_ID, CHANGED_IN) if ROW_ID in present else None
+    file, position, source = (name if name in names else None for name in (FILE, POSITION, ORDINAL))
+    lineage = (ROW_ID, CHANGED_IN) if ROW_ID in names else None
     return OutcomeColumns(ACTION, file, position, lineage, source, table_columns(output_column), table_columns(old_column))
 
 
 def new_rows(rows: DataFrame, plan: RowPlan, clauses: Sequence[Clause], extra_columns: Sequence[str] = ()) -> DataFrame:
-    """Return what the clauses insert for source rows that match nothing. `extra_columns`: see `OutcomeShape`."""
+    """Return the outcome rows of source rows without a match.
+
+    Args:
+        rows: The source rows, under the alias of the plan's source.
+        plan: The plan of the statement.
+        clauses: The clauses that insert rows.
+        extra_columns: SQL expressions with names of columns to add (see `OutcomeShape`).
+    """
     return outcome_rows(rows, plan, [("true", clause) for clause in clauses], OutcomeShape(extra_columns=tuple(extra_columns)))
 
 
 def met_or_new_rows(rows: DataFrame, plan: RowPlan) -> DataFrame:
-    """Return what the clauses write for source rows with MET. ORDINAL identifies the rows that change their match, and else is NULL."""
-    cases = [(MET, clause) for clause in plan.of(Match.MATCHED)] + [(f"not {MET}", clause) for clause in plan.of(Match.NOT_MATCHED)]
-    return outcome_rows(rows, plan, cases, OutcomeShape(extra_columns=(f"if({MET}, {ORDINAL}, null) as {ORDINAL}",)))
+    """Return the outcome rows of source rows with MET. ORDINAL is NULL for rows that match no target row."""
+    matched = [(MET, clause) for clause in plan.of(Match.MATCHED)]
+    not_matched = [(f"not {MET}", clause) for clause in plan.of(Match.NOT_MATCHED)]
+    return outcome_rows(rows, plan, matched + not_matched, OutcomeShape(extra_columns=(f"if({MET}, {ORDINAL}, null) as {ORDINAL}",)))
 
 
 def rows_either_way(rows: DataFrame, plan: RowPlan, values: Mapping[str, str], extra_columns: Sequence[str]) -> DataFrame:
@@ -155,7 +183,7 @@ def rows_either_way(rows: DataFrame, plan: RowPlan, values: Mapping[str, str], e
 
 
 def moved_rows(rows: DataFrame, names: Sequence[str]) -> DataFrame:
-    """Return table rows, whose first columns have these names, as outcome rows that are written unchanged; other columns stay."""
+    """Return outcome rows that write rows of a table unchanged. The first columns of `rows` have these names; other columns stay."""
     columns = [f"{backquote(name)} as {output_column(position)}" for position, name in enumerate(names)]
     return rows.selectExpr(f"cast({MOVE} as tinyint) as {ACTION}", *rows.columns[len(names) :], *columns)
 
@@ -166,27 +194,31 @@ def boolean(condition: str) -> str:
 
 
 def condition_of(clause: Clause) -> str:
+    """Return the condition of a clause as SQL in parentheses, `true` for a clause without a condition."""
     return f"({clause.condition})" if clause.condition is not None else "true"
 
 
-def _new_values(rows: DataFrame, plan: RowPlan, writing: Sequence[NumberedClause], *, fires_always: bool) -> list[str]:
-    """Return SQL texts for the values that the clauses store, one per column. `fires_always`: the only clause fires for all rows."""
-    texts = {(number, field.name): _value(plan, clause, field) for number, clause in writing for field in plan.schema}
-    types = _types(rows, {text for text in texts.values() if text is not None})
+def _new_values(rows: DataFrame, plan: RowPlan, clauses: Sequence[NumberedClause], *, fires_for_all_rows: bool) -> list[str]:
+    """Return SQL for each column of the table: the value that the firing clause stores.
+
+    `fires_for_all_rows`: there is one clause, and it fires for all rows.
+    """
+    value_sqls = [_value(plan, clause, field) for _, clause in clauses for field in plan.schema]
+    types = _types(rows, {value_sql for value_sql in value_sqls if value_sql is not None})
     columns = []
     for position, field in enumerate(plan.schema):
-        values = {number: _stored_value(plan, clause, field, texts[number, field.name], types) for number, clause in writing}
-        value = next(iter(values.values())) if fires_always else _value_by_clause(values)
-        # The cast gives NULL its type and drops what a value's own type says beyond the column's.
+        values = {number: _stored_value(plan, clause, field, types) for number, clause in clauses}
+        value = next(iter(values.values())) if fires_for_all_rows else _value_by_clause(values)
+        # The cast gives NULL its type, and removes metadata and nullability of the value's own type.
         columns.append(f"cast({value} as {sql_name(field.type)}) as {output_column(position)}")
     return columns
 
 
 def _value_by_clause(values: Mapping[int, str]) -> str:
-    """Return SQL text for the value of the clause that fires. `values`: the value of each clause by its number.
+    """Return SQL for the value of the clause that fires. `values`: SQL for the value of each clause by its number.
 
-    A value must not be computed for rows of another clause, but a column may be read in any row. Where no CASE is needed, there is none:
-    with one for each of many columns, Java may find the code too long to compile.
+    A value must not be computed for rows of another clause, but a column may be read in any row. So equal column references need no CASE.
+    With a CASE for each of many columns, the code that Spark generates may be too long for Java to compile.
     """
     first_value = next(iter(values.values()))
     if _COLUMN_REFERENCE.fullmatch(first_value) and set(values.values()) == {first_value}:
@@ -195,19 +227,23 @@ def _value_by_clause(values: Mapping[int, str]) -> str:
     return f"case {CLAUSE} {branches} end"
 
 
-def _stored_value(plan: RowPlan, clause: Clause, field: Field, text: str | None, types: Mapping[str, DataType]) -> str:
-    """Return SQL text for the value that a clause stores in a column. `text`: the value before the cast, None for NULL."""
-    if text is None:
-        return stored("null", field.type, field, plan.table)
+def _stored_value(plan: RowPlan, clause: Clause, field: Field, types: Mapping[str, DataType]) -> str:
+    """Return SQL for the value that a clause stores in a column. `types`: the type of each value by its SQL."""
+    value_sql = _value(plan, clause, field)
+    if value_sql is None:
+        return store_assignment_sql("null", field.type, field, plan.table)
     old_field = (plan.evolved_from or plan.schema).find(field.name, case_sensitive=True)
     if clause.effect is Effect.UPDATE and field.name not in clause.values:
-        return text if old_field is None else unchanged(text, old_field.type, field, plan.table)
+        return value_sql if old_field is None else evolved_value_sql(value_sql, old_field.type, field, plan.table)
     old_value = SqlValue(_target_column(plan, old_field), old_field.type) if clause.keeps_fields and old_field is not None else None
-    return stored(text, types[text], field, plan.table, evolves=plan.evolved_from is not None, old_value=old_value, texts=True)
+    adds_missing_fields = plan.evolved_from is not None
+    return store_assignment_sql(
+        value_sql, types[value_sql], field, plan.table, adds_missing_fields=adds_missing_fields, old_value=old_value, parses_strings=True
+    )
 
 
 def _value(plan: RowPlan, clause: Clause, field: Field) -> str | None:
-    """Return SQL text for the value that a clause gives a column, None for NULL."""
+    """Return SQL for the value that a clause gives a column, before store assignment, None for NULL."""
     if field.name in clause.values:
         return clause.values[field.name]
     old_field = (plan.evolved_from or plan.schema).find(field.name)
@@ -215,17 +251,19 @@ def _value(plan: RowPlan, clause: Clause, field: Field) -> str | None:
 
 
 def _target_column(plan: RowPlan, field: Field) -> str:
+    """Return SQL for a column of the target row."""
     return f"{backquote(plan.target.alias)}.{backquote(field.name)}"
 
 
 def _old_value(plan: RowPlan, field: Field) -> str:
-    """Return SQL text for the target row's value of a column, in the type that the column has after the command."""
+    """Return SQL for the target row's value of a column, in the type that the column has after the statement."""
     old_field = (plan.evolved_from or plan.schema).find(field.name)
-    value = "null" if old_field is None else unchanged(_target_column(plan, old_field), old_field.type, field, plan.table)
+    value = "null" if old_field is None else evolved_value_sql(_target_column(plan, old_field), old_field.type, field, plan.table)
     return value if old_field == field else f"cast({value} as {sql_name(field.type)})"
 
 
-def _types(rows: DataFrame, texts: set[str]) -> dict[str, DataType]:
-    ordered = sorted(texts)
-    schema = schema_of(rows.selectExpr(*(f"{text} as c{index}" for index, text in enumerate(ordered))))
-    return {text: field.type for text, field in zip(ordered, schema, strict=True)}
+def _types(rows: DataFrame, value_sqls: set[str]) -> dict[str, DataType]:
+    """Return the type of each value by its SQL."""
+    ordered_sqls = sorted(value_sqls)
+    schema = schema_of(rows.selectExpr(*(f"{value_sql} as c{index}" for index, value_sql in enumerate(ordered_sqls))))
+    return {value_sql: field.type for value_sql, field in zip(ordered_sqls, schema, strict=True)}

@@ -1,6 +1,6 @@
-"""Apply a table's rules to the rows to write, in the same job: compute generated columns, and check every condition.
+"""Apply a table's rules to the rows to write, in the same job: compute generated columns, and check all conditions.
 
-Check rules that a table is about to get, too: whether their expressions are allowed, and whether existing rows fulfil them.
+Also check new rules of a table: whether their expressions are allowed, and whether existing rows fulfil them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from rowmerge.plan.expressions.moment import replace_time_functions
 from rowmerge.plan.row_plan import Clause, RowPlan
 from rowmerge.spark.failures import Stop, rowmerge_error
 from rowmerge.spark.types import empty_frame, schema_of
-from rowmerge.spark.values.assignment import stop, stored
+from rowmerge.spark.values.assignment import stop_sql, store_assignment_sql
 from rowmerge.table.metadata.engine_columns import ACTION, CLAUSE
 from rowmerge.table.metadata.rules import Check, Rules
 from rowmerge.table.metadata.schema import DataType, Field, Primitive, Struct, backquote, sql_name, string_literal
@@ -35,29 +35,42 @@ _MANY_ROWS = ("INVALID_WHERE_CONDITION", "WINDOW_FUNCTION_NOT_ALLOWED", "_LEGACY
 """Spark's conditions for aggregates, window functions (a legacy name in Spark 4.0 and 4.1) and generators in a filter."""
 
 
-def apply_rules(rows: DataFrame, plan: RowPlan, writing: Sequence[NumberedClause]) -> DataFrame:
-    """Compute the generated columns of the rows. The first row that violates a rule stops the statement.
+def apply_rules(rows: DataFrame, plan: RowPlan, writing_clauses: Sequence[NumberedClause]) -> DataFrame:
+    """Return rows with all rules of the table applied: empty strings that become NULL, generated columns, and checks.
 
-    `rows` have the table's columns by their own names. The checks are part of ACTION, because every reader of the rows needs ACTION.
-    Raises TypeMismatch; Spark's analysis errors pass through.
+    Args:
+        rows: Outcome rows with CLAUSE and ACTION, and with the new values under the names of the table's columns.
+        plan: The plan of the statement, with the rules.
+        writing_clauses: The clauses that write rows.
+
+    Returns:
+        The rows with other values. A row that violates a check stops the job that reads its ACTION, as every reader of the rows does.
+
+    Raises:
+        TypeMismatch: A generated column cannot store the value of its expression. Spark's analysis errors pass through.
     """
-    emptied = {name: F.expr(f"nullif({backquote(name)}, '')") for name in plan.schema.names if name in plan.rules.empty_is_null}
-    rows = _with_generated_columns(rows.withColumns(emptied) if emptied else rows, plan, writing)
-    checks = [*plan.rules.checks, *_checks_of_generated_columns(plan, writing)]
-    if not checks:
-        return rows
+    null_if_empty = {name: F.expr(f"nullif({backquote(name)}, '')") for name in plan.schema.names if name in plan.rules.empty_is_null}
+    if null_if_empty:
+        rows = rows.withColumns(null_if_empty)
+    rows = _with_generated_columns(rows, plan, writing_clauses)
+    checks = [*plan.rules.checks, *_checks_of_generated_columns(plan, writing_clauses)]
+    return _with_checked_action(rows, plan, checks, writing_clauses) if checks else rows
+
+
+def _with_checked_action(rows: DataFrame, plan: RowPlan, checks: Sequence[Check], writing_clauses: Sequence[NumberedClause]) -> DataFrame:
+    """Replace ACTION by SQL that has the same value, and stops the statement at a written row that violates a check."""
     violations = []
     for check in checks:
         # A CASE evaluates its branches in order, so a row is formatted for the message only if it violates a rule.
-        error = stop(Stop.CONSTRAINT, plan.table, check.text, sample_row(plan.schema, check.expression))
-        violations.append(f"when not coalesce(({check.expression}), false) then {error}")
-    is_written = _fires_any([number for number, _ in writing])
+        stop = stop_sql(Stop.CONSTRAINT, plan.table, check.text, sample_row(plan.schema, check.expression))
+        violations.append(f"when not coalesce(({check.expression}), false) then {stop}")
     checked_action = f"case {' '.join(violations)} else {ACTION} end"
+    is_written = _fires_any([number for number, _ in writing_clauses])
     return rows.withColumn(ACTION, F.expr(f"case when {is_written} then {checked_action} else {ACTION} end"))
 
 
 def sample_row(schema: Struct, expression: str) -> str:
-    """Return SQL for a text such as `id = 1, name = NULL`: first the columns that the expression mentions, then others."""
+    """Return SQL for a text such as `id = 1, name = NULL`. Columns that the expression mentions come first."""
     words = {word.lower() for word in re.findall(r"\w+", expression)}
     mentioned_first = sorted(schema, key=lambda field: not set(re.findall(r"\w+", field.name.lower())) <= words)
     descriptions = map(_column_description, mentioned_first[:_SHOWN_COLUMNS])
@@ -65,7 +78,7 @@ def sample_row(schema: Struct, expression: str) -> str:
 
 
 def _column_description(field: Field) -> str:
-    """Return SQL for a text such as `name = Ann`, with NULL as a word and a long value cut off."""
+    """Return SQL for a text such as `name = Ann` or `name = NULL`. A long value is cut off."""
     column = backquote(field.name)
     value_text = f"hex({column})" if field.type == Primitive("binary") else f"cast({column} as string)"
     cut_text = f"concat(left({value_text}, {_SHOWN_CHARACTERS}), '…')"
@@ -73,38 +86,50 @@ def _column_description(field: Field) -> str:
     return f"concat({string_literal(field.name + ' = ')}, coalesce({shown_text}, 'NULL'))"
 
 
-def _with_generated_columns(rows: DataFrame, plan: RowPlan, writing: Sequence[NumberedClause]) -> DataFrame:
-    """Compute the generated columns that a clause gives no value, from the row as it will be stored."""
-    computed = {}
+def _with_generated_columns(rows: DataFrame, plan: RowPlan, writing_clauses: Sequence[NumberedClause]) -> DataFrame:
+    """Compute generated columns from the other new values of a row, where the row's clause gives them no value."""
+    columns = {}
     for field in plan.schema:
-        clause_numbers = [number for number, clause in writing if field.name not in clause.values]
+        clause_numbers = [number for number, clause in writing_clauses if field.name not in clause.values]
         if field.name not in plan.rules.generated or not clause_numbers:
             continue
-        expression = f"({plan.rules.generated[field.name]})"
-        (result,) = schema_of(rows.select(F.expr(expression).alias("value")))
-        value = stored(expression, result.type, replace(field, nullable=True), plan.table)
-        computed_or_given = f"case when {_fires_any(clause_numbers)} then {value} else {backquote(field.name)} end"
-        computed[field.name] = F.expr(f"cast({computed_or_given} as {sql_name(field.type)})")
-    return rows.withColumns(computed) if computed else rows
+        expression = plan.rules.generated[field.name]
+        computed_value = store_assignment_sql(f"({expression})", _type_of(rows, expression), replace(field, nullable=True), plan.table)
+        value = f"case when {_fires_any(clause_numbers)} then {computed_value} else {backquote(field.name)} end"
+        columns[field.name] = F.expr(f"cast({value} as {sql_name(field.type)})")
+    return rows.withColumns(columns) if columns else rows
 
 
-def _checks_of_generated_columns(plan: RowPlan, writing: Sequence[NumberedClause]) -> Iterator[Check]:
-    """Yield checks that a value which a clause gives to a generated column is the computed one."""
+def _checks_of_generated_columns(plan: RowPlan, writing_clauses: Sequence[NumberedClause]) -> Iterator[Check]:
+    """Yield a check for each generated column to which a clause gives a value: it must equal the value of the column's expression."""
     for field in plan.schema:
-        numbers = [number for number, clause in writing if field.name in clause.values]
-        if field.name in plan.rules.generated and numbers:
+        clause_numbers = [number for number, clause in writing_clauses if field.name in clause.values]
+        if field.name in plan.rules.generated and clause_numbers:
             expression = plan.rules.generated[field.name]
             is_computed_value = f"{backquote(field.name)} <=> cast(({expression}) as {sql_name(field.type)})"
-            rule = f"GENERATED ALWAYS AS ({expression}) of column `{field.name}`"
-            yield Check(rule, f"not {_fires_any(numbers)} or {is_computed_value}")
+            yield Check(_generation_rule(field, expression), f"not {_fires_any(clause_numbers)} or {is_computed_value}")
 
 
 def _fires_any(numbers: Sequence[int]) -> str:
+    """Return a SQL condition: a clause with one of these numbers fires for the row."""
     return f"{CLAUSE} in ({', '.join(map(str, numbers))})"
 
 
 def check_rules(spark: SparkSession, table: str, schema: Struct, rules: Rules) -> None:
-    """Raise PlanError, UnknownColumn, TypeMismatch or UnsupportedStatement for a rule that this table cannot have."""
+    """Check that a table can have these rules.
+
+    Args:
+        spark: The session that analyses the expressions.
+        table: The name of the table, for messages.
+        schema: The columns of the table.
+        rules: The checks, generated columns and defaults.
+
+    Raises:
+        PlanError: A generated column reads itself or another generated column, or a default reads a column.
+        UnknownColumn: An expression reads a column that the table lacks.
+        TypeMismatch: The type of an expression is wrong for its rule.
+        UnsupportedStatement: An expression is nondeterministic, has a subquery, or reads several rows.
+    """
     named_checks = [check for check in rules.checks if check.name]
     frame = empty_frame(spark, schema) if named_checks or rules.generated else spark.range(0)
     for check in named_checks:
@@ -116,24 +141,48 @@ def check_rules(spark: SparkSession, table: str, schema: Struct, rules: Rules) -
 
 
 def check_condition(rows: DataFrame, check: Check) -> None:
-    """Raise as `check_rules` does if the expression is not a condition over these rows' columns."""
-    type_ = _rule_type(rows, check.expression, check.text)
+    """Check that the expression of a check is a condition over the columns of `rows`.
+
+    Raises:
+        TypeMismatch: The expression is not boolean. For other errors, see `check_rules`.
+    """
+    type_ = _check_expression(rows, check.expression, check.text)
     if type_ != Primitive("boolean"):
         raise TypeMismatch(f"{check.text} is {sql_name(type_)}, not boolean. Write a condition, which is true for the rows that may be.")
 
 
 def check_default(spark: SparkSession, table: str, field: Field, expression: str) -> None:
-    """Raise as `check_rules` does if a column cannot have this default, which must be a constant that fits the column."""
+    """Check that a column can have a default: a constant that the column can store.
+
+    Args:
+        spark: The session that evaluates the default.
+        table: The name of the table, for messages.
+        field: The column.
+        expression: SQL for the default.
+
+    Raises:
+        PlanError: The default reads a column. For other errors, see `check_rules`.
+    """
     rule = f"the default of column `{field.name}`, {expression}"
     try:
-        type_ = _rule_type(spark.range(0).select(), expression, rule)
+        type_ = _check_expression(spark.range(0).select(), expression, rule)
     except UnknownColumn as error:
         raise PlanError(f"{rule} reads the column `{error.name}`. A default is a constant; compute the value in the statement.") from None
-    spark.range(1).select(F.expr(stored(f"({expression})", type_, field, table))).collect()
+    spark.range(1).select(F.expr(store_assignment_sql(f"({expression})", type_, field, table))).collect()
 
 
 def check_existing(rows: DataFrame, table: str, schema: Struct, check: Check) -> None:
-    """Raise ConstraintViolated if existing rows violate a rule, with their number and one of them."""
+    """Check that existing rows fulfil a new rule. One job reads all rows.
+
+    Args:
+        rows: The live rows of the table.
+        table: The name of the table, for the message.
+        schema: The columns of the table.
+        check: The rule.
+
+    Raises:
+        ConstraintViolated: Rows violate the rule. The error has their number and shows one of them.
+    """
     violations = rows.where(f"not coalesce(({check.expression}), false)")
     sample = F.min(F.expr(sample_row(schema, check.expression)))
     (result,) = violations.agg(F.count(F.lit(1)).alias("rows"), sample.alias("sample")).collect()
@@ -148,7 +197,7 @@ def _check_generated_column(frame: DataFrame, schema: Struct, rules: Rules, fiel
         raise UnsupportedStatement(f"{rule} asks for the time, so its value would not stay true. Use a DEFAULT", text=expression)
     allowed_columns = frame.select(*(F.col(backquote(name)) for name in schema.names if name not in rules.generated))
     try:
-        type_ = _rule_type(allowed_columns, expression, rule)
+        type_ = _check_expression(allowed_columns, expression, rule)
     except UnknownColumn as error:
         raise _reference_error(error, schema, field, rule, allowed_columns.columns) from None
     if sql_name(type_) != sql_name(field.type):
@@ -167,8 +216,16 @@ def _reference_error(error: UnknownColumn, schema: Struct, field: Field, rule: s
     return PlanError(f"{rule} reads {described}. A generated column reads other columns only; write their expression out.")
 
 
-def _rule_type(rows: DataFrame, expression: str, rule: str) -> DataType:
-    """Return the type of an expression over one row. Raises for an expression that a rule must not contain."""
+def _generation_rule(field: Field, expression: str) -> str:
+    """Return the name of a generated column's rule in messages."""
+    return f"GENERATED ALWAYS AS ({expression}) of column `{field.name}`"
+
+
+def _check_expression(rows: DataFrame, expression: str, rule: str) -> DataType:
+    """Return the type of an expression over one of these rows. `rule`: the rule with the expression, for messages.
+
+    Raises UnsupportedStatement for a nondeterministic function, a subquery, or a function of several rows, and UnknownColumn.
+    """
     if function := nondeterministic(expression):
         raise UnsupportedStatement(f"{rule} uses {function}(), which gives another value each time. Leave it out", text=expression)
     if _has_subquery(expression):
@@ -176,20 +233,25 @@ def _rule_type(rows: DataFrame, expression: str, rule: str) -> DataType:
     try:
         # A filter takes neither aggregates nor windows nor generators.
         rows.where(F.expr(f"(({expression})) is null"))
-        (field,) = schema_of(rows.select(F.expr(f"({expression})").alias("value")))
+        return _type_of(rows, expression)
     except AnalysisException as error:
         raise _analysis_error(error, expression, rule, rows.columns) from None
+
+
+def _type_of(rows: DataFrame, expression: str) -> DataType:
+    """Return the type of an expression over the columns of rows."""
+    (field,) = schema_of(rows.select(F.expr(f"({expression})").alias("value")))
     return field.type
 
 
 def _has_subquery(expression: str) -> bool:
-    """Return whether an expression has a subquery. One that sqlglot cannot parse is searched for its keywords."""
+    """Return whether an expression has a subquery. For an expression that sqlglot cannot parse, a search for keywords decides."""
     tree = parse(expression)
     return has_query(tree) if tree is not None else _SUBQUERY.search(expression) is not None
 
 
 def _analysis_error(error: AnalysisException, expression: str, rule: str, columns: list[str]) -> RowmergeError:
-    """Return the error of an expression over many rows, of an unknown column, or of what else Spark finds wrong in a rule."""
+    """Return the error of a rule's expression that Spark does not accept: functions of several rows, an unknown column, or another one."""
     if (error.getCondition() or "").startswith(_MANY_ROWS):
         calls = (error.getMessageParameters() or {}).get("expressionList", expression)
         problem = f"{rule} uses {calls}, which is about many rows. A rule reads one row: leave aggregates and windows out"
