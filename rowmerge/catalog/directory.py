@@ -11,7 +11,7 @@ from uuid import uuid4
 from rowmerge.catalog import errors, layout
 from rowmerge.catalog.catalog import Relation, View
 from rowmerge.catalog.functions import FunctionFiles
-from rowmerge.catalog.layout import ExternalTable, FolderContent, Leftovers, TableFolder, ViewFolder, inspect_folder
+from rowmerge.catalog.layout import FOREIGN_TABLE, ExternalTable, FolderContent, Leftovers, TableFolder, ViewFolder, inspect_folder
 from rowmerge.catalog.names import fold, folder_of, has_folder, name_of, plain_location, quoted_name
 from rowmerge.catalog.views import KEPT_VERSIONS, file_of, first_metadata, forget_versions, last_drop, next_metadata, view_of
 from rowmerge.errors import AlreadyExists, CommitStateUnknown, SchemaNotFound, StorageError, TableError
@@ -29,15 +29,15 @@ DEFAULT_SCHEMA = "default"
 """The schema that exists in every warehouse."""
 
 _MARKER = ".schema.json"
-_MOST_KNOWN_TABLES = 10_000
-"""The most tables for which the catalog remembers that their metadata file is no view's."""
+_MAX_TABLE_FILES = 10_000
+"""The most metadata files of which the catalog remembers that they belong to Iceberg tables, not to views."""
 _ATTEMPTS = 20
 
 
 class DirectoryCatalog:
     """Implements `rowmerge.catalog.catalog.Catalog` below one warehouse folder. Names are stored in lower case.
 
-    Every method raises StorageError if storage fails, and TableError for a name that cannot have a folder if it would create the folder.
+    Every method raises StorageError if storage fails. A method that creates a folder raises TableError for a name that cannot have one.
     """
 
     def __init__(self, storage: Storage) -> None:
@@ -45,10 +45,11 @@ class DirectoryCatalog:
         plain_location(storage.location)
         self._storage = storage
         self._tables: dict[tuple[str, str, str], Table] = {}
-        self._table_metadata: Cache[bool] = Cache(_MOST_KNOWN_TABLES)
+        """The open tables by format, location and name."""
+        self._table_files: Cache[bool] = Cache(_MAX_TABLE_FILES)
         self.functions = FunctionFiles(storage, self.check_schema_exists)
         self.is_mismatch_fatal: Callable[[], bool] = lambda: True
-        """See `DeltaTable`."""
+        """Whether a version of a Delta table that does not match its checksum file is an error, not a warning."""
         _check_warehouse(storage)
 
     def schemas(self) -> list[str]:
@@ -66,7 +67,12 @@ class DirectoryCatalog:
         return has_marker or any(True for _ in self._inspect_schema(name)) or bool(self.functions.names(name))
 
     def check_schema_exists(self, name: str) -> None:
-        """Raise SchemaNotFound if a schema does not exist, TableError if no schema can have the name."""
+        """Raise an error unless a schema exists.
+
+        Raises:
+            SchemaNotFound: The schema does not exist.
+            TableError: No schema can have this name.
+        """
         if not self.schema_exists(name):
             folder_of(name)
             raise SchemaNotFound(fold(name), self.schemas())
@@ -74,19 +80,40 @@ class DirectoryCatalog:
     def create_schema(
         self, name: str, *, if_not_exists: bool = False, comment: str | None = None, properties: Mapping[str, str] | None = None
     ) -> None:
-        """Create an empty schema. Raises AlreadyExists without `if_not_exists`."""
+        """Create an empty schema: put the marker file `.schema.json` in its folder.
+
+        Args:
+            name: The name of the schema.
+            if_not_exists: Whether an existing schema is no error.
+            comment: The comment of the schema, None for no comment.
+            properties: The properties of the schema, None for none.
+
+        Raises:
+            AlreadyExists: The schema exists, and `if_not_exists` is false.
+        """
         existed = self.schema_exists(name)
         marker = {"name": fold(name), "comment": comment, "properties": dict(properties or {}), "created": _now(), "writer": str(uuid4())}
         path = f"{folder_of(name)}/{_MARKER}"
         if existed and not if_not_exists:
             raise errors.schema_already_exists(name)
-        # A schema that exists only because of its tables gets a marker, too, so that it outlives them.
+        # A schema may exist only because of its tables. With a marker, it exists without them, too.
         was_created = put_once(self._storage, path, json.dumps(marker, ensure_ascii=False).encode(), f"the schema {quote(fold(name))}")
         if not was_created and not if_not_exists:
             raise AlreadyExists(f"The schema {quote(fold(name))} was made by somebody else just now. Add IF NOT EXISTS to accept that.")
 
     def drop_schema(self, name: str, *, if_exists: bool = False, cascade: bool = False) -> None:
-        """Drop a schema, with `cascade` all of its content: its relations first, its marker last. Raises SchemaNotFound, TableError."""
+        """Drop a schema: its relations and functions first, and its marker file last.
+
+        Args:
+            name: The name of the schema.
+            if_exists: Whether a schema that does not exist is no error.
+            cascade: Whether to drop the relations and functions of the schema, too.
+
+        Raises:
+            SchemaNotFound: The schema does not exist, and `if_exists` is false.
+            TableError: The schema is not empty, and `cascade` is false, or it is the schema `default`.
+            UnsupportedTableFeature: The metadata of an Iceberg table belongs to another catalog.
+        """
         schema = fold(name)
         if schema == DEFAULT_SCHEMA:
             raise TableError("The schema default cannot be dropped: every warehouse has it. Drop its tables and views one by one.")
@@ -97,12 +124,14 @@ class DirectoryCatalog:
         relations, functions = self.relations(schema), self.functions.names(schema)
         if not cascade:
             _check_is_empty(schema, relations, functions)
+        # All checks come before the first drop, so that an error leaves the schema unchanged.
         for relation in relations:
-            _check_is_versioned(self._inspect(relation.schema, relation.name), relation)
+            _check_can_drop(self._inspect(relation.schema, relation.name), relation)
         for relation in relations:
             self._drop(relation)
         for function in functions:
             self.functions.drop(schema, function)
+        # Other folders may hold files of tables whose earlier drop was interrupted.
         for folder_name in self._storage.folders(folder_of(schema)):
             layout.finish_drops(self._storage.child(f"{folder_of(schema)}/{folder_name}"), f"{schema}.{folder_name}")
         self._storage.delete([f"{folder_of(schema)}/{_MARKER}"])
@@ -118,7 +147,13 @@ class DirectoryCatalog:
         return None if content is None else _relation(schema, name, content)
 
     def open(self, schema: str, name: str) -> Table:
-        """Return an existing table. See `Catalog.open`."""
+        """Return an existing table, the same object each time.
+
+        Raises:
+            TableNotFound: The relation does not exist.
+            TableError: The relation is a view.
+            UnsupportedTableFeature: The metadata of the Iceberg table belongs to another catalog.
+        """
         match self._inspect(schema, name):
             case TableFolder(format_, versioned=True):
                 return self._table(self._folder(schema, name), schema, name, format_)
@@ -131,7 +166,19 @@ class DirectoryCatalog:
         raise errors.table_not_found(self, schema, name)
 
     def table_at(self, schema: str, name: str, format_: str, location: str | None = None) -> Table:
-        """Finish a deletion in the folder, and return the table for CREATE TABLE. Raises AlreadyExists for a table of another format."""
+        """Return the table for CREATE TABLE, which may not exist yet. An interrupted drop in the name's folder is finished first.
+
+        Args:
+            schema: The name of the schema.
+            name: The name of the table.
+            format_: `delta` or `iceberg`.
+            location: The folder of an external table, None for the folder of the name in the warehouse.
+
+        Raises:
+            AlreadyExists: The location holds a table of another format.
+            ConfigurationError: The location is empty or has credentials.
+            SchemaNotFound: The schema does not exist.
+        """
         folder = self._prepare_folder(schema, name)
         if location is not None:
             folder = self._storage.at(plain_location(location))
@@ -146,7 +193,19 @@ class DirectoryCatalog:
         return self._folder(schema, name).location
 
     def register(self, schema: str, name: str, format_: str, location: str) -> None:
-        """Register a table, unless its location is the folder of the name. Raises AlreadyExists, SchemaNotFound, ConfigurationError."""
+        """Register an external table: put a pointer in the folder of the name. A table in this folder needs no pointer.
+
+        Args:
+            schema: The name of the schema.
+            name: The name of the table.
+            format_: `delta` or `iceberg`.
+            location: The folder of the table.
+
+        Raises:
+            AlreadyExists: The name has another relation.
+            ConfigurationError: The location is empty or has credentials.
+            SchemaNotFound: The schema does not exist.
+        """
         folder = self._prepare_folder(schema, name)
         location = plain_location(location)
         if location == folder.location:
@@ -158,21 +217,33 @@ class DirectoryCatalog:
             raise errors.already_exists(schema, name)
 
     def drop_table(self, schema: str, name: str) -> None:
-        """Drop a managed table with its files, and only the name of an external one. Raises TableNotFound, TableError for a view."""
+        """Drop a managed table with its files, or the name of an external table. Raises TableNotFound, TableError for a view."""
         self._drop(errors.find_relation_to_drop(self, schema, name, "table"))
 
     def view(self, schema: str, name: str) -> View:
-        """Return the newest definition of a view. Raises TableNotFound, TableError for a table, CorruptLog."""
+        """Return the newest definition of a view.
+
+        Raises:
+            TableNotFound: The relation does not exist.
+            TableError: The relation is a table, or the view has no SQL for Spark.
+            CorruptLog: The metadata file of the view is invalid.
+        """
         content = self._inspect(schema, name)
         if content is None:
             raise errors.table_not_found(self, schema, name)
         if not isinstance(content, ViewFolder):
             raise errors.wrong_kind(schema, name, "table", "Name a view.")
         path = f"{self._folder(schema, name).location}/{file_of(content.version)}"
-        return view_of(Relation.of_view(schema, name), content.content, content.version, path)
+        return view_of(Relation.of_view(schema, name), content.metadata, content.version, path)
 
     def put_view(self, view: View, *, or_replace: bool = False) -> View:
-        """Create a view, or its next version. Of concurrent replacements, the last one stands. Raises AlreadyExists, SchemaNotFound."""
+        """Create a view, or put its next version, and return it. The last one of concurrent replacements wins.
+
+        Raises:
+            AlreadyExists: The name has a relation, which is a table or which `or_replace` does not allow to replace.
+            CommitStateUnknown: It is not known whether the version was written.
+            SchemaNotFound: The schema does not exist.
+        """
         schema, name = view.relation.schema, view.relation.name
         folder, label = self._prepare_folder(schema, name), quoted_name(schema, name)
         for _ in range(_ATTEMPTS):
@@ -185,7 +256,7 @@ class DirectoryCatalog:
             was_put = put_once(folder, file_of(version), data, f"the view {label}")
             if not was_put and not or_replace:
                 raise errors.already_exists(schema, name)
-            if was_put and not _is_hidden(folder, label):
+            if was_put and not _withdraw_if_hidden(folder, path, label):
                 forget_versions(folder, version - KEPT_VERSIONS)
                 return view_of(Relation.of_view(schema, name), metadata, version, path)
             if was_put:
@@ -201,14 +272,14 @@ class DirectoryCatalog:
         return self._storage.child(f"{folder_of(schema)}/{folder_of(name)}")
 
     def _inspect(self, schema: str, name: str) -> FolderContent | None:
-        """Return what the folder of a name holds, None for nothing and for leftovers of a deletion."""
+        """Return the relation in the folder of a name, None if there is none."""
         if not (has_folder(schema) and has_folder(name)):
             return None
-        content = inspect_folder(self._folder(schema, name), self._table_metadata)
+        content = inspect_folder(self._folder(schema, name), self._table_files)
         return None if isinstance(content, Leftovers) else content
 
     def _inspect_schema(self, schema: str) -> list[tuple[str, FolderContent]]:
-        """Return the names of a schema's relations with what their folders hold, sorted by name."""
+        """Return the names of a schema's relations with the content of their folders, sorted by name."""
         if not has_folder(schema):
             return []
         names = [name for folder in self._storage.folders(folder_of(schema)) if (name := name_of(folder)) is not None]
@@ -219,51 +290,51 @@ class DirectoryCatalog:
         table_name = f"{fold(schema)}.{fold(name)}"
         key = (format_, folder.location, table_name)
         if key not in self._tables:
-            # Of two threads that open a table, both get the object of the first one.
+            # `setdefault` gives two threads that open a table the same object.
             self._tables.setdefault(key, layout.open_table(folder, table_name, format_, lambda: self.is_mismatch_fatal()))
         return self._tables[key]
 
     def _prepare_folder(self, schema: str, name: str) -> Storage:
-        """Return the folder of a relation that will be created, after a deletion that was begun there is finished."""
+        """Finish an interrupted drop in the folder of a relation that will be created, and return the folder. Raises SchemaNotFound."""
         self.check_schema_exists(schema)
         folder = self._folder(schema, name)
         layout.finish_drops(folder, quoted_name(schema, name), try_delete_files)
         return folder
 
     def _drop(self, relation: Relation) -> None:
-        """Drop a relation, unless others have put one of another kind in its place."""
+        """Drop a relation. If others have replaced it by a relation of another kind meanwhile, this one stays."""
         folder = self._folder(relation.schema, relation.name)
         content = inspect_folder(folder)
-        _check_is_versioned(content, relation)
-        match content:
-            case ExternalTable(location, format_) if relation.kind == "table":
+        _check_can_drop(content, relation)
+        match relation.kind, content:
+            case "table", ExternalTable(location, format_):
                 folder.delete([layout.POINTER])
                 self._tables.pop((format_, self._storage.at(location).location, str(relation)), None)
-            case ViewFolder() if relation.kind == "view":
-                _drop_view(folder, str(relation), content)
-            case TableFolder(format_) if relation.kind == "table":
+            case "table", TableFolder(format_):
                 layout.drop_table(folder, str(relation), format_)
                 self._tables.pop((format_, folder.location, str(relation)), None)
-        folder.remove_folders()
+            case "view", ViewFolder():
+                _drop_view(folder, str(relation), content)
+        folder.remove_folders()  # those that are empty now
 
 
 def _next_version(folder: Storage, content: FolderContent | None, view: View) -> tuple[int, dict[str, Any]]:
-    """Return the number and the metadata of a view's next version, or of its first one, which follows the last drop in the folder."""
+    """Return the number and the metadata of a view's next version. The number of a new view follows the last drop in the folder."""
     if isinstance(content, ViewFolder):
         version = content.version + 1
-        return version, next_metadata(content.content, version, view, _now())
+        return version, next_metadata(content.metadata, version, view, _now())
     return 1 + last_drop(folder), first_metadata(folder.location, view, _now())
 
 
 def _drop_view(folder: Storage, name: str, view: ViewFolder) -> None:
-    """Drop a view of a folder, also if it gets new versions meanwhile. If others drop it first, do not drop what replaces it.
+    """Drop a view: put a next version that says so, and delete the older versions.
 
-    A version without a view ends the view, as `rowmerge.table.commits.drop_markers` explains for tables. A new relation in the folder
-    continues the version numbers, so no waiting statement on the view reaches it.
+    If others put the next version first, the drop is tried again while the folder holds the same view, by its UUID. A new relation in the
+    folder continues the version numbers, so no concurrent statement on the old view can write into it.
     Raises StorageError if the view is certainly still there, or was dropped and its files cannot be deleted. Raises CommitStateUnknown.
     """
     content: FolderContent | None = view
-    while isinstance(content, ViewFolder) and content.content.get("view-uuid") == view.content.get("view-uuid"):
+    while isinstance(content, ViewFolder) and content.metadata.get("view-uuid") == view.metadata.get("view-uuid"):
         put = put_drop(folder, content.version + 1)
         if isinstance(put, Unknown):
             raise CommitStateUnknown(
@@ -283,9 +354,9 @@ def _check_is_empty(schema: str, relations: Sequence[Relation], functions: Seque
         raise errors.schema_not_empty(schema, ", ".join(names[:5]) + (", …" if len(names) > 5 else ""))
 
 
-def _check_is_versioned(content: FolderContent | None, relation: Relation) -> None:
-    """Raise UnsupportedTableFeature before the drop of an Iceberg table whose metadata belongs to another catalog."""
-    if content == TableFolder("iceberg", versioned=False):
+def _check_can_drop(content: FolderContent | None, relation: Relation) -> None:
+    """Raise UnsupportedTableFeature for an Iceberg table whose metadata belongs to another catalog."""
+    if content == FOREIGN_TABLE:
         raise errors.foreign_metadata(quoted_name(relation.schema, relation.name), "drop")
 
 
@@ -309,12 +380,18 @@ def _relation(schema: str, name: str, content: FolderContent) -> Relation:
     return Relation.of_view(schema, name)
 
 
-def _is_hidden(folder: Storage, view: str) -> bool:
-    """Return whether the catalog opens no view after its put, because others created or dropped a table. Raises CommitStateUnknown."""
+def _withdraw_if_hidden(folder: Storage, path: str, view: str) -> bool:
+    """Delete the version of a view that was just put at `path` if the catalog does not find the view, and return whether it was deleted.
+
+    The catalog finds no view if others have created or dropped a table in the folder meanwhile. Raises CommitStateUnknown.
+    """
     try:
-        return not isinstance(inspect_folder(folder), ViewFolder)
+        is_hidden = not isinstance(inspect_folder(folder), ViewFolder)
     except StorageError as failure:
         raise CommitStateUnknown(f"It is not known whether {view} was created: {failure.message} Look whether it exists.") from failure
+    if is_hidden:
+        clean_up(folder, [[path]], Origin.WRITTEN)
+    return is_hidden
 
 
 def _now() -> int:

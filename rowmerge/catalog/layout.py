@@ -1,10 +1,10 @@
-"""Find out what a folder holds: a Delta or an Iceberg table, a view, a pointer to a table elsewhere, leftovers, or nothing.
+"""Find the relation of a folder: a Delta or an Iceberg table, a view, or a pointer to a table elsewhere.
 
-Open the table of a folder, and drop it so that a kill in the middle leaves the table, or no table, and never half of one.
+Open the table of a folder, and drop it. A drop that is interrupted leaves the complete table or no table.
 
 The folder of a relation is `<warehouse>/<schema>/<name>/`. It holds `_delta_log/` (a Delta table), `metadata/v<N>.metadata.json` (an
-Iceberg table, or a view after the Iceberg view spec), or a pointer to a table elsewhere. Each name has one folder name, and each folder
-name has one name. The next version of a view is put if it is absent, too.
+Iceberg table, or a view by the Iceberg View Spec), or a pointer to a table elsewhere. Each name has one folder name, and each folder name
+has one name.
 """
 
 from __future__ import annotations
@@ -41,14 +41,15 @@ from rowmerge.table.metadata.json_objects import parse_object
 from rowmerge.table.table import Table
 
 LOG, METADATA = "_delta_log", "metadata"
-"""The folders in which a Delta table has its log, and an Iceberg table or a view its metadata.
+"""The folders of a Delta table's log, and of the metadata of an Iceberg table or a view.
 
-rowmerge 0.1.0 puts DROPPED in one of them to drop the table. From then on the table does not exist."""
+rowmerge 0.1.0 puts the file DROPPED in one of them to drop the table. From then on the table does not exist."""
 
 POINTER = ".rowmerge-location.json"
 """File in the folder of an external table, with the location of the table."""
 
 _NUMBERED = re.compile(r"metadata/v\d+(\.gz|\.zstd)?\.metadata\.json(\.gz)?")
+_NO_CACHE: Cache[bool] = Cache(0)
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,10 @@ class TableFolder:
     versioned: bool = True
 
 
+FOREIGN_TABLE = TableFolder("iceberg", versioned=False)
+"""An Iceberg table whose newest metadata file only its own catalog knows."""
+
+
 @dataclass(frozen=True)
 class ExternalTable:
     """The folder of a table at another `location`. `format` is `delta` or `iceberg`."""
@@ -72,10 +77,10 @@ class ExternalTable:
 
 @dataclass(frozen=True)
 class ViewFolder:
-    """The folder of a view, with its newest version, and the metadata of this version."""
+    """The folder of a view, with its newest version, and the metadata of this version (Iceberg View Spec)."""
 
     version: int
-    content: Mapping[str, Any]
+    metadata: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -86,49 +91,55 @@ class Leftovers:
 FolderContent = TableFolder | ExternalTable | ViewFolder | Leftovers
 
 
-def inspect_folder(folder: Storage, table_metadata: Cache[bool] | None = None) -> FolderContent | None:
-    """Return what a folder holds, None for nothing. Raises CorruptLog for an invalid pointer or metadata of a view, StorageError.
+def inspect_folder(folder: Storage, table_files: Cache[bool] = _NO_CACHE) -> FolderContent | None:
+    """Return the relation of a folder, Leftovers of an unfinished drop, or None for a folder without relation.
 
-    `table_metadata` remembers metadata files of tables. While such a file exists, the folder holds the same table, not a view.
+    Raises CorruptLog for an invalid pointer or invalid metadata of a view, and StorageError. `table_files` remembers metadata files of
+    Iceberg tables: while such a file exists, the folder holds this table, not a view, and no metadata is read.
     """
     paths = (f"{LOG}/{DROPPED}", f"{METADATA}/{DROPPED}", f"{LOG}/{0:020d}.json", f"{LOG}/_last_checkpoint")
     requests: list[Callable[[], Any]] = [folder.folders, partial(folder.list, METADATA), *(partial(folder.exists, path) for path in paths)]
-    # All at once: on an object store, each of them is a request.
+    # These run concurrently, because each of them is a request to an object store.
     subfolders, metadata_files, has_marker_in_log, has_marker_in_metadata, has_first_commit, has_checkpoint = run_concurrently(requests)
     if (has_marker_in_log or has_marker_in_metadata) and (LOG in subfolders or METADATA in subfolders):
         return Leftovers()
+    has_log = LOG in subfolders and (has_first_commit or has_checkpoint or _has_log_file(folder))
+    # A dropped table keeps its last version. So a folder with markers of drops needs a look at the newest version.
     has_drops = MARKERS in subfolders
-    has_log = LOG in subfolders and (has_first_commit or has_checkpoint)
-    if LOG in subfolders and not has_log:
-        # The first entries of a long log are cleaned up. Then the log is listed, which takes longer than two look-ups.
-        has_log = any(file.path.endswith((".json", ".parquet")) for file in folder.list(LOG))
     if has_log and not (has_drops and has_dropped_table(folder)):
         return TableFolder("delta")
-    content = None
-    if METADATA in subfolders:
-        content = _inspect_metadata(folder, metadata_files, None if has_drops else table_metadata)
-    return content or read_pointer(folder)
+    if METADATA in subfolders and (content := _inspect_metadata(folder, metadata_files, _NO_CACHE if has_drops else table_files)):
+        return content
+    return read_pointer(folder)
 
 
-def _inspect_metadata(folder: Storage, listed_files: Sequence[StoredObject], table_metadata: Cache[bool] | None) -> FolderContent | None:
-    """Return the view or the Iceberg table whose metadata files are listed, None if it was dropped."""
+def _has_log_file(folder: Storage) -> bool:
+    """Return whether a Delta log has a commit or a checkpoint. Needed for a log without the first commit, which a cleanup deletes."""
+    return any(file.path.endswith((".json", ".parquet")) for file in folder.list(LOG))
+
+
+def _inspect_metadata(folder: Storage, listed_files: Sequence[StoredObject], table_files: Cache[bool]) -> FolderContent | None:
+    """Return the view or the Iceberg table of the files in a metadata folder, None if there is none or it was dropped.
+
+    `table_files`: see `inspect_folder`. Tables and views have the same names of metadata files, so the newest file is read otherwise.
+    """
     metadata_files = {file.path: file for file in listed_files if file.path.endswith((".metadata.json", ".metadata.json.gz"))}
     if not metadata_files:
         return None
     versions = [version for version in map(version_of, metadata_files) if version is not None]
     if not versions:
         return TableFolder("iceberg", versioned=any(map(_NUMBERED.fullmatch, metadata_files)))
-    if table_metadata is not None and any(table_metadata.get((folder.location, file)) for file in metadata_files.values()):
+    if any(table_files.get((folder.location, file)) for file in metadata_files.values()):
         return TableFolder("iceberg")
-    newest = max(versions)
-    content = _read_metadata(folder, newest)
-    if table_metadata is not None and isinstance(content, TableFolder):
-        table_metadata.put((folder.location, metadata_files[file_of(newest)]), True, 1)
+    newest_version = max(versions)
+    content = _read_metadata(folder, newest_version)
+    if isinstance(content, TableFolder):
+        table_files.put((folder.location, metadata_files[file_of(newest_version)]), True, weight=1)
     return content
 
 
 def _read_metadata(folder: Storage, version: int) -> FolderContent | None:
-    """Return the view or the Iceberg table of a metadata file, None for a dropped one."""
+    """Return the view or the Iceberg table of a metadata file, None for the metadata of a dropped one."""
     data = get_if_exists(folder, file_of(version))
     if data is None:
         return None  # the view or table was dropped between the listing and the read
@@ -139,7 +150,11 @@ def _read_metadata(folder: Storage, version: int) -> FolderContent | None:
 
 
 def read_pointer(folder: Storage) -> ExternalTable | None:
-    """Return the external table of a folder, None without a pointer file. Raises CorruptLog."""
+    """Return the external table of a folder, None without a pointer file.
+
+    Raises:
+        CorruptLog: The pointer file is no JSON object with a location and a known format.
+    """
     data = get_if_exists(folder, POINTER)
     if data is None:
         return None
@@ -152,21 +167,49 @@ def read_pointer(folder: Storage) -> ExternalTable | None:
 
 
 def put_pointer(folder: Storage, table: ExternalTable, label: str) -> bool:
-    """Put the pointer to a table, unless the folder has one. Return whether it points to the table. `label` names it in messages."""
+    """Put the pointer to a table unless the folder has a pointer.
+
+    Args:
+        folder: The folder of the table's name in the warehouse.
+        table: The external table.
+        label: The name of the pointer in messages.
+
+    Returns:
+        Whether the pointer of the folder is now the pointer to this table.
+    """
     content = {"location": table.location, "format": table.format, "writer": str(uuid4())}
     return put_once(folder, POINTER, json.dumps(content, ensure_ascii=False).encode(), label) or read_pointer(folder) == table
 
 
 def drop_table(folder: Storage, table: str, format_: str) -> None:
-    """Drop the table of a format (`delta`, `iceberg`) in a folder. Raises StorageError, CommitStateUnknown."""
+    """Drop the table in a folder, and delete its files.
+
+    Args:
+        folder: The folder of the table.
+        table: The name of the table, for messages.
+        format_: `delta` or `iceberg`.
+
+    Raises:
+        CommitStateUnknown: It is not known whether the version that drops the table was written.
+        StorageError: The table was certainly not dropped, or was dropped and its files cannot be deleted.
+    """
     (delta if format_ == "delta" else iceberg).drop_table(folder, table)
 
 
 def finish_drops(folder: Storage, table: str, delete: Deletion = delete_files) -> None:
-    """Delete what dropped tables and views left in a folder, because a process was killed or could not delete it. Raises StorageError.
+    """Delete files of dropped tables and views that an interrupted drop left in a folder.
 
-    A deletion that rowmerge 0.1.0 began becomes a drop of this release. The process of 0.1.0 may still delete the files that it listed, by
+    A drop that rowmerge 0.1.0 began becomes a drop of this release. The process of 0.1.0 may still delete the files that it listed, by
     their names. A table that is created after the version of the drop continues the version numbers, so it has none of these names.
+
+    Args:
+        folder: The folder of the relation.
+        table: The name of the relation, for messages.
+        delete: A function that deletes files.
+
+    Raises:
+        CommitStateUnknown: It is not known whether the version that drops a table of rowmerge 0.1.0 was written.
+        StorageError: Files cannot be listed or deleted.
     """
     _replace_old_marker(folder, table, f"{LOG}/{DROPPED}", partial(DeltaDrop, folder, table))
     _replace_old_marker(folder, table, f"{METADATA}/{DROPPED}", partial(IcebergDrop, DirectoryOperations(folder, table), table))
@@ -175,20 +218,21 @@ def finish_drops(folder: Storage, table: str, delete: Deletion = delete_files) -
 
 
 def _replace_old_marker(folder: Storage, table: str, marker: str, read_drop: Callable[[], CommitSteps]) -> None:
-    """Replace the file by which rowmerge 0.1.0 marks a table as dropped: put the version that drops the table, and delete the marker.
+    """Replace the file that marks a table as dropped in rowmerge 0.1.0: put the version that drops the table, and delete the marker.
 
-    `read_drop` reads the table, and returns the commit that drops it. This is repeated until there is no marker, as others may put one.
+    `read_drop` reads the table, and returns the commit that drops it. The steps repeat until there is no marker, because other processes
+    may put markers.
     """
     read_marker = partial(get_if_exists, folder, marker)
     while (content := read_marker()) is not None:
         drop = read_drop()
-        # Others create a table only after the marker is gone. So if it is still there, the table that was read is the dropped one.
+        # Others create a table only in a folder without the marker. So while the marker exists, the table is the dropped one.
         if read_marker() == content and _put_drop(drop, table) and read_marker() == content:
             delete_files(folder, [[f"{folder.location}/{marker}"]], PathOrigin.LISTING)
 
 
 def _put_drop(drop: CommitSteps, table: str) -> bool:
-    """Put the version that drops a table. Return False if others have put that version before, so that the table must be read again."""
+    """Put the version that drops a table, and return whether it was put. If others have put this version, the table must be read again."""
     put = drop.put()
     if isinstance(put, Unknown):
         raise CommitStateUnknown(f"It is not known whether {table} was dropped: {put.reason}. Run the statement again.")
@@ -196,35 +240,51 @@ def _put_drop(drop: CommitSteps, table: str) -> bool:
 
 
 class TablesByPath:
-    """Returns the same table for the same path each time, so that its snapshots are reused."""
+    """Tables by format and path of their folder. Opens the table of a path once, so that statements reuse its snapshots."""
 
     def __init__(self, open_storage: Callable[[str], Storage] = Storage) -> None:
         """`open_storage` returns the storage of a location."""
         self._open_storage = open_storage
         self._tables: dict[tuple[str, str], Table] = {}
         self.is_mismatch_fatal: Callable[[], bool] = lambda: True
-        """See `DeltaTable`."""
+        """Whether a version of a Delta table that does not match its checksum file is an error, not a warning. May change at any time."""
 
     def open(self, path: str, format_: str, label: str) -> Table:
-        """Return the table of a format in the folder at a path. `label` names it in messages.
+        """Return the table of a format in a folder, the same object each time.
 
-        Raises FilesNotFound, UnsupportedTableFeature for Iceberg metadata of another catalog, ConfigurationError, StorageError.
+        Args:
+            path: The location of the table's folder.
+            format_: `delta` or `iceberg`.
+            label: The name of the table in messages.
+
+        Raises:
+            ConfigurationError: The path is empty or has credentials.
+            FilesNotFound: The folder holds no table of this format.
+            UnsupportedTableFeature: The metadata of the Iceberg table belongs to another catalog.
         """
         folder = self._open_storage(plain_location(path))
         key = (format_, folder.location)
         if key in self._tables:
             return self._tables[key]
         content = inspect_folder(folder)
-        if format_ == "iceberg" and content == TableFolder("iceberg", versioned=False):
+        if format_ == "iceberg" and content == FOREIGN_TABLE:
             raise errors.foreign_metadata(label, "read")
         if not isinstance(content, TableFolder) or content.format != format_:
             raise FilesNotFound(label, f"{format_} table", "Check the path and the format: it must be the table's own folder.")
+        # The lambda reads the attribute at each check of a checksum, because a session may replace it.
         self._tables[key] = open_table(folder, label, format_, lambda: self.is_mismatch_fatal())
         return self._tables[key]
 
 
 def open_table(folder: Storage, name: str, format_: str, is_mismatch_fatal: Callable[[], bool]) -> Table:
-    """Return the table of a format (`delta`, `iceberg`) in a folder, whether or not it exists."""
+    """Return the table in a folder, whether or not it exists.
+
+    Args:
+        folder: The folder of the table.
+        name: The name of the table, for messages.
+        format_: `delta` or `iceberg`.
+        is_mismatch_fatal: Returns whether a version of a Delta table that does not match its checksum file is an error, not a warning.
+    """
     if format_ == "delta":
         return DeltaTable(folder, name, is_mismatch_fatal)
     return IcebergTable(DirectoryOperations(folder, name), name)
