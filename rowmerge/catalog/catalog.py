@@ -26,10 +26,18 @@ class Relation:
 
     @staticmethod
     def of_table(schema: str, name: str, format_: str) -> Relation:
+        """Return a table.
+
+        Args:
+            schema: The name of the schema, in any case.
+            name: The name of the table, in any case.
+            format_: `delta` or `iceberg`.
+        """
         return Relation(fold(schema), fold(name), "table", format_)
 
     @staticmethod
     def of_view(schema: str, name: str) -> Relation:
+        """Return a view."""
         return Relation(fold(schema), fold(name), "view", None)
 
 
@@ -52,20 +60,41 @@ class Catalog(Protocol):
 
     @property
     def functions(self) -> Functions:
-        """Return the functions in SQL and Python of the schemas."""
+        """The functions in SQL and Python of all schemas."""
 
     def schemas(self) -> list[str]:
         """Return the names of all schemas, sorted."""
 
-    def schema_exists(self, name: str) -> bool: ...
+    def schema_exists(self, name: str) -> bool:
+        """Return whether a schema exists."""
 
     def create_schema(
         self, name: str, *, if_not_exists: bool = False, comment: str | None = None, properties: Mapping[str, str] | None = None
     ) -> None:
-        """Create an empty schema. Raises AlreadyExists without `if_not_exists`."""
+        """Create an empty schema.
+
+        Args:
+            name: The name of the schema.
+            if_not_exists: Whether an existing schema is no error.
+            comment: The comment of the schema, None for no comment.
+            properties: The properties of the schema, None for none.
+
+        Raises:
+            AlreadyExists: The schema exists, and `if_not_exists` is false.
+        """
 
     def drop_schema(self, name: str, *, if_exists: bool = False, cascade: bool = False) -> None:
-        """Drop a schema, with `cascade` all of its content. Raises SchemaNotFound without `if_exists`, TableError if it is not empty."""
+        """Drop a schema.
+
+        Args:
+            name: The name of the schema.
+            if_exists: Whether a schema that does not exist is no error.
+            cascade: Whether to drop the content of the schema, too.
+
+        Raises:
+            SchemaNotFound: The schema does not exist, and `if_exists` is false.
+            TableError: The schema is not empty, and `cascade` is false.
+        """
 
     def relations(self, schema: str) -> list[Relation]:
         """Return the tables and views of a schema, sorted by name, none if the schema does not exist."""
@@ -77,16 +106,35 @@ class Catalog(Protocol):
         """Return an existing table, the same object each time. Raises TableNotFound, TableError for a view."""
 
     def table_at(self, schema: str, name: str, format_: str, location: str | None = None) -> Table:
-        """Return the table of a format (`delta`, `iceberg`) for CREATE TABLE. After one at another `location`, call `register`.
+        """Return the table for CREATE TABLE, which may not exist yet. After its creation at a `location`, call `register`.
 
-        Raises SchemaNotFound, ConfigurationError for a location with credentials and for a format that the catalog does not have.
+        Args:
+            schema: The name of the schema.
+            name: The name of the table.
+            format_: `delta` or `iceberg`.
+            location: The folder of an external table, None for the catalog's folder of the name.
+
+        Raises:
+            ConfigurationError: The location has credentials, or the catalog has no tables of this format.
+            SchemaNotFound: The schema does not exist.
         """
 
     def location_of(self, schema: str, name: str) -> str:
         """Return the location of a managed table or a view of this name, whether or not it exists."""
 
     def register(self, schema: str, name: str, format_: str, location: str) -> None:
-        """Register the table at a location under a name. Raises AlreadyExists if the name has another relation, SchemaNotFound."""
+        """Register the table at a location under a name.
+
+        Args:
+            schema: The name of the schema.
+            name: The name of the table.
+            format_: `delta` or `iceberg`.
+            location: The folder of the table.
+
+        Raises:
+            AlreadyExists: The name has another relation.
+            SchemaNotFound: The schema does not exist.
+        """
 
     def drop_table(self, schema: str, name: str) -> None:
         """Drop a table and its files, but only the name of an external table. Raises TableNotFound, TableError for a view."""
@@ -95,7 +143,13 @@ class Catalog(Protocol):
         """Return the newest definition of a view. Raises TableNotFound, TableError for a table."""
 
     def put_view(self, view: View, *, or_replace: bool = False) -> View:
-        """Create a view, or its next version, which is returned. Raises AlreadyExists, SchemaNotFound, TableError without views."""
+        """Create a view, or replace it by a next version, and return it.
+
+        Raises:
+            AlreadyExists: The name has a relation, which is a table or which `or_replace` does not allow to replace.
+            SchemaNotFound: The schema does not exist.
+            TableError: The catalog stores no views.
+        """
 
     def drop_view(self, schema: str, name: str) -> None:
         """Drop a view. Raises TableNotFound, TableError for a table."""

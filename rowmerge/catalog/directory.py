@@ -327,7 +327,7 @@ def _next_version(folder: Storage, content: FolderContent | None, view: View) ->
 
 
 def _drop_view(folder: Storage, name: str, view: ViewFolder) -> None:
-    """Drop a view: put a next version that says so, and delete the older versions.
+    """Drop a view: put a next version that is marked as dropped, and delete the older versions.
 
     If others put the next version first, the drop is tried again while the folder holds the same view, by its UUID. A new relation in the
     folder continues the version numbers, so no concurrent statement on the old view can write into it.

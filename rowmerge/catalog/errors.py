@@ -1,4 +1,4 @@
-"""The errors that every catalog raises, and the look-up before a drop."""
+"""The errors that all catalogs raise, and the lookup of a relation to drop."""
 
 from __future__ import annotations
 
@@ -12,7 +12,13 @@ from rowmerge.table.metadata.schema import quote
 
 
 def table_not_found(catalog: Catalog, schema: str, name: str) -> TableNotFound:
-    """Return the error of a table or view that a catalog does not have. It names relations of the schema, or of similar schemas."""
+    """Return the error of a relation that does not exist. It proposes relations of the schema, or of schemas with similar names.
+
+    Args:
+        catalog: The catalog without the relation.
+        schema: The name of the schema.
+        name: The name of the relation.
+    """
     schema, schemas = fold(schema), catalog.schemas()
     similar_schemas = [schema] if schema in schemas else get_close_matches(schema, schemas, n=3)
     candidates = [str(relation) for similar_schema in similar_schemas for relation in catalog.relations(similar_schema)]
@@ -20,7 +26,18 @@ def table_not_found(catalog: Catalog, schema: str, name: str) -> TableNotFound:
 
 
 def find_relation_to_drop(catalog: Catalog, schema: str, name: str, kind: Literal["table", "view"]) -> Relation:
-    """Return the relation that DROP TABLE or DROP VIEW names. Raises TableNotFound, TableError for a relation of the other kind."""
+    """Return the relation of a DROP TABLE or DROP VIEW.
+
+    Args:
+        catalog: The catalog with the relation.
+        schema: The name of the schema.
+        name: The name of the relation.
+        kind: `table` for DROP TABLE, `view` for DROP VIEW.
+
+    Raises:
+        TableNotFound: The relation does not exist.
+        TableError: The relation has the other kind.
+    """
     relation = catalog.relation(schema, name)
     if relation is None:
         raise table_not_found(catalog, schema, name)
@@ -30,12 +47,19 @@ def find_relation_to_drop(catalog: Catalog, schema: str, name: str, kind: Litera
 
 
 def wrong_kind(schema: str, name: str, kind: Literal["table", "view"], advice: str) -> TableError:
-    """Return the error of a name that stands for a relation of this kind instead of the other one."""
+    """Return the error of a relation that is a view instead of a table, or a table instead of a view.
+
+    Args:
+        schema: The name of the schema.
+        name: The name of the relation.
+        kind: The kind of the relation.
+        advice: What to do instead, as a sentence.
+    """
     return TableError(f"{quoted_name(schema, name)} is a {kind}, not a {'view' if kind == 'table' else 'table'}. {advice}")
 
 
 def already_exists(schema: str, name: str) -> AlreadyExists:
-    """Return the error of a creation whose name has a relation."""
+    """Return the error of the creation of a relation that exists."""
     return AlreadyExists(f"{quoted_name(schema, name)} exists already. Drop it first, or choose another name.")
 
 

@@ -1,4 +1,4 @@
-"""The functions of a warehouse folder: a file for each, `<schema>/.functions/<name>.json`."""
+"""The functions of a warehouse folder: one file `<schema>/.functions/<name>.json` for each function."""
 
 from __future__ import annotations
 
@@ -36,10 +36,7 @@ class Function:
 
 
 class FunctionFiles:
-    """The functions of a warehouse folder. A function and a table may have the same name. Every method raises StorageError.
-
-    Each function is one file, which is put as a whole.
-    """
+    """The functions of a warehouse folder. A function and a table may have the same name. Every method raises StorageError."""
 
     def __init__(self, storage: Storage, check_schema_exists: Callable[[str], None]) -> None:
         """`check_schema_exists` raises SchemaNotFound."""
@@ -60,7 +57,20 @@ class FunctionFiles:
         return None if data is None else _parse_function(schema, name, data)
 
     def put(self, schema: str, name: str, definition: FunctionDefinition, default_schema: str, *, or_replace: bool) -> None:
-        """Create a function. Raises AlreadyExists without `or_replace`, SchemaNotFound, CommitStateUnknown."""
+        """Create or replace a function.
+
+        Args:
+            schema: The name of the schema.
+            name: The name of the function.
+            definition: The parameters, the result type and the body.
+            default_schema: The schema that resolves unqualified names in the body.
+            or_replace: Whether to replace an existing function.
+
+        Raises:
+            AlreadyExists: The function exists, and `or_replace` is false.
+            CommitStateUnknown: It is not known whether the file was written.
+            SchemaNotFound: The schema does not exist.
+        """
         self._check_schema_exists(schema)
         content = {
             "format-version": _VERSION,
@@ -76,26 +86,44 @@ class FunctionFiles:
             raise AlreadyExists(f"The function {quoted_name(schema, name)} exists already. Add OR REPLACE or IF NOT EXISTS.")
 
     def drop(self, schema: str, name: str) -> None:
-        """Delete a function. Raises FunctionNotFound."""
+        """Delete a function.
+
+        Raises:
+            FunctionNotFound: The function does not exist.
+        """
         if not (has_folder(schema) and has_folder(name) and self._storage.exists(_path(schema, name))):
             raise FunctionNotFound(quoted_name(schema, name), self.names(schema))
         self._storage.delete([_path(schema, name)])
 
 
 class NoFunctions:
-    """The functions of a catalog that stores none, such as every catalog of Iceberg tables. `put` raises TableError."""
+    """The functions of a catalog that cannot store functions, such as every Iceberg catalog."""
 
     def __init__(self, catalog: str) -> None:
         """`catalog`: its name and kind, for messages."""
         self._catalog = catalog
 
     def names(self, schema: str) -> list[str]:
+        """Return no names."""
         return []
 
     def get(self, schema: str, name: str) -> Function | None:
+        """Return None."""
         return None
 
     def put(self, schema: str, name: str, definition: FunctionDefinition, default_schema: str, *, or_replace: bool) -> None:
+        """Reject a function.
+
+        Args:
+            schema: The name of the schema.
+            name: The name of the function.
+            definition: Not used, as the next two.
+            default_schema: Not used.
+            or_replace: Not used.
+
+        Raises:
+            TableError: In every case.
+        """
         check_segment("schema", schema)
         check_segment("function", name)
         raise TableError(
@@ -104,6 +132,11 @@ class NoFunctions:
         )
 
     def drop(self, schema: str, name: str) -> None:
+        """Reject the drop of a function.
+
+        Raises:
+            FunctionNotFound: In every case.
+        """
         raise FunctionNotFound(quoted_name(schema, name))
 
 
@@ -112,11 +145,12 @@ Functions = FunctionFiles | NoFunctions
 
 
 def _path(schema: str, name: str) -> str:
+    """Return the path of a function's file below the warehouse."""
     return f"{folder_of(schema)}/{_FOLDER}/{folder_of(name)}{_SUFFIX}"
 
 
 def _parse_function(schema: str, name: str, data: bytes) -> Function:
-    """Parse the content of a function's file. Raises TableError for a content that is no function."""
+    """Parse the content of a function's file. Raises TableError for invalid content."""
     try:
         content: dict[str, Any] = decode_json(data)
         if content["format-version"] != _VERSION:

@@ -20,35 +20,60 @@ from rowmerge.table.table import Table
 class IcebergCatalog:
     """Implements `rowmerge.catalog.catalog.Catalog`. Schemas are the catalog's namespaces of one level.
 
-    A name is one segment of a path. Methods that would pass another name to the catalog raise TableError. Names that the catalog stores in
-    other cases are found, too.
+    A name must be one segment of a path. A method that would pass another name to the catalog raises TableError. Names are compared without
+    regard to case. Every method raises CatalogFailed if the catalog fails.
     """
 
     def __init__(self, configuration: Mapping[str, Any], warehouse: str | None, open_storage: Callable[[str], Storage] = Storage) -> None:
-        """`configuration`: the arguments of pyiceberg's `load_catalog`, including the catalog's `name` (`default` without).
-        `warehouse`: the folder of new tables, which are put in `<schema>/<table>`; None for the catalog's default.
-        `open_storage` returns the storage of a table's location. Raises ConfigurationError, CatalogFailed.
+        """Connect to a catalog.
+
+        Args:
+            configuration: The arguments of pyiceberg's `load_catalog`, including the catalog's `name`. Its default is `default`.
+            warehouse: The folder in which new tables get a folder `<schema>/<table>`; None for the catalog's default.
+            open_storage: Returns the storage of a table's location.
+
+        Raises:
+            CatalogFailed: The catalog cannot be reached.
+            ConfigurationError: The configuration is invalid, or the warehouse has credentials.
         """
+
+        def sync_metadata(path: str) -> None:
+            location = absolute_location(path)
+            open_storage(location).sync([location])
+
         self._warehouse = None if warehouse is None else plain_location(warehouse)
         self._open_storage = open_storage
-        self._client = CatalogClient(
-            _with_warehouse(configuration, self._warehouse),
-            sync=lambda path: open_storage(absolute_location(path)).sync([absolute_location(path)]),
-        )
+        # A catalog without a service (SQLite) writes metadata files in this process, and must not lose them in a power failure.
+        self._client = CatalogClient(_with_warehouse(configuration, self._warehouse), sync_metadata)
         self.functions = NoFunctions(f"{self._client.name} ({self._client.kind})")
         self._namespaces: dict[str, str] = {}
+        """The names of the namespaces in the catalog by their lower-case names."""
         self._tables: dict[tuple[str, str], IcebergTable] = {}
+        """The open tables by schema and name, in lower case."""
 
     def schemas(self) -> list[str]:
+        """Return the lower-case names of the catalog's namespaces of one level, sorted."""
         self._namespaces = {fold(namespace): namespace for namespace in self._client.namespaces()}
         return sorted(self._namespaces)
 
     def schema_exists(self, name: str) -> bool:
+        """Return whether the catalog has a namespace of this name, in any case."""
         return fold(name) in self.schemas()
 
     def create_schema(
         self, name: str, *, if_not_exists: bool = False, comment: str | None = None, properties: Mapping[str, str] | None = None
     ) -> None:
+        """Create a namespace with a lower-case name.
+
+        Args:
+            name: The name of the schema.
+            if_not_exists: Whether an existing schema is no error.
+            comment: The value of the namespace property `comment`, None to set none.
+            properties: The properties of the namespace, None for none.
+
+        Raises:
+            AlreadyExists: The schema exists, and `if_not_exists` is false.
+        """
         check_segment("schema", name)
         comment_property = {} if comment is None else {"comment": comment}
         namespace_properties = {**(properties or {}), **comment_property}
@@ -57,7 +82,17 @@ class IcebergCatalog:
             raise errors.schema_already_exists(name)
 
     def drop_schema(self, name: str, *, if_exists: bool = False, cascade: bool = False) -> None:
-        """Drop a namespace. See `Catalog.drop_schema`."""
+        """Drop a namespace.
+
+        Args:
+            name: The name of the schema.
+            if_exists: Whether a schema that does not exist is no error.
+            cascade: Whether to drop the tables and views of the schema first.
+
+        Raises:
+            SchemaNotFound: The schema does not exist, and `if_exists` is false.
+            TableError: The catalog does not drop the namespace, because it is not empty.
+        """
         schema = fold(name)
         if not self.schema_exists(schema):
             if if_exists:
@@ -72,57 +107,94 @@ class IcebergCatalog:
         self._namespaces.pop(schema, None)
 
     def relations(self, schema: str) -> list[Relation]:
+        """Return the tables and views of a schema, sorted by name."""
         namespace = self._namespace(schema)
         tables = [Relation.of_table(schema, name, "iceberg") for name in self._client.tables(namespace)]
         views = [Relation.of_view(schema, name) for name in self._client.views(namespace)]
         return sorted(tables + views, key=lambda relation: relation.name)
 
     def relation(self, schema: str, name: str) -> Relation | None:
+        """Return the table or view of this name, or None."""
         namespace = self._namespace(schema)
         if self._find_table(namespace, name) is not None:
             return Relation.of_table(schema, name, "iceberg")
         return None if self._view(namespace, name) is None else Relation.of_view(schema, name)
 
     def open(self, schema: str, name: str) -> Table:
+        """Return an existing table, the same object while its location stays. Raises TableNotFound, TableError for a view."""
         namespace = self._namespace(schema)
         catalog_name, location = self._require_table(namespace, schema, name, "Name a table, or read the view in a query.")
         return self._table(schema, name, namespace, catalog_name, location)
 
     def table_at(self, schema: str, name: str, format_: str, location: str | None = None) -> Table:
+        """Return the table for CREATE TABLE, which may not exist yet.
+
+        Args:
+            schema: The name of the schema.
+            name: The name of the table.
+            format_: The format, which must be `iceberg`.
+            location: The folder of the table, None for the catalog's folder of a new table.
+
+        Raises:
+            ConfigurationError: The format is another one, or the location is empty or has credentials.
+            SchemaNotFound: The schema does not exist.
+        """
         if format_ != "iceberg":
             raise ConfigurationError(
                 f"The catalog {self._client.name} holds Iceberg tables alone, and {quoted_name(schema, name)} is to have the format "
                 f"{format_}. Write USING iceberg, or make iceberg the default format."
             )
         check_segment("table", name)
-        if not self.schema_exists(schema):
-            raise SchemaNotFound(fold(schema), self.schemas())
+        self._check_schema_exists(schema)
         table_location = self._new_location(schema, name) if location is None else plain_location(location)
         return self._table(schema, name, self._namespace(schema), fold(name), table_location)
 
     def location_of(self, schema: str, name: str) -> str:
+        """Return the location of the table or view of this name, or the location of a new table."""
         namespace = self._namespace(schema)
         if table := self._find_table(namespace, name):
-            return table[1]
+            _, location = table
+            return location
         view = self._view(namespace, name)
         return self._new_location(schema, name) if view is None else str(view["location"])
 
     def register(self, schema: str, name: str, format_: str, location: str) -> None:
+        """Check that the catalog has the table of CREATE TABLE. The commit that creates a table registers it, too.
+
+        Args:
+            schema: The name of the schema.
+            name: The name of the table.
+            format_: The format, which is not used.
+            location: The folder of the table.
+
+        Raises:
+            AlreadyExists: The name has a relation at another location.
+        """
         if self.location_of(schema, name) != plain_location(location):
             raise errors.already_exists(schema, name)
 
     def drop_table(self, schema: str, name: str) -> None:
+        """Drop a table. Its files are deleted if its location is the catalog's folder of a new table of this name.
+
+        Raises TableNotFound, and TableError for a view.
+        """
         namespace = self._namespace(schema)
         catalog_name, location = self._require_table(namespace, schema, name, "Drop it with DROP VIEW.")
         operations = CatalogOperations(self._client, namespace, catalog_name, self._open_storage(location))
         newest = operations.current()
         self._tables.pop((fold(schema), fold(name)), None)
-        # The name is dropped first, so that no table exists without some of its files if their deletion stops.
+        # The catalog drops the table first. If the deletion of files stops, no table lacks some of its files.
         was_dropped = self._client.drop_table(namespace, catalog_name)
         if was_dropped and newest is not None and location == self._new_location(schema, catalog_name):
             delete_dropped_files(operations.storage, newest)
 
     def view(self, schema: str, name: str) -> View:
+        """Return the current definition of a view.
+
+        Raises:
+            TableNotFound: The relation does not exist.
+            TableError: The relation is a table, or the view has no SQL for Spark.
+        """
         namespace = self._namespace(schema)
         content = self._view(namespace, name)
         if content is None:
@@ -132,9 +204,18 @@ class IcebergCatalog:
         return view_of(Relation.of_view(schema, name), content, content["current-version-id"], content["location"])
 
     def put_view(self, view: View, *, or_replace: bool = False) -> View:
-        """Create or replace a view. See `Catalog.put_view`."""
+        """Create or replace a view, and return it.
+
+        Raises:
+            AlreadyExists: The name has a relation, which is a table or which `or_replace` does not allow to replace.
+            SchemaNotFound: The schema does not exist.
+            TableError: The catalog stores no views.
+        """
         schema, name = view.relation.schema, view.relation.name
-        existing = self._relation_before_view(schema, name)
+        check_segment("view", name)
+        self._check_schema_exists(schema)
+        existing = self.relation(schema, name)
+        self._check_has_views(schema, name)
         if existing is not None and not (or_replace and existing.kind == "view"):
             raise errors.already_exists(schema, name)
         namespace, folded_name = self._namespace(schema), fold(name)
@@ -149,32 +230,33 @@ class IcebergCatalog:
             raise AlreadyExists(f"Somebody else made the view {quoted_name(schema, name)} just now. Run the statement again to replace it.")
         return self.view(schema, name)
 
-    def _relation_before_view(self, schema: str, name: str) -> Relation | None:
-        """Return the relation that has the name of a new view, or None. Raises SchemaNotFound, TableError for a catalog without views."""
-        check_segment("view", name)
+    def drop_view(self, schema: str, name: str) -> None:
+        """Drop a view. Raises TableNotFound, TableError for a table."""
+        errors.find_relation_to_drop(self, schema, name, "view")
+        self._client.drop_view(self._namespace(schema), fold(name))
+
+    def _check_schema_exists(self, schema: str) -> None:
+        """Raise SchemaNotFound unless the catalog has a namespace of this name."""
         if not self.schema_exists(schema):
             raise SchemaNotFound(fold(schema), self.schemas())
-        existing = self.relation(schema, name)
+
+    def _check_has_views(self, schema: str, name: str) -> None:
+        """Raise TableError for a new view of this name in a catalog without views."""
         if not self._client.has_views:
             raise TableError(
                 f"The view {quoted_name(schema, name)} cannot be made: the catalog {self._client.name} ({self._client.kind}) keeps no "
                 f"views. Make a table, or use a REST catalog that has views, or a warehouse folder without a catalog."
             )
-        return existing
-
-    def drop_view(self, schema: str, name: str) -> None:
-        errors.find_relation_to_drop(self, schema, name, "view")
-        self._client.drop_view(self._namespace(schema), fold(name))
 
     def _namespace(self, schema: str) -> str:
-        """Return the catalog's name of a schema, the lower-case name if the catalog does not have it."""
+        """Return the name of a schema in the catalog, or its lower-case name if the catalog lacks it."""
         check_segment("schema", schema)
         if fold(schema) not in self._namespaces:
             self.schemas()
         return self._namespaces.get(fold(schema), fold(schema))
 
     def _find_table(self, namespace: str, name: str) -> tuple[str, str] | None:
-        """Return a table's name in the catalog, which may have other cases, and its location, or None."""
+        """Return a table's name in the catalog, which may have upper-case letters, and its location, or None."""
         check_segment("table", name)
         location = self._client.location(namespace, fold(name))
         if location is not None:
@@ -185,7 +267,10 @@ class IcebergCatalog:
         return None
 
     def _require_table(self, namespace: str, schema: str, name: str, advice: str) -> tuple[str, str]:
-        """Return what `_find_table` does. Raise TableNotFound, and TableError with this advice for a view."""
+        """Return the name and the location of an existing table (see `_find_table`).
+
+        Raises TableNotFound, and TableError with this advice for a view.
+        """
         if table := self._find_table(namespace, name):
             return table
         if self._view(namespace, name) is not None:
@@ -193,11 +278,12 @@ class IcebergCatalog:
         raise errors.table_not_found(self, schema, name)
 
     def _view(self, namespace: str, name: str) -> dict[str, Any] | None:
+        """Return the metadata of a view, or None."""
         check_segment("view", name)
         return self._client.load_view(namespace, fold(name))
 
     def _table(self, schema: str, name: str, namespace: str, catalog_name: str, location: str) -> IcebergTable:
-        """Return the table at a location, the same object each time."""
+        """Return the table at a location, the same object while the location stays."""
         key = (fold(schema), fold(name))
         table = self._tables.get(key)
         if table is None or table.location != location:
@@ -206,6 +292,7 @@ class IcebergCatalog:
         return table
 
     def _new_location(self, schema: str, name: str) -> str:
+        """Return the location of a new table."""
         check_segment("schema", schema)
         check_segment("table", name)
         if self._warehouse is None:

@@ -1,4 +1,4 @@
-"""Names of schemas, tables and views as folder names: one safe folder for each name, and back. Locations without credentials."""
+"""Convert names of schemas, tables and views to folder names and back. Check locations for credentials."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rowmerge.storage.store import absolute_location
 from rowmerge.table.metadata.schema import quote
 
 LONGEST = 200
-"""Bytes of a folder name: file systems end at 255, and files beside the folder add suffixes of their own."""
+"""The most bytes of a folder name. File systems allow 255, and the names of some files are a folder name with a suffix."""
 
 _PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789_-")
 
@@ -22,16 +22,19 @@ def fold(name: str) -> str:
 
 
 def quoted_name(schema: str, name: str) -> str:
+    """Return the qualified name of a relation or a function in lower case and in backquotes where SQL needs them."""
     return f"{quote(fold(schema))}.{quote(fold(name))}"
 
 
 def folder_of(name: str) -> str:
     """Return the name of the folder of a schema, a table or a view.
 
-    Lower-case letters, digits, `_` and `-` stand for themselves. Every other byte of the UTF-8 form becomes `~` and two hexadecimal digits,
-    because paths, globs and URLs give many of them a meaning. Percent signs would not do: readers that take a path for a URL decode them
-    (delta-rs does). A leading `_` is encoded, too, because Spark and Delta's readers skip folders that begin with it.
-    Raises TableError for an empty name, and for one whose folder would be longer than 200 bytes.
+    Lower-case letters, digits, `_` and `-` stay. Every other byte of the UTF-8 form becomes `~` and two hexadecimal digits, because many of
+    these characters have a meaning in paths, globs or URLs. A percent sign would not work, because readers such as delta-rs decode it in
+    paths. A leading `_` becomes `~5F`, because Spark and readers of Delta ignore folders that begin with `_`.
+
+    Raises:
+        TableError: The name is empty or invalid Unicode, or its folder name is longer than 200 bytes.
     """
     if not name:
         raise TableError("An empty name cannot be the name of a schema, a table or a view. Give it at least one character.")
@@ -51,9 +54,12 @@ def folder_of(name: str) -> str:
 
 
 def check_segment(kind: str, name: str) -> None:
-    """Raise TableError unless a name is one segment of a path, however often a catalog, a URL or a store percent-decodes it.
+    """Check that a name is one segment of a path, however often a catalog, a URL or a store percent-decodes it.
 
-    Iceberg catalogs use names unchanged, in locations and in the URLs of requests. `kind`: what has the name, for the message.
+    Iceberg catalogs use names unchanged in locations and in the URLs of requests. `kind`: `schema`, `table`, `view` or `function`.
+
+    Raises:
+        TableError: The name is not one segment of a path, or has control characters.
     """
     for decoded in percent_decodings(name):
         if decoded.strip() in ("", ".", "..") or re.search(r"[/\\\x00-\x1f\x7f]", decoded):
@@ -65,7 +71,7 @@ def check_segment(kind: str, name: str) -> None:
 
 
 def name_of(folder: str) -> str | None:
-    """Return the name that has this folder, None for a folder that no catalog made."""
+    """Return the name of the relation or schema in a folder, None if `folder_of` returns this folder for no name."""
     if "%" in folder or re.search(r"~(?![0-9A-F]{2})", folder):
         return None
     try:
@@ -85,7 +91,11 @@ def has_folder(name: str) -> bool:
 
 
 def plain_location(location: str) -> str:
-    """Return the absolute form of a location. Raises ConfigurationError for an empty one, and for credentials, which the error omits."""
+    """Return the absolute form of a location.
+
+    Raises:
+        ConfigurationError: The location is empty, or has credentials or a query. The message does not repeat them.
+    """
     if not location.strip():
         raise ConfigurationError("The location is empty. Give a folder, or a URL such as s3://bucket/folder.")
     location = absolute_location(location)

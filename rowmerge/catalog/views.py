@@ -1,4 +1,4 @@
-"""Read and write the metadata files of views (Iceberg view spec, format version 1)."""
+"""Read and write the metadata files of views (Iceberg View Spec, format version 1)."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from rowmerge.table.metadata.json_objects import decode_json
 from rowmerge.table.metadata.schema import Struct, schema_from_json, to_json
 
 KEPT_VERSIONS = 10
-"""The number of versions that a view keeps, in its metadata and as files (the spec's `version.history.num-entries`)."""
+"""The number of versions of a view in its metadata and as files (`version.history.num-entries` in the Iceberg View Spec)."""
 
 _COLUMNS = "rowmerge.columns"
-"""Property with the columns in Spark's own JSON: Iceberg's types cannot tell tinyint, smallint, char and varchar apart."""
+"""Property with the columns in Spark's JSON, because Iceberg has no types for tinyint, smallint, char and varchar."""
 
 
 def file_of(version: int) -> str:
@@ -30,13 +30,13 @@ def file_of(version: int) -> str:
 
 
 def version_of(path: str) -> int | None:
-    """Return the version whose metadata file has this path, None for another file."""
+    """Return the version of a view's metadata file from its path, None for another file."""
     match = re.fullmatch(r"(?:.*/)?metadata/v([1-9][0-9]*)\.metadata\.json", path)
     return int(match[1]) if match else None
 
 
 def last_drop(folder: Storage) -> int:
-    """Return the version at which an Iceberg table or a view was dropped in the folder last, 0 if none was."""
+    """Return the last version at which an Iceberg table or a view in the folder was dropped, 0 without a drop."""
     return max(marked_versions(folder, "iceberg"), default=0)
 
 
@@ -50,13 +50,26 @@ def forget_versions(folder: Storage, last: int) -> None:
 
 
 def first_metadata(location: str, view: View, now: int) -> dict[str, Any]:
-    """Return the metadata of a new view. `now`: milliseconds since the epoch."""
+    """Return the metadata of a new view.
+
+    Args:
+        location: The location of the view's folder.
+        view: The definition of the view.
+        now: The current time in milliseconds since the epoch.
+    """
     empty = {"view-uuid": str(uuid4()), "location": location, "schemas": [], "versions": [], "version-log": []}
     return next_metadata(empty, 1, view, now)
 
 
 def next_metadata(previous: Mapping[str, Any], version: int, view: View, now: int) -> dict[str, Any]:
-    """Return the metadata of a replaced view: the previous metadata with one more version. Only the last KEPT_VERSIONS versions stay."""
+    """Return the metadata of a replaced view: the previous metadata with a new version. The last KEPT_VERSIONS versions stay.
+
+    Args:
+        previous: The metadata before the replacement, as JSON.
+        version: The number of the new version.
+        view: The new definition of the view.
+        now: The current time in milliseconds since the epoch.
+    """
     old_schemas = previous["schemas"]
     schema = _schema_for(view.columns, old_schemas)
     schemas = old_schemas if schema in old_schemas else [*old_schemas, schema]
@@ -98,7 +111,18 @@ def _stored_properties(view: View) -> dict[str, str]:
 
 
 def view_of(relation: Relation, content: Mapping[str, Any], file_version: int, path: str) -> View:
-    """Return the newest definition in a view's metadata file. Raises CorruptLog, TableError for a view in another SQL dialect."""
+    """Return the current definition in the metadata of a view.
+
+    Args:
+        relation: The name of the view.
+        content: The metadata, as JSON.
+        file_version: The number of the metadata file.
+        path: The path of the metadata file, for messages.
+
+    Raises:
+        CorruptLog: The metadata is invalid.
+        TableError: The view has no SQL for Spark.
+    """
     try:
         if content["format-version"] != 1:
             raise CorruptLog(path, f"view format version {content['format-version']} is not known, only 1")
@@ -126,14 +150,17 @@ def _entry(entries: Sequence[Mapping[str, Any]], id_key: str, id_: Any) -> Mappi
 
 
 def _columns(iceberg: Mapping[str, Any], spark_json: str | None) -> Struct:
-    """Return the columns of a view: from Spark's JSON, unless another engine has replaced the view and left the JSON of old columns."""
+    """Return the columns of a view from Spark's JSON, or from the Iceberg schema if their names differ.
+
+    Names differ after another engine replaces the view, and keeps the property with Spark's JSON.
+    """
     columns = columns_of(iceberg)
     spark_columns = schema_from_json(decode_json(spark_json)) if spark_json else columns
     return spark_columns if spark_columns.names == columns.names else columns
 
 
 def _spark_sql(relation: Relation, representations: Sequence[Mapping[str, Any]]) -> str:
-    """Return a view's SQL for Spark. Raises TableError if the view has SQL in other dialects alone."""
+    """Return a view's SQL for Spark. Raises TableError if the view has SQL in other dialects only."""
     for representation in representations:
         if representation["type"] == "sql" and representation["dialect"].lower() == "spark":
             return str(representation["sql"])
