@@ -1,4 +1,4 @@
-"""Register functions of the warehouse in a Spark session, under names of their own."""
+"""Register functions of the warehouse as temporary functions of a Spark session, under unique names."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from rowmerge.spark.spark_session import require_spark
 from rowmerge.table.metadata.schema import backquote
 
 BUILT_IN = frozenset(name.lower() for name in dir(spark_functions))
-"""Spark's own functions as PySpark lists them: all but a few."""
+"""The names of most of Spark's own functions, as PySpark lists them."""
 
 
 def is_known(spark: SparkSession, name: str) -> bool:
@@ -28,21 +28,35 @@ def is_known(spark: SparkSession, name: str) -> bool:
 
 
 def register_sql(spark: SparkSession, name: str, definition: FunctionDefinition, expression: str) -> None:
-    """Register a function in SQL under an unquoted name. `expression`: its body with resolved tables and functions."""
+    """Register a function in SQL as a temporary function.
+
+    Args:
+        spark: The session that gets the function.
+        name: The name of the temporary function, without backquotes.
+        definition: The parameters and the result type.
+        expression: The body with resolved names of tables and functions.
+    """
     parameters = ", ".join(f"{backquote(p.name)} {p.type}" for p in definition.parameters)
     spark.sql(f"create or replace temporary function {backquote(name)}({parameters}) returns {definition.returns} return {expression}")
 
 
-def register_python(spark: SparkSession, name: str, shown: str, definition: FunctionDefinition) -> None:
-    """Register a function in Python under an unquoted name. `shown`: its name in messages.
+def register_python(spark: SparkSession, name: str, display_name: str, definition: FunctionDefinition) -> None:
+    """Register a function in Python as a temporary function.
 
-    Raises PlanError for a body that does not run or lacks the handler, and SparkTooOld for an aggregate before Spark 4.1.
+    Args:
+        spark: The session that gets the function.
+        name: The name of the temporary function, without backquotes.
+        display_name: The name of the function in messages.
+        definition: The parameters, the result type and the body.
+
+    Raises:
+        PlanError: The body does not run, or does not define the handler.
+        SparkTooOld: The function is an aggregate, and Spark is older than 4.1. Spark's errors for an unknown result type pass through.
     """
     if definition.aggregate:
         advice = "Write it in SQL, or pass collect_list(…) to a scalar function in Python."
-        require_spark(spark, "4.1", f"The Python aggregate {shown}", advice)
-    handler = handler_of(shown, definition)
-    # Spark's errors for an unknown type pass through.
+        require_spark(spark, "4.1", f"The Python aggregate {display_name}", advice)
+    handler = handler_of(display_name, definition)
     returns = spark.sql(f"select cast(null as {definition.returns})").schema.fields[0].dataType
     function: Any = _aggregate(handler, returns) if definition.aggregate else spark_functions.udf(handler, returns, useArrow=True)
     is_nondeterministic = not definition.aggregate and definition.deterministic is False
@@ -54,52 +68,59 @@ def unregister(spark: SparkSession, name: str) -> None:
     spark.sql(f"drop temporary function if exists {backquote(name)}")
 
 
-def handler_of(shown: str, definition: FunctionDefinition) -> Any:
-    """Run the body of a function in Python, and return its handler. Raises PlanError."""
-    handler: Any = _run_body(shown, definition).get(definition.handler or "")
+def handler_of(display_name: str, definition: FunctionDefinition) -> Any:
+    """Run the body of a function in Python, and return the handler that it defines.
+
+    Raises:
+        PlanError: The body raises an error or defines no such handler, or the handler does not take the function's arguments.
+    """
+    handler: Any = _run_body(display_name, definition).get(definition.handler or "")
     if not callable(handler):
-        raise PlanError(f"The body of the function {shown} defines no {definition.handler}, its handler. Define it, or name another one.")
+        raise PlanError(
+            f"The body of the function {display_name} defines no {definition.handler}, its handler. Define it, or name another one."
+        )
     if definition.aggregate:
-        _check_aggregate_class(shown, definition, handler)
-    _check_arguments(shown, definition, handler)
+        _check_aggregate_class(display_name, definition, handler)
+    _check_arguments(display_name, definition, handler)
     return handler
 
 
-def _check_aggregate_class(shown: str, definition: FunctionDefinition, handler: Any) -> None:
+def _check_aggregate_class(display_name: str, definition: FunctionDefinition, handler: Any) -> None:
     """Raise PlanError unless the handler of an aggregate is a class with its two methods."""
     missing_methods = [name for name in ("accumulate", "finish") if not callable(getattr(handler, name, None))]
     if missing_methods or not isinstance(handler, type):
         problem = f"is no class with the method {missing_methods[0]}" if missing_methods else "is no class"
-        raise PlanError(f"The handler {definition.handler} of {shown} {problem}. Give it accumulate(self, …) and finish(self).")
+        raise PlanError(f"The handler {definition.handler} of {display_name} {problem}. Give it accumulate(self, …) and finish(self).")
 
 
-def _run_body(shown: str, definition: FunctionDefinition) -> dict[str, Any]:
+def _run_body(display_name: str, definition: FunctionDefinition) -> dict[str, Any]:
     """Run the body of a function in Python, and return the names that it defines."""
-    # No module of this name can be imported, so functions and classes of the body travel to Spark's workers by value.
+    # No module of this name can be imported, so cloudpickle sends functions and classes of the body to Spark's workers by value.
     module: dict[str, Any] = {"__name__": "__rowmerge_function__"}
     try:
-        exec(compile(definition.body, f"<function {shown}>", "exec"), module)
+        exec(compile(definition.body, f"<function {display_name}>", "exec"), module)
     except Exception as error:
         line = f", line {error.lineno}" if isinstance(error, SyntaxError) else ""
-        raise PlanError(f"The body of the function {shown} raised {type(error).__name__}{line}: {error}. Mend it.") from error
+        raise PlanError(f"The body of the function {display_name} raised {type(error).__name__}{line}: {error}. Mend it.") from error
     return module
 
 
-def _check_arguments(shown: str, definition: FunctionDefinition, handler: Any) -> None:
+def _check_arguments(display_name: str, definition: FunctionDefinition, handler: Any) -> None:
     """Raise PlanError unless the handler, or its method `accumulate`, takes as many arguments as the function has parameters."""
     function, arguments = (handler.accumulate, (None, *definition.parameters)) if definition.aggregate else (handler, definition.parameters)
     try:
         signature(function).bind(*arguments)
     except (TypeError, ValueError) as error:
         raise PlanError(
-            f"The handler {definition.handler} of {shown} does not take {len(definition.parameters)} arguments ({error}). Mend either."
+            f"The handler {definition.handler} of {display_name} does not take {len(definition.parameters)} arguments ({error}). Mend either."
         ) from error
 
 
 def _aggregate(handler: Any, returns: DataType) -> Any:
-    """Return the Arrow function of an aggregate, which makes one object of the class `handler` for each group of rows."""
+    """Return a Spark function for an aggregate. It makes an object of the class `handler` for each group of rows."""
 
-    def aggregate(*columns: pa.Array) -> Any:  # by these types Spark sees that it is an aggregate
+    # By these types of arguments and result, Spark recognizes an aggregate.
+    def aggregate(*columns: pa.Array) -> Any:
         state = handler()
         for values in zip(*(column.to_pylist() for column in columns), strict=True):
             state.accumulate(*values)
@@ -114,12 +135,16 @@ def analyse(spark: SparkSession, query: str) -> None:
 
 
 @contextmanager
-def reading_body(shown: str) -> Iterator[None]:
-    """Turn Spark's error for an aggregate in the body of a function that is not an aggregate into a PlanError."""
+def reading_body(display_name: str) -> Iterator[None]:
+    """Translate Spark's error in a `with` block for a function whose body aggregates rows, but which is not an aggregate.
+
+    Raises:
+        PlanError: Spark raised this error. Other errors pass through.
+    """
     try:
         yield
     except AnalysisException as error:
         condition = error.getCondition() or ""
         if condition.startswith(("INVALID_WHERE_CONDITION", "USER_DEFINED_FUNCTIONS.CANNOT_CONTAIN_COMPLEX_FUNCTIONS")):
-            raise PlanError(f"The body of the function {shown} aggregates rows. Write CREATE AGGREGATE FUNCTION.") from error
+            raise PlanError(f"The body of the function {display_name} aggregates rows. Write CREATE AGGREGATE FUNCTION.") from error
         raise

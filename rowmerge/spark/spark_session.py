@@ -1,4 +1,4 @@
-"""The Spark session: its version, its settings for Hadoop's file systems, its temporary views, and the value of a time."""
+"""Helpers for the Spark session: its version, its settings for Hadoop's file systems, temporary views, and values of times."""
 
 from __future__ import annotations
 
@@ -33,15 +33,23 @@ def check_session(spark: SparkSession) -> None:
 
 
 def require_spark(spark: SparkSession, oldest: str, feature: str, advice: str) -> None:
-    """Raise SparkTooOld if PySpark or the session's Spark is older than `feature` needs.
+    """Check the versions of PySpark and of the session's Spark. The two may differ if the session belongs to a Spark Connect server.
 
-    The two versions differ where the session belongs to a Spark Connect server. `advice` says what to do instead.
+    Args:
+        spark: The session.
+        oldest: The oldest version with the feature, such as `4.1`.
+        feature: The feature, for the message.
+        advice: What to do instead, as a sentence.
+
+    Raises:
+        SparkTooOld: A version is older than `oldest`.
     """
     _check_version("PySpark", pyspark.__version__, oldest, feature, advice)
     _check_version("Spark", spark.version, oldest, feature, advice)
 
 
 def _check_version(component: str, version: str, oldest: str, feature: str, advice: str) -> None:
+    """Raise SparkTooOld if the version of a component is older than `oldest`. Patch versions do not count."""
     major_minor, oldest_major_minor = ([int(number) for number in text.split(".")[:2]] for text in (version, oldest))
     if major_minor < oldest_major_minor:
         raise SparkTooOld(component, version, oldest, feature, advice)
@@ -56,8 +64,8 @@ def set_hadoop_settings(spark: SparkSession, settings: Mapping[str, str]) -> Non
     """Set Hadoop's settings (`fs.s3a.access.key`, …) in the configuration of a session: embedded, existing or of Spark Connect.
 
     Spark copies all settings of a session into the Hadoop configuration of each query (`SessionState.newHadoopConf`), under their own
-    names. A prefix `spark.hadoop.` has an effect only before Spark starts, and there it is an argument of a process that others can list.
-    A setting that Spark was started with under that prefix stays. If the session rejects such settings, one warning names them.
+    names. A prefix `spark.hadoop.` has an effect only before Spark starts. Then it is an argument of a process that other users can list.
+    A setting with this prefix from the start of Spark stays. If the session rejects such settings, one warning lists their names.
     """
     missing = {name: value for name, value in settings.items() if spark.conf.get(f"spark.hadoop.{name}", None) is None}
     if not missing:
@@ -87,7 +95,7 @@ def register_view(frame: DataFrame, name: str) -> None:
 
 
 def drop_view(spark: SparkSession, name: str) -> bool:
-    """Drop a temporary view. Returns whether it existed."""
+    """Drop a temporary view, and return whether it existed."""
     return bool(spark.catalog.dropTempView(name))
 
 
@@ -100,7 +108,11 @@ def is_temporary_view(spark: SparkSession, name: str) -> bool:
 
 
 def milliseconds(spark: SparkSession, expression: str) -> int:
-    """Return the value of a timestamp expression in milliseconds since the epoch. Raises TypeMismatch if the value is NULL."""
+    """Return the value of a SQL timestamp expression in milliseconds since the epoch.
+
+    Raises:
+        TypeMismatch: The value is NULL. Spark's errors for an invalid expression pass through.
+    """
     value = spark.sql(f"select unix_millis(cast({expression} as timestamp)) as at").collect()[0]["at"]
     if value is None:
         raise TypeMismatch(f"The time {expression} is NULL. Give a time such as '2024-01-31 12:00:00'.")

@@ -40,7 +40,11 @@ _BYTES_OF_TYPES |= {"short": 2, "byte": 1, "boolean": 1}
 
 
 def schema_of(frame: DataFrame) -> Struct:
-    """Return the columns of a DataFrame. Raises TypeMismatch for a type that no table holds (intervals, …)."""
+    """Return the columns of a DataFrame.
+
+    Raises:
+        TypeMismatch: No table can hold the type of a column (an interval, or a type that is nested too deeply).
+    """
     try:
         return Struct(tuple(map(_from_spark, frame.schema.fields)))
     except RecursionError:
@@ -48,7 +52,7 @@ def schema_of(frame: DataFrame) -> Struct:
 
 
 def _from_spark(spark_field: StructField) -> Field:
-    """Return a field of Spark as ours. Both have the same JSON form. Raises TypeMismatch for a type that no table holds."""
+    """Convert a field of Spark to a Field by the JSON form of both. Raises TypeMismatch for a type that no table can hold."""
     try:
         (field,) = schema_from_json({"fields": [spark_field.jsonValue()]})
     except ValueError as error:
@@ -62,7 +66,11 @@ def _from_spark(spark_field: StructField) -> Field:
 
 
 def check_collations(schema: Struct, path_prefix: str = "") -> None:
-    """Raise TypeMismatch for a string with a collation, at any depth. A table would lose it, and compare the string in another way."""
+    """Check that no string in a schema has a collation, at any depth. A table would lose it, and compare in another way.
+
+    Raises:
+        TypeMismatch: A string has a collation. The message has the path of the field, which begins with `path_prefix`.
+    """
     for field in schema:
         path = f"{path_prefix}{field.name}"
         if collations := field.metadata.get(_COLLATIONS):
@@ -76,12 +84,16 @@ def check_collations(schema: Struct, path_prefix: str = "") -> None:
 
 
 def has_collation(schema: Struct) -> bool:
-    """Return whether a column of strings has a collation, which Arrow would lose."""
+    """Return whether a string column has a collation. Arrow has no collations."""
     return any(_COLLATIONS in field.metadata for field in schema)
 
 
 def check_storable(schema: Struct) -> None:
-    """Raise TypeMismatch for a column whose type no table can hold (void, variant, collated strings), at any depth."""
+    """Check that a table can hold the types of all columns, at any depth.
+
+    Raises:
+        TypeMismatch: A column has another type, such as void, variant or a string with a collation.
+    """
     check_collations(schema)
     for field in schema:
         try:
@@ -94,21 +106,28 @@ def check_storable(schema: Struct) -> None:
 
 
 def estimated_row_bytes(schema: Struct) -> int:
-    """Return the bytes of a row as Spark estimates them: exact for types of fixed width, a guess for strings and nested types."""
+    """Return Spark's estimate of the bytes of a row: the width of types of fixed width, and a constant for strings and nested types."""
     sizes = (_BYTES_OF_TYPES.get(field.type.name, 24) if isinstance(field.type, Primitive) else 48 for field in schema)
     return 8 + sum(sizes)
 
 
 def to_spark(schema: Struct, kept_metadata: Collection[str] = ()) -> StructType:
-    """Return the schema as Spark's StructType, without metadata, so that comments and keys of formats do not appear in queries.
+    """Return the schema as Spark's StructType. Queries must not see metadata of the table's format, so the result has none by default.
 
-    `kept_metadata`: the metadata keys that stay. Spark's Parquet reader finds fields by FIELD_ID, and fills lacking columns with INITIAL.
+    `kept_metadata`: the keys of field metadata that stay. Spark's Parquet reader finds fields by FIELD_ID, and fills missing columns with
+    the value of INITIAL.
     """
     return StructType.fromJson(to_json(bare(schema, kept_metadata)))
 
 
 def frame_of(spark: SparkSession, rows: pa.Table, schema: Struct | None = None) -> DataFrame:
-    """Return a small Arrow table as a DataFrame, whose rows the driver holds."""
+    """Return a small Arrow table as a DataFrame.
+
+    Args:
+        spark: The session of the DataFrame. Its driver holds the rows.
+        rows: The Arrow table.
+        schema: The columns of the result; None for the types that PySpark infers from Arrow.
+    """
     return spark.createDataFrame(rows) if schema is None else spark.createDataFrame(rows, schema=to_spark(schema))
 
 
@@ -120,12 +139,12 @@ def empty_frame(spark: SparkSession, schema: Struct) -> DataFrame:
 def parse_columns(spark: SparkSession, columns: Sequence[ColumnDefinition]) -> Struct:
     """Return the fields of column definitions, in order. As in Spark, their metadata holds generation expressions and defaults.
 
-    Raises PlanError, UnsupportedStatement, and Spark's ParseException for a bad type.
+    Raises PlanError and UnsupportedStatement for an invalid definition, and Spark's ParseException for an unknown type.
     """
     _check_definitions(columns)
     if not columns:
         return Struct()
-    # To Spark, a char or varchar is a string. Only the metadata holds its length.
+    # Spark's type of a char or varchar column is string. Only the metadata holds the length.
     types = ["string" if isinstance(lengths(column.type.text), Length) else column.type.text for column in columns]
     casts = ", ".join(f"cast(null as {type_}) as {backquote(column.name)}" for type_, column in zip(types, columns, strict=True))
     schema = schema_of(spark.sql(f"select {casts}"))
@@ -135,7 +154,7 @@ def parse_columns(spark: SparkSession, columns: Sequence[ColumnDefinition]) -> S
 
 
 def _column_metadata(column: ColumnDefinition) -> dict[str, Any]:
-    """Return the metadata of a column: declared lengths, at any depth, as Spark keeps them, and its comment, generation and default."""
+    """Return the metadata of a column under Spark's keys: declared lengths of strings, comment, generation expression and default."""
     limit = lengths(column.type.text)
     declared = str(limit) if isinstance(limit, Length) else column.type.text
     entries = {
@@ -148,7 +167,7 @@ def _column_metadata(column: ColumnDefinition) -> dict[str, Any]:
 
 
 def _check_definitions(columns: Sequence[ColumnDefinition]) -> None:
-    """Raise UnsupportedStatement for an identity column, and PlanError for a name that comes twice or a generated column with a default."""
+    """Raise UnsupportedStatement for an identity column, and PlanError for a repeated name or a generated column with a default."""
     counts = Counter(column.path.lower() for column in columns)
     for column in columns:
         if counts[column.path.lower()] > 1:

@@ -1,4 +1,4 @@
-"""Read files without a table, by Spark's own readers."""
+"""Read files that belong to no table, with Spark's own readers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,13 @@ _HAS_SCHEME = re.compile(r"^[A-Za-z][\w+.-]*:")
 
 
 def read_file_source(spark: SparkSession, source: FileSource) -> DataFrame:
-    """Return the rows of files. Raises FilesNotFound, UnsupportedStatement (no reader for the format), and Spark's other errors."""
+    """Return the rows of the files of `read_files(…)`.
+
+    Raises:
+        FilesNotFound: The path has no files, or no files with a schema.
+        UnsupportedStatement: Spark has no reader for the format.
+        AnalysisException: Spark finds another error.
+    """
     reader = spark.read.format(source.format).options(**source.options)
     if source.schema is not None:
         reader = reader.schema(source.schema)
@@ -32,7 +38,7 @@ def read_file_source(spark: SparkSession, source: FileSource) -> DataFrame:
 
 
 def _source_error(error: AnalysisException, source: FileSource, spark_version: str) -> FilesNotFound | UnsupportedStatement | None:
-    """Return the error of missing files or of a missing reader, None for another error of Spark."""
+    """Return the error of missing files or of a missing reader, None for other errors of Spark."""
     condition = error.getCondition() or ""
     if condition.startswith("PATH_NOT_FOUND"):
         return FilesNotFound(source.display_name, "file", "Check the path.")
@@ -47,12 +53,12 @@ def _source_error(error: AnalysisException, source: FileSource, spark_version: s
 
 
 def size_and_age(spark: SparkSession, source: FileSource) -> tuple[int, int]:
-    """Return the bytes of all files, and the time of the newest in milliseconds since the epoch, without reading the files."""
+    """Return the bytes of all files, and the modification time of the newest file in milliseconds since the epoch."""
     totals = spark.read.format("binaryFile").load(absolute(source.path)).agg(F.sum("length"), F.max("modificationTime"))
     size, newest = totals.select(F.col("sum(length)"), F.expr("unix_millis(`max(modificationTime)`)")).collect()[0]
     return size or 0, newest or 0
 
 
 def absolute(path: str) -> str:
-    """Return a local path from the root. A Spark server or its JVM may have another working directory."""
+    """Return a local path as an absolute path, because Spark's JVM may have another working directory. URLs stay as they are."""
     return path if _HAS_SCHEME.match(path) else os.path.abspath(os.path.expanduser(path))
