@@ -78,7 +78,7 @@ class DirectoryCatalog:
             raise SchemaNotFound(fold(name), self.schemas())
 
     def create_schema(
-        self, name: str, *, if_not_exists: bool = False, comment: str | None = None, properties: Mapping[str, str] | None = None
+        self, name: str, *, if_not_exists: bool = False, comment: str | None = None, properties: Mapping[str, str] = {}
     ) -> None:
         """Create an empty schema: put the marker file `.schema.json` in its folder.
 
@@ -86,13 +86,13 @@ class DirectoryCatalog:
             name: The name of the schema.
             if_not_exists: Whether an existing schema is no error.
             comment: The comment of the schema, None for no comment.
-            properties: The properties of the schema, None for none.
+            properties: The properties of the schema.
 
         Raises:
             AlreadyExists: The schema exists, and `if_not_exists` is false.
         """
         existed = self.schema_exists(name)
-        marker = {"name": fold(name), "comment": comment, "properties": dict(properties or {}), "created": _now(), "writer": str(uuid4())}
+        marker = {"name": fold(name), "comment": comment, "properties": dict(properties), "created": _now(), "writer": str(uuid4())}
         path = f"{folder_of(name)}/{_MARKER}"
         if existed and not if_not_exists:
             raise errors.schema_already_exists(name)

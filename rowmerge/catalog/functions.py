@@ -16,9 +16,7 @@ from rowmerge.storage.store import Storage, get_if_exists
 from rowmerge.table.commits.commit import put_once
 from rowmerge.table.metadata.json_objects import decode_json
 
-_FOLDER = ".functions"
-_SUFFIX = ".json"
-_VERSION = 1
+_FOLDER, _SUFFIX, _VERSION = ".functions", ".json", 1
 
 
 @dataclass(frozen=True)
@@ -126,10 +124,8 @@ class NoFunctions:
         """
         check_segment("schema", schema)
         check_segment("function", name)
-        raise TableError(
-            f"The function {quoted_name(schema, name)} cannot be made: the catalog {self._catalog} keeps none. "
-            f"Write its expression where it is called, or use a warehouse folder without a catalog."
-        )
+        problem = f"The function {quoted_name(schema, name)} cannot be made: the catalog {self._catalog} keeps none"
+        raise TableError(f"{problem}. Write its expression where it is called, or use a warehouse folder without a catalog.")
 
     def drop(self, schema: str, name: str) -> None:
         """Reject the drop of a function.

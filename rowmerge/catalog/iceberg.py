@@ -61,7 +61,7 @@ class IcebergCatalog:
         return fold(name) in self.schemas()
 
     def create_schema(
-        self, name: str, *, if_not_exists: bool = False, comment: str | None = None, properties: Mapping[str, str] | None = None
+        self, name: str, *, if_not_exists: bool = False, comment: str | None = None, properties: Mapping[str, str] = {}
     ) -> None:
         """Create a namespace with a lower-case name.
 
@@ -69,14 +69,14 @@ class IcebergCatalog:
             name: The name of the schema.
             if_not_exists: Whether an existing schema is no error.
             comment: The value of the namespace property `comment`, None to set none.
-            properties: The properties of the namespace, None for none.
+            properties: The properties of the namespace.
 
         Raises:
             AlreadyExists: The schema exists, and `if_not_exists` is false.
         """
         check_segment("schema", name)
         comment_property = {} if comment is None else {"comment": comment}
-        namespace_properties = {**(properties or {}), **comment_property}
+        namespace_properties = {**properties, **comment_property}
         was_created = not self.schema_exists(name) and self._client.create_namespace(fold(name), namespace_properties)
         if not was_created and not if_not_exists:
             raise errors.schema_already_exists(name)
@@ -140,10 +140,8 @@ class IcebergCatalog:
             SchemaNotFound: The schema does not exist.
         """
         if format_ != "iceberg":
-            raise ConfigurationError(
-                f"The catalog {self._client.name} holds Iceberg tables alone, and {quoted_name(schema, name)} is to have the format "
-                f"{format_}. Write USING iceberg, or make iceberg the default format."
-            )
+            problem = f"The catalog {self._client.name} holds Iceberg tables alone, and {quoted_name(schema, name)} is to have the format {format_}"
+            raise ConfigurationError(f"{problem}. Write USING iceberg, or make iceberg the default format.")
         check_segment("table", name)
         self._check_schema_exists(schema)
         table_location = self._new_location(schema, name) if location is None else plain_location(location)
@@ -243,10 +241,10 @@ class IcebergCatalog:
     def _check_has_views(self, schema: str, name: str) -> None:
         """Raise TableError for a new view of this name in a catalog without views."""
         if not self._client.has_views:
-            raise TableError(
-                f"The view {quoted_name(schema, name)} cannot be made: the catalog {self._client.name} ({self._client.kind}) keeps no "
-                f"views. Make a table, or use a REST catalog that has views, or a warehouse folder without a catalog."
+            problem = (
+                f"The view {quoted_name(schema, name)} cannot be made: the catalog {self._client.name} ({self._client.kind}) keeps no views"
             )
+            raise TableError(f"{problem}. Make a table, or use a REST catalog that has views, or a warehouse folder without a catalog.")
 
     def _namespace(self, schema: str) -> str:
         """Return the name of a schema in the catalog, or its lower-case name if the catalog lacks it."""

@@ -46,10 +46,8 @@ def folder_of(name: str) -> str:
     if folder.startswith("_"):
         folder = "~5F" + folder[1:]
     if len(folder) > LONGEST:
-        raise TableError(
-            f"The name {name[:40]!r}… needs {len(folder)} bytes as a folder name; the limit is {LONGEST}. "
-            f"Use a shorter name (a character outside a-z, 0-9, _ and - takes three bytes or more)."
-        )
+        problem = f"The name {name[:40]!r}… needs {len(folder)} bytes as a folder name; the limit is {LONGEST}"
+        raise TableError(f"{problem}. Use a shorter name (a character outside a-z, 0-9, _ and - takes three bytes or more).")
     return folder
 
 

@@ -76,9 +76,8 @@ def handler_of(display_name: str, definition: FunctionDefinition) -> Any:
     """
     handler: Any = _run_body(display_name, definition).get(definition.handler or "")
     if not callable(handler):
-        raise PlanError(
-            f"The body of the function {display_name} defines no {definition.handler}, its handler. Define it, or name another one."
-        )
+        problem = f"The body of the function {display_name} defines no {definition.handler}, its handler"
+        raise PlanError(f"{problem}. Define it, or name another one.")
     if definition.aggregate:
         _check_aggregate_class(display_name, definition, handler)
     _check_arguments(display_name, definition, handler)
@@ -111,9 +110,8 @@ def _check_arguments(display_name: str, definition: FunctionDefinition, handler:
     try:
         signature(function).bind(*arguments)
     except (TypeError, ValueError) as error:
-        raise PlanError(
-            f"The handler {definition.handler} of {display_name} does not take {len(definition.parameters)} arguments ({error}). Mend either."
-        ) from error
+        problem = f"The handler {definition.handler} of {display_name} does not take {len(definition.parameters)} arguments ({error})"
+        raise PlanError(f"{problem}. Mend either.") from error
 
 
 def _aggregate(handler: Any, returns: DataType) -> Any:

@@ -75,11 +75,9 @@ def set_hadoop_settings(spark: SparkSession, settings: Mapping[str, str]) -> Non
         for name, value in missing.items():
             spark.conf.set(name, value)
     except PySparkException:
-        logger.warning(
-            "The Spark session does not accept settings of Hadoop's file systems. Start its Spark with these settings, which the storage "
-            "options correspond to: %s.",
-            ", ".join(f"spark.hadoop.{name}" for name in missing),
-        )
+        advice = "Start its Spark with these settings, which the storage options correspond to"
+        names = ", ".join(f"spark.hadoop.{name}" for name in missing)
+        logger.warning("The Spark session does not accept settings of Hadoop's file systems. %s: %s.", advice, names)
 
 
 def _redact_secrets(spark: SparkSession) -> None:

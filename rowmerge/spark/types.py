@@ -56,10 +56,8 @@ def _from_spark(spark_field: StructField) -> Field:
     try:
         (field,) = schema_from_json({"fields": [spark_field.jsonValue()]})
     except ValueError as error:
-        raise TypeMismatch(
-            f"The column `{spark_field.name}` has the type {spark_field.dataType.simpleString()}, which no table can hold ({error}). "
-            f"Cast it to a type that can be stored, or leave it out."
-        ) from error
+        problem = f"The column `{spark_field.name}` has the type {spark_field.dataType.simpleString()}, which no table can hold ({error})"
+        raise TypeMismatch(f"{problem}. Cast it to a type that can be stored, or leave it out.") from error
     if nesting(field.type) > DEEPEST_TYPE:
         raise TypeMismatch(f"The column `{field.name}` has a type that {_TOO_DEEP}")
     return field
@@ -75,10 +73,8 @@ def check_collations(schema: Struct, path_prefix: str = "") -> None:
         path = f"{path_prefix}{field.name}"
         if collations := field.metadata.get(_COLLATIONS):
             _, _, name = str(next(iter(collations.values()))).rpartition(".")
-            raise TypeMismatch(
-                f"The column `{path}` is a string with the collation {name}, which no table can hold. Leave COLLATE out of its type, "
-                f"and write it where values are compared."
-            )
+            problem = f"The column `{path}` is a string with the collation {name}, which no table can hold"
+            raise TypeMismatch(f"{problem}. Leave COLLATE out of its type, and write it where values are compared.")
         for struct in outermost_structs(field.type):
             check_collations(struct, f"{path}.")
 
@@ -100,9 +96,8 @@ def check_storable(schema: Struct) -> None:
             arrow_type(field.type)
         except ValueError as error:
             advice = "Cast NULL to the type that is meant" if "void" in str(error) else "Cast it to a type that can be stored"
-            raise TypeMismatch(
-                f"The column `{field.name}` has the type {sql_name(field.type)}, which no table can hold ({error}). {advice}."
-            ) from error
+            problem = f"The column `{field.name}` has the type {sql_name(field.type)}, which no table can hold ({error})"
+            raise TypeMismatch(f"{problem}. {advice}.") from error
 
 
 def estimated_row_bytes(schema: Struct) -> int:
@@ -173,10 +168,7 @@ def _check_definitions(columns: Sequence[ColumnDefinition]) -> None:
         if counts[column.path.lower()] > 1:
             raise PlanError(f"The column `{column.path}` is defined twice. Define it once.")
         if column.identity:
-            raise UnsupportedStatement(
-                f"The column `{column.name}` is GENERATED AS IDENTITY, which is not supported. "
-                f"Make keys in the query, with row_number() or uuid()",
-                text=column.type.text,
-            )
+            problem = f"The column `{column.name}` is GENERATED AS IDENTITY, which is not supported"
+            raise UnsupportedStatement(f"{problem}. Make keys in the query, with row_number() or uuid()", text=column.type.text)
         if column.generated is not None and column.default is not None:
             raise PlanError(f"The column `{column.name}` is both GENERATED and has a DEFAULT. Leave one of the two out.")

@@ -45,10 +45,8 @@ def _source_error(error: AnalysisException, source: FileSource, spark_version: s
     if condition.startswith("UNABLE_TO_INFER_SCHEMA"):
         return FilesNotFound(source.display_name, f"{source.format} file", "Check path and format, or say what columns there are: schema.")
     if source.format == "avro" and "avro" in str(error).lower():
-        return UnsupportedStatement(
-            f"Spark has no reader for avro, which {source.display_name} is to be read with. Add the package to Spark's configuration: "
-            f"spark.jars.packages = org.apache.spark:spark-avro_2.13:{spark_version}"
-        )
+        advice = f"Add the package to Spark's configuration: spark.jars.packages = org.apache.spark:spark-avro_2.13:{spark_version}"
+        return UnsupportedStatement(f"Spark has no reader for avro, which {source.display_name} is to be read with. {advice}")
     return None
 
 

@@ -15,13 +15,12 @@ from rowmerge.table.metadata.schema import CHAR_VARCHAR, DataType, Field, Fixed,
 
 
 def store_assignment_sql(
-    value_sql: str,
-    type_: DataType,
+    value: SqlValue,
     column: Field,
     table: str,
     *,
-    adds_missing_fields: bool = False,
     old_value: SqlValue | None = None,
+    adds_fields: bool = False,
     parses_strings: bool = False,
 ) -> str:
     """Return SQL for a value as a column stores it, by the rules of ANSI store assignment.
@@ -29,21 +28,21 @@ def store_assignment_sql(
     An overflow, a string that is too long, and a string that is no value of the column's type stop the statement at run time.
 
     Args:
-        value_sql: SQL for the value.
-        type_: The type of the value.
+        value: The value and its type before the assignment.
         column: The column that stores the value.
         table: The name of the table, for messages.
-        adds_missing_fields: Whether a struct may lack fields of the column, as under schema evolution.
         old_value: The column's old value, from which a struct takes fields that it lacks. Without old value, these fields are NULL.
+        adds_fields: Whether a struct may lack fields of the column, as under schema evolution.
         parses_strings: Whether a string is assignable to types that Spark can parse from a text.
 
     Raises:
         TypeMismatch: The column cannot store values of this type (see `why_not_assignable`).
     """
+    value_sql, type_ = value
     if value_sql == "null":
         return value_sql
     if type_ != column.type or old_value is not None:
-        _check_assignable(type_, column, table, adds_missing_fields=adds_missing_fields, parses_strings=parses_strings)
+        _check_assignable(type_, column, table, adds_fields=adds_fields, parses_strings=parses_strings)
         value_sql = reshape_value(value_sql, type_, column.type, partial(_cast, column, table), old_value=old_value)
     if declared_type := column.metadata.get(CHAR_VARCHAR):
         value_sql = _with_char_lengths(value_sql, column.type, lengths(str(declared_type)), column, table)
@@ -51,14 +50,12 @@ def store_assignment_sql(
     return _with_fixed_lengths(value_sql, stored_column.type, column, table)
 
 
-def _check_assignable(type_: DataType, column: Field, table: str, *, adds_missing_fields: bool, parses_strings: bool) -> None:
+def _check_assignable(type_: DataType, column: Field, table: str, *, adds_fields: bool, parses_strings: bool) -> None:
     """Raise TypeMismatch if a column cannot store values of a type."""
-    complete_type = with_missing_fields(type_, column.type) if adds_missing_fields else type_
+    complete_type = with_missing_fields(type_, column.type) if adds_fields else type_
     if reason := why_not_assignable(complete_type, column.type, texts=parses_strings):
-        raise TypeMismatch(
-            f"Cannot store a value of type {sql_name(type_)} in the column `{column.name}` of {table}, which is {column.sql_type}: "
-            f"{reason}. {_advice(type_, column, adds_missing_fields=adds_missing_fields)}."
-        )
+        problem = f"Cannot store a value of type {sql_name(type_)} in the column `{column.name}` of {table}, which is {column.sql_type}"
+        raise TypeMismatch(f"{problem}: {reason}. {_advice(type_, column, adds_fields=adds_fields)}.")
 
 
 def evolved_value_sql(value_sql: str, type_: DataType, column: Field, table: str) -> str:
@@ -87,10 +84,10 @@ def stop_sql(why: Stop, table: str, violated: str, value_sql: str) -> str:
     return f"raise_error(concat('{STOP_PREFIX} {details} ', hex(coalesce(cast({value_sql} as string), 'NULL')), '.'))"
 
 
-def _advice(type_: DataType, column: Field, *, adds_missing_fields: bool) -> str:
+def _advice(type_: DataType, column: Field, *, adds_fields: bool) -> str:
     """Return advice for a value that a column cannot store: a cast, or schema evolution if its struct would then be assignable."""
     cast = f"Cast it to {column.sql_type} in the statement"
-    if adds_missing_fields or why_not_assignable(with_missing_fields(type_, column.type), evolved_type(column.type, type_)):
+    if adds_fields or why_not_assignable(with_missing_fields(type_, column.type), evolved_type(column.type, type_)):
         return cast
     return f"{cast}, or let its fields go by name and new ones be added: write MERGE or INSERT WITH SCHEMA EVOLUTION"
 

@@ -231,15 +231,13 @@ def _stored_value(plan: RowPlan, clause: Clause, field: Field, types: Mapping[st
     """Return SQL for the value that a clause stores in a column. `types`: the type of each value by its SQL."""
     value_sql = _value(plan, clause, field)
     if value_sql is None:
-        return store_assignment_sql("null", field.type, field, plan.table)
+        return "null"
     old_field = (plan.evolved_from or plan.schema).find(field.name, case_sensitive=True)
     if clause.effect is Effect.UPDATE and field.name not in clause.values:
         return value_sql if old_field is None else evolved_value_sql(value_sql, old_field.type, field, plan.table)
     old_value = SqlValue(_target_column(plan, old_field), old_field.type) if clause.keeps_fields and old_field is not None else None
-    adds_missing_fields = plan.evolved_from is not None
-    return store_assignment_sql(
-        value_sql, types[value_sql], field, plan.table, adds_missing_fields=adds_missing_fields, old_value=old_value, parses_strings=True
-    )
+    value, adds_fields = SqlValue(value_sql, types[value_sql]), plan.evolved_from is not None
+    return store_assignment_sql(value, field, plan.table, old_value=old_value, adds_fields=adds_fields, parses_strings=True)
 
 
 def _value(plan: RowPlan, clause: Clause, field: Field) -> str | None:

@@ -21,6 +21,7 @@ from rowmerge.plan.row_plan import Clause, RowPlan
 from rowmerge.spark.failures import Stop, rowmerge_error
 from rowmerge.spark.types import empty_frame, schema_of
 from rowmerge.spark.values.assignment import stop_sql, store_assignment_sql
+from rowmerge.spark.values.nested import SqlValue
 from rowmerge.table.metadata.engine_columns import ACTION, CLAUSE
 from rowmerge.table.metadata.rules import Check, Rules
 from rowmerge.table.metadata.schema import DataType, Field, Primitive, Struct, backquote, sql_name, string_literal
@@ -29,8 +30,7 @@ NumberedClause = tuple[int, Clause]
 """A clause that writes rows, and its number in the column CLAUSE."""
 
 _SUBQUERY = re.compile(r"\(\s*(select|with|values|from|table)\b", re.IGNORECASE)
-_SHOWN_COLUMNS = 12
-_SHOWN_CHARACTERS = 60
+_SHOWN_COLUMNS, _SHOWN_CHARACTERS = 12, 60
 _MANY_ROWS = ("INVALID_WHERE_CONDITION", "WINDOW_FUNCTION_NOT_ALLOWED", "_LEGACY_ERROR_TEMP_1034", "UNSUPPORTED_GENERATOR")
 """Spark's conditions for aggregates, window functions (a legacy name in Spark 4.0 and 4.1) and generators in a filter."""
 
@@ -94,8 +94,9 @@ def _with_generated_columns(rows: DataFrame, plan: RowPlan, writing_clauses: Seq
         if field.name not in plan.rules.generated or not clause_numbers:
             continue
         expression = plan.rules.generated[field.name]
-        computed_value = store_assignment_sql(f"({expression})", _type_of(rows, expression), replace(field, nullable=True), plan.table)
-        value = f"case when {_fires_any(clause_numbers)} then {computed_value} else {backquote(field.name)} end"
+        computed_value = SqlValue(f"({expression})", _type_of(rows, expression))
+        stored_value = store_assignment_sql(computed_value, replace(field, nullable=True), plan.table)
+        value = f"case when {_fires_any(clause_numbers)} then {stored_value} else {backquote(field.name)} end"
         columns[field.name] = F.expr(f"cast({value} as {sql_name(field.type)})")
     return rows.withColumns(columns) if columns else rows
 
@@ -168,7 +169,7 @@ def check_default(spark: SparkSession, table: str, field: Field, expression: str
         type_ = _check_expression(spark.range(0).select(), expression, rule)
     except UnknownColumn as error:
         raise PlanError(f"{rule} reads the column `{error.name}`. A default is a constant; compute the value in the statement.") from None
-    spark.range(1).select(F.expr(store_assignment_sql(f"({expression})", type_, field, table))).collect()
+    spark.range(1).select(F.expr(store_assignment_sql(SqlValue(f"({expression})", type_), field, table))).collect()
 
 
 def check_existing(rows: DataFrame, table: str, schema: Struct, check: Check) -> None:
@@ -201,10 +202,8 @@ def _check_generated_column(frame: DataFrame, schema: Struct, rules: Rules, fiel
     except UnknownColumn as error:
         raise _reference_error(error, schema, field, rule, allowed_columns.columns) from None
     if sql_name(type_) != sql_name(field.type):
-        raise TypeMismatch(
-            f"{rule} is {sql_name(type_)}, and the column is {field.sql_type}. Write GENERATED ALWAYS AS (cast({expression} as "
-            f"{sql_name(field.type)})), or give the column the type {sql_name(type_)}."
-        )
+        advice = f"Write GENERATED ALWAYS AS (cast({expression} as {sql_name(field.type)})), or give the column the type {sql_name(type_)}."
+        raise TypeMismatch(f"{rule} is {sql_name(type_)}, and the column is {field.sql_type}. {advice}")
 
 
 def _reference_error(error: UnknownColumn, schema: Struct, field: Field, rule: str, allowed: list[str]) -> UnknownColumn | PlanError:
