@@ -69,7 +69,7 @@ class Catalog(Protocol):
         """Return whether a schema exists."""
 
     def create_schema(
-        self, name: str, *, if_not_exists: bool = False, comment: str | None = None, properties: Mapping[str, str] = {}
+        self, name: str, *, if_not_exists: bool = False, comment: str | None = None, properties: Mapping[str, str] | None = None
     ) -> None:
         """Create an empty schema.
 
@@ -77,7 +77,7 @@ class Catalog(Protocol):
             name: The name of the schema.
             if_not_exists: Whether an existing schema is no error.
             comment: The comment of the schema, None for no comment.
-            properties: The properties of the schema.
+            properties: The properties of the schema, None for none.
 
         Raises:
             AlreadyExists: The schema exists, and `if_not_exists` is false.

@@ -29,9 +29,8 @@ DEFAULT_SCHEMA = "default"
 """The schema that exists in every warehouse."""
 
 _MARKER = ".schema.json"
-_MAX_TABLE_FILES = 10_000
-"""The most metadata files of which the catalog remembers that they belong to Iceberg tables, not to views."""
-_ATTEMPTS = 20
+_MAX_TABLE_FILES, _ATTEMPTS = 10_000, 20
+"""The most metadata files that the catalog remembers as files of Iceberg tables, and the most attempts to replace a view."""
 
 
 class DirectoryCatalog:
@@ -78,7 +77,7 @@ class DirectoryCatalog:
             raise SchemaNotFound(fold(name), self.schemas())
 
     def create_schema(
-        self, name: str, *, if_not_exists: bool = False, comment: str | None = None, properties: Mapping[str, str] = {}
+        self, name: str, *, if_not_exists: bool = False, comment: str | None = None, properties: Mapping[str, str] | None = None
     ) -> None:
         """Create an empty schema: put the marker file `.schema.json` in its folder.
 
@@ -86,16 +85,15 @@ class DirectoryCatalog:
             name: The name of the schema.
             if_not_exists: Whether an existing schema is no error.
             comment: The comment of the schema, None for no comment.
-            properties: The properties of the schema.
+            properties: The properties of the schema, None for none.
 
         Raises:
             AlreadyExists: The schema exists, and `if_not_exists` is false.
         """
-        existed = self.schema_exists(name)
-        marker = {"name": fold(name), "comment": comment, "properties": dict(properties), "created": _now(), "writer": str(uuid4())}
-        path = f"{folder_of(name)}/{_MARKER}"
-        if existed and not if_not_exists:
+        if self.schema_exists(name) and not if_not_exists:
             raise errors.schema_already_exists(name)
+        marker = {"name": fold(name), "comment": comment, "properties": dict(properties or {}), "created": _now(), "writer": str(uuid4())}
+        path = f"{folder_of(name)}/{_MARKER}"
         # A schema may exist only because of its tables. With a marker, it exists without them, too.
         was_created = put_once(self._storage, path, json.dumps(marker, ensure_ascii=False).encode(), f"the schema {quote(fold(name))}")
         if not was_created and not if_not_exists:

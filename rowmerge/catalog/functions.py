@@ -70,13 +70,8 @@ class FunctionFiles:
             SchemaNotFound: The schema does not exist.
         """
         self._check_schema_exists(schema)
-        content = {
-            "format-version": _VERSION,
-            "writer": str(uuid4()),
-            "default-schema": default_schema,
-            "modified-ms": time.time_ns() // 1_000_000,
-            "definition": asdict(definition),
-        }
+        header = {"format-version": _VERSION, "writer": str(uuid4()), "default-schema": default_schema}
+        content = {**header, "modified-ms": time.time_ns() // 1_000_000, "definition": asdict(definition)}
         data = json.dumps(content, ensure_ascii=False, indent=2).encode()
         if or_replace:
             self._storage.put(_path(schema, name), data)

@@ -61,7 +61,7 @@ class IcebergCatalog:
         return fold(name) in self.schemas()
 
     def create_schema(
-        self, name: str, *, if_not_exists: bool = False, comment: str | None = None, properties: Mapping[str, str] = {}
+        self, name: str, *, if_not_exists: bool = False, comment: str | None = None, properties: Mapping[str, str] | None = None
     ) -> None:
         """Create a namespace with a lower-case name.
 
@@ -69,14 +69,14 @@ class IcebergCatalog:
             name: The name of the schema.
             if_not_exists: Whether an existing schema is no error.
             comment: The value of the namespace property `comment`, None to set none.
-            properties: The properties of the namespace.
+            properties: The properties of the namespace, None for none.
 
         Raises:
             AlreadyExists: The schema exists, and `if_not_exists` is false.
         """
         check_segment("schema", name)
         comment_property = {} if comment is None else {"comment": comment}
-        namespace_properties = {**properties, **comment_property}
+        namespace_properties = {**(properties or {}), **comment_property}
         was_created = not self.schema_exists(name) and self._client.create_namespace(fold(name), namespace_properties)
         if not was_created and not if_not_exists:
             raise errors.schema_already_exists(name)
@@ -140,7 +140,8 @@ class IcebergCatalog:
             SchemaNotFound: The schema does not exist.
         """
         if format_ != "iceberg":
-            problem = f"The catalog {self._client.name} holds Iceberg tables alone, and {quoted_name(schema, name)} is to have the format {format_}"
+            table = quoted_name(schema, name)
+            problem = f"The catalog {self._client.name} holds Iceberg tables alone, and {table} is to have the format {format_}"
             raise ConfigurationError(f"{problem}. Write USING iceberg, or make iceberg the default format.")
         check_segment("table", name)
         self._check_schema_exists(schema)

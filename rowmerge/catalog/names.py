@@ -103,7 +103,6 @@ def plain_location(location: str) -> str:
         has_user = "@" in url.netloc and not url.scheme.startswith("abfs")
         has_password = ":" in url.netloc.rpartition("@")[0]
         if url.query or has_user or has_password:
-            raise ConfigurationError(
-                f"The {url.scheme} location carries credentials or a query. Give the bare location, and the credentials in storage_options."
-            )
+            advice = "Give the bare location, and the credentials in storage_options."
+            raise ConfigurationError(f"The {url.scheme} location carries credentials or a query. {advice}")
     return location

@@ -75,6 +75,8 @@ def next_metadata(previous: Mapping[str, Any], version: int, view: View, now: in
     schemas = old_schemas if schema in old_schemas else [*old_schemas, schema]
     versions = [*previous["versions"], _new_version(version, schema["schema-id"], view, now)]
     version_log = [*previous["version-log"], {"timestamp-ms": now, "version-id": version}]
+    comment = {} if view.comment is None else {"comment": view.comment}
+    spark_columns = json.dumps(to_json(view.columns), separators=(",", ":"))
     used_schema_ids = {kept_version["schema-id"] for kept_version in versions[-KEPT_VERSIONS:]}
     return {
         "view-uuid": previous["view-uuid"],
@@ -84,7 +86,7 @@ def next_metadata(previous: Mapping[str, Any], version: int, view: View, now: in
         "current-version-id": version,
         "versions": versions[-KEPT_VERSIONS:],
         "version-log": version_log[-KEPT_VERSIONS:],
-        "properties": _stored_properties(view),
+        "properties": {**view.properties, _COLUMNS: spark_columns, **comment},
     }
 
 
@@ -103,11 +105,6 @@ def _new_version(version: int, schema_id: int, view: View, now: int) -> dict[str
         "representations": [{"type": "sql", "sql": view.sql, "dialect": "spark"}],
         "default-namespace": [view.default_schema],
     }
-
-
-def _stored_properties(view: View) -> dict[str, str]:
-    comment = {} if view.comment is None else {"comment": view.comment}
-    return {**view.properties, _COLUMNS: json.dumps(to_json(view.columns), separators=(",", ":")), **comment}
 
 
 def view_of(relation: Relation, content: Mapping[str, Any], file_version: int, path: str) -> View:

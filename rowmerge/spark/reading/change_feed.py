@@ -62,16 +62,14 @@ def _changed_files(spark: SparkSession, changes: TableChanges, partition_names: 
     partition_columns = changes.snapshot.schema.select(tuple(partition_names))
     types = _CHANGED_FILE_TYPES | {partition_names[column.name]: column.type for column in partition_columns}
     schema = bare(Struct(tuple(Field(name, type_) for name, type_ in types.items())))
-    rows = []
-    for file in changes.files:
-        partition_values = {column: file.partition.get(name) for name, column in partition_names.items()}
-        rows.append(_changed_file(file) | partition_values)
+    rows = [_changed_file(file, partition_names) for file in changes.files]
     return frame_of(spark, pa.Table.from_pylist(rows, arrow_schema(schema)), schema)
 
 
-def _changed_file(file: ChangedFile) -> dict[str, Any]:
-    """Return a file's values of the columns of _CHANGED_FILE_TYPES."""
+def _changed_file(file: ChangedFile, partition_names: dict[str, str]) -> dict[str, Any]:
+    """Return the row of a changed file (see `_changed_files`)."""
     words, first_word = bit_set_of(file.rows) if file.rows else (None, None)
     time = _EPOCH + timedelta(milliseconds=file.timestamp)
     change = {_FILE_PATH: spark_path(file.path), _FILE_CHANGE: file.change, _VERSION: file.version, _TIME: time}
-    return change | {_FIRST_WORD: first_word, _BIT_WORDS: words, _IS_LISTED: file.listed}
+    bit_set = {_FIRST_WORD: first_word, _BIT_WORDS: words, _IS_LISTED: file.listed}
+    return change | bit_set | {column: file.partition.get(name) for name, column in partition_names.items()}

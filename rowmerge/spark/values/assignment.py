@@ -133,8 +133,7 @@ def _with_fixed_lengths(value_sql: str, type_: DataType, column: Field, table: s
     violated = f"the column `{column.name}` of {table} ({type_})"
     stop = stop_sql(Stop.WRONG_FORM, table, violated, value_sql if type_.uuid else f"hex({value_sql})")
     normalized_sql = f"lower({value_sql})" if type_.uuid else value_sql
-    is_valid = has_fixed_length(value_sql, type_)
-    return f"case when {value_sql} is null then null when {is_valid} then {normalized_sql} else {stop} end"
+    return f"case when {value_sql} is null then null when {has_fixed_length(value_sql, type_)} then {normalized_sql} else {stop} end"
 
 
 def _stop_at_column(why: Stop, column: Field, table: str, value_sql: str) -> str:

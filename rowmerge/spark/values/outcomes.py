@@ -77,8 +77,8 @@ def outcome_rows(rows: DataFrame, plan: RowPlan, guarded_clauses: Sequence[Guard
         return deletions
     rows, writing_clauses = _with_nondeterministic_values(rows, writing_clauses)
     fires_for_all_rows = len(clauses) == 1 and not shape.ordinals
-    new_values = _new_values(rows, plan, writing_clauses, fires_for_all_rows=fires_for_all_rows)
-    outcomes = rows.selectExpr(*columns, *new_values, CLAUSE)
+    columns += _new_values(rows, plan, writing_clauses, fires_for_all_rows=fires_for_all_rows)
+    outcomes = rows.selectExpr(*columns, CLAUSE)
     return _with_rules_applied(outcomes, plan, writing_clauses).drop(CLAUSE)
 
 
