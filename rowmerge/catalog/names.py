@@ -13,6 +13,9 @@ from rowmerge.table.metadata.schema import quote
 LONGEST = 200
 """The most bytes of a folder name. File systems allow 255, and the names of some files are a folder name with a suffix."""
 
+_SEGMENT_ADVICE = (
+    "Choose a name that is not empty, is not . or .., and has no slash, backslash or control character, percent-encoded ones included."
+)
 _PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789_-")
 
 
@@ -61,11 +64,8 @@ def check_segment(kind: str, name: str) -> None:
     """
     for decoded in percent_decodings(name):
         if decoded.strip() in ("", ".", "..") or re.search(r"[/\\\x00-\x1f\x7f]", decoded):
-            raise TableError(
-                f"The {kind} name {name!r} cannot be used in an Iceberg catalog: a name must be one segment of a path. "
-                f"Choose a name that is not empty, is not . or .., and has no slash, backslash or control character, "
-                f"percent-encoded ones included."
-            )
+            problem = f"The {kind} name {name!r} cannot be used in an Iceberg catalog: a name must be one segment of a path"
+            raise TableError(f"{problem}. {_SEGMENT_ADVICE}")
 
 
 def name_of(folder: str) -> str | None:

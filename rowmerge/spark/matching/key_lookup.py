@@ -159,6 +159,10 @@ def _can_decide_matches(keys: SourceKeys, source: Source, *, one_to_one: bool) -
     return keys.is_exact and len(keys.columns) >= len(source.keys) and (keys.is_distinct or not one_to_one)
 
 
+_FileMatches = tuple[LookedUpFile, tuple[Positions, Numbers]]
+"""A data file, the positions of its rows that have a key of the source, and the numbers of their keys."""
+
+
 class _RowsWithKeys(NamedTuple):
     """Target rows that have a key of the source: their positions, and the numbers of their keys, both by path as Spark spells it."""
 
@@ -166,9 +170,7 @@ class _RowsWithKeys(NamedTuple):
     key_numbers: dict[str, Numbers]
 
 
-def _collect_rows(
-    matches: Iterable[tuple[LookedUpFile, tuple[Positions, Numbers]]], max_rows: int | None, *, distinct_keys: bool
-) -> _RowsWithKeys | None:
+def _collect_rows(matches: Iterable[_FileMatches], max_rows: int | None, *, distinct_keys: bool) -> _RowsWithKeys | None:
     """Collect the matching rows of each file, or return None as soon as there are more than `max_rows`.
 
     `distinct_keys`: keep each key number once for a file instead of once for a row, to save memory.
