@@ -19,12 +19,10 @@ _STRING, _LONG, _TIMESTAMP = Primitive("string"), Primitive("long"), Primitive("
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _CHANGE_COLUMNS = (Field(CHANGE_TYPE, _STRING), Field(COMMIT_VERSION, _LONG), Field(COMMIT_TIMESTAMP, _TIMESTAMP))
 _FILE_PATH, _FILE_CHANGE, _VERSION, _TIME = "__rowmerge_path", "__rowmerge_change", "__rowmerge_version", "__rowmerge_timestamp"
-_FIRST_WORD, _BIT_WORDS, _IS_LISTED = "__rowmerge_first", "__rowmerge_words", "__rowmerge_listed"
+_FIRST_WORD, _BIT_WORDS, _IS_LISTED, _ROW_CHANGE = "__rowmerge_first", "__rowmerge_words", "__rowmerge_listed", "__rowmerge_recorded"
 _CHANGED_FILE_TYPES: dict[str, DataType] = {_FILE_PATH: _STRING, _FILE_CHANGE: _STRING, _VERSION: _LONG, _TIME: _TIMESTAMP}
 _CHANGED_FILE_TYPES |= {_FIRST_WORD: _LONG, _BIT_WORDS: Array(_LONG), _IS_LISTED: Primitive("boolean")}
 """Columns of a row for each file and version: the bit set holds the rows that changed or, if not listed, those that did not."""
-_ROW_CHANGE = "__rowmerge_recorded"
-"""The column CHANGE_TYPE of a data file of Delta's change data feed (`_change_data`)."""
 
 
 def read_changes(spark: SparkSession, changes: TableChanges) -> DataFrame:
@@ -45,7 +43,7 @@ def read_changes(spark: SparkSession, changes: TableChanges) -> DataFrame:
     file_rows = read_files(spark, snapshot, layout, columns_in_files, ADDRESS_COLUMNS)
     change_rows = _select_change_rows(file_rows, _changed_files(spark, changes, partition_names))
     columns = [F.col(backquote(partition_names.get(name, name))).alias(name) for name in snapshot.schema.names]
-    # Only a file of Delta's change data feed says the change of each row. In another file, a column CHANGE_TYPE has no meaning.
+    # Only files of Delta's change data feed (`_change_data`) have the change of each row. In other files, CHANGE_TYPE has no meaning.
     change_type = F.coalesce(F.col(_FILE_CHANGE), F.col(_ROW_CHANGE)).alias(CHANGE_TYPE)
     return change_rows.select(*columns, change_type, F.col(_VERSION).alias(COMMIT_VERSION), F.col(_TIME).alias(COMMIT_TIMESTAMP))
 

@@ -43,7 +43,7 @@ def store_assignment_sql(
         return value_sql
     if type_ != column.type or old_value is not None:
         _check_assignable(type_, column, table, adds_fields=adds_fields, parses_strings=parses_strings)
-        value_sql = reshape_value(value_sql, type_, column.type, partial(_cast, column, table), old_value=old_value)
+        value_sql = reshape_value(value, column.type, partial(_cast, column, table), old_value=old_value)
     if declared_type := column.metadata.get(CHAR_VARCHAR):
         value_sql = _with_char_lengths(value_sql, column.type, lengths(str(declared_type)), column, table)
     (stored_column,) = held_types(Struct((column,)))
@@ -58,16 +58,15 @@ def _check_assignable(type_: DataType, column: Field, table: str, *, adds_fields
         raise TypeMismatch(f"{problem}: {reason}. {_advice(type_, column, adds_fields=adds_fields)}.")
 
 
-def evolved_value_sql(value_sql: str, type_: DataType, column: Field, table: str) -> str:
+def evolved_value_sql(value: SqlValue, column: Field, table: str) -> str:
     """Return SQL for a column's old value in the column's type after a change of the table's schema. New fields of structs are NULL.
 
     Args:
-        value_sql: SQL for the old value.
-        type_: The type of the column before the change.
+        value: The old value, with the type of the column before the change.
         column: The column after the change.
         table: The name of the table, for messages.
     """
-    return reshape_value(value_sql, type_, column.type, partial(_cast, column, table))
+    return reshape_value(value, column.type, partial(_cast, column, table))
 
 
 def stop_sql(why: Stop, table: str, violated: str, value_sql: str) -> str:

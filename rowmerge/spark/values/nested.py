@@ -64,22 +64,20 @@ def _transform_fields(struct_sql: str, struct: Struct, transform: PartTransform)
     return f"if({struct_sql} is null, null, named_struct({', '.join(named_values)}))"
 
 
-def reshape_value(
-    value_sql: str, source: DataType, target: DataType, cast: Cast, *, old_value: SqlValue | None = None, depth: int = 0
-) -> str:
+def reshape_value(value: SqlValue, target: DataType, cast: Cast, *, old_value: SqlValue | None = None, depth: int = 0) -> str:
     """Return SQL that converts a value to another type, with fields of structs by name at any depth.
 
     Args:
-        value_sql: SQL for the value.
-        source: The type of the value.
+        value: The value and its type.
         target: The type of the result, except for the case of field names and the nullability of parts.
         cast: A function that returns SQL for the cast of a value that is not nested.
         old_value: The old value of the column. A field that the value lacks keeps its old value. Without old value, and in arrays and maps,
             the field is NULL.
         depth: The number of arrays and maps around the value (see `transform_parts`).
     """
+    value_sql, source = value
     if isinstance(source, Struct) and isinstance(target, Struct):
-        return _reshape_struct(value_sql, source, target, cast, old_value, depth)
+        return _reshape_struct(value, target, cast, old_value, depth)
     if _is_castable_by_position(source, target):
         return value_sql  # the writer casts by position
     match source, target:
@@ -91,35 +89,35 @@ def reshape_value(
             return cast(value_sql, source, target)
 
     def reshape_part(part: str, part_sql: str, part_type: DataType) -> str:
-        return reshape_value(part_sql, part_type, target_types[part], cast, depth=depth + 1)
+        return reshape_value(SqlValue(part_sql, part_type), target_types[part], cast, depth=depth + 1)
 
     return transform_parts(value_sql, source, reshape_part, depth)
 
 
-def _reshape_struct(struct_sql: str, source: Struct, target: Struct, cast: Cast, old_value: SqlValue | None, depth: int) -> str:
+def _reshape_struct(struct: SqlValue, target: Struct, cast: Cast, old_value: SqlValue | None, depth: int) -> str:
     """Return SQL for a struct with the fields of `target`. A field comes from the struct, else from the old struct, else it is NULL.
 
     The result is NULL if the struct is NULL. If fields come from the old struct, both must be NULL, as in the UPDATE SET * of delta-spark
     under schema evolution. `depth`: see `reshape_value`.
     """
-    needs_old_value = old_value is not None and isinstance(old_value.type, Struct) and _lacks_field(source, target)
-    if not needs_old_value and _is_castable_by_position(source, target):
-        return struct_sql  # the writer casts by position
-    struct, old_struct = SqlValue(struct_sql, source), old_value if needs_old_value else None
+    needs_old_value = old_value is not None and isinstance(old_value.type, Struct) and _lacks_field(struct.type, target)
+    if not needs_old_value and _is_castable_by_position(struct.type, target):
+        return struct.sql  # the writer casts by position
+    old_struct = old_value if needs_old_value else None
     named_values = []
     for field in target:
         value = _reshape_field(_field_value(struct, field.name), _field_value(old_struct, field.name), field, cast, depth)
         named_values.append(f"{string_literal(field.name)}, {value}")
-    is_null = f"{struct_sql} is null" if old_struct is None else f"{struct_sql} is null and {old_struct.sql} is null"
+    is_null = f"{struct.sql} is null" if old_struct is None else f"{struct.sql} is null and {old_struct.sql} is null"
     return f"if({is_null}, null, named_struct({', '.join(named_values)}))"
 
 
 def _reshape_field(value: SqlValue | None, old_value: SqlValue | None, field: Field, cast: Cast, depth: int) -> str:
     """Return SQL for a field's value in the type of `field`: the new value, else the old value, else NULL."""
     if value is not None:
-        return reshape_value(*value, field.type, cast, old_value=old_value, depth=depth)
+        return reshape_value(value, field.type, cast, old_value=old_value, depth=depth)
     if old_value is not None:
-        return reshape_value(*old_value, field.type, cast, depth=depth)
+        return reshape_value(old_value, field.type, cast, depth=depth)
     return f"cast(null as {sql_name(field.type)})"
 
 

@@ -234,8 +234,8 @@ def _stored_value(plan: RowPlan, clause: Clause, field: Field, types: Mapping[st
         return "null"
     old_field = (plan.evolved_from or plan.schema).find(field.name, case_sensitive=True)
     if clause.effect is Effect.UPDATE and field.name not in clause.values:
-        return value_sql if old_field is None else evolved_value_sql(value_sql, old_field.type, field, plan.table)
-    old_value = SqlValue(_target_column(plan, old_field), old_field.type) if clause.keeps_fields and old_field is not None else None
+        return value_sql if old_field is None else evolved_value_sql(SqlValue(value_sql, old_field.type), field, plan.table)
+    old_value = _target_value(plan, old_field) if clause.keeps_fields and old_field is not None else None
     value, adds_fields = SqlValue(value_sql, types[value_sql]), plan.evolved_from is not None
     return store_assignment_sql(value, field, plan.table, old_value=old_value, adds_fields=adds_fields, parses_strings=True)
 
@@ -245,18 +245,18 @@ def _value(plan: RowPlan, clause: Clause, field: Field) -> str | None:
     if field.name in clause.values:
         return clause.values[field.name]
     old_field = (plan.evolved_from or plan.schema).find(field.name)
-    return _target_column(plan, old_field) if clause.effect is Effect.UPDATE and old_field is not None else None
+    return _target_value(plan, old_field).sql if clause.effect is Effect.UPDATE and old_field is not None else None
 
 
-def _target_column(plan: RowPlan, field: Field) -> str:
-    """Return SQL for a column of the target row."""
-    return f"{backquote(plan.target.alias)}.{backquote(field.name)}"
+def _target_value(plan: RowPlan, field: Field) -> SqlValue:
+    """Return the target row's value of a column."""
+    return SqlValue(f"{backquote(plan.target.alias)}.{backquote(field.name)}", field.type)
 
 
 def _old_value(plan: RowPlan, field: Field) -> str:
     """Return SQL for the target row's value of a column, in the type that the column has after the statement."""
     old_field = (plan.evolved_from or plan.schema).find(field.name)
-    value = "null" if old_field is None else evolved_value_sql(_target_column(plan, old_field), old_field.type, field, plan.table)
+    value = "null" if old_field is None else evolved_value_sql(_target_value(plan, old_field), field, plan.table)
     return value if old_field == field else f"cast({value} as {sql_name(field.type)})"
 
 

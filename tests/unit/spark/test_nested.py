@@ -18,13 +18,13 @@ def cast(text: str, given: DataType, wanted: DataType) -> str:
 
 def test_a_value_of_the_columns_shape_is_left_alone() -> None:
     for type_ in (INT, struct(a=INT), Array(struct(a=INT)), Map(INT, struct(a=INT))):
-        assert reshape_value("x", type_, type_, cast) == "x"
-    assert reshape_value("x", struct(A=INT), struct(a=INT), cast) == "x"
-    assert reshape_value("x", Array(INT, False), Array(INT, True), cast) == "x"
+        assert reshape_value(SqlValue("x", type_), type_, cast) == "x"
+    assert reshape_value(SqlValue("x", struct(A=INT)), struct(a=INT), cast) == "x"
+    assert reshape_value(SqlValue("x", Array(INT, False)), Array(INT, True), cast) == "x"
 
 
 def test_fields_go_by_name_and_lacking_ones_are_null() -> None:
-    assert reshape_value("x", struct(b=INT, a=INT), struct(a=LONG, b=INT, c=INT), cast) == (
+    assert reshape_value(SqlValue("x", struct(b=INT, a=INT)), struct(a=LONG, b=INT, c=INT), cast) == (
         "if(x is null, null, named_struct('a', cast((x).`a` as bigint), 'b', (x).`b`, 'c', cast(null as int)))"
     )
 
@@ -33,23 +33,23 @@ def test_elements_keys_and_values_go_by_name_too() -> None:
     inner = "if({0} is null, null, named_struct('a', cast(null as int), 'b', ({0}).`b`))"
     given, wanted = struct(b=INT), struct(a=INT, b=INT)
     item = inner.format("__rowmerge_item_0")
-    assert reshape_value("x", Array(given), Array(wanted), cast) == f"transform(x, __rowmerge_item_0 -> {item})"
+    assert reshape_value(SqlValue("x", Array(given)), Array(wanted), cast) == f"transform(x, __rowmerge_item_0 -> {item})"
     variables = "(__rowmerge_key_0, __rowmerge_value_0)"
     value = inner.format("__rowmerge_value_0")
-    assert reshape_value("x", Map(INT, given), Map(INT, wanted), cast) == f"transform_values(x, {variables} -> {value})"
+    assert reshape_value(SqlValue("x", Map(INT, given)), Map(INT, wanted), cast) == f"transform_values(x, {variables} -> {value})"
     key = inner.format("__rowmerge_key_0")
-    assert reshape_value("x", Map(given, INT), Map(wanted, INT), cast) == f"transform_keys(x, {variables} -> {key})"
+    assert reshape_value(SqlValue("x", Map(given, INT)), Map(wanted, INT), cast) == f"transform_keys(x, {variables} -> {key})"
 
 
 def test_variables_of_inner_arrays_have_other_names() -> None:
-    text = reshape_value("x", Array(Array(INT)), Array(Array(LONG)), cast)
+    text = reshape_value(SqlValue("x", Array(Array(INT))), Array(Array(LONG)), cast)
     assert text == "transform(x, __rowmerge_item_0 -> transform(__rowmerge_item_0, __rowmerge_item_1 -> cast(__rowmerge_item_1 as bigint)))"
 
 
 def test_fields_that_the_new_value_lacks_are_kept_from_the_old_one() -> None:
     wanted = struct(a=INT, b=struct(c=INT, d=INT), n=INT)
     old = SqlValue("t", struct(a=INT, b=struct(c=INT, d=INT)))
-    assert reshape_value("s", struct(b=struct(d=INT), n=INT), wanted, cast, old_value=old) == (
+    assert reshape_value(SqlValue("s", struct(b=struct(d=INT), n=INT)), wanted, cast, old_value=old) == (
         "if(s is null and t is null, null, named_struct('a', (t).`a`, 'b', "
         "if((s).`b` is null and (t).`b` is null, null, named_struct('c', ((t).`b`).`c`, 'd', ((s).`b`).`d`)), 'n', (s).`n`))"
     )
@@ -58,7 +58,7 @@ def test_fields_that_the_new_value_lacks_are_kept_from_the_old_one() -> None:
 def test_a_value_that_lacks_nothing_keeps_nothing() -> None:
     both = struct(a=INT, n=INT)
     old = SqlValue("t", struct(a=INT))
-    assert reshape_value("s", both, both, cast, old_value=old) == "s"
-    assert reshape_value("s", struct(n=INT, a=INT), both, cast, old_value=old) == (
+    assert reshape_value(SqlValue("s", both), both, cast, old_value=old) == "s"
+    assert reshape_value(SqlValue("s", struct(n=INT, a=INT)), both, cast, old_value=old) == (
         "if(s is null, null, named_struct('a', (s).`a`, 'n', (s).`n`))"
     )
