@@ -257,9 +257,6 @@ class DirectoryCatalog:
             if was_put and not _withdraw_if_hidden(folder, path, label):
                 forget_versions(folder, version - KEPT_VERSIONS)
                 return view_of(Relation.of_view(schema, name), metadata, version, path)
-            if was_put:
-                # Others created or dropped a table in the folder, so no reader finds the view. It is withdrawn, and the folder inspected.
-                try_delete_files(folder, [[path]], PathOrigin.THIS_PROCESS)
         raise AlreadyExists(f"Others replaced the view {label} {_ATTEMPTS} times meanwhile. Run the statement again.")
 
     def drop_view(self, schema: str, name: str) -> None:
@@ -388,7 +385,7 @@ def _withdraw_if_hidden(folder: Storage, path: str, view: str) -> bool:
     except StorageError as failure:
         raise CommitStateUnknown(f"It is not known whether {view} was created: {failure.message} Look whether it exists.") from failure
     if is_hidden:
-        clean_up(folder, [[path]], Origin.WRITTEN)
+        try_delete_files(folder, [[path]], PathOrigin.THIS_PROCESS)
     return is_hidden
 
 

@@ -185,7 +185,7 @@ def _check_names_and_types(spark: SparkSession, snapshot: Snapshot, statement: P
     Spark analyses a DataFrame when it is made. So this function makes the DataFrames of the statement, over no files, and drops them.
     """
     plan = statement.plan
-    target = read_snapshot(spark, snapshot, snapshot.files().without_files(), addresses=True)
+    target = read_snapshot(spark, snapshot, snapshot.files().without_files(), with_addresses=True)
     if plan.on is None:  # UPDATE, DELETE and INSERT … REPLACE WHERE
         _analyse_target_clauses(plan, target.alias(plan.target.alias))
     if statement.source is None:

@@ -75,8 +75,8 @@ def _delete_or_keep_matches(request: RowChangeRequest, matches: KeyMatches, sour
     """Delete all matching rows, or keep all of them, and write the new rows of the source."""
     deletes = bool(request.plan.of(Match.MATCHED))
     positions, reads = (matches.positions, {}) if deletes else ({}, matches.positions)
-    written = Written(positions=positions, read_positions=reads, source_ordinals=matches.sources)
-    _add_source_rows(request, written, source, matches.sources)
+    written = Written(positions=positions, read_positions=reads, source_ordinals=matches.source_ordinals)
+    _add_source_rows(request, written, source, matches.source_ordinals)
     return written
 
 
@@ -84,9 +84,9 @@ def _change_matches(request: RowChangeRequest, matches: KeyMatches, source: Sour
     """Write the changed values of each matching row, and the new rows of the source. A match that no clause changes stays."""
     assert request.plan.source is not None
     if source.prepared_rows is not None:
-        written = write_prepared_rows(source, request.table_after, matches.sources)
+        written = write_prepared_rows(source, request.table_after, matches.source_ordinals)
     else:
-        rows = met_or_new_rows(source.marked(matches.sources).alias(request.plan.source.alias), request.plan)
+        rows = met_or_new_rows(source.marked(matches.source_ordinals).alias(request.plan.source.alias), request.plan)
         # Spark analysed `rows` even if the source is empty, so that a wrong name is always an error.
         written = write_source_rows(rows, source, request.table_after, distribution=request.distribution) if source.rows else Written()
     _divide_matches(matches, written)

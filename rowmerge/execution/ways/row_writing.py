@@ -48,7 +48,7 @@ def scan_target(request: RowChangeRequest, files: TargetFiles, source: Source) -
         files: The files that the statement reads.
         source: The source. Its keys become filters, which Spark compares with the column bounds of row groups and pages.
     """
-    frame = read_snapshot(request.spark, request.snapshot, files.to_read, addresses=True, lineage=request.lineage is not None)
+    frame = read_snapshot(request.spark, request.snapshot, files.to_read, with_addresses=True, with_lineage=request.lineage is not None)
     for key in pruning_keys(request.snapshot, request.plan, source):
         condition = None if key.column.name in request.snapshot.partition_columns else key.row_condition()
         if condition is not None:
@@ -96,7 +96,7 @@ def _check_single_matches(request: RowChangeRequest, files: TargetFiles, source:
     """Raise MultipleSourceRowsMatch if several source rows change one target row. A second join finds the keys for the error."""
     if not written.repeated_count or request.plan.duplicates_allowed:
         return
-    target = read_snapshot(request.spark, request.snapshot, files.to_read, addresses=True)
+    target = read_snapshot(request.spark, request.snapshot, files.to_read, with_addresses=True)
     raise MultipleSourceRowsMatch(request.plan.table, repeated_keys(request.plan, target, source), written.repeated_count)
 
 
@@ -194,4 +194,4 @@ def matching_files(request: RowChangeRequest, source: Source | None) -> FileMask
     """Return the mask of files of concurrent commits that hold rows which the statement would have changed or matched."""
     if source is not None and source.counting is not None:
         return every_file  # the source is not kept, so its matches cannot be computed again
-    return partial(relevant_files, request.spark, request.snapshot, request.plan, source)
+    return partial(relevant_file_mask, request.spark, request.snapshot, request.plan, source)

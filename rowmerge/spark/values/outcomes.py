@@ -170,9 +170,16 @@ def met_or_new_rows(rows: DataFrame, plan: RowPlan) -> DataFrame:
 
 
 def rows_either_way(rows: DataFrame, plan: RowPlan, values: Mapping[str, str], extra_columns: Sequence[str]) -> DataFrame:
-    """Return source rows as table rows with these values, whatever they match.
+    """Return source rows as rows of the table before their matches are known, with the actions for both cases.
 
-    IF_MATCHED and IF_UNMATCHED hold the action of the row with a match and without one.
+    Args:
+        rows: The source rows, under the alias of the plan's source.
+        plan: The plan of the statement.
+        values: SQL for the values by exact column name, which are the same with and without a match.
+        extra_columns: SQL expressions with names of columns to add.
+
+    Returns:
+        Outcome rows with ORDINAL, IF_MATCHED (the action of a row with a match) and IF_UNMATCHED (the action of a row without a match).
     """
     actions = []
     for match, name in ((Match.MATCHED, IF_MATCHED), (Match.NOT_MATCHED, IF_UNMATCHED)):

@@ -192,9 +192,10 @@ def check_existing(rows: DataFrame, table: str, schema: Struct, check: Check) ->
 
 
 def _check_generated_column(frame: DataFrame, schema: Struct, rules: Rules, field: Field, expression: str) -> None:
-    """Raise if a column cannot be generated from this expression."""
-    rule = f"GENERATED ALWAYS AS ({expression}) of column `{field.name}`"
-    if replace_time_functions(expression, 0, schema.names) != expression:
+    """Raise an error of `check_rules` if a column cannot be generated from an expression."""
+    rule = _generation_rule(field, expression)
+    reads_current_time = replace_time_functions(expression, 0, schema.names) != expression
+    if reads_current_time:
         raise UnsupportedStatement(f"{rule} asks for the time, so its value would not stay true. Use a DEFAULT", text=expression)
     allowed_columns = frame.select(*(F.col(backquote(name)) for name in schema.names if name not in rules.generated))
     try:

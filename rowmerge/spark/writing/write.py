@@ -257,7 +257,7 @@ def rewrite_in_order(
         origins = snapshot.row_origins(files.paths)
         spec = _with_lineage(spec, lineage, {spark_path(path): origin for path, origin in origins.items()})
     # The ids of rows without a stored id follow from their addresses.
-    rows = read_snapshot(spark, snapshot, files, addresses=lineage is not None, lineage=True)
+    rows = read_snapshot(spark, snapshot, files, with_addresses=lineage is not None, with_lineage=True)
     outcomes = moved_rows(rows, snapshot.schema.names)
     columns = outcome_columns(outcomes, len(snapshot.schema))
     outcomes_by_file = divide_by_file(outcomes, snapshot.shape, columns.after, file_count=file_count, partition_count=partition_count)
