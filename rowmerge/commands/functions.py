@@ -44,7 +44,7 @@ class FunctionDefinition:
     @property
     def signature(self) -> str:
         """Return `(name type [DEFAULT expression], …) RETURNS type`."""
-        parameters = (f"{p.name} {p.type}" + (f" DEFAULT {p.default}" if p.default is not None else "") for p in self.parameters)
+        parameters = (f"{p.name} {p.type}" if p.default is None else f"{p.name} {p.type} DEFAULT {p.default}" for p in self.parameters)
         return f"({', '.join(parameters)}) RETURNS {self.returns}"
 
 

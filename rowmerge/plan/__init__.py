@@ -1,1 +1,1 @@
-"""From a command and the columns it meets to a RowPlan: what happens to which rows, without Spark and without IO."""
+"""Planning of row-level commands: a command and the columns of its tables become a RowPlan, without Spark and without IO."""

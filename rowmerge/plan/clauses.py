@@ -216,9 +216,9 @@ def column_of(schema: Struct, name: str, case_sensitive: bool, where: str, advic
     Args:
         schema: The columns of a table, or the fields of a struct.
         name: The name as the statement has it.
-        case_sensitive: Whether names that differ in case alone are different, as spark.sql.caseSensitive says.
+        case_sensitive: Whether names that differ in case alone are different, as with spark.sql.caseSensitive.
         where: The place of the name in the statement, for the error message, such as `the SET list`.
-        advice: A sentence for the error message that says what to do.
+        advice: A sentence for the error message with the way out.
 
     Raises:
         UnknownColumn: The schema has no such column.

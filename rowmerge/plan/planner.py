@@ -42,7 +42,7 @@ def plan_merge(
         merge: The parsed statement.
         snapshot: The snapshot of the target that the statement changes.
         source: The aliases and the columns of the source.
-        case_sensitive: Whether names that differ in case alone are different, as spark.sql.caseSensitive says.
+        case_sensitive: Whether names that differ in case alone are different, as with spark.sql.caseSensitive.
         source_schema: The columns of the source with their types if the source may add columns to the table, else None.
 
     Raises:
@@ -85,7 +85,7 @@ def plan_merge(
 
 
 def _merge_target(merge: Merge, snapshot: Snapshot, source: Side) -> Side:
-    """Return the target of a MERGE as a side whose alias no name of the source equals. Raise PlanError if that is impossible."""
+    """Return the target of a MERGE as a side. Its alias is no name of the source. Raise PlanError if both have the same alias."""
     target = side_of(merge.target.parts, merge.target_alias, snapshot.schema.names)
     if (target.alias,) in source.names:
         target = apart_from(target, target, TARGET)
@@ -99,7 +99,7 @@ def plan_update(update: Update, snapshot: Snapshot, *, case_sensitive: bool = Fa
     Args:
         update: The parsed statement.
         snapshot: The snapshot of the table that the statement changes.
-        case_sensitive: Whether names that differ in case alone are different, as spark.sql.caseSensitive says.
+        case_sensitive: Whether names that differ in case alone are different, as with spark.sql.caseSensitive.
 
     Raises:
         UnknownColumn: The SET list names a column that the table lacks.
@@ -125,7 +125,7 @@ def plan_delete(delete: Delete, snapshot: Snapshot, *, case_sensitive: bool = Fa
     Args:
         delete: The parsed statement.
         snapshot: The snapshot of the table that the statement changes.
-        case_sensitive: Whether names that differ in case alone are different, as spark.sql.caseSensitive says.
+        case_sensitive: Whether names that differ in case alone are different, as with spark.sql.caseSensitive.
 
     Raises:
         UnsupportedStatement: The condition has an aggregate, a window function or a nondeterministic function.
@@ -174,7 +174,7 @@ def plan_replace_using(insert: RowPlan, snapshot: Snapshot, keys: Sequence[str],
         insert: The plan that only inserts the query's rows.
         snapshot: The snapshot of the table that the statement changes.
         keys: The columns after USING.
-        case_sensitive: Whether names that differ in case alone are different, as spark.sql.caseSensitive says.
+        case_sensitive: Whether names that differ in case alone are different, as with spark.sql.caseSensitive.
 
     Raises:
         UnknownColumn: The table or the query lacks a key.
@@ -201,7 +201,7 @@ def plan_replace_on(insert: RowPlan, snapshot: Snapshot, condition: SqlText, tar
         snapshot: The snapshot of the table that the statement changes.
         condition: The condition over the columns of the table and of the query.
         target: The table's columns, under the name that the condition uses.
-        case_sensitive: Whether names that differ in case alone are different, as spark.sql.caseSensitive says.
+        case_sensitive: Whether names that differ in case alone are different, as with spark.sql.caseSensitive.
 
     Raises:
         PlanError: The table and the query have the same alias.
@@ -252,7 +252,7 @@ def insert_columns(
         partition: The columns of PARTITION (column = value), which the query does not return.
         by_name: Whether the statement has BY NAME.
         table: The table's name, for messages.
-        case_sensitive: Whether names that differ in case alone are different, as spark.sql.caseSensitive says.
+        case_sensitive: Whether names that differ in case alone are different, as with spark.sql.caseSensitive.
 
     Raises:
         UnknownColumn: The table lacks a column of the list or, BY NAME, of the query.
@@ -260,24 +260,25 @@ def insert_columns(
     """
     if by_name:
         clause = f"{table}, into which the query goes BY NAME"
-        names = [column_of(schema, name, case_sensitive, clause, _EVOLVE_INSERT).name for name in query_columns]
+        target_names = [column_of(schema, name, case_sensitive, clause, _EVOLVE_INSERT).name for name in query_columns]
     elif columns is not None:
-        names = [column_of(schema, name, case_sensitive, "the INSERT list").name for name in columns]
+        target_names = [column_of(schema, name, case_sensitive, "the INSERT list").name for name in columns]
     else:
-        names = [name for name in schema.names if name not in partition]
-    for name, count in Counter(names).items():
+        target_names = [name for name in schema.names if name not in partition]
+    for name, count in Counter(target_names).items():
         if name in partition or count > 1:
             raise PlanError(f"The column `{name}` is given twice. Name it once.")
-    if len(names) != len(query_columns):
-        advice = f" {_EVOLVE_INSERT}" if columns is None and len(query_columns) > len(names) else ""
-        raise _wrong_column_count(table, query_columns, names, advice)
-    return names
+    if len(target_names) != len(query_columns):
+        advice = f" {_EVOLVE_INSERT}" if columns is None and len(query_columns) > len(target_names) else ""
+        raise _column_count_error(table, query_columns, target_names, advice)
+    return target_names
 
 
-def _wrong_column_count(table: str, query_columns: Sequence[str], names: Sequence[str], advice: str) -> PlanError:
+def _column_count_error(table: str, query_columns: Sequence[str], targets: Sequence[str], advice: str) -> PlanError:
+    """Return the error for a query with more or fewer columns than the table's columns in `targets`."""
     return PlanError(
-        f"INSERT INTO {table}: the query has {len(query_columns)} column(s) ({', '.join(query_columns)}), but {len(names)} are wanted "
-        f"({', '.join(names)}). Select exactly these, name the columns after the table, or use INSERT INTO … BY NAME.{advice}"
+        f"INSERT INTO {table}: the query has {len(query_columns)} column(s) ({', '.join(query_columns)}), but {len(targets)} are wanted "
+        f"({', '.join(targets)}). Select exactly these, name the columns after the table, or use INSERT INTO … BY NAME.{advice}"
     )
 
 
@@ -287,7 +288,7 @@ def static_partition(table: TableShape, partition: Sequence[tuple[str, str | Non
     Args:
         table: The schema and the partitioning of the table.
         partition: Each column in PARTITION with the SQL text of its value, None for a dynamic partition column (`q`).
-        case_sensitive: Whether names that differ in case alone are different, as spark.sql.caseSensitive says.
+        case_sensitive: Whether names that differ in case alone are different, as with spark.sql.caseSensitive.
 
     Raises:
         UnknownColumn: The table has no such column.

@@ -1,4 +1,4 @@
-"""RowPlan: any row-level command as one shape, an ordered list of clauses over (target row?, source row?).
+"""RowPlan, the common form of all row-level commands: an ordered list of clauses over (target row?, source row?).
 
 MERGE, UPDATE, DELETE and INSERT are ordered lists of WHEN clauses. The first clause whose condition is true applies to a row pair. UPDATE
 and DELETE have no source, and INSERT has only NOT MATCHED clauses. Modules after planning therefore handle one shape. The functions
@@ -56,9 +56,11 @@ class Clause:
         """Return the clause as a line of EXPLAIN. UPDATE and DELETE have no source, and get WHERE instead of WHEN."""
         values = ", ".join(f"{column} = {value}" for column, value in self.values.items())
         if not has_source:
-            return f"{f'SET {values} ' if values else ''}{f'WHERE {self.condition}' if self.condition else 'of every row'}"
-        guard = f" AND {self.condition}" if self.condition else ""
-        return f"{self.match.value}{guard} THEN {self.effect.name}{f' {values}' if values else ''}"
+            set_list = f"SET {values} " if values else ""
+            return set_list + (f"WHERE {self.condition}" if self.condition else "of every row")
+        condition = f" AND {self.condition}" if self.condition else ""
+        action = f"{self.effect.name} {values}" if values else self.effect.name
+        return f"{self.match.value}{condition} THEN {action}"
 
 
 @dataclass(frozen=True)
@@ -110,7 +112,7 @@ class RowPlan:
         return len(matched) == 1 and matched[0].effect is Effect.DELETE and matched[0].condition is None
 
     def __str__(self) -> str:
-        """Return the plan as EXPLAIN shows it: the condition with its keys, the clauses, and what else is written, one a line."""
+        """Return the lines of EXPLAIN: the condition with its keys, the clauses, new columns and generated columns."""
         lines = [f"{self.operation} {self.table}"]
         if self.on is not None:
             lines.append(f"  ON {self.on.text}")
@@ -148,7 +150,8 @@ def _kept_columns(update: Clause, schema: Struct) -> set[str]:
 def is_upsert(plan: RowPlan) -> bool:
     """Return whether each source row becomes the same new row, whether or not it matches a target row.
 
-    The only update and the only insert then have no conditions, and they give every column the same value, made of the source alone.
+    This is the case if the plan has one UPDATE and one INSERT without conditions, and both assign the same values of the source to all
+    columns.
     """
     updates, inserts = plan.of(Match.MATCHED), plan.of(Match.NOT_MATCHED)
     if len(updates) != 1 or len(inserts) != 1 or len(plan.clauses) != 2:
@@ -170,7 +173,7 @@ def keys_decide(plan: RowPlan) -> bool:
 def source_decides(plan: RowPlan) -> bool:
     """Return whether the clauses use columns of the source alone, so that a MERGE has to read only the ON columns of target rows.
 
-    Each UPDATE then gives every column a new value, and no clause is WHEN NOT MATCHED BY SOURCE.
+    Each UPDATE must also assign every column, and no clause can be WHEN NOT MATCHED BY SOURCE.
     """
     if plan.of(Match.NOT_MATCHED_BY_SOURCE) or not all(_is_of_source_alone(plan, clause) for clause in plan.clauses):
         return False

@@ -144,6 +144,7 @@ def with_missing_fields(type_: DataType, target: DataType) -> DataType:
 
 
 def _struct_with_missing_fields(struct: Struct, target: Struct) -> Struct:
+    """Return a struct with the fields that it lacks and `target` has, at any depth."""
     own_fields = []
     for field in struct:
         target_field = target.find(field.name)

@@ -92,6 +92,7 @@ def _is_lossless_leaf(source: Primitive | Decimal, target: Primitive | Decimal) 
 
 
 def _is_lossless_primitive(source: str, target: str) -> bool:
+    """Return whether a cast between two primitive types, given by Delta's names, can neither fail nor change a value."""
     if source in _INTEGERS and target in _INTEGERS:
         return _INTEGERS.index(source) <= _INTEGERS.index(target)
     if target == "string":

@@ -188,6 +188,7 @@ def _span(identifier: exp.Expr, text: str, previous_end: int | None) -> tuple[in
 
 
 def _unquoted(identifier: str) -> str:
+    """Return the name of an identifier with or without backquotes."""
     if len(identifier) > 1 and identifier[0] == identifier[-1] == "`":
         return identifier[1:-1].replace("``", "`")
     return identifier

@@ -77,7 +77,7 @@ class Condition:
 
 @dataclass(frozen=True)
 class Resolved:
-    """The column of a side (by its exact name) that a reference means, and the number of name parts before and after the column."""
+    """The column to which a reference resolves: its side, its exact name, and the number of name parts before and after the column."""
 
     side: Side
     column: str
@@ -86,12 +86,12 @@ class Resolved:
 
 
 def resolve(parts: Sequence[str], sides: Sequence[Side], *, case_sensitive: bool = False) -> Resolved | None:
-    """Return the only column that a dotted name means. As in Spark, the longest qualifier wins over shorter ones and over none.
+    """Return the column to which a dotted name resolves. As in Spark, the longest qualifier wins over shorter ones and over none.
 
     Args:
         parts: The parts of the name: a qualifier or none, the column, and fields inside the column. `*` is no column.
         sides: The inputs of the statement that the name can refer to.
-        case_sensitive: Whether names that differ in case alone are different, as spark.sql.caseSensitive says.
+        case_sensitive: Whether names that differ in case alone are different, as with spark.sql.caseSensitive.
 
     Returns:
         The column, or None if no side has it or if several columns match.
@@ -133,7 +133,7 @@ def divide_condition(text: str, target: Side, source: Side | None, *, case_sensi
         text: The SQL text of the condition.
         target: The side of the changed table.
         source: The side of the source, None for a condition over the target alone.
-        case_sensitive: Whether names that differ in case alone are different, as spark.sql.caseSensitive says.
+        case_sensitive: Whether names that differ in case alone are different, as with spark.sql.caseSensitive.
 
     Returns:
         The divided condition. If sqlglot cannot parse it, `other` has the whole text and `analysed` is false.

@@ -30,7 +30,7 @@ def qualify(text: str, side: Side, *, case_sensitive: bool = False) -> str:
     Args:
         text: The SQL text of the expression. Text that sqlglot cannot parse is returned unchanged, and Spark validates it.
         side: The side whose columns the expression uses.
-        case_sensitive: Whether names that differ in case alone are different, as spark.sql.caseSensitive says.
+        case_sensitive: Whether names that differ in case alone are different, as with spark.sql.caseSensitive.
     """
     return _rewrite_references(text, (side,), case_sensitive, qualifies_columns=True)
 
@@ -43,7 +43,7 @@ def replace_qualifiers(text: str, sides: Sequence[Side], *, case_sensitive: bool
     Args:
         text: The SQL text of the expression. Text that sqlglot cannot parse is returned unchanged, and Spark validates it.
         sides: The sides whose columns the expression uses.
-        case_sensitive: Whether names that differ in case alone are different, as spark.sql.caseSensitive says.
+        case_sensitive: Whether names that differ in case alone are different, as with spark.sql.caseSensitive.
     """
     return _rewrite_references(text, sides, case_sensitive, qualifies_columns=False)
 

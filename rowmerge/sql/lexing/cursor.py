@@ -113,7 +113,7 @@ class TokenCursor:
         raise self.error(f"The {opening.text} that opens here is not closed. Close it", opening)
 
     def skip_token_or_group(self) -> None:
-        """Step over one token, or over a bracket with everything inside."""
+        """Step over one token, or over an opening bracket up to its closing bracket."""
         if self.key() in CLOSING:
             self.skip_group()
         else:
@@ -148,7 +148,7 @@ class TokenCursor:
         return UnsupportedStatement(reason, text=self.text, line=line, column=column)
 
     def expected(self, description: str) -> Unparsable:
-        """Return the error for a next token that is not what the description names."""
+        """Return the error `Expected <description>, found <token>` for the next token."""
         token, previous = self.token(), self.token(-1)
         keywords = _KEYWORDS.findall(description)
         # A misspelled keyword before the next token was parsed as an alias: the error shows the misspelled word.

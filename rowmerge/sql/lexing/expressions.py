@@ -1,4 +1,4 @@
-"""The extent of an expression, a type, a relation or a WITH list in the user's text. Spark validates what is inside."""
+"""Search for the end of an expression, a type, a relation or a WITH list in the user's text. Spark validates their contents."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def parse_expression(cursor: Cursor, description: str, ends: Callable[[Cursor], 
 
 
 def _skip_token_group_or_cast(cursor: Cursor) -> None:
-    """Step over one token, over a bracket with everything inside, or over a cast `::type`."""
+    """Step over one token, over an opening bracket up to its closing bracket, or over a cast `::type`."""
     if cursor.accept("::"):
         parse_data_type(cursor)
     else:
@@ -177,7 +177,7 @@ def _skip_postfix(cursor: Cursor) -> bool:
 
 
 def _begins_case(cursor: Cursor) -> bool:
-    """Return whether the keyword CASE comes next, rather than a column of that name: a token that can begin an expression follows it."""
+    """Return whether the keyword CASE comes next, rather than a column of that name. An expression can begin after the keyword."""
     if not cursor.next_is_keyword("CASE"):
         return False
     following = cursor.token(1)

@@ -1,4 +1,4 @@
-"""The hint `/*+ IDEMPOTENCY_KEY('…') */` behind the first word of a statement, or before it."""
+"""The hint `/*+ IDEMPOTENCY_KEY('…') */` after the first word of a statement, or before it."""
 
 from __future__ import annotations
 

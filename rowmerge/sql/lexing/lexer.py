@@ -122,7 +122,7 @@ class Tokens(Sequence[Token]):
 
     @cached_property
     def after_parentheses(self) -> list[int]:
-        """Return for each token its index, or for an opening parenthesis the index of the next token that is none."""
+        """Return a list by token: the token's index, or for an opening parenthesis that of the next token of another kind."""
         indexes = list(range(len(self)))
         for index in range(len(self) - 2, -1, -1):
             if self.keys[index] == "(":
@@ -270,6 +270,7 @@ def _comment_end(text: str, start: int) -> int | None:
 
 
 def _unclosed_error(text: str, offset: int) -> Unparsable:
+    """Return the error for a string, a quoted name or a comment that begins at an offset and is not closed."""
     opening, match = text[offset], _TOKEN.match(text, offset)
     closing = "*/" if opening == "/" else opening
     if match is not None and match.lastgroup == "dollars":

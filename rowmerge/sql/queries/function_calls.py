@@ -84,9 +84,9 @@ class _Call:
 
 
 def add_call_edits(cursor: Cursor, resolve: ResolveFunction, edits: list[Edit]) -> list[Edit]:
-    """Return `edits` and an edit for each call that `resolve` knows, in the order of the text.
+    """Return `edits` and an edit for each call of a function that `resolve` returns, in the order of the text.
 
-    The edit of a call replaces the edits inside the call, which are applied to the call's arguments.
+    The edit of a call takes the place of the edits inside the call, which are applied to the call's arguments.
 
     Args:
         cursor: The tokens of the text.
@@ -95,7 +95,7 @@ def add_call_edits(cursor: Cursor, resolve: ResolveFunction, edits: list[Edit]) 
 
     Raises:
         PlanError: The arguments of a call do not fit the function.
-        UnsupportedStatement: An aggregate function stands where the engine cannot replace it.
+        UnsupportedStatement: The engine cannot replace an aggregate function, because it has DISTINCT, FILTER or OVER.
     """
     calls = [(call, resolve(call.name)) for call in _find_calls(cursor.tokens)]
     edits = sorted(edits, key=lambda edit: (edit.start, edit.end))
@@ -154,7 +154,10 @@ def expression_of(body: str) -> str:
 
 
 def call_of(function: CalledFunction, arguments: Mapping[str, str]) -> str:
-    """Return a call as Spark executes it, inlined or of the registered function. `arguments` are by the parameter in lower case."""
+    """Return the SQL text that replaces a call: the function's body, or a call of the function that `register` registers in Spark.
+
+    `arguments` has the SQL text of each argument by the name of its parameter in lower case.
+    """
     definition = function.definition
     if definition.language == "sql" and (definition.aggregate or _fits_inline(definition, function.body, arguments)):
         return _inline(definition, function.body, arguments)
@@ -163,7 +166,7 @@ def call_of(function: CalledFunction, arguments: Mapping[str, str]) -> str:
 
 
 def _fits_inline(definition: FunctionDefinition, body: str, arguments: Mapping[str, str]) -> bool:
-    """Return whether the body can replace a call: it captures no name in an argument, and computes no argument such as `rand()` twice."""
+    """Return whether the body can replace a call: names in the arguments keep their meaning, and no `rand()` in one is computed twice."""
     if any(parameter.name.upper() in _NOT_INLINED for parameter in definition.parameters):
         return False
     tokens = tokenize(expression_of(body))
@@ -174,7 +177,7 @@ def _fits_inline(definition: FunctionDefinition, body: str, arguments: Mapping[s
 
 
 def _find_mentions(tokens: Tokens, parameters: frozenset[str]) -> Iterator[tuple[int, str]]:
-    """Yield where a body means the value of a parameter: index of the token, and the parameter in lower case."""
+    """Yield each token of a body that refers to a parameter: the token's index, and the parameter in lower case."""
     for index, token in enumerate(tokens):
         name = token.name.lower()
         if not token.is_name or name not in parameters:
@@ -196,7 +199,7 @@ def _outside_brackets(keys: Sequence[str]) -> Iterator[str]:
 
 
 def _find_calls(tokens: Tokens) -> Iterator[_Call]:
-    """Yield everything that can be a call, in the order of the text: a name and a parenthesis where an expression can stand."""
+    """Yield the possible calls in the order of the text: a dotted name before a parenthesis, where an expression can begin."""
     for opening in range(1, len(tokens)):
         if tokens.keys[opening] != "(" or not _ends_function_name(tokens, opening - 1):
             continue
@@ -231,7 +234,7 @@ def _begins_expression(previous: Token | None) -> bool:
 
 
 def _bind_arguments(cursor: Cursor, call: _Call, function: CalledFunction, inner_edits: list[Edit]) -> dict[str, str]:
-    """Return the text of each parameter's argument or default, by the parameter in lower case, with the edits inside the call applied."""
+    """Return the SQL text of each parameter's argument or default, by the parameter in lower case. Apply `inner_edits` to the arguments."""
     offsets_by_name = _find_given_arguments(cursor.tokens, call, function)
     arguments: dict[str, str] = {}
     for parameter in function.definition.parameters:
@@ -248,7 +251,7 @@ def _bind_arguments(cursor: Cursor, call: _Call, function: CalledFunction, inner
 
 
 def _find_given_arguments(tokens: Tokens, call: _Call, function: CalledFunction) -> dict[str, tuple[int, int]]:
-    """Return the offsets of each argument in the text, by its parameter in lower case. Raise PlanError for one that fits no parameter."""
+    """Return the offsets of each argument in the text, by its parameter in lower case. Raise PlanError for an unknown parameter."""
     parameter_names = {parameter.name.lower() for parameter in function.definition.parameters}
     offsets_by_name: dict[str, tuple[int, int]] = {}
     for position, (first, last) in enumerate(_argument_spans(tokens, call)):
@@ -281,10 +284,11 @@ def _argument_spans(tokens: Tokens, call: _Call) -> list[tuple[int, int]]:
         if not bracket_depth and (key == "," or index == call.closing):
             delimiters.append(index)
         bracket_depth += (key in CLOSING) - (key in CLOSING.values())
-    return [(before + 1, after - 1) for before, after in pairwise(delimiters) if after - before > 1]
+    return [(delimiter + 1, following - 1) for delimiter, following in pairwise(delimiters) if following - delimiter > 1]
 
 
 def _argument_error(function: CalledFunction, problem: str) -> PlanError:
+    """Return the error for a call with wrong arguments. `problem` is the predicate of the sentence about the function."""
     parameters = function.definition.signature.partition(" RETURNS ")[0]
     return PlanError(f"The function {function.name} {problem}. Call it as {function.name}{parameters}.")
 

@@ -63,7 +63,7 @@ def find_reads_of_expression(cursor: Cursor) -> list[Read]:
 
 
 def names_of_with(text: str) -> frozenset[str]:
-    """Return the names that a WITH list gives to its queries, in lower case."""
+    """Return the names of the queries in a WITH list, in lower case."""
     finder = _ReadFinder(Cursor(tokenize(text)))
     return frozenset(finder.find_reads_in_with_list(frozenset()) or ())
 
@@ -361,7 +361,7 @@ def _ends_from(cursor: Cursor, key: str) -> bool:
 
 
 def _parse_changes_arguments(cursor: Cursor) -> tuple[SqlText, ...]:
-    """Parse `(name, start [, end])`, whose arguments are constants."""
+    """Parse the arguments of TABLE_CHANGES: `(name, start [, end])`, all constants."""
     cursor.expect("(")
     arguments = []
     while not cursor.at_end and not cursor.next_is(")"):

@@ -50,7 +50,7 @@ def references(text: str) -> list[TableReference]:
 
 
 def bind(text: str, resolve: Resolve, functions: ResolveFunction | None = None) -> str:
-    """Return a statement with the tables that it reads, and the calls of the warehouse's functions, replaced.
+    """Replace the tables that a statement reads and the calls of the warehouse's functions, and return the new text.
 
     A replaced table without an alias gets the last part of its name as alias. Columns that are qualified by more of the name
     (`analytics.orders.id`) keep only the last part of the qualifier.
@@ -62,14 +62,14 @@ def bind(text: str, resolve: Resolve, functions: ResolveFunction | None = None) 
 
     Raises:
         Unparsable: A string, a quoted name or a comment is not closed, or a time travel does not follow the grammar.
-        UnsupportedStatement: Queries are nested too deeply, or an aggregate function stands where the engine cannot replace it.
+        UnsupportedStatement: Queries are nested too deeply, or the engine cannot replace the call of an aggregate function.
         PlanError: The arguments of a call do not fit the function.
     """
     return _replace_tables_and_calls(text, find_reads, resolve, functions)
 
 
 def bind_expression(text: str, resolve: Resolve, functions: ResolveFunction | None = None) -> str:
-    """Return an expression with the tables that its subqueries read, and the calls of the warehouse's functions, replaced as in `bind`.
+    """Replace the tables in the subqueries of an expression and the calls of the warehouse's functions, as `bind` does.
 
     Args:
         text: The text of one expression.
@@ -91,6 +91,7 @@ def _find_reads(cursor: Cursor, finder: _Finder) -> list[Read]:
 
 
 def _table_reference(cursor: Cursor, read: Read) -> TableReference:
+    """Return the table of a read with its offsets in the text."""
     tokens, travel = cursor.tokens, read.travel or TimeTravel()
     name = read.name if read.files is None or read.files.name is None else read.files.name
     start, end = tokens.starts[read.start], tokens.ends[read.end - 1]
@@ -98,9 +99,9 @@ def _table_reference(cursor: Cursor, read: Read) -> TableReference:
 
 
 def _replace_tables_and_calls(text: str, finder: _Finder, resolve: Resolve, functions: ResolveFunction | None) -> str:
-    """Return the text with the tables that `resolve` knows, the qualifiers of their columns, and the calls of functions replaced.
+    """Replace the tables of a text, the qualifiers of their columns, and the calls of functions, as `bind` does.
 
-    `finder` returns the tables that the text reads. `functions` is None to keep all calls.
+    `finder` returns the tables that the text reads.
     """
     cursor = Cursor(tokenize(text))
     reads = _find_reads(cursor, finder)
@@ -127,11 +128,9 @@ def _qualifier_edits(tokens: Tokens, reads: list[Read], renamed_reads: list[tupl
         return
     table_starts = {read.start for read in reads}
     for start, parts in _dotted_names(tokens):
-        if start in table_starts:
-            continue
         qualifier_sizes = [qualifier_size(parts, name.parts) for read, name in qualified_reads if read.is_read_by_query_of(start)]
         long_sizes = [size for size in qualifier_sizes if size > 1]  # a qualifier of one part is the alias, and stays
-        if long_sizes:
+        if long_sizes and start not in table_starts:
             alias_index = start + 2 * (long_sizes[0] - 1)  # every second token is a dot
             yield Edit(tokens.starts[start], tokens.starts[alias_index], "")
 

@@ -40,7 +40,7 @@ def parse_column_change(cursor: Cursor, name: TableName, column: tuple[str, ...]
     """Parse COMMENT, TYPE, FIRST or AFTER, or Hive's form with all of them, after `ALTER COLUMN a.b`.
 
     Args:
-        cursor: The cursor behind the column.
+        cursor: The cursor after the column.
         name: The name of the table.
         column: The path of the column.
 

@@ -145,7 +145,7 @@ def _parse_table_clauses(cursor: Cursor, table: CreateTable) -> CreateTable:
 
 
 def _parse_table_clause(cursor: Cursor, clause: str, table: CreateTable) -> CreateTable:
-    """Parse what follows the first word of a clause. Options become properties `option.<key>`, as in Spark."""
+    """Parse a clause after its first word, and return `table` with it. Options become properties `option.<key>`, as in Spark."""
     match clause:
         case "USING":
             return replace(table, format=".".join(cursor.path("a format")).lower())
@@ -194,12 +194,14 @@ def _find_before_query(cursor: Cursor, keys: tuple[str, ...]) -> int | None:
 
 
 def _parse_query(cursor: Cursor) -> SqlText:
+    """Parse the query after AS, up to the end of the statement."""
     if not begins_query(cursor):
         raise cursor.expected("a query after AS")
     return cursor.take_rest()
 
 
 def _accept_if_not_exists(cursor: Cursor) -> bool:
+    """Step over IF NOT EXISTS if it comes next, and return whether it does."""
     if cursor.accept("IF", "NOT") or cursor.accept("IF", "!"):
         cursor.expect("EXISTS")
         return True
@@ -207,7 +209,7 @@ def _accept_if_not_exists(cursor: Cursor) -> bool:
 
 
 def _parse_view(cursor: Cursor, or_replace: bool, temporary: bool) -> CreateView | None:
-    """Parse what follows CREATE [OR REPLACE] [TEMPORARY] VIEW. Return None for a temporary view of files, which Spark creates."""
+    """Parse a view's definition after CREATE [OR REPLACE] [TEMPORARY] VIEW. Return None for a temporary view of files, for Spark."""
     start_token = cursor.token()
     if_not_exists = _accept_if_not_exists(cursor)
     if if_not_exists and (or_replace or temporary):

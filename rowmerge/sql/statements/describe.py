@@ -41,7 +41,7 @@ def _accept_detail(cursor: Cursor) -> Detail:
 
 
 def parse_show(cursor: Cursor) -> ShowSchemas | ShowTables | ShowProperties | ShowColumns | ShowFunctions | None:
-    """Parse SHOW of schemas, tables, views, properties, columns and functions. Return None for everything else that Spark shows."""
+    """Parse SHOW of schemas, tables, views, properties, columns and functions. Return None for other objects, which Spark shows."""
     subject = cursor.accept_any("SCHEMAS", "DATABASES", "NAMESPACES", "TABLES", "VIEWS", "TABLE", "TBLPROPERTIES", "COLUMNS")
     match subject:
         case "SCHEMAS" | "DATABASES" | "NAMESPACES":
@@ -66,7 +66,7 @@ def parse_use(cursor: Cursor) -> UseSchema:
 
 
 def _parse_show_schemas(cursor: Cursor) -> ShowSchemas | None:
-    """Parse `[FROM|IN catalog] [[LIKE] 'pattern']`. Return None for another catalog than ours."""
+    """Parse `[FROM|IN catalog] [[LIKE] 'pattern']`. Return None for another catalog than the engine's."""
     if cursor.accept_any("FROM", "IN"):
         catalog = cursor.path("a catalog")
         if len(catalog) > 1 or catalog[0].lower() not in CATALOGS:

@@ -19,7 +19,7 @@ def parse_create_function(cursor: Cursor, or_replace: bool, aggregate: bool) -> 
     """Parse `[IF NOT EXISTS] name (…) RETURNS type …` after CREATE … FUNCTION.
 
     Args:
-        cursor: The cursor behind FUNCTION.
+        cursor: The cursor after FUNCTION.
         or_replace: Whether the statement has OR REPLACE.
         aggregate: Whether the statement has AGGREGATE.
 
@@ -132,6 +132,7 @@ def _parse_parameters(cursor: Cursor) -> tuple[functions.Parameter, ...]:
 
 
 def _parse_parameter(cursor: Cursor) -> functions.Parameter:
+    """Parse `name type [DEFAULT expression] [COMMENT '…']`."""
     name = cursor.identifier("the name of a parameter")
     type_ = parse_data_type(cursor).text
     default = None
@@ -171,6 +172,7 @@ def _parse_clause(cursor: Cursor, clause: str, definition: functions.FunctionDef
 
 
 def _parse_language(cursor: Cursor) -> functions.Language:
+    """Parse SQL or PYTHON. Raise UnsupportedStatement for other languages."""
     language = cursor.identifier("a language").lower()
     if language not in ("sql", "python"):
         reason = f"Functions in the language {language} are not supported. Write it in SQL or PYTHON"

@@ -18,7 +18,7 @@ _MAX_PARAMETER = 2**31 - 1
 
 
 def parse_partition_field(cursor: Cursor) -> PartitionField:
-    """Parse a column or a transform such as `bucket(16, id)`, whose parameter can also follow the column. The field has no name."""
+    """Parse a column or a transform: `bucket(16, id)`, or `bucket(id, 16)` with the parameter last. The field has no name."""
     if not (cursor.token().is_name and cursor.key(1) == "("):
         return PartitionField(cursor.path("a partition column"))
     transform = _parse_transform_name(cursor)

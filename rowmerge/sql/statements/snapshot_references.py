@@ -14,7 +14,7 @@ def parse_drop_reference(cursor: Cursor, table: TableName, kind: str) -> DropRef
     """Parse `[IF EXISTS] name` after DROP BRANCH or DROP TAG.
 
     Args:
-        cursor: The cursor behind BRANCH or TAG.
+        cursor: The cursor after BRANCH or TAG.
         table: The name of the table.
         kind: BRANCH or TAG.
 
@@ -31,7 +31,7 @@ def parse_set_reference(cursor: Cursor, table: TableName, verb: str, kind: str) 
     """Parse `[IF NOT EXISTS] name [AS OF VERSION id] [RETAIN …] [WITH SNAPSHOT RETENTION …]` after CREATE BRANCH and similar words.
 
     Args:
-        cursor: The cursor behind BRANCH or TAG.
+        cursor: The cursor after BRANCH or TAG.
         table: The name of the table.
         verb: CREATE, CREATE OR REPLACE or REPLACE.
         kind: BRANCH or TAG.
