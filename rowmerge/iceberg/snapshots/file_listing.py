@@ -59,6 +59,7 @@ def _manifest_batch(
     live: LiveFiles, manifest: ManifestFiles, spec: PartitionSpec, bounded_columns: Sequence[NestedField], arrow_schema: pa.Schema
 ) -> pa.RecordBatch:
     """Return the listing of one manifest's data files. All columns except `deleted` are cached, because a manifest never changes."""
+    bounds_of_columns = [_column_bounds(manifest, column) for column in bounded_columns]
     partition_type = arrow_schema.field("partition").type
     partition_key = ("partition", spec.spec_id, str(partition_type))
     arrays = {
@@ -66,7 +67,6 @@ def _manifest_batch(
         "deleted": _deleted_counts(live, manifest.entries),
         "partition": manifest.compute_once(partition_key, lambda: _partition_values(manifest, spec, partition_type)),
     }
-    bounds_of_columns = [_column_bounds(manifest, column) for column in bounded_columns]
     for name in _BOUND_COLUMNS:
         children = [bounds[name] for bounds in bounds_of_columns]
         arrays[name] = _struct_array(children, arrow_schema.field(name).type, len(manifest.entries))
