@@ -10,7 +10,7 @@ from dbt.adapters.contracts.connection import AdapterResponse
 from rowmerge import RowCounts, StatementResult
 
 
-# dbt's own dataclass machinery reads these annotations at run time: they keep the typing module's spelling, as dbt's do.
+# dbt evaluates these annotations at run time, so they use the names of the module typing, as in dbt.
 @dataclass
 class RowmergeResponse(AdapterResponse):
     """Hold the counts of rows and files of a statement. Fields that do not apply are None.
@@ -76,7 +76,7 @@ def _row_phrases(verb: str, changes: RowCounts) -> list[str]:
 def _file_phrases(changes: RowCounts) -> list[str]:
     """Return phrases for the changed files, such as `3 files (1.2 MB)` for new files.
 
-    Removed files appear only if the statement adds no files and affects no rows. Otherwise, the other counts describe it better.
+    Removed files appear only if no other count describes the statement: it adds no files, and its number of affected rows is zero.
     """
     phrases = []
     if changes.files_added:

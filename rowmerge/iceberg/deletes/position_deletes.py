@@ -59,7 +59,7 @@ def write_position_deletes(storage: Storage, path: str, data_file: ContentFile, 
         StorageError: The store fails.
     """
     assert positions, "there are deleted rows"
-    sorted_positions = np.fromiter(positions, dtype=np.int64, count=len(positions))
+    sorted_positions = np.fromiter(positions, dtype=np.int64, count=len(positions))  # A bitmap iterates in ascending order.
     parquet = _encode_parquet(data_file.path, sorted_positions)
     file_storage, relative_path = located(storage, path)
     file_storage.put(relative_path, parquet)

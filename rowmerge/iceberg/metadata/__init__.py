@@ -1,1 +1,1 @@
-"""Table metadata of Iceberg: what it contains, how it is parsed, checked and updated."""
+"""Table metadata of Iceberg: parse, check, convert and update it."""

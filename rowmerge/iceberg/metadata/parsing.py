@@ -178,7 +178,7 @@ def _check_field_ids(type_: IcebergType, seen_ids: set[int]) -> None:
 
 
 def _check_defaults(schema: Schema) -> None:
-    """Raise ValueError, or another error of `default_text`, for a default that is no value of its column's type."""
+    """Raise ValueError, or another error of `default_text`, for a default without the type of its column."""
     for field in schema.fields:
         defaults = [default for default in (field.initial_default, field.write_default) if default is not None]
         for default in defaults:

@@ -114,7 +114,7 @@ def find_or_build_spec(
     requested_fields = _without_replaced_voids(partitioning, is_v1=v1_spec is not None)
     fields = _build_fields(requested_fields, schema, known_specs, last_field_id)
     if v1_spec is not None:
-        # Format version 1 identifies a field by its position, so a dropped field stays there, with the transform void.
+        # Format version 1 identifies a field by its position, so a void field replaces a dropped field.
         fields = _at_v1_positions(fields, v1_spec)
     for known_spec in known_specs:
         if list(known_spec.fields) == fields:
@@ -144,7 +144,10 @@ def _build_fields(
 
 
 def _without_replaced_voids(partitioning: tuple[PartitionField, ...], *, is_v1: bool) -> list[PartitionField]:
-    """Return the fields without void fields whose name another field has. Omit all void fields in format version 1, which adds its own."""
+    """Return the fields without void fields that share their name with another field.
+
+    For format version 1, omit all void fields: `_at_v1_positions` adds them again.
+    """
     names = {field.own_name for field in partitioning if field.transform.name != VOID}
     return [field for field in partitioning if field.transform.name != VOID or not (is_v1 or field.own_name in names)]
 

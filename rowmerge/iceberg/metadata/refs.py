@@ -37,7 +37,7 @@ def point_branch_at(metadata: TableMetadata, branch: str, snapshot_id: int) -> T
 
 
 def ancestors(metadata: TableMetadata, snapshot_id: int | None) -> Iterator[IcebergVersion]:
-    """Yield a snapshot, its parent, and so on, up to the first one that is not in metadata."""
+    """Yield a snapshot and its ancestors, from child to parent. Stop at the first ancestor that the metadata lacks."""
     by_id = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
     while snapshot_id is not None and (snapshot := by_id.get(snapshot_id)) is not None:
         yield snapshot

@@ -141,7 +141,7 @@ def _spark_type(type_: t.IcebergType, column: str, table: str) -> DataType:
 
 
 class SchemaBuilder:
-    """Builds Iceberg schemas from columns. A field with an id keeps its id and stored type (FIXED). Another field gets the next id."""
+    """Builds Iceberg schemas from columns. Fields with an id keep their id and their stored type (FIXED). New fields get the next ids."""
 
     def __init__(self, table: str, last_id: int) -> None:
         self._table, self.last_id = table, last_id

@@ -23,7 +23,7 @@ _HISTORIES = ("snapshots", "snapshot_log", "metadata_log")
 
 
 class _SharedEntries(list[Any]):
-    """A list of immutable history entries, whose deep copy is the list itself.
+    """A list of immutable history entries. Its deep copy is the list itself.
 
     pyiceberg copies metadata deeply after every update. In a table of 400 snapshots, these copies took most of the time of a commit.
     """

@@ -1,1 +1,1 @@
-"""One snapshot of a table: its live files and what the engine reads of it."""
+"""One snapshot of a table: its live files, their listing and their layouts."""

@@ -1,4 +1,4 @@
-"""SHALLOW CLONE: the metadata of a new table whose one snapshot is that of another table, with the same manifests."""
+"""SHALLOW CLONE: the metadata of a new table with one snapshot, which has the manifests of another table's snapshot."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The data files of one snapshot and the delete files that apply to each (Iceberg spec, Scan Planning).
+"""The data files of one snapshot and the delete files that apply to them ("Scan Planning" in the Iceberg specification).
 
-Snapshots share `ManifestFiles`, the content of a manifest that both have. The next snapshot reads only manifests that are not shared.
+Snapshots that have a manifest in common share its content, `ManifestFiles`. So the next snapshot reads only new manifests.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class LiveFiles:
         return nonempty_groups if is_complete else [ManifestFiles(self.data)]
 
     def entries_of(self, manifest: Manifest) -> tuple[Entry, ...]:
-        """Return the entries of live files in a manifest. Read a manifest that is not in `manifests`. Raises CorruptLog, StorageError."""
+        """Return the entries of live files in a manifest. Read the manifest if its content is unknown. Raises CorruptLog, StorageError."""
         files = self.files_by_state.get(state_of(manifest))
         return tuple(entry for entry in read_manifest(self.storage, manifest) if entry.live) if files is None else files.entries
 
@@ -124,7 +124,7 @@ class LiveFiles:
         return {path: positions for path, positions in positions_by_path.items() if positions}
 
     def _positions_in_files(self, deletes: Mapping[str, Sequence[Entry]]) -> dict[str, Positions]:
-        """Read each position-delete file once, and return the deleted positions of each data file that is a key of `deletes`."""
+        """Return the deleted positions by data file. `deletes`: the position-delete files of each data file. Read each of these once."""
         files = {key_of_delete(delete): delete.file for file_deletes in deletes.values() for delete in file_deletes}
         contents = map_concurrently(lambda file: read_position_delete_file(self.storage, file), list(files.values()))
         positions_by_key = dict(zip(files, contents, strict=True))
@@ -166,7 +166,7 @@ class LiveFiles:
         dangling_keys = set()
         for delete in shared_deletes:
             oldest_in_partition = oldest_by_partition.get(delete.file.partition_key, _NEWEST)
-            if delete.file.content is not Content.EQUALITY_DELETES:  # Position deletes list rows of present files, never of added ones.
+            if delete.file.content is not Content.EQUALITY_DELETES:  # Position deletes never apply to added data files.
                 is_dangling = delete.sequence_number < oldest_in_partition
             elif delete.file.spec_id in self.unpartitioned_spec_ids:
                 is_dangling = delete.sequence_number <= oldest_in_table
@@ -237,7 +237,7 @@ def live_files(
         storage: The storage of the table.
         snapshot: The snapshot's entry in the table metadata; None for a table without snapshots.
         unpartitioned_spec_ids: The ids of the partition specs without partition fields.
-        previous: The live files of another snapshot, whose manifests are not read again; None to read all manifests.
+        previous: The live files of another snapshot. Manifests that both snapshots have are not read again. None to read all manifests.
 
     Raises:
         CorruptLog: The manifest list or a manifest is missing or malformed.

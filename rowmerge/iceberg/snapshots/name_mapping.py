@@ -1,4 +1,4 @@
-"""Data files without field ids, which Hive and Spark wrote before a table registered them (Iceberg spec, Column Projection)."""
+"""Data files without field ids, such as files of Hive that a table imports ("Column Projection" in the Iceberg specification)."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def file_layouts(
 ) -> tuple[FileLayout, ...]:
     """Return the layouts of data files of a table with a name mapping. Files with equal layouts are in one layout.
 
-    Reads the Parquet footer of each file. Columns are found by field id, or by the mapped names in a file without field ids. If such a file
-    lacks an identity partition column, readers take the partition value ("Column Projection" in the Iceberg specification).
+    The Parquet footer shows whether a file has field ids. Without them, readers find columns by the names in the mapping. A missing
+    identity partition column has the partition value of the file ("Column Projection" in the Iceberg specification).
 
     Args:
         storage: The storage of the table.

@@ -63,7 +63,7 @@ class IcebergSnapshot:
         branch: str = MAIN,
         previous_files: LiveFiles | None = None,
     ) -> None:
-        """Open a snapshot, without a request to the store.
+        """Initialize a snapshot without a request to the store.
 
         Args:
             storage: The storage of the table.
@@ -72,7 +72,7 @@ class IcebergSnapshot:
             iceberg_version: The snapshot's entry in the metadata; None for a table without snapshots.
             schema: The schema with which the snapshot is read.
             branch: The name of the branch, or `tag <name>`, that was opened.
-            previous_files: The live files of another snapshot, whose manifests are not read again; None if there are none.
+            previous_files: The live files of another snapshot. Manifests that both snapshots have are not read again. None without them.
         """
         self._storage = storage
         self._previous_files = previous_files
@@ -87,7 +87,7 @@ class IcebergSnapshot:
         self.description = self.metadata.properties.get(COMMENT)
         # The definition of a table can change without a new snapshot, so the path of the metadata file identifies the state.
         self.identity = f"{self.metadata.table_uuid} {current.path} {self.version} {schema.schema_id}"
-        # Each branch has a history of its own.
+        # Branches of one table have separate histories.
         self.history_key = storage.location if branch == MAIN else f"{storage.location}#{branch}"
         self._listings: dict[frozenset[str], FileListing] = {}
 

@@ -27,7 +27,7 @@ _HIDDEN_IF_EMPTY = ("database", "host", "port", "remote", "spark_config", "catal
 _SECRET_KEY = re.compile(r"secret|password|passwd|token|credential|access\.?key|account\.?key|sas", re.IGNORECASE)
 
 
-# dbt's own dataclass machinery reads these annotations at run time: they keep the typing module's spelling, as dbt's do.
+# dbt evaluates these annotations at run time, so they use the names of the module typing, as in dbt.
 @dataclass
 class RowmergeCredentials(Credentials):
     """Hold a profile. `schema` is required, and `warehouse` (a folder or an object-store URL) or a `catalog` of Iceberg tables.

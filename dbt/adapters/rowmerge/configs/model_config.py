@@ -10,7 +10,7 @@ from typing import Any, Dict, List, Optional, Union
 from dbt.adapters.base import AdapterConfig
 
 
-# dbt's own dataclass machinery reads these annotations at run time: they keep the typing module's spelling, as dbt's do.
+# dbt evaluates these annotations at run time, so they use the names of the module typing, as in dbt.
 @dataclass
 class RowmergeConfig(AdapterConfig):
     """The configs of a model that this adapter adds to those of dbt."""

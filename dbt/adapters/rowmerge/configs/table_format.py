@@ -33,7 +33,7 @@ class TableFormats(metaclass=AdapterMeta):
 
     @available.parse_none
     def location_root(self, config: Any) -> Optional[str]:
-        """Return the `location_root` of a model, below which its table gets a folder; None for a table inside the warehouse."""
+        """Return the folder in which a model's table has its own folder, None for a table inside the warehouse."""
         catalog = self._catalog_of(config)
         return config.get("location_root") or (catalog and catalog.external_volume)
 
@@ -102,7 +102,7 @@ def _config_problems(config: Any, file_format: str) -> List[str]:
 
 
 def _delta_property_problems(properties: Iterable[Any]) -> List[str]:
-    """Return a sentence that lists the Delta properties of an Iceberg table, in a list that is empty without such properties."""
+    """Return a list with a sentence about the Delta properties of an Iceberg table. Return an empty list without such properties."""
     names = sorted(str(name) for name in properties if str(name).startswith("delta."))
     problem = f"tblproperties: {', '.join(names)} belong to Delta tables, and this one is to be Iceberg. Leave them out."
     return [problem] if names else []

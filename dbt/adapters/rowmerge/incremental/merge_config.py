@@ -37,7 +37,7 @@ _RULES = {
 
 @dataclass(frozen=True)
 class Aliases:
-    """Hold the names that conditions give to the table's rows (`dest`) and to the model's rows (`source`)."""
+    """Hold the SQL aliases of the table (`dest`) and of the model's rows (`source`) in a merge."""
 
     dest: str
     source: str
@@ -136,9 +136,9 @@ def _update_clauses(config: Any, columns: Columns) -> list[Clause]:
 
 
 def _update_expressions(config: Any, columns: Columns) -> dict[str, str]:
-    """Return the SQL of the new value for each column that does not get the model's value.
+    """Return the SQL of the new value for each column with an expression or an update rule. Other columns get the model's value.
 
-    `merge_update_set_expressions` comes from dbt-duckdb and takes precedence over the rules, which come from dbt-athena.
+    The expressions (`merge_update_set_expressions`, from dbt-duckdb) take precedence over the rules (from dbt-athena).
     """
     aliases = aliases_of(config)
     expressions = {str(name): str(sql) for name, sql in _mapping(config, "merge_update_set_expressions").items()}
@@ -178,7 +178,7 @@ def _general_problems(config: Any) -> list[str]:
 
 
 def _clause_config_problems(config: Any) -> list[str]:
-    """Return an error for configs that `merge_clauses` replaces, and for each config that is not a mapping but must be one."""
+    """Return a sentence for configs that `merge_clauses` replaces, and for each config that must be a mapping and is none."""
     problems = []
     clause_configs = [name for name in _CLAUSE_CONFIGS if has_value(config, name) and config.get(name) is not False]
     if has_value(config, "merge_clauses") and clause_configs:

@@ -122,6 +122,7 @@ def plan_strategy(config: Any, strategy: str, arguments: StrategyArguments, sour
         CompilationError: The configs of a merge have errors. The message lists all of them.
     """
     columns = [column.name for column in arguments.dest_columns]
+    # A project's macro may call a strategy with another key or other predicates than those of the model.
     call_config = WithArguments(config, arguments.unique_key, arguments.incremental_predicates)
     plan = _common_plan(call_config, strategy, arguments)
     if plan.strategy == "cdc":

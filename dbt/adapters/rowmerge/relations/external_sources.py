@@ -62,7 +62,7 @@ def _file_format(path: str, settings: Dict[str, Any], subject: str) -> str:
 
 
 def _arguments(source: Any, file_format: str, schema: Optional[str], options: Dict[Any, Any]) -> Dict[str, Any]:
-    """Return the named arguments of `read_files`. Options take precedence, and their names match without regard to case."""
+    """Return the named arguments of `read_files`. Options take precedence, and their names are not case-sensitive."""
     arguments = {"format": file_format, "name": f"{quote(source.schema)}.{quote(source.identifier)}"}
     if schema:
         arguments["schema"] = schema
@@ -73,7 +73,7 @@ def _arguments(source: Any, file_format: str, schema: Optional[str], options: Di
 
 
 def _settings(source: Any) -> Dict[str, Any]:
-    """Return the settings of a table of a source. They take precedence over those of the source."""
+    """Return the settings for a table of a source. Settings of the table take precedence over those of the source."""
     # `config.get` would log a warning for each key that it finds in `meta`.
     configs = {name: value for name, value in vars(source.config).get("_extra", {}).items() if name in _KEYS}
     return {**(source.source_meta or {}), **(source.meta or {}), **(source.config.meta or {}), **configs}

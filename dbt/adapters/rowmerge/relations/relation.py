@@ -28,7 +28,7 @@ class RowmergePolicy(Policy):
     identifier: bool = True
 
 
-# dbt's own dataclass machinery reads these annotations at run time: they keep the typing module's spelling, as dbt's do.
+# dbt evaluates these annotations at run time, so they use the names of the module typing, as in dbt.
 @dataclass(frozen=True, eq=False, repr=False)
 class RowmergeRelation(SparkRelation):
     """Name a table, a view or a function, or hold SQL that renders in its place. Names are not case-sensitive, as in Spark.
@@ -68,7 +68,7 @@ class RowmergeRelation(SparkRelation):
         if self.files is not None:
             return self.files
         if self.query is not None:
-            # The line feed keeps a comment at the query's end from swallowing the parenthesis.
+            # Without the line feed, a comment at the end of the query would include the parenthesis.
             return f"(\n{self.query}\n)"
         return BaseRelation.render(self)
 
