@@ -90,21 +90,22 @@ def file_actions(documents: Sequence[Document], partition_columns: Sequence[str]
 
 
 def _parse_file_actions(documents: Sequence[Document], partition_columns: Sequence[str]) -> FileActions:
-    """Parse the file actions of documents with Arrow. Raises one of _READ_ERRORS."""
+    """Parse the file actions of documents with Arrow, but the tags line by line if they have many names. Raises one of _READ_ERRORS."""
     data = b"\n".join(document.data for document in documents)
     lines_by_document = [_numbered_lines(document) for document in documents]
     lines = [line for _, line in chain.from_iterable(lines_by_document)]
     tag_names = set(_tag_names(data))
     actions = _read_actions(data, lines, _actions_schema(partition_columns, tag_names))
     line_counts = list(map(len, lines_by_document))
+    # For each line, the index of its document in `documents`.
     document_indices = pa.array(np.repeat(np.arange(len(documents)), line_counts), pa.int64())
-    adds = _file_rows(actions["add"], document_indices, file_schema(partition_columns))
+    adds = _file_rows_with_document(actions["add"], document_indices, file_schema(partition_columns))
     if len(tag_names) > _MOST_TAGS:
         # The schema then has no tags, because a struct of so many fields would need too much memory.
         add_lines = compress(lines, actions["add"].is_valid().to_pylist())
         tags = pa.array(map(_parse_tags, add_lines), TEXT_MAP)
         adds = adds.set_column(adds.schema.get_field_index("tags"), "tags", tags)
-    return FileActions(adds, _file_rows(actions["remove"], document_indices, tombstone_schema(partition_columns)))
+    return FileActions(adds, _file_rows_with_document(actions["remove"], document_indices, tombstone_schema(partition_columns)))
 
 
 def _read_actions(data: bytes, lines: Sequence[bytes], schema: pa.Schema) -> pa.Table:
@@ -175,7 +176,7 @@ def _why_unreadable(lines: Sequence[tuple[int, bytes]], partition_columns: Seque
     return ""
 
 
-def _file_rows(actions: pa.ChunkedArray, document_indices: pa.Array, schema: pa.Schema) -> pa.Table:
+def _file_rows_with_document(actions: pa.ChunkedArray, document_indices: pa.Array, schema: pa.Schema) -> pa.Table:
     """Return the actions that are not null as rows of files, with the index of their document."""
     return file_rows(actions, schema).append_column("document", document_indices.filter(actions.is_valid().combine_chunks()))
 

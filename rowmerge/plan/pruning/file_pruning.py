@@ -43,7 +43,7 @@ def file_mask(
     Returns:
         The mask, and the columns whose bounds it reads. Partition columns are not among them.
     """
-    predicate = _predicate_of(conjuncts, side, schema, partition_columns, case_sensitive)
+    predicate = _predicate(conjuncts, side, schema, partition_columns, case_sensitive)
     bound_columns = tuple(name for name in schema.names if name in predicate.columns and name not in partition_columns)
     return lambda files: predicate.judge(ColumnExtents(files)).may_be_true, bound_columns
 
@@ -64,7 +64,7 @@ def exact_partition_mask(
         The mask, or None if a conjunct uses other columns than partition columns or is not fully supported. The conjuncts may then be
         true for some rows of a file only.
     """
-    predicate = _predicate_of(conjuncts, side, schema, partition_columns, case_sensitive)
+    predicate = _predicate(conjuncts, side, schema, partition_columns, case_sensitive)
     if not predicate.exact:
         return None
 
@@ -156,18 +156,19 @@ def all_of(masks: Sequence[FileMask]) -> FileMask:
     return lambda files: reduce(pc.and_, (as_array(mask(files)) for mask in masks), every_file(files))
 
 
-def _predicate_of(
-    conjuncts: Sequence[str], side: Side, schema: Struct, partition_columns: Collection[str], case_sensitive: bool
-) -> Predicate:
+def _predicate(conjuncts: Sequence[str], side: Side, schema: Struct, partition_columns: Collection[str], case_sensitive: bool) -> Predicate:
+    """Return the predicate of the AND of all conjuncts."""
     return conjunction(understand(text, side, schema, partition_columns, case_sensitive=case_sensitive) for text in conjuncts)
 
 
 def _comparable_field(column: str, schema: Struct) -> Field | None:
+    """Return a column by name, None if its bounds cannot be compared with keys."""
     field = schema.find(column, case_sensitive=True)
     return field if field is not None and comparable(field) else None
 
 
 def _comparison_keys(values: pa.Array | pa.ChunkedArray, field: Field) -> pa.Array | None:
+    """Return keys except NULL in the comparison type of a column, None if they cannot be cast."""
     keys = in_comparison_type(pc.drop_null(values), field)
     return None if keys is None else as_array(keys)
 
@@ -177,7 +178,7 @@ def _column_mask(
 ) -> BoundsMask:
     """Return the mask of the files that may hold a value that `test` of the column's extent allows, or a NULL if `nulls_match`.
 
-    The second item has the column if the mask reads its bounds. A partition column has values instead of bounds.
+    The result names the column if the mask reads its bounds. A partition column has values instead of bounds.
     """
     is_partition = field.name in partition_columns
 

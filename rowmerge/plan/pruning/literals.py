@@ -101,7 +101,7 @@ def _converted(operand: Constant, node: exp.Neg | exp.TsOrDsToDate | exp.Cast) -
     return _cast(operand, node.to, typed=type(node) is exp.Cast)
 
 
-def locate(value: Constant, type_: DataType) -> LiteralPosition | None:
+def locate(literal: Constant, type_: DataType) -> LiteralPosition | None:
     """Return the position of a literal in the order of a column's values.
 
     Returns None if the position is unknown, for example because Spark casts the column to another type for the comparison.
@@ -109,21 +109,21 @@ def locate(value: Constant, type_: DataType) -> LiteralPosition | None:
     arrow_type = comparison_type(type_)
     match type_:
         case DecimalType():
-            return _locate_among_decimals(value, type_, arrow_type)
+            return _locate_among_decimals(literal, type_, arrow_type)
         case Primitive(name) if name in INTEGERS:
-            return _locate_among_integers(value, type_)
+            return _locate_among_integers(literal, type_)
         case Primitive("double" | "float" as name):
-            return _locate_among_floats(value, single=name == "float")
+            return _locate_among_floats(literal, single=name == "float")
         case Primitive("timestamp"):
-            return _locate_among_instants(value, arrow_type)
+            return _locate_among_instants(literal, arrow_type)
         case Primitive("timestamp_ntz"):
-            return _locate_among_local_times(value, arrow_type)
-        case Primitive("boolean") if isinstance(value, bool):
-            return _exact_position(int(value), arrow_type)
-        case Primitive("string") if isinstance(value, str):
-            return _exact_position(value, arrow_type)
+            return _locate_among_local_times(literal, arrow_type)
+        case Primitive("boolean") if isinstance(literal, bool):
+            return _exact_position(int(literal), arrow_type)
+        case Primitive("string") if isinstance(literal, str):
+            return _exact_position(literal, arrow_type)
         case Primitive("date"):
-            day = _cast_to_date(value)
+            day = _cast_to_date(literal)
             return None if day is None else _exact_position(day, arrow_type)
     return None
 
@@ -158,6 +158,7 @@ def _has_common_decimal_type(numbers: Sequence[ExactNumber], type_: DataType) ->
 
 
 def _exact_position(value: object, arrow_type: pa.DataType | None) -> LiteralPosition:
+    """Return the position of a literal that is a value of the column's type."""
     scalar = pa.scalar(value, arrow_type)
     return LiteralPosition(scalar, scalar)
 
@@ -177,6 +178,7 @@ def _parse_number(text: str) -> ExactNumber | FloatNumber | None:
 
 
 def _fits_integer(value: Decimal | int, bits: int) -> bool:
+    """Return whether a signed integer of so many bits can hold a number."""
     return -(1 << bits - 1) <= value <= (1 << bits - 1) - 1
 
 
@@ -314,10 +316,12 @@ def _parse_offset(text: str) -> timedelta:
 
 
 def _epoch_micros(local: datetime) -> int:
+    """Return the microseconds from the epoch to a local time, as if that were in UTC."""
     return (local - _EPOCH) // timedelta(microseconds=1)
 
 
 def _rounded(value: Decimal, scale: int, rounding: str) -> Decimal:
+    """Return a number rounded to `scale` digits after the decimal point."""
     return value.quantize(Decimal(1).scaleb(-scale), rounding=rounding, context=_EXACT)
 
 
@@ -354,32 +358,33 @@ def _locate_among_decimals(literal: Constant, type_: DecimalType, arrow_type: pa
     return LiteralPosition(pa.scalar(below, arrow_type), pa.scalar(above, arrow_type), is_between=below != above)
 
 
-def _locate_among_floats(value: Constant, *, single: bool) -> LiteralPosition | None:
+def _locate_among_floats(literal: Constant, *, single: bool) -> LiteralPosition | None:
     """Return the position of a literal in a double column, or a float column if `single`, None if it is unknown."""
-    if not isinstance(value, ExactNumber | FloatNumber):
+    if not isinstance(literal, ExactNumber | FloatNumber):
         return None
-    number = float(value.value)
-    if single and isinstance(value, ExactNumber) and value.integer and _nearest_float(number) != value.value:
+    number = float(literal.value)
+    if single and isinstance(literal, ExactNumber) and literal.integer and _nearest_float(number) != literal.value:
         return None  # Spark casts to float or to double, depending on spark.sql.ansi.enabled
     return _exact_position(number + 0.0, pa.float64())  # no -0.0, which sorts below 0.0
 
 
-def _locate_among_instants(value: Constant, arrow_type: pa.DataType | None) -> LiteralPosition | None:
+def _locate_among_instants(literal: Constant, arrow_type: pa.DataType | None) -> LiteralPosition | None:
     """Return the position of a literal in a timestamp column. It is approximate for a local time, whose time zone is unknown."""
-    moment = _moment_of(value)
+    moment = _moment_of(literal)
     if moment is None:
         return None
     return _exact_position(moment.micros, arrow_type) if moment.zoned else _approximate_position(moment.micros, _OFFSET, arrow_type)
 
 
-def _locate_among_local_times(value: Constant, arrow_type: pa.DataType | None) -> LiteralPosition | None:
+def _locate_among_local_times(literal: Constant, arrow_type: pa.DataType | None) -> LiteralPosition | None:
     """Return the position of a literal in a timestamp_ntz column, None if it is unknown."""
-    if isinstance(value, Moment) and not value.ntz:
+    if isinstance(literal, Moment) and not literal.ntz:
         # Spark casts the column to timestamp with the session's time zone, whose offset can differ between the two times.
-        return _approximate_position(value.micros, _OFFSET if value.zoned else 2 * _OFFSET, arrow_type)
-    moment = _moment_of(value)
+        return _approximate_position(literal.micros, _OFFSET if literal.zoned else 2 * _OFFSET, arrow_type)
+    moment = _moment_of(literal)
     return None if moment is None or moment.zoned else _exact_position(moment.micros, arrow_type)
 
 
 def _approximate_position(micros: int, distance: int, arrow_type: pa.DataType | None) -> LiteralPosition:
+    """Return the position of a timestamp that is known up to `distance` microseconds."""
     return LiteralPosition(pa.scalar(micros + distance, arrow_type), pa.scalar(micros - distance, arrow_type), is_approximate=True)

@@ -21,7 +21,7 @@ from rowmerge.table.metadata.schema import Field, Primitive, Struct
 
 Judge = Callable[[ColumnExtents], Verdict]
 _MAX_DEPTH = 100
-"""The depth of a condition below which every condition counts as UNKNOWN."""
+"""The largest depth of the syntax tree of a condition. A deeper condition is UNKNOWN."""
 _SUPPORTED_ARGUMENTS = {"this", "expression", "expressions", "low", "high", "negate", "table", "db", "catalog"}
 """The arguments of nodes that the conversion reads. Another argument can change the meaning of a node, which is then UNKNOWN."""
 _OPERATORS = {**COMPARISON_TREES, exp.NEQ: "<>", exp.NullSafeNEQ: "not <=>"}
@@ -66,6 +66,7 @@ class _Table:
 
 
 UNKNOWN = Predicate(lambda extents: Verdict(extents.for_all_files(True), extents.for_all_files(True)))
+"""The predicate of a condition that may be true and may be false in every file."""
 
 
 def understand(text: str, side: Side, schema: Struct, partition_columns: Collection[str], *, case_sensitive: bool = False) -> Predicate:
@@ -134,8 +135,9 @@ def _predicate_without_negation(node: exp.Expr, table: _Table, depth: int) -> Pr
         case exp.Is(expression=exp.Null() | exp.Boolean()):
             return _comparison("<=>", node.this, node.expression, table)
         case exp.Between():
-            at_least_low = _comparison(">=", node.this, node.args["low"], table)
-            return _combined([at_least_low, _comparison("<=", node.this, node.args["high"], table)], Verdict.both)
+            is_at_least_low = _comparison(">=", node.this, node.args["low"], table)
+            is_at_most_high = _comparison("<=", node.this, node.args["high"], table)
+            return _combined([is_at_least_low, is_at_most_high], Verdict.both)
         case exp.In():
             return _in_list(node, table)
         case exp.Like():
@@ -177,10 +179,9 @@ def _comparison(op: str, left: exp.Expr, right: exp.Expr, table: _Table) -> Pred
         return _column_comparison(left_field, op, right_literal, table)
     if right_field is not None and left_literal is not None:
         return _column_comparison(right_field, _MIRRORED[op], left_literal, table)
+    # Generated SQL often has conditions like `1 = 1`.
     if isinstance(left_literal, ExactNumber) and isinstance(right_literal, ExactNumber) and op in _NUMBER_COMPARISONS:
-        return _constant_predicate(
-            _NUMBER_COMPARISONS[op](left_literal.value, right_literal.value)
-        )  # generated SQL has `1 = 1` and its like
+        return _constant_predicate(_NUMBER_COMPARISONS[op](left_literal.value, right_literal.value))
     return UNKNOWN
 
 
