@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
@@ -34,12 +35,12 @@ _READ_ERRORS = (ArithmeticError, AttributeError, LookupError, OSError, TypeError
 def read_checkpoint(storage: Storage, checkpoint: Checkpoint) -> State:
     """Read the state of a checkpoint. Raises CorruptLog, which names the unreadable file, and StorageError."""
     documents = read_documents(storage, checkpoint.paths)
-    actions = [action for document in documents for action in _non_file_actions(document)]
+    actions = list(chain.from_iterable(map(_non_file_actions, documents)))
     state = apply_table_actions(empty_state(), actions, documents[0].path)
     partition_columns = state.metadata.stored_partition_columns
     documents += _read_sidecars(storage, _sidecar_paths(storage, actions))
     file_rows_by_document = [_file_rows(document, partition_columns) for document in documents]
-    blocks = tuple(block for live_files, _ in file_rows_by_document for block in live_files.blocks)
+    blocks = tuple(chain.from_iterable(live_files.blocks for live_files, _ in file_rows_by_document))
     tombstones = pa.concat_tables([removed for _, removed in file_rows_by_document], promote_options="default")
     return replace(state, version=checkpoint.version, files=LiveFiles(blocks), tombstones=tombstones)
 
@@ -51,10 +52,11 @@ def sidecar_paths(storage: Storage, files: Sequence[StoredObject]) -> list[str]:
     """
     # Only the footer of a Parquet file is read if the file has no column of sidecars.
     paths = [file.path for file in files if not file.path.endswith(".parquet") or "sidecar" in _column_names(storage, file)]
-    return _sidecar_paths(storage, [action for document in read_documents(storage, paths) for action in _non_file_actions(document)])
+    return _sidecar_paths(storage, chain.from_iterable(map(_non_file_actions, read_documents(storage, paths))))
 
 
-def _sidecar_paths(storage: Storage, actions: Sequence[Action]) -> list[str]:
+def _sidecar_paths(storage: Storage, actions: Iterable[Action]) -> list[str]:
+    """Return the paths in `sidecar` actions, relative to the table or absolute."""
     return [_sidecar_path(storage, action["sidecar"]["path"]) for action in actions if action.get("sidecar")]
 
 

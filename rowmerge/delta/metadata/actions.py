@@ -57,7 +57,7 @@ class Protocol:
         """All supported features, including the features that a legacy writer version implies."""
         if self.writer_features is not None:
             return self.writer_features | (self.reader_features or frozenset())
-        return frozenset(name for version, names in _IMPLIED_BY_WRITER if version <= self.min_writer for name in names)
+        return frozenset[str]().union(*(names for version, names in _IMPLIED_BY_WRITER if version <= self.min_writer))
 
     def supports(self, feature: str) -> bool:
         """Return whether the protocol lists or implies a feature."""

@@ -56,6 +56,7 @@ def new_table(table: str, definition: TableDefinition, now: int) -> tuple[Protoc
 
 
 def _empty_metadata(now: int) -> Metadata:
+    """Return the metadata of a new table before its definition, with a new id."""
     return Metadata(id=str(uuid.uuid4()), schema_string="", created=now)
 
 
@@ -162,6 +163,7 @@ def _inherited_properties(source: Metadata, *, is_new_table: bool) -> dict[str, 
 
 
 def _select(properties: Mapping[str, str], names: Collection[str]) -> dict[str, str]:
+    """Return the properties with these names."""
     return {name: value for name, value in properties.items() if name in names}
 
 

@@ -96,7 +96,7 @@ def key_mask(column: str, op: str, values: pa.Array, has_null: bool, schema: Str
         return every_file, ()
     keys_but_nan = keys.filter(pc.invert(pc.is_nan(keys))) if pa.types.is_floating(keys.type) else keys
     if op in ("=", "<=>") and len(keys_but_nan):
-        # Keys may lie far apart, so a key must lie within the bounds of the file. A file with bounds has no NaN.
+        # Keys can lie far apart. So at least one key, and not only their range, must meet the bounds. A file with bounds has no NaN.
         nulls_match = op == "<=>" and has_null
         return _column_mask(field, partition_columns, nulls_match, lambda extent: bounds.holds_one_of(extent, keys_but_nan))
     least, greatest = _least_and_greatest(keys_but_nan, has_nan=len(keys_but_nan) < len(keys))
