@@ -18,7 +18,7 @@ NONE, UPDATE, DELETE, INSERT, MOVE = 0, 1, 2, 3, 4
 
 @dataclass(frozen=True)
 class OutcomeColumns:
-    """The names of the columns of outcome rows: what a statement does with each target row or source row.
+    """The names of the columns of outcome rows: target rows and source rows, each with the action of the statement.
 
     Columns of the table have other names here, because PySpark cannot pass on columns with dots or backquotes in their names. Outcome rows
     may lack all columns but `action`.

@@ -14,11 +14,11 @@ import pyarrow.compute as pc
 Numbers = np.ndarray[Any, Any]
 
 _ROWS_PER_HASHED_VALUE, _MAX_ROWS_AT_ONCE = 4, 4_000_000
-"""Looking up so many rows takes as long as hashing one value. Memory holds the key columns of up to so many rows."""
+"""The number of rows whose lookup takes as long as hashing one value, and the most rows whose key columns are in memory together."""
 _FEW_VALUES = 100
-"""Arrow hashes fewer values faster than NumPy selects those in a range."""
+"""Below this number of values, hashing all of them is faster than selecting those in the range of a column."""
 _MAX_KEY_CODE = 2**62
-"""Smaller key codes fit into an int64."""
+"""The limit of key codes, which are int64."""
 
 
 @dataclass(frozen=True)
@@ -105,8 +105,8 @@ class SourceKeys:
     def find_rows(self, rows: pa.Table) -> tuple[Numbers, Numbers]:
         """Return the indexes of the rows that have a key of the source, and the number of each of these keys.
 
-        Equal keys have equal numbers, from 0 up to the number of source rows. If the keys are not exact, the result also has rows whose
-        values come from different source rows.
+        Equal keys have equal numbers, which are below the number of source rows. If the keys are not exact, the result also has rows that
+        combine values of different source rows.
         """
         if self.key_codes is None:
             indexes, column_codes = self._codes_of_rows(rows)

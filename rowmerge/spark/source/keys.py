@@ -18,7 +18,7 @@ from rowmerge.table.metadata.schema import Array, DataType, Decimal, Field, Map,
 
 _INTEGERS = ("byte", "short", "integer", "long")
 EXACT_TYPES = (*_INTEGERS, "date", "string", "binary", "boolean", "timestamp", "timestamp_ntz")
-"""Simple types whose values are equal in Arrow whenever they are equal in Spark."""
+"""The simple types on whose equality Arrow and Spark agree."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +76,7 @@ def _known_key(pair: KeyPair, field: Field, column: pa.ChunkedArray) -> SourceKe
 
 
 def _sorted_distinct(column: pa.ChunkedArray) -> pa.Array:
+    """Return the distinct non-null values of a column in ascending order."""
     if pa.types.is_integer(column.type):
         # NumPy sorts integers faster than Arrow hashes them.
         ordered = np.sort(pc.drop_null(column).to_numpy())

@@ -32,18 +32,17 @@ _TASK_INDEX, _ROW_INDEX = f"shiftright({ORDINAL}, {_TASK_BITS})", f"({ORDINAL} &
 """SQL for the index of a row's task, and for the row's index in the task."""
 
 MAX_LOCAL_ROWS, MAX_LOCAL_TASKS, MAX_LOCAL_TEXT_BYTES = 1_000, 64, 2_000
-"""The driver takes all rows of a source within these limits: the rows of a task, the tasks, and the bytes of text in a row."""
+"""The limits of a source whose rows all go to the driver: rows in a task, tasks, and bytes of text in a row."""
 MAX_PREPARED_ROWS, MAX_PREPARED_TEXT_BYTES = 100_000, 500
 """The limits of prepared rows: source rows that become table rows before the driver knows their matches."""
 MAX_COLLECTED_KEYS = 1_000_000
-"""The driver always collects the keys of up to so many source rows, and prunes files by each key instead of the range of the keys."""
+"""The number of source rows up to which the driver always collects keys, to prune files by each key instead of the range of the keys."""
 MAX_KEYS_WITHOUT_JOIN, MAX_LOOKED_UP_KEYS, MAX_KEY_BYTES = 10_000_000, 4_000_000, 256 * 1024 * 1024
-"""The driver collects more keys if they replace a join, or if the join then reads only rows with one of these keys. The last number limits
-the bytes of all keys."""
+"""The limits of source rows if their keys replace a join, and if the keys select rows for a join. The third limit is the bytes of keys."""
 MAX_UNGATHERED_TASKS, MIN_ROWS_PER_FILE = 4, 50_000
-"""Without a shuffle, up to so many tasks write source rows, with at least so many rows for each file on average."""
+"""The most tasks that write source rows without a shuffle, and the least rows in a file on average."""
 MAX_BROADCAST_BYTES = 64 * 1024 * 1024
-"""A source up to this estimated size is broadcast, so that the target is not shuffled."""
+"""The largest estimated size of a source that is broadcast, so that Spark does not shuffle the target."""
 
 Prepare = Callable[[DataFrame, Sequence[str]], DataFrame]
 """Converts source rows to table rows, which also have the key columns and ORDINAL. The arguments are the source rows under the alias of the
@@ -146,6 +145,7 @@ class Source:
         return self._joined_to(ordinals, "left").withColumn(MET, F.col(_MATCHED_ORDINAL).isNotNull()).drop(_MATCHED_ORDINAL)
 
     def _joined_to(self, ordinals: BitMap64, kind: str) -> DataFrame:
+        """Return the rows joined to these ordinals, with a join type of Spark."""
         matched = F.broadcast(frame_of(self.frame.sparkSession, pa.table({_MATCHED_ORDINAL: ordinal_array(ordinals)})))
         return self.split_rows.join(matched, F.col(ORDINAL) == F.col(_MATCHED_ORDINAL), kind)
 

@@ -1,4 +1,4 @@
-"""Write source rows that become table rows whatever they match: the job that evaluates the source writes them and returns their keys."""
+"""Write table rows made of source rows alone, in the job that evaluates the source or in the driver."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from rowmerge.table.metadata.shape import TableShape
 from rowmerge.table.snapshots.files import AddedFile
 
 FEW_BYTES = 4 * 1024 * 1024
-"""A source whose files have up to so many bytes usually has few rows, which the driver can write faster than Python on an executor."""
+"""The total size of input files up to which a source usually has few rows, which the driver writes faster than Python on an executor."""
 
 
 def write_source(source_rows: SourceRowsOnce, plan: RowPlan, table: TableShape) -> tuple[Source, Written] | None:
@@ -170,7 +170,7 @@ def write_prepared_rows(source: Source, table: TableShape, matched: BitMap64 | N
         matched: The ordinals of the source rows that match a target row. None to insert all rows, matched or not.
 
     Returns:
-        The written files. Its `sources` are the ordinals of the matched source rows whose target row is updated or deleted.
+        The written files. Its `source_ordinals` are the ordinals of the matched source rows whose target row is updated or deleted.
 
     Raises:
         StorageError: A file cannot be written.

@@ -24,7 +24,7 @@ from rowmerge.parquet.rewriting import write_live_rows
 BatchFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 _BUFFERING_TASKS, _MAX_BUFFERED_BYTES = 64, 1024 * 1024
-"""The tasks that may return rows to the driver, and the bytes of rows that each of them returns at most."""
+"""The most tasks that return rows to the driver, and the most bytes of rows that a task returns."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,9 @@ class SourceMessage:
 
 
 def outcome_sink(spec: WriteSpec, columns: OutcomeColumns, change_spec: WriteSpec | None) -> BatchFunction:
-    """Return the mapInArrow function that writes outcome rows (see `OutcomeColumns`) and yields one pickled `TaskMessage`.
+    """Return the mapInArrow function that writes outcome rows and yields one pickled `TaskMessage`.
+
+    Outcome rows are target rows and source rows, each with the action of the statement (see `OutcomeColumns`).
 
     Args:
         spec: How data files are written.
@@ -126,7 +128,7 @@ class _SourceTask:
 
 
 def rewrite_sink(spec: WriteSpec) -> BatchFunction:
-    """Return the mapInArrow function that rewrites files without their deleted rows. Each input row is a bin, whose files become one."""
+    """Return the mapInArrow function that rewrites files without their deleted rows. Each input row is a bin of files."""
 
     def rewrite_bins(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         message = TaskMessage()

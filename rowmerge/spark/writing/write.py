@@ -47,13 +47,15 @@ from rowmerge.table.snapshots.files import AddedFile, FileListing, Positions, Ro
 from rowmerge.table.snapshots.snapshot import Snapshot
 
 _MIN_ROW_GROUP_BYTES = 1024 * 1024
-"""Of Arrow data: the statistics of a smaller row group are not worth their place in the footer."""
+"""The bytes of Arrow data in the smallest row group. Statistics of a smaller row group are not worth their place in the footer."""
 MAX_REWRITE_BYTES = 8 * 1024 * 1024
-"""The driver rewrites files of up to so many bytes itself."""
+"""The total size of files up to which the driver rewrites them itself."""
 FEW_ROWS = 5_000
+"""The number of outcome rows up to which the driver writes them itself."""
 ONE_TASK_BYTES, ONE_TASK_ROWS = 4 * 1024 * 1024, 200_000
+"""The total size and row count of files up to which one task reads them faster than several tasks."""
 _MAX_ROW_BYTES = 2_000
-"""The bytes of a row in its file. A driver should not hold many wider rows."""
+"""The average bytes of a row in its file up to which the driver may collect FEW_ROWS rows."""
 
 
 def write_spec(table: TableShape) -> WriteSpec:
@@ -124,7 +126,7 @@ def _with_lineage(spec: WriteSpec, lineage: Lineage, origins: Mapping[str, RowOr
 
 
 def are_small(files: FileListing) -> bool:
-    """Return whether one task reads these files faster than several tasks would read them and bring together their results."""
+    """Return whether one task reads these files faster than several tasks with a shuffle of their results."""
     return files.total_size <= ONE_TASK_BYTES and files.total_records <= ONE_TASK_ROWS
 
 
@@ -141,7 +143,7 @@ def write_on_driver(outcomes: pa.Table, spec: WriteSpec, columns: OutcomeColumns
     """Write outcome rows like a task on an executor, but in this process.
 
     Args:
-        outcomes: The outcome rows: what a statement does with each target row or source row (see `OutcomeColumns`).
+        outcomes: The outcome rows: target rows and source rows, each with the action of the statement (see `OutcomeColumns`).
         spec: How data files are written.
         columns: The columns of the outcome rows.
         change_spec: How files of change rows are written, None for a table without change data feed.
@@ -187,7 +189,7 @@ class WriteRequest:
 
 
 def write_outcomes(outcomes: DataFrame, request: WriteRequest) -> Written:
-    """Write outcome rows: what a statement does with each target row or source row (see `OutcomeColumns`).
+    """Write outcome rows: target rows and source rows, each with the action of the statement (see `OutcomeColumns`).
 
     The driver writes few rows itself, which takes less time than starting Python on an executor. Executors write other rows, and the files
     of a failed job are deleted.
