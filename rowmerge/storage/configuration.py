@@ -60,7 +60,9 @@ class StorageConfiguration:
         """Parse `storage_options`: flat names with or without the provider's prefix, in any case, and obstore's nested mappings.
 
         A name with a prefix is a setting of one provider. A name without a prefix is a setting of every provider that has it.
-        Raises ConfigurationError for an unknown name, and for two names of one setting that have different values.
+
+        Raises:
+            ConfigurationError: A name is unknown, or two names of one setting have different values.
         """
         settings, client_options, retry_options = _Settings(), _Settings(), _Settings()
         flat_options = {name: value for name, value in options.items() if name not in _NESTED}
@@ -122,7 +124,7 @@ class StorageConfiguration:
         return s3.get("region") or s3.get("default_region") or _environment("AWS_REGION", "AWS_DEFAULT_REGION") or DEFAULT_REGION
 
     def is_set(self, provider: str, key: str) -> bool:
-        """Return whether a setting that is true or false is true."""
+        """Return whether a boolean setting is true. Options may spell it as text (`true`, `1`, `yes`, …)."""
         return str(self.settings.get(provider, {}).get(key, "")).lower() in ("true", "1", "yes", "on", "y", "t")
 
     def _warn_of_metadata_only(self) -> None:
@@ -186,9 +188,9 @@ class StorageConfiguration:
 
 def provider_of(location: str) -> str | None:
     """Return the provider (`s3`, `gs`, `azure`) of a location, or None for a local disk and for an HTTP server of no provider."""
-    scheme, _, rest = location.partition("://")
+    scheme, _, host_and_path = location.partition("://")
     if scheme.lower() in ("http", "https"):
-        host = rest.partition("/")[0].partition(":")[0].lower()
+        host = host_and_path.partition("/")[0].partition(":")[0].lower()
         return next((provider for suffix, provider in _PROVIDER_OF_HOST.items() if host.endswith(suffix)), None)
     return next((provider for provider, schemes in PROVIDERS.items() if scheme.lower() in schemes), None)
 

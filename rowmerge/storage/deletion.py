@@ -1,7 +1,7 @@
 """Deletion of a table's files. The driver deletes them with `delete_files` alone, which decides what may be deleted.
 
-A path counts as inside a folder only if each of its readings does. The readings are the path as it is spelled and, because other writers
-may percent-encode paths, the path after decoding. Each reading is resolved first: `..`, symbolic links, and the names of one scheme.
+A path counts as inside a folder only if each of its decodings does. These are the path as it is spelled and, because other writers may
+percent-encode paths, the path after percent-decoding. Each decoding is resolved first: `..`, symbolic links, and the names of one scheme.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class FileDeleter(Protocol):
 class _Target:
     """A file to delete.
 
-    `path` is the path as the caller spells it, `resolved_paths` its resolved readings, `relative` the path below the deleter's location.
+    `path` is the path as the caller spells it, `resolved_paths` its resolved decodings, `relative` the path below the deleter's location.
     """
 
     path: str
@@ -155,10 +155,10 @@ class _TableRoots:
         self._roots = [(posixpath.join(self._resolve(f"{deleter.location}/."), ""), deleter) for deleter in deleters]
 
     def targets(self, paths: Iterable[str], origin: PathOrigin) -> Iterator[_Target]:
-        """Yield the files that may be deleted: those whose readings all lie below a root."""
+        """Yield the files that may be deleted: those whose decodings all lie below a root."""
         for path in paths:
-            readings = self._readings(path) if origin is PathOrigin.METADATA else [path]
-            resolved_paths = tuple(map(self._resolve, readings))
+            decodings = self._decodings(path) if origin is PathOrigin.METADATA else [path]
+            resolved_paths = tuple(map(self._resolve, decodings))
             roots = [self._root_of(resolved_path) for resolved_path in resolved_paths]
             # No object has a name with `..` or with an empty segment. A resolved name would be another object.
             if roots[0] is None or None in roots or not _is_addressable(path, resolved_paths[0]):
@@ -176,8 +176,8 @@ class _TableRoots:
             return
         target_paths = {resolved_path: target.path for target in targets for resolved_path in target.resolved_paths}
         target_names = {path.rpartition("/")[2] for path in target_paths}
-        for reading in chain.from_iterable(map(self._readings, live_paths)):
-            for resolved_path in self._resolve_live(reading, target_names):
+        for decoding in chain.from_iterable(map(self._decodings, live_paths)):
+            for resolved_path in self._resolve_live(decoding, target_names):
                 if resolved_path in target_paths:
                     raise LiveFileProtected(self._roots[0][1].location, target_paths[resolved_path])
 
@@ -190,7 +190,7 @@ class _TableRoots:
         if is_link:
             yield self._resolve(f"{path}/.")
 
-    def _readings(self, path: str) -> list[str]:
+    def _decodings(self, path: str) -> list[str]:
         """Return a path as it is spelled, and its percent-decodings. The location of a root is not percent-encoded, and is not decoded."""
         location = absolute_location(path)
         if "%" not in location:
@@ -202,13 +202,13 @@ class _TableRoots:
         """Return the same text for all spellings of a path; empty for a path that no file can have."""
         if "\0" in path or not _is_encodable(path):
             return ""
-        scheme, _, rest = absolute_location(path).partition("://")
-        authority, _, below = rest.partition("/")
-        below = "/" + below.lstrip("/")
+        scheme, _, authority_and_path = absolute_location(path).partition("://")
+        authority, _, relative_path = authority_and_path.partition("/")
+        absolute_path = "/" + relative_path.lstrip("/")
         scheme = _canonical_scheme(scheme)
         if scheme != "file":
-            return f"{scheme}://{authority}{posixpath.normpath(below)}"
-        return f"file://{self._real_path(below)}" if authority in ("", "localhost") else ""
+            return f"{scheme}://{authority}{posixpath.normpath(absolute_path)}"
+        return f"file://{self._real_path(absolute_path)}" if authority in ("", "localhost") else ""
 
     def _real_path(self, path: str) -> str:
         """Return a local path with the links of its folders resolved. A link in the last name stays: a deletion deletes the link."""
@@ -229,9 +229,9 @@ def percent_decodings(text: str) -> list[str]:
 
 
 def _is_addressable(path: str, resolved_path: str) -> bool:
-    """Return whether a path and its resolved path name the same object."""
-    scheme, _, rest = absolute_location(path).partition("://")
-    return resolved_path.startswith("file://") or resolved_path == f"{_canonical_scheme(scheme)}://{rest}"
+    """Return whether a path and its resolved path are paths of the same object. In an object store, they differ only in the scheme."""
+    scheme, _, authority_and_path = absolute_location(path).partition("://")
+    return resolved_path.startswith("file://") or resolved_path == f"{_canonical_scheme(scheme)}://{authority_and_path}"
 
 
 def _is_encodable(path: str) -> bool:

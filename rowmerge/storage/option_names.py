@@ -6,7 +6,7 @@ PROVIDERS: Final = {"s3": ("s3", "s3a", "s3n"), "gs": ("gs",), "azure": ("az", "
 """The schemes of locations, by provider."""
 
 PREFIXES: Final = {"s3": ("aws_", ""), "gs": ("google_", ""), "azure": ("azure_storage_", "azure_", "")}
-"""What a name may begin with."""
+"""The prefixes of option names, by provider."""
 
 SETTINGS: Final = {
     "s3": frozenset(
@@ -56,13 +56,13 @@ METADATA_ONLY: Final = frozenset(
         "sse_bucket_key_enabled sse_customer_key_base64 sse_kms_key_id token use_azure_cli use_emulator web_identity_token_file"
     ).split()
 )
-"""Credentials and encryption that Arrow's file systems, which write data files, have no argument for."""
+"""Settings of credentials and encryption for which Arrow's file systems, which write data files, have no argument."""
 
 SECRETS: Final = frozenset(
     "access_key_id secret_access_key session_token sse_customer_key_base64 bearer_token service_account_key account_key client_secret "
     "encryption_key fabric_session_token sas_key token".split()
 )
-"""Settings whose values no message may hold."""
+"""Settings whose values no message may contain."""
 
 CLIENT_OPTIONS: Final = frozenset(
     "allow_http allow_invalid_certificates connect_timeout default_content_type default_headers http1_only http2_keep_alive_interval "

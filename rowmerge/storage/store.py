@@ -64,8 +64,8 @@ def absolute_location(location: str) -> str:
         path = location[local.end() :].strip("/")
         return f"file:///{path}" if path else "file://"
     if _SCHEME.match(location):
-        scheme, _, rest = location.partition("://")
-        return f"{scheme}://{rest.rstrip('/')}"
+        scheme, _, bucket_and_path = location.partition("://")
+        return f"{scheme}://{bucket_and_path.rstrip('/')}"
     return "file://" + os.path.abspath(os.path.expanduser(location)).rstrip("/")
 
 
@@ -327,8 +327,8 @@ def _create_client(location: str, configuration: StorageConfiguration) -> Any:
 
 def _quoted_url(location: str) -> str:
     """Return the URL of a location, with a percent-encoded path. For a URL parser, `#` or `?` would end the path."""
-    scheme, _, rest = location.partition("://")
-    bucket, slash, path = rest.partition("/")
+    scheme, _, bucket_and_path = location.partition("://")
+    bucket, slash, path = bucket_and_path.partition("/")
     return f"{scheme}://{bucket}{slash}{quote(path)}"
 
 

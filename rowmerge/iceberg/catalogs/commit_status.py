@@ -136,9 +136,9 @@ def _ref_status(metadata: TableMetadata, base: TableMetadata, target: TableMetad
 
 def _newest_ancestor_in(base: TableMetadata, metadata: TableMetadata, snapshot_id: int | None) -> int | None:
     """Return the newest snapshot of `base` among a snapshot of `metadata` and its ancestors, None if there is none."""
-    by_id = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
+    snapshots_by_id = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
     while snapshot_id is not None and base.snapshot_by_id(snapshot_id) is None:
-        snapshot_id = by_id[snapshot_id].parent_snapshot_id if snapshot_id in by_id else None
+        snapshot_id = snapshots_by_id[snapshot_id].parent_snapshot_id if snapshot_id in snapshots_by_id else None
     return snapshot_id
 
 

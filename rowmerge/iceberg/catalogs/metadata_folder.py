@@ -54,7 +54,7 @@ class MetadataFolder:
         return max(self._modification_times(after=f"{FOLDER}/v"), default=None)
 
     def paths_of(self, version: int) -> list[str]:
-        """Return the paths of a version's metadata files: uncompressed or compressed, as Java's HadoopTableOperations names them."""
+        """Return the paths of a version's metadata files: uncompressed or compressed, with the names that HadoopTableOperations of Iceberg uses."""
         paths = [f"{FOLDER}/v{version}{ending}" for ending in _ENDINGS]
         exist = run_concurrently([partial(self._storage.exists, path) for path in paths], is_remote=self._storage.is_remote)
         return [path for path, exists in zip(paths, exist, strict=True) if exists]
@@ -85,7 +85,7 @@ class MetadataFolder:
         return _digest(get_if_exists(self._storage, self.relative(current.path))) == current.digest
 
     def contains(self, version: int, metadata: TableMetadata) -> bool:
-        """Return whether the file of a version holds exactly this metadata."""
+        """Return whether the file of a version contains exactly this metadata."""
         return get_if_exists(self._storage, metadata_path(version)) == serialize_metadata(metadata)
 
     def has_older_successor(self, version: int, newest: int) -> bool:
@@ -117,7 +117,7 @@ class MetadataFolder:
 class VersionHint:
     """Reads and writes the hint of one table.
 
-    DuckDB and pyiceberg read exactly the version that the hint names. So the hint gets only versions that their writer has verified, and an
+    DuckDB and pyiceberg read exactly the version in the hint. So the hint gets only versions that their writer has verified, and an
     older version does not replace a newer one. The hint may still be behind, and no commit depends on it.
     """
 
@@ -126,16 +126,16 @@ class VersionHint:
         self._lock = threading.Lock()
 
     def read(self) -> int | None:
-        """Return the version that the hint names, None if there is no hint or it is not a number. Raises StorageError."""
+        """Return the version in the hint, None if there is no hint or it is not a number. Raises StorageError."""
         text = (get_if_exists(self._storage, HINT) or b"").decode("ascii", "replace").strip()
         return int(text) if text.isdigit() else None
 
     def advance(self, version: int) -> None:
-        """Write a verified version, unless the hint names a higher one. On a remote store, a thread writes it. It never raises."""
+        """Write a verified version, unless the hint has a higher one. On a remote store, a thread writes it. It never raises."""
         run_in_background(partial(self._advance, version), ignored=RowmergeError, is_remote=self._storage.is_remote)
 
     def _advance(self, version: int) -> None:
-        """Write a version to the hint, unless the hint names a higher one that exists."""
+        """Write a version to the hint, unless the hint has a higher one that exists."""
         with self._lock:
             hint = self.read()
             if hint is None or hint <= version or not self._folder.paths_of(hint):

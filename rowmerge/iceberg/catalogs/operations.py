@@ -1,4 +1,4 @@
-"""Where a table's current metadata is kept, and how it is replaced: Java's TableOperations, one for each kind of catalog."""
+"""The current metadata of a table, and commits to it, for each kind of catalog. The model is TableOperations of Iceberg."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ class DirectoryOperations:
         put = self.folder.put(version, metadata)
         if put is not Put.CREATED:
             return put
-        # A creation of the other format may have put its version since the look before the put. One of the two sees the other here.
+        # A creation of the other format may have put its version since the first check. At least one of the two finds the other here.
         find_conflict = partial(conflict_after_put, self.storage, self._table, "iceberg", expected)
         verified, conflict = run_both(partial(self._verify_put, base, version, metadata), find_conflict)
         if verified is not Put.CREATED:
@@ -188,7 +188,7 @@ class DirectoryOperations:
         return self._read_after_hint() or self._read_highest()
 
     def _read_after_hint(self) -> CurrentMetadata | None:
-        """Read the last version that follows the hint. Return None if the hint names no version, or if old versions were deleted."""
+        """Read the last version that follows the hint. Return None if the hint has no existing version, or if old versions were deleted."""
         version = self._last_version_after_hint()
         if version is None:
             return None
@@ -196,7 +196,7 @@ class DirectoryOperations:
         return None if read is None or not first_paths or _deletes_metadata(read.metadata) else read
 
     def _last_version_after_hint(self) -> int | None:
-        """Return the last of the versions that follow the hint without a gap. Return None if the hint names no version."""
+        """Return the last of the versions that follow the hint without a gap. Return None if the hint has no existing version."""
         version = self._hint.read()
         if version is None:
             return None

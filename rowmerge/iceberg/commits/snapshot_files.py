@@ -83,7 +83,13 @@ class PendingFiles(Storage):
         return self._storage.get(path) if waiting is None else waiting
 
     def get_range(self, path: str, start: int, length: int) -> bytes:
-        """Return `length` bytes of a file from the offset `start`, as `Storage.get_range` does."""
+        """Return a range of a file's bytes, also of a file in memory.
+
+        Args:
+            path: The path of the file.
+            start: The offset of the first byte.
+            length: The number of bytes.
+        """
         waiting = self._waiting.get(path)
         return self._storage.get_range(path, start, length) if waiting is None else waiting[start : start + length]
 
@@ -110,7 +116,7 @@ class SnapshotFiles:
     snapshot_id: int
     added: Sequence[AddedFile]
     data_sequence_number: int = UNASSIGNED
-    """The sequence number of the rows in added files if they are older than the snapshot, because the files hold only moved rows."""
+    """The sequence number of the rows in added files. It is older than the snapshot if the files contain only moved rows."""
     commit_id: str = field(default_factory=lambda: str(uuid.uuid4()))
 
     def __post_init__(self) -> None:
@@ -151,7 +157,7 @@ class SnapshotFiles:
         removal = self._plan_removal(live, row_deletes.emptied_paths.union(removed_paths), row_deletes.replaced_keys)
         remaining_manifests, removed_entries = self.rewrite_manifests(live, removal)
         new_manifests = self._added_manifests + self.write_delete_manifests(row_deletes.files)
-        manifests = self._merge_small([*new_manifests, *remaining_manifests])  # the newest first
+        manifests = self._merge_manifests([*new_manifests, *remaining_manifests])  # the newest first
         entries = [*removed_entries, *self.entries_of(new_manifests)]
         return self.put_snapshot(newest_metadata, parent, manifests, entries)
 
@@ -287,10 +293,11 @@ class SnapshotFiles:
         dangling_keys = live.dangling_shared_deletes(data_paths, self.data_sequence_number)
         return Removal(data_paths, replaced_keys | single_file_keys | dangling_keys)
 
-    def _merge_small(self, manifests: list[Manifest]) -> list[Manifest]:
-        """Return the manifests of a snapshot, merged into fewer where many have the same content and partition spec.
+    def _merge_manifests(self, manifests: list[Manifest]) -> list[Manifest]:
+        """Merge the manifests of a snapshot that have the same content and partition spec, if there are many of them.
 
-        Neighbours are merged, so manifests in the order of their age, the newest first, stay in this order. Raises ConfigurationError.
+        Each new manifest replaces neighbours, so manifests in the order of their age stay in this order.
+        Raises ConfigurationError for a malformed table property.
         """
         properties = self.metadata.properties
         if properties.get("commit.manifest-merge.enabled", "true").strip().lower() == "false":
@@ -300,11 +307,11 @@ class SnapshotFiles:
         snapshot_manifests: list[Manifest] = []
         for manifests_of_spec in manifests_by_spec(manifests):
             if len(manifests_of_spec) >= min_count:
-                manifests_of_spec = [self._merge(batch) for batch in _batches_of_size(manifests_of_spec, max_size)]
+                manifests_of_spec = [self._merge_batch(batch) for batch in _batches_of_size(manifests_of_spec, max_size)]
             snapshot_manifests += manifests_of_spec
         return snapshot_manifests
 
-    def _merge(self, manifests: Sequence[Manifest]) -> Manifest:
+    def _merge_batch(self, manifests: Sequence[Manifest]) -> Manifest:
         """Write one manifest with the live entries of manifests of one partition spec, and with the entries that this snapshot removed.
 
         A single manifest is returned as it is.

@@ -86,11 +86,11 @@ def expiry_updates(table: str, metadata: TableMetadata, options: ExpiryOptions, 
         VersionNotFound: The table has no requested snapshot.
     """
     retention = Retention.of(metadata.properties, options, now)
-    by_id = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
-    refs = {name: ref for name, ref in metadata.refs.items() if name == MAIN or _is_young(ref, by_id, retention)}
-    _check_requested_ids(table, options.snapshot_ids, by_id, refs)
+    snapshots_by_id = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
+    refs = {name: ref for name, ref in metadata.refs.items() if name == MAIN or _is_young(ref, snapshots_by_id, retention)}
+    _check_requested_ids(table, options.snapshot_ids, snapshots_by_id, refs)
     retained_ids = {metadata.current_snapshot_id, *_retained_ids(metadata, refs, retention)}.difference(options.snapshot_ids)
-    expired_ids = [id_ for id_ in by_id if id_ not in retained_ids]
+    expired_ids = [id_ for id_ in snapshots_by_id if id_ not in retained_ids]
     ref_updates = [RemoveSnapshotRefUpdate(ref_name=name) for name in metadata.refs if name not in refs]
     return (*ref_updates, *_removal_updates(metadata, expired_ids))
 
@@ -104,17 +104,17 @@ def _removal_updates(metadata: TableMetadata, snapshot_ids: list[int]) -> list[T
     return [*statistics_updates, RemoveSnapshotsUpdate(snapshot_ids=snapshot_ids)]
 
 
-def _check_requested_ids(table: str, requested_ids: Iterable[int], by_id: Collection[int], refs: Mapping[str, SnapshotRef]) -> None:
+def _check_requested_ids(table: str, requested_ids: Iterable[int], snapshot_ids: Collection[int], refs: Mapping[str, SnapshotRef]) -> None:
     """Raise an error for a requested snapshot that does not exist, or that a remaining branch or tag points at."""
     for snapshot_id in requested_ids:
-        if snapshot_id not in by_id:
+        if snapshot_id not in snapshot_ids:
             raise VersionNotFound(f"{table} has no snapshot {snapshot_id}. See DESCRIBE HISTORY {table}.")
         if names := sorted(name for name, ref in refs.items() if ref.snapshot_id == snapshot_id):
             raise PlanError(f"The snapshot {snapshot_id} of {table} is what {', '.join(names)} names. Leave it out, or drop these first.")
 
 
-def _is_young(ref: SnapshotRef, by_id: Mapping[int, Snapshot], retention: Retention) -> bool:
-    snapshot = by_id.get(ref.snapshot_id)
+def _is_young(ref: SnapshotRef, snapshots_by_id: Mapping[int, Snapshot], retention: Retention) -> bool:
+    snapshot = snapshots_by_id.get(ref.snapshot_id)
     max_age = retention.max_ref_age if ref.max_ref_age_ms is None else ref.max_ref_age_ms
     return snapshot is not None and retention.now - snapshot.timestamp_ms <= max_age
 

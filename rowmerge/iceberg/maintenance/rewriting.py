@@ -141,7 +141,7 @@ def _plan_rewriting(live: LiveFiles) -> tuple[dict[str, ContentFile], list[tuple
     A delete file stays if it applies to one data file only, and contains all deleted rows of that data file.
     """
     deletes = [delete for delete in live.deletes if delete.file.content is Content.POSITION_DELETES]
-    replaced_files = {key_of_delete(delete): delete.file for delete in deletes}  # the loop takes out those that stay
+    replaced_files = {key_of_delete(delete): delete.file for delete in deletes}  # the loop removes those that stay
     entries = [entry for entry in live.data if live.position_deletes_of(entry)]
     positions_by_path = live.deleted_positions(entries)
     deletions: list[tuple[Entry, Positions]] = []

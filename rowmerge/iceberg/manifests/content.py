@@ -139,7 +139,7 @@ class Manifest:
     """
 
     COUNTS: ClassVar = ("added_files", "existing_files", "deleted_files", "added_rows", "existing_rows", "deleted_rows")
-    """The attributes that are counts; the spec's names end in `_count`."""
+    """The attributes that are counts. Their names in the specification end in `_count`."""
 
     path: str
     length: int

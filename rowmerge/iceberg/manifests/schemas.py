@@ -85,7 +85,7 @@ def _data_file_schema(partition: AvroType, format_version: int) -> dict[str, Any
             _optional(144, "content_offset", "long"),
             _optional(145, "content_size_in_bytes", "long"),
         ]
-    return _record(f"r{DATA_FILE}", fields)  # Java names a record after its field id
+    return _record(f"r{DATA_FILE}", fields)  # Iceberg names a record after its field id
 
 
 def manifest_schema(spec: PartitionSpec, schema: Schema, format_version: int) -> dict[str, Any]:
