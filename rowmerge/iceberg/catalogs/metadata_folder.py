@@ -54,7 +54,7 @@ class MetadataFolder:
         return max(self._modification_times(after=f"{FOLDER}/v"), default=None)
 
     def paths_of(self, version: int) -> list[str]:
-        """Return the paths of a version's metadata files: uncompressed or compressed, with the names that HadoopTableOperations of Iceberg uses."""
+        """Return the paths of a version's metadata files: uncompressed or compressed (HadoopTableOperations of Iceberg)."""
         paths = [f"{FOLDER}/v{version}{ending}" for ending in _ENDINGS]
         exist = run_concurrently([partial(self._storage.exists, path) for path in paths], is_remote=self._storage.is_remote)
         return [path for path, exists in zip(paths, exist, strict=True) if exists]

@@ -124,7 +124,7 @@ class SnapshotFiles:
         self._snapshot_paths: frozenset[str] = frozenset()
         """The metadata and delete files of the snapshot after the last attempt. `_written_paths` has those of all attempts."""
         self._attempts = 0
-        # Manifests of older tables have version 2, which names every field.
+        # A table of format version 1 gets manifests of version 2, which has all fields of version 1.
         self._manifest_version = max(self.metadata.format_version, 2)
         self.pending = PendingFiles(self.storage)
         self.delete_files = DeleteFileWriter(self.pending, self.metadata, self._written_paths.append)
