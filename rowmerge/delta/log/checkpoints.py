@@ -86,6 +86,7 @@ def checkpoint_tables(state: State, now: int) -> Iterator[pa.Table]:
     no_adds = _add_actions(pa.RecordBatch.from_pylist([], schema=file_schema(state.metadata.stored_partition_columns)), state.metadata)
     types = [(name, column.type) for name, column in columns.items()]
     empty = pa.schema([*types, ("add", no_adds.type)]).empty_table()
+    # `concat_tables` with an empty table of all columns adds the missing columns with nulls.
     yield pa.concat_tables([empty, *(pa.table({name: column}) for name, column in columns.items())], promote_options="default")
     for table in state.files.tables():
         for batch in table.to_batches(max_chunksize=_BATCH):
@@ -152,7 +153,7 @@ def _statistics_columns(batch: pa.RecordBatch, metadata: Metadata) -> dict[str, 
     writes_json = metadata.configuration.get("delta.checkpoint.writeStatsAsJson", "true").lower() != "false"
     writes_structs = metadata.configuration.get("delta.checkpoint.writeStatsAsStruct", "true").lower() != "false"
     if not writes_structs:
-        # Statistics of no columns are read only to find the texts that are not JSON.
+        # Reading the statistics of no columns finds the texts that are not valid JSON.
         return {"stats": _json_statistics(batch, read_statistics(batch, []).unreadable)} if writes_json else {}
     structs, is_unreadable = _struct_statistics(batch, metadata)
     columns = {"stats": _json_statistics(batch, is_unreadable)} if writes_json else {}
