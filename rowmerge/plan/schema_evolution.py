@@ -16,7 +16,7 @@ from dataclasses import replace
 
 from rowmerge.commands.rows import DeleteAction, Match, When
 from rowmerge.errors import PlanError, TypeMismatch
-from rowmerge.table.metadata.schema import Array, DataType, Field, Map, Struct, arrow_type, backquote, nullable, sql_name
+from rowmerge.table.metadata.schema import Array, DataType, Field, Map, Struct, arrow_type, as_nullable, backquote, sql_name
 
 CanWiden = Callable[[DataType, DataType], bool]
 """Returns whether a column of the first type is widened to the second, the type of new values. Neither type is nested."""
@@ -214,7 +214,7 @@ def evolved_type(current: DataType, new: DataType, can_widen: CanWiden = never, 
 
 def _new_field(field: Field, parent_path: Path) -> Field:
     """Return a field as a new, nullable column. Raise TypeMismatch if no table can hold its type."""
-    type_ = nullable(field.type)
+    type_ = as_nullable(field.type)
     try:
         arrow_type(type_)
     except ValueError as error:

@@ -16,7 +16,7 @@ from rowmerge.delta.files.paths import absolute_path, absolute_paths
 from rowmerge.errors import CorruptLog
 from rowmerge.storage.cache import Cache
 from rowmerge.storage.store import Storage, locate
-from rowmerge.table.snapshots.deleted_rows import FRAME, deserialize, framed, serialize, unframed
+from rowmerge.table.snapshots.deleted_rows import FRAME, deserialize, frame_vector, serialize, unframe_vector
 from rowmerge.table.snapshots.files import Positions
 
 _Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
@@ -62,7 +62,7 @@ def _read_serialized(storage: Storage, path: str, offset: int, size: int) -> byt
     """Read the serialized vector of `size` bytes at an offset of a file. Raises CorruptLog, StorageError."""
     file_storage, name = locate(storage, path)
     try:
-        return unframed(file_storage.get_range(name, offset, size + FRAME), size, path, offset)
+        return unframe_vector(file_storage.get_range(name, offset, size + FRAME), size, path, offset)
     except FileNotFoundError as error:
         raise CorruptLog(path, "the deletion vector's file is missing") from error
 
@@ -112,7 +112,7 @@ class _VectorFile:
     def append(self, payload: bytes, cardinality: int) -> dict[str, Any]:
         """Append a serialized vector with `cardinality` rows, and return its descriptor."""
         location = {"storageType": "u", "pathOrInlineDv": z85_encode(self._id.bytes), "offset": len(self.content)}
-        self.content += framed(payload)
+        self.content += frame_vector(payload)
         self.payload_bytes += len(payload)
         return {**location, "sizeInBytes": len(payload), "cardinality": cardinality}
 

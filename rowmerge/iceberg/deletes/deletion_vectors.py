@@ -15,7 +15,7 @@ from rowmerge.iceberg.deletes.position_deletes import POS, referenced_path
 from rowmerge.iceberg.manifests.content import Content, ContentFile
 from rowmerge.iceberg.metadata.locations import located, plain_path
 from rowmerge.storage.store import Storage
-from rowmerge.table.snapshots.deleted_rows import FRAME, deserialize, framed, serialize, unframed
+from rowmerge.table.snapshots.deleted_rows import FRAME, deserialize, frame_vector, serialize, unframe_vector
 from rowmerge.table.snapshots.files import Positions
 from rowmerge.version import __version__
 
@@ -40,7 +40,7 @@ def _read_deletion_vector(storage: Storage, vector: ContentFile) -> Positions:
         blob = file_storage.get_range(relative_path, vector.content_offset, vector.content_size)
     except FileNotFoundError as error:
         raise CorruptLog(path, "the deletion vector's file is missing") from error
-    return deserialize(unframed(blob, vector.content_size - FRAME, path, vector.content_offset), path, vector.records)
+    return deserialize(unframe_vector(blob, vector.content_size - FRAME, path, vector.content_offset), path, vector.records)
 
 
 def write_deletion_vectors(storage: Storage, path: str, deleted_rows: Sequence[tuple[ContentFile, Positions]]) -> list[ContentFile]:
@@ -57,7 +57,7 @@ def write_deletion_vectors(storage: Storage, path: str, deleted_rows: Sequence[t
     Raises:
         StorageError: The store fails.
     """
-    blobs = [framed(serialize(positions)) for _, positions in deleted_rows]
+    blobs = [frame_vector(serialize(positions)) for _, positions in deleted_rows]
     offsets = accumulate(map(len, blobs), initial=len(_MAGIC))  # The magic bytes of the file precede the first blob.
     vectors = [
         ContentFile(

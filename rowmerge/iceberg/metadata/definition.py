@@ -21,7 +21,7 @@ from rowmerge.iceberg.metadata.types import SchemaBuilder, as_new_columns, can_w
 from rowmerge.iceberg.metadata.updates import INITIAL_DEFAULTS, apply_updates
 from rowmerge.table.metadata.partitioning import PartitionField, SortField
 from rowmerge.table.metadata.rules import DEFAULT, GENERATED, INITIAL
-from rowmerge.table.metadata.schema import FIELD_ID, Array, DataType, Field, Map, Struct, held_types, outermost_structs, parts, sql_name
+from rowmerge.table.metadata.schema import FIELD_ID, Array, DataType, Field, Map, Struct, outermost_structs, parts, sql_name, stored_types
 from rowmerge.table.metadata.shape import TableDefinition
 
 _LAST_ADDED = -1
@@ -324,7 +324,7 @@ def _with_old_ids(field: Field, old_field: Field | None) -> Field:
     """Return a field of a replacement with the ids of the old field of the same name and type. A string does not replace a UUID."""
     if old_field is None or sql_name(old_field.type) != sql_name(field.type):
         return field
-    (stored_field,) = held_types(Struct((old_field,)))
+    (stored_field,) = stored_types(Struct((old_field,)))
     if stored_field.type != old_field.type:
         return field
     ids = {key: value for key, value in old_field.metadata.items() if key not in ("comment", DEFAULT)}

@@ -21,7 +21,7 @@ from rowmerge.iceberg.metadata.defaults import default_text
 from rowmerge.iceberg.metadata.locations import is_absolute
 from rowmerge.iceberg.metadata.types import nested_fields
 from rowmerge.table.metadata.json_objects import parse_object
-from rowmerge.table.metadata.schema import below
+from rowmerge.table.metadata.schema import nested_path
 
 NEWEST_FORMAT = 3
 """The highest format version that is read and written."""
@@ -217,6 +217,6 @@ def _types(type_: Any, path: str) -> Iterator[tuple[str, str]]:
         yield path, type_
     elif isinstance(type_, Mapping):
         for field in _objects(type_, "fields"):
-            yield from _types(field.get("type"), below(path, str(field.get("name"))))
+            yield from _types(field.get("type"), nested_path(path, str(field.get("name"))))
         for key in ("element", "key", "value"):
             yield from _types(type_.get(key), f"{path}.{key}")

@@ -22,7 +22,7 @@ from rowmerge.iceberg.metadata.types import can_widen, columns_of, nested_fields
 from rowmerge.iceberg.metadata.updates import INITIAL_DEFAULTS, ROW_LINEAGE
 from rowmerge.storage.store import Storage, absolute_location
 from rowmerge.table.metadata.rules import DEFAULT, Rules, not_null_checks
-from rowmerge.table.metadata.schema import FIELD_ID, DataType, Field, Primitive, Struct, convert_parts, held_types
+from rowmerge.table.metadata.schema import FIELD_ID, DataType, Field, Primitive, Struct, convert_parts, stored_types
 from rowmerge.table.metadata.shape import Lineage, TableShape
 
 ROW_ID, LAST_UPDATED_SEQUENCE_NUMBER = 2147483540, 2147483539
@@ -93,7 +93,7 @@ def _stored_columns(metadata: TableMetadata, columns: Struct) -> Struct:
     """Return the columns under names that no other column had before: Spark finds columns by id, but filters row groups by name."""
     schema_ids = {schema.schema_id for schema in metadata.schemas}
     has_all_schemas = schema_ids == set(range(len(schema_ids)))  # If not, data files may have columns of a removed schema.
-    return _FieldNames(_ids_by_name(metadata.schemas), has_all_schemas).stored_columns(held_types(columns), 0)
+    return _FieldNames(_ids_by_name(metadata.schemas), has_all_schemas).stored_columns(stored_types(columns), 0)
 
 
 def _ids_by_name(schemas: Sequence[Schema]) -> Mapping[tuple[int, str], set[int]]:

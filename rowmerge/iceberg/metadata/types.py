@@ -24,10 +24,10 @@ from rowmerge.table.metadata.schema import (
     Map,
     Primitive,
     Struct,
-    below,
     convert_parts,
-    held_types,
+    nested_path,
     sql_name,
+    stored_types,
 )
 
 TO_ICEBERG: Mapping[str, t.PrimitiveType] = {
@@ -93,7 +93,7 @@ def _container_fields(type_: t.IcebergType, path: str = "") -> Iterator[tuple[st
     if isinstance(type_, t.StructType):
         return
     for field in nested_fields(type_):
-        field_path = below(path, field.name)
+        field_path = nested_path(path, field.name)
         yield field_path, field
         yield from _container_fields(field.field_type, field_path)
 
@@ -158,7 +158,7 @@ class SchemaBuilder:
             TypeMismatch: Iceberg does not have the type of a column.
             UnsupportedTableFeature: A default is an expression.
         """
-        fields = self._fields(held_types(columns))
+        fields = self._fields(stored_types(columns))
         field_ids = {field.field_id for field in fields}
         return Schema(*fields, schema_id=schema_id, identifier_field_ids=sorted(identifier_ids & field_ids))
 
@@ -221,13 +221,13 @@ class SchemaBuilder:
         )
 
     def _list_type(self, array: Array, column: Field, path: str) -> t.ListType:
-        element_path = below(path, "element")
+        element_path = nested_path(path, "element")
         element_id = self._nested_id(column, element_path)
         return t.ListType(element_id, self._iceberg_type(array.element, column, element_path), not array.contains_null)
 
     def _map_type(self, map_: Map, column: Field, path: str) -> t.MapType:
         """Return the Iceberg type of a map at a path in a column. The ids of key and value precede those of their nested fields."""
-        key_path, value_path = below(path, "key"), below(path, "value")
+        key_path, value_path = nested_path(path, "key"), nested_path(path, "value")
         key_id, value_id = self._nested_id(column, key_path), self._nested_id(column, value_path)
         key_type = self._iceberg_type(map_.key, column, key_path)
         value_type = self._iceberg_type(map_.value, column, value_path)

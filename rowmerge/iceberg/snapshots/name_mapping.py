@@ -18,7 +18,7 @@ from rowmerge.storage.cache import Cache
 from rowmerge.storage.store import Storage
 from rowmerge.table.metadata.partitioning import identity_columns
 from rowmerge.table.metadata.rules import INITIAL
-from rowmerge.table.metadata.schema import FIELD_ID, Array, DataType, Field, Map, Struct, held_types
+from rowmerge.table.metadata.schema import FIELD_ID, Array, DataType, Field, Map, Struct, stored_types
 from rowmerge.table.metadata.shape import TableShape
 from rowmerge.table.snapshots.files import FileLayout
 
@@ -75,7 +75,7 @@ def _has_field_ids(schema: pa.Schema) -> bool:
 
 def _layout_by_names(shape: TableShape, schema: pa.Schema, names_by_id: _Names) -> FileLayout:
     """Return the layout, without paths, of files whose Parquet schema has no field ids."""
-    columns, partition_columns = held_types(shape.schema), identity_columns(shape.partitioning)
+    columns, partition_columns = stored_types(shape.schema), identity_columns(shape.partitioning)
     stored_columns = _stored_columns(columns, schema, names_by_id)
     column_pairs = zip(columns, stored_columns, strict=True)
     missing_columns = [column.name for column, stored_column in column_pairs if schema.get_field_index(stored_column.name) < 0]

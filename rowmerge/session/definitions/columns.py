@@ -14,7 +14,7 @@ from rowmerge.errors import PlanError, TableError, UnknownColumn, UnsupportedSta
 from rowmerge.plan.expressions.column_refs import mentions
 from rowmerge.spark.types import check_storable, schema_of
 from rowmerge.table.metadata.rules import DEFAULT, GENERATED
-from rowmerge.table.metadata.schema import CHAR_VARCHAR, Array, DataType, Field, Map, Primitive, Struct, nullable, sql_name
+from rowmerge.table.metadata.schema import CHAR_VARCHAR, Array, DataType, Field, Map, Primitive, Struct, as_nullable, sql_name
 from rowmerge.table.snapshots.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def view_columns(frame: DataFrame) -> Struct:
     for field in schema:
         if name_counts[field.name.lower()] > 1:
             raise PlanError(f"The query has the column `{field.name}` twice. Give one of them another name with AS.")
-    return Struct(tuple(Field(field.name, nullable(field.type)) for field in schema))
+    return Struct(tuple(Field(field.name, as_nullable(field.type)) for field in schema))
 
 
 def add_columns(snapshot: Snapshot, columns: Struct, command: AddColumns) -> Struct:

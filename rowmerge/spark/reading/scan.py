@@ -35,7 +35,7 @@ from rowmerge.spark.types import empty_frame, frame_of, to_spark
 from rowmerge.spark.values.nested import with_uuid_texts
 from rowmerge.table.metadata.engine_columns import FILE, POSITION
 from rowmerge.table.metadata.rules import INITIAL
-from rowmerge.table.metadata.schema import FIELD_ID, Field, Primitive, Struct, arrow_schema, backquote, bare, held_types, sql_name
+from rowmerge.table.metadata.schema import FIELD_ID, Field, Primitive, Struct, arrow_schema, backquote, bare, sql_name, stored_types
 from rowmerge.table.metadata.shape import Lineage
 from rowmerge.table.snapshots.files import EqualityDeletes, FileLayout, FileListing, Positions
 from rowmerge.table.snapshots.snapshot import Snapshot
@@ -252,7 +252,7 @@ def _equality_deleted_positions(spark: SparkSession, snapshot: Snapshot, deletes
     """
     # Delete files identify their columns by field id alone, so any unique names will do for the join.
     key_columns = [replace(column, name=f"__rowmerge_key_{index}") for index, column in enumerate(deletes.columns)]
-    stored_columns = held_types(deletes.columns)
+    stored_columns = stored_types(deletes.columns)
     key_pairs = list(zip(key_columns, stored_columns, strict=True))
     delete_layout = FileLayout(deletes.paths, stored_columns, by_field_id=True, missing_columns=())
     deleted_keys = read_files(spark, snapshot, delete_layout, key_pairs, metadata_columns=()).distinct()

@@ -11,7 +11,7 @@ from rowmerge.plan.schema_evolution import evolved_type, with_missing_fields
 from rowmerge.plan.store_assignment import is_lossless, why_not_assignable
 from rowmerge.spark.failures import STOP_PREFIX, Stop
 from rowmerge.spark.values.nested import SqlValue, has_fixed_length, reshape_value, transform_parts
-from rowmerge.table.metadata.schema import CHAR_VARCHAR, DataType, Field, Fixed, Struct, held_types, sql_name
+from rowmerge.table.metadata.schema import CHAR_VARCHAR, DataType, Field, Fixed, Struct, sql_name, stored_types
 
 
 def store_assignment_sql(
@@ -46,7 +46,7 @@ def store_assignment_sql(
         value_sql = reshape_value(value, column.type, partial(_cast, column, table), old_value=old_value)
     if declared_type := column.metadata.get(CHAR_VARCHAR):
         value_sql = _with_char_lengths(value_sql, column.type, lengths(str(declared_type)), column, table)
-    (stored_column,) = held_types(Struct((column,)))
+    (stored_column,) = stored_types(Struct((column,)))
     return _with_fixed_lengths(value_sql, stored_column.type, column, table)
 
 

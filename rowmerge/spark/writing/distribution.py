@@ -13,7 +13,7 @@ from pyspark.sql.pandas.functions import pandas_udf
 from rowmerge.parquet.partitions import bucket_function
 from rowmerge.spark.values.nested import uuid_bytes_sql
 from rowmerge.table.metadata.partitioning import BUCKET, IDENTITY, VOID, Distribution, PartitionField, SortField, Transform
-from rowmerge.table.metadata.schema import UUID, DataType, Decimal, Primitive, arrow_type, backquote, held_types
+from rowmerge.table.metadata.schema import UUID, DataType, Decimal, Primitive, arrow_type, backquote, stored_types
 from rowmerge.table.metadata.shape import TableShape
 
 _HOUR = 3_600_000_000
@@ -141,7 +141,7 @@ def _transformed(table: TableShape, column: str, field: PartitionField | SortFie
     assert source is not None
     if field.transform.name != BUCKET:
         return F.expr(_transform_sql(column, source.type, field))
-    stored_field = held_types(table.schema).at(field.column, case_sensitive=True)
+    stored_field = stored_types(table.schema).at(field.column, case_sensitive=True)
     if stored_field is not None and stored_field.type == UUID:
         return _bucket(uuid_bytes_sql(column), Primitive("binary"), field.transform)
     return _bucket(column, source.type, field.transform)

@@ -40,7 +40,7 @@ from rowmerge.spark.writing.written import Written, discard_attempt, discard_on_
 from rowmerge.table.metadata.engine_columns import FILE, POSITION
 from rowmerge.table.metadata.partitioning import BUCKET, VOID, Distribution, PartitionField
 from rowmerge.table.metadata.rules import INITIAL
-from rowmerge.table.metadata.schema import FIELD_ID, NESTED_IDS, UUID, Field, Struct, arrow_schema, arrow_type, bare, held_types, sql_name
+from rowmerge.table.metadata.schema import FIELD_ID, NESTED_IDS, UUID, Field, Struct, arrow_schema, arrow_type, bare, sql_name, stored_types
 from rowmerge.table.metadata.shape import Lineage, TableShape
 from rowmerge.table.snapshots.change_feed import CHANGE_TYPE
 from rowmerge.table.snapshots.files import AddedFile, FileListing, Positions, RowOrigin
@@ -94,7 +94,7 @@ def _partition_key(table: TableShape, field: PartitionField) -> PartitionKey:
     if field.transform.name == VOID:
         return PartitionKey(field.name, field.name, (), pa.null(), str(field.transform))
     source = table.schema.at(field.column, case_sensitive=True)
-    file_source = held_types(table.schema).at(field.column, case_sensitive=True)
+    file_source = stored_types(table.schema).at(field.column, case_sensitive=True)
     assert source is not None and file_source is not None
     # Spark has a UUID as text, but its bucket is the hash of the 16 bytes in the file.
     is_bucket_of_uuid = field.transform.name == BUCKET and file_source.type == UUID

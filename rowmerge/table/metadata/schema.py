@@ -257,15 +257,16 @@ def _bare_type(type_: DataType, kept_keys: Collection[str]) -> DataType:
     return type_
 
 
-def held_types(schema: Struct) -> Struct:
+def stored_types(schema: Struct) -> Struct:
     """Return the columns with their types in data files (FIXED)."""
-    return Struct(tuple(replace(f, type=_held(f.type, f.metadata.get(FIXED) or {}, "")) for f in schema))
+    return Struct(tuple(replace(field, type=_stored_type(field.type, field.metadata.get(FIXED) or {}, "")) for field in schema))
 
 
-def _held(type_: DataType, fixed: Mapping[str, str], path: str) -> DataType:
-    if path in fixed:
-        return Fixed.parse(fixed[path])
-    return convert_parts(type_, held_types, lambda name, nested_type: _held(nested_type, fixed, below(path, name)))
+def _stored_type(type_: DataType, fixed_types: Mapping[str, str], path: str) -> DataType:
+    """Return a type as data files store it. `fixed_types`: the value of FIXED of its column. `path`: the path of the type in the column."""
+    if path in fixed_types:
+        return Fixed.parse(fixed_types[path])
+    return convert_parts(type_, stored_types, lambda name, nested_type: _stored_type(nested_type, fixed_types, nested_path(path, name)))
 
 
 def parts(type_: DataType) -> tuple[Field, ...]:
@@ -309,12 +310,12 @@ def outermost_structs(type_: DataType) -> Iterator[Struct]:
             yield from outermost_structs(field.type)
 
 
-def below(path: str, name: str) -> str:
+def nested_path(path: str, name: str) -> str:
     """Return the path of the element, key or value `name` of the array or map at a path, as in NESTED_IDS."""
     return f"{path}.{name}" if path else name
 
 
-def nullable(type_: DataType) -> DataType:
+def as_nullable(type_: DataType) -> DataType:
     """Return the type with nullable fields, elements and values at any depth, and without metadata, as Spark's `asNullable`."""
     return _bare_type(type_, ())
 

@@ -26,48 +26,48 @@ def serialize(positions: Positions) -> bytes:
     return bytes(_MAGIC + compact.serialize())
 
 
-def deserialize(data: bytes, where: str, cardinality: int) -> Positions:
+def deserialize(data: bytes, path: str, cardinality: int) -> Positions:
     """Return the deleted rows of a deletion vector.
 
     Args:
         data: The data of the vector: the magic number and the bitmap.
-        where: The path of the file with the vector, for errors.
+        path: The path of the file with the vector, for errors.
         cardinality: The number of deleted rows, as the table's metadata has it.
 
     Raises:
         CorruptLog: The data is invalid, or has another number of rows.
     """
     if len(data) < 12 or not data.startswith(_MAGIC):
-        raise CorruptLog(where, "a deletion vector does not begin with its magic number")
+        raise CorruptLog(path, "a deletion vector does not begin with its magic number")
     try:
         bitmap = BitMap64.deserialize(data[4:])
     except (ValueError, MemoryError) as error:
-        raise CorruptLog(where, f"a deletion vector is no roaring bitmap ({error})") from error
+        raise CorruptLog(path, f"a deletion vector is no roaring bitmap ({error})") from error
     if len(bitmap) != cardinality:
-        raise CorruptLog(where, f"a deletion vector holds {len(bitmap)} rows, and the table's metadata says {cardinality}")
+        raise CorruptLog(path, f"a deletion vector holds {len(bitmap)} rows, and the table's metadata says {cardinality}")
     return bitmap
 
 
-def framed(data: bytes) -> bytes:
+def frame_vector(data: bytes) -> bytes:
     """Return the data of a deletion vector with its size before it and its checksum after it, as files store it."""
     return struct.pack(">i", len(data)) + data + struct.pack(">I", zlib.crc32(data))
 
 
-def unframed(stored: bytes, size: int, where: str, offset: int) -> bytes:
+def unframe_vector(stored: bytes, size: int, path: str, offset: int) -> bytes:
     """Return the data of a deletion vector without its size and its checksum, which are verified.
 
     Args:
         stored: The bytes of the file from the offset of the vector on.
         size: The size of the data in bytes, as the table's metadata has it.
-        where: The path of the file, for errors.
+        path: The path of the file, for errors.
         offset: The offset of the vector in the file, for errors.
 
     Raises:
         CorruptLog: The file has another size or checksum.
     """
     if len(stored) < size + FRAME or struct.unpack(">i", stored[:4])[0] != size:
-        raise CorruptLog(where, f"there is no deletion vector of {size} bytes at offset {offset}")
+        raise CorruptLog(path, f"there is no deletion vector of {size} bytes at offset {offset}")
     data, checksum = stored[4 : 4 + size], struct.unpack(">I", stored[4 + size : FRAME + size])[0]
     if zlib.crc32(data) != checksum:
-        raise CorruptLog(where, "a deletion vector does not have its checksum")
+        raise CorruptLog(path, "a deletion vector does not have its checksum")
     return data

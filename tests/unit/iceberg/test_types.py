@@ -11,7 +11,7 @@ from rowmerge.errors import UnsupportedTableFeature
 from rowmerge.iceberg.metadata.types import SchemaBuilder, columns_of
 from rowmerge.iceberg.metadata.view_schema import columns_of as columns_of_view
 from rowmerge.iceberg.snapshots.snapshot import check_uuids
-from rowmerge.table.metadata.schema import UUID, Array, Fixed, Map, Primitive, Struct, held_types
+from rowmerge.table.metadata.schema import UUID, Array, Fixed, Map, Primitive, Struct, stored_types
 
 SCHEMA = Schema(
     NestedField(1, "u", UUIDType(), required=True),
@@ -23,7 +23,7 @@ SCHEMA = Schema(
 def test_uuid_and_fixed_are_text_and_binary_and_come_back_as_they_were() -> None:
     columns = columns_of(SCHEMA, "t")
     assert [field.sql_type for field in columns] == ["string", "struct<f:binary>", "array<map<string,binary>>"]
-    held = held_types(columns)
+    held = stored_types(columns)
     assert [field.type for field in held][::2] == [UUID, Array(Map(UUID, Fixed(2), False), False)]
     assert isinstance(held.fields[1].type, Struct) and held.fields[1].type.fields[0].type == Fixed(4)
     assert SchemaBuilder("t", 7).schema(columns).as_struct() == SCHEMA.as_struct()
