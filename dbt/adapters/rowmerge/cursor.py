@@ -129,8 +129,7 @@ class Cursor:
         return self._next_rows(size)
 
     def fetchone(self) -> tuple[Any, ...] | None:
-        rows = self._next_rows(1)
-        return rows[0] if rows else None
+        return next(iter(self._next_rows(1)), None)
 
     def close(self) -> None:
         self.result, self._rows, self._position = None, None, 0

@@ -173,7 +173,7 @@ def _check_partition_names(table: str, metadata: TableMetadata, schema: Schema) 
     Iceberg's Java library opens no table with such a column. Fields of old partition specs count, too.
     """
     column_ids = {name: schema.find_field(name).field_id for name in schema.column_names}
-    for field in (field for spec in metadata.partition_specs for field in spec.fields):
+    for field in chain.from_iterable(spec.fields for spec in metadata.partition_specs):
         source = schema.find_column_name(field.source_id)
         if source is not None and column_ids.get(field.name, field.source_id) != field.source_id:
             raise PlanError(

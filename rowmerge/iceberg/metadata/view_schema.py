@@ -26,7 +26,8 @@ _FROM_ICEBERG = {
 
 def iceberg_schema(columns: Struct, schema_id: int) -> dict[str, Any]:
     """Return the JSON object of an Iceberg schema. Field ids begin at 1. The types tinyint and smallint become int."""
-    return {"type": "struct", "schema-id": schema_id, "fields": _fields(columns, count(1))}
+    ids = count(1)
+    return {"type": "struct", "schema-id": schema_id, "fields": [_iceberg_field(column, ids) for column in columns]}
 
 
 def columns_of(schema: Mapping[str, Any]) -> Struct:
@@ -34,11 +35,8 @@ def columns_of(schema: Mapping[str, Any]) -> Struct:
     return Struct(tuple(_field(entry) for entry in schema["fields"]))
 
 
-def _fields(struct: Struct, ids: Iterator[int]) -> list[dict[str, Any]]:
-    return [_iceberg_field(column, ids) for column in struct]
-
-
 def _iceberg_field(column: Field, ids: Iterator[int]) -> dict[str, Any]:
+    """Return the JSON object of a column or a nested field. `ids`: the next field ids."""
     doc = {} if column.comment is None else {"doc": column.comment}
     return {"id": next(ids), "name": column.name, "required": not column.nullable, "type": _iceberg_type(column.type, ids), **doc}
 
@@ -62,7 +60,7 @@ def _iceberg_type(type_: DataType, ids: Iterator[int]) -> Any:
                 "value": _iceberg_type(value, ids),
             }
         case Struct():
-            return {"type": "struct", "fields": _fields(type_, ids)}
+            return {"type": "struct", "fields": [_iceberg_field(field, ids) for field in type_]}
 
 
 def _field(entry: Mapping[str, Any]) -> Field:

@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 from typing import Any
 
 from pyiceberg.schema import Schema
@@ -96,7 +97,7 @@ class LiveFiles:
         path = plain_path(entry.file.path)
         vector = index.vectors.get(path)
         if vector is not None and vector.sequence_number >= entry.sequence_number:
-            return [vector]
+            return [vector]  # A deletion vector replaces the position-delete files of its data file.
         candidates = [*index.by_file.get(path, ()), *index.by_partition.get(entry.file.partition_key, ())]
         return [delete for delete in candidates if delete.sequence_number >= entry.sequence_number]
 
@@ -125,7 +126,7 @@ class LiveFiles:
 
     def _positions_in_files(self, deletes: Mapping[str, Sequence[Entry]]) -> dict[str, Positions]:
         """Return the deleted positions by data file. `deletes`: the position-delete files of each data file. Read each of these once."""
-        files = {key_of_delete(delete): delete.file for file_deletes in deletes.values() for delete in file_deletes}
+        files = {key_of_delete(delete): delete.file for delete in chain.from_iterable(deletes.values())}
         contents = map_concurrently(lambda file: read_position_delete_file(self.storage, file), list(files.values()))
         positions_by_key = dict(zip(files, contents, strict=True))
         positions: dict[str, Positions] = defaultdict(Positions)
@@ -316,7 +317,8 @@ def _group_by_columns(table: str, deletes: Sequence[Entry]) -> list[_Deletes]:
 
 def _column_by_id(table: str, field_id: int, schemas: Sequence[Schema]) -> Field:
     """Return the column with a field id, from the first schema that has the column. Raises UnsupportedTableFeature if none has it."""
-    fields = [field for schema in schemas for field in schema.fields if field.field_id == field_id]
+    all_fields = chain.from_iterable(schema.fields for schema in schemas)
+    fields = [field for field in all_fields if field.field_id == field_id]
     if not fields:
         feature = f"equality deletes by the field {field_id}, which is no top-level column"
         raise UnsupportedTableFeature(table, feature, action="read", advice=_REWRITE)

@@ -192,6 +192,7 @@ def _with_partitions(plan: IncrementalPlan, partition_by: Sequence[str], columns
 def has_transforms(partition_by: Iterable[str], columns: Iterable[str]) -> bool:
     """Return whether `partition_by` contains a transform of a column, such as `bucket(16, id)`."""
     lower_names = {name.lower() for name in columns}
+    # A parenthesis inside backquotes is a character of a column's name.
     return any("(" in entry.replace("``", "").split("`")[0] and entry.lower() not in lower_names for entry in partition_by)
 
 

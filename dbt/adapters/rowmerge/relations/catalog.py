@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import datetime, timezone
+from itertools import chain
 from typing import Any
 
 import agate
@@ -38,7 +39,7 @@ _COLUMNS = {
 
 def catalog_rows(descriptions: Iterable[RelationDescription], database: str | None = None) -> agate.Table:
     """Return the table from which dbt builds catalog.json, with a row for each column of each relation."""
-    rows = [{"table_database": database, **row} for description in descriptions for row in _column_rows(description)]
+    rows = chain.from_iterable(_column_rows(description, database) for description in descriptions)
     return agate.Table([[row.get(name) for name in _COLUMNS] for row in rows], list(_COLUMNS), list(_COLUMNS.values()))
 
 
@@ -53,9 +54,10 @@ def catalog_table(description: RelationDescription, database: str | None = None)
     return CatalogTable(metadata=metadata, columns=columns, stats=_statistics(description))
 
 
-def _column_rows(description: RelationDescription) -> list[dict[str, Any]]:
-    """Return a row for each column, with the names of `_COLUMNS`. Each row repeats the statistics of the relation."""
+def _column_rows(description: RelationDescription, database: str | None) -> Iterator[dict[str, Any]]:
+    """Yield a row for each column, with the names of `_COLUMNS`. Each row repeats the statistics of the relation."""
     relation_values = {
+        "table_database": database,
         "table_schema": description.relation.schema,
         "table_name": description.relation.name,
         "table_type": description.relation.kind,
@@ -64,11 +66,9 @@ def _column_rows(description: RelationDescription) -> list[dict[str, Any]]:
     for key, item in _statistics(description).items():
         relation_values |= {f"stats:{key}:{attribute}": getattr(item, attribute) for attribute in _STATISTIC_COLUMNS}
         relation_values[f"stats:{key}:value"] = str(item.value)
-    rows = []
     for index, field in enumerate(description.columns, start=1):
         column_values = {"column_name": field.name, "column_index": index, "column_type": field.sql_type, "column_comment": field.comment}
-        rows.append({**relation_values, **column_values})
-    return rows
+        yield {**relation_values, **column_values}
 
 
 def _statistics(description: RelationDescription) -> dict[str, StatsItem]:
