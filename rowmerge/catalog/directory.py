@@ -264,6 +264,7 @@ class DirectoryCatalog:
         self._drop(errors.find_relation_to_drop(self, schema, name, "view"))
 
     def _folder(self, schema: str, name: str) -> Storage:
+        """Return the folder of a name in the warehouse."""
         return self._storage.child(f"{folder_of(schema)}/{folder_of(name)}")
 
     def _inspect(self, schema: str, name: str) -> FolderContent | None:
@@ -297,7 +298,7 @@ class DirectoryCatalog:
         return folder
 
     def _drop(self, relation: Relation) -> None:
-        """Drop a relation. If others have replaced it by a relation of another kind meanwhile, this one stays."""
+        """Drop a relation. If another process has replaced it by a relation of another kind, nothing is dropped."""
         folder = self._folder(relation.schema, relation.name)
         content = inspect_folder(folder)
         _check_can_drop(content, relation)
@@ -370,6 +371,7 @@ def _check_warehouse(storage: Storage) -> None:
 
 
 def _relation(schema: str, name: str, content: FolderContent) -> Relation:
+    """Return the relation of a name from the content of its folder."""
     if isinstance(content, TableFolder | ExternalTable):
         return Relation.of_table(schema, name, content.format)
     return Relation.of_view(schema, name)
@@ -378,7 +380,7 @@ def _relation(schema: str, name: str, content: FolderContent) -> Relation:
 def _withdraw_if_hidden(folder: Storage, path: str, view: str) -> bool:
     """Delete the version of a view that was just put at `path` if the catalog does not find the view, and return whether it was deleted.
 
-    The catalog finds no view if others have created or dropped a table in the folder meanwhile. Raises CommitStateUnknown.
+    The catalog finds no view if another process has created or dropped a table in the folder. Raises CommitStateUnknown.
     """
     try:
         is_hidden = not isinstance(inspect_folder(folder), ViewFolder)
@@ -390,4 +392,5 @@ def _withdraw_if_hidden(folder: Storage, path: str, view: str) -> bool:
 
 
 def _now() -> int:
+    """Return the current time in milliseconds since the epoch."""
     return time.time_ns() // 1_000_000

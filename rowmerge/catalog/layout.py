@@ -64,7 +64,7 @@ class TableFolder:
 
 
 FOREIGN_TABLE = TableFolder("iceberg", versioned=False)
-"""An Iceberg table whose newest metadata file only its own catalog knows."""
+"""An Iceberg table of another catalog. Only this catalog has the path of the newest metadata file."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class ViewFolder:
 
 @dataclass(frozen=True)
 class Leftovers:
-    """The folder of a table whose deletion rowmerge 0.1.0 began and did not finish."""
+    """The folder of a table with an unfinished drop by rowmerge 0.1.0."""
 
 
 FolderContent = TableFolder | ExternalTable | ViewFolder | Leftovers

@@ -97,6 +97,7 @@ def _schema_for(columns: Struct, schemas: Sequence[dict[str, Any]]) -> dict[str,
 
 
 def _new_version(version: int, schema_id: int, view: View, now: int) -> dict[str, Any]:
+    """Return a version of a view ("Versions" in the Iceberg View Spec)."""
     return {
         "version-id": version,
         "timestamp-ms": now,

@@ -1,1 +1,1 @@
-"""Row plans on Spark: reading snapshots, finding rows, writing files. The only place, with the session's start-up, that knows PySpark."""
+"""Row plans on Spark: read snapshots, find rows, write files. Only this package and the session's start-up use PySpark."""

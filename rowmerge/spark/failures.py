@@ -210,4 +210,5 @@ def _first_line(message: str) -> str:
 
 
 def _unquoted(name: str) -> str:
+    """Return a name of Spark's error parameters without backquotes."""
     return name.strip().replace("`", "")

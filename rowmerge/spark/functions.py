@@ -134,7 +134,7 @@ def analyse(spark: SparkSession, query: str) -> None:
 
 @contextmanager
 def reading_body(display_name: str) -> Iterator[None]:
-    """Translate Spark's error in a `with` block for a function whose body aggregates rows, but which is not an aggregate.
+    """Translate Spark's error in a `with` block for a body that aggregates rows in a function that is not an aggregate.
 
     Raises:
         PlanError: Spark raised this error. Other errors pass through.

@@ -34,7 +34,7 @@ from rowmerge.table.metadata.schema import (
 
 _TOO_DEEP = f"is nested more than {DEEPEST_TYPE} levels deep, which no table can hold. Make columns of its parts, or keep it as JSON."
 _COLLATIONS = "__COLLATIONS"
-"""The metadata key of Spark's JSON form of a field whose strings have collations."""
+"""The metadata key for the collations of strings in Spark's JSON form of a field."""
 _BYTES_OF_TYPES = dict.fromkeys(("long", "double", "timestamp", "timestamp_ntz"), 8) | dict.fromkeys(("integer", "float", "date"), 4)
 _BYTES_OF_TYPES |= {"short": 2, "byte": 1, "boolean": 1}
 

@@ -225,4 +225,5 @@ def _relevant_rows(plan: RowPlan, target: DataFrame, source: Source | None) -> D
 
 
 def _any_of(conditions: Sequence[str]) -> str:
+    """Return SQL for the OR of conditions."""
     return " or ".join(f"({condition})" for condition in conditions)

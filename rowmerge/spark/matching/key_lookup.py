@@ -1,18 +1,21 @@
-"""Read the target rows that have a key of the source with Arrow: key columns first, other columns only of row groups with such rows.
+"""Look up the target rows that have a key of the source with Arrow: key columns first, other columns only of row groups with such rows.
 
-Spark then joins these few rows instead of the table. For each row that does not match, a hash join of Spark takes a hundred times as long
-as a lookup in a set of keys takes here.
+Spark then joins these few rows instead of the table. For a row without a match, a hash join of Spark takes a hundred times as long as this
+lookup.
 
-The keys must be simple values that are equal in Arrow whenever they are equal in Spark. The result may hold more rows than match, never
-fewer. Spark joins it to the source on the whole condition, and this join also tells which source rows are new.
+The keys must be simple values that are equal in Arrow whenever they are equal in Spark. The result has all rows that match, and may have
+others. Spark joins it to the source on the whole condition, and finds the new source rows by the same join.
 
-Arrow hashes the keys in each call. Hashing a million texts takes as long as looking up some million rows. Therefore texts are looked up
-in several row groups at once. Of integers, only keys within the range of a row group are hashed. If all key columns but one have one value
-in a row group, as in the file of a partition, only keys with these values are hashed.
+Arrow hashes the keys in each call. To hash a million strings takes as long as to look up some million rows. So one call looks up strings of
+several row groups. A call for integers hashes only the keys within the range of a row group. If all key columns but one have a single value
+in a row group, as in the file of a partition, a call hashes only the keys with these values.
 
-Spark reads the table itself if rows without a key matter (NOT MATCHED BY SOURCE, change rows), and for other types. It also does for few
-keys with other columns, because its reader skips pages and Arrow's does not. The other cases are more than two million rows with a key, and
-many files on a driver that is not the whole cluster.
+Spark reads the files itself
+- if the statement needs rows without a key (NOT MATCHED BY SOURCE, change rows),
+- for keys of other types,
+- for few keys if the statement needs other columns, because only Spark's reader skips pages,
+- if more than two million rows have a key,
+- if files have many rows, and the driver is not the whole cluster.
 """
 
 from __future__ import annotations

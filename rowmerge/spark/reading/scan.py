@@ -1,13 +1,13 @@
 """Read a snapshot's files as a DataFrame, by Spark's own reader, without their deleted rows.
 
-Spark's Parquet reader returns the file and the position of each row. These two are the address of a row, and a deleted row is a position in
-a bitmap. A merge that changes few rows of a file writes a deletion vector and the new rows.
+Spark's Parquet reader returns the file and the position of each row, which are the address of the row. A bitmap holds the positions of a
+file's deleted rows.
 
-A snapshot names columns twice: `schema` as users do, `stored_schema` as data files and statistics do. Names change in three places only:
-here, where `rowmerge.parquet.data_files` writes a file, and where a format reads and writes its metadata.
+A column has two names: the name in `schema` of a snapshot, which users see, and the name in `stored_schema`, which data files and
+statistics have. Names are converted here, in `rowmerge.parquet.data_files`, and where a format reads and writes its metadata.
 
-A row of an older file has the default of a new column as its value. The metadata of `stored_schema` holds the default as SQL text
-(`INITIAL`). Spark's Parquet reader fills it in, and so does the writer that moves rows without Spark.
+A row of an older file has the default of a new column as its value. The metadata of `stored_schema` holds the default as SQL (`INITIAL`).
+Spark's Parquet reader returns the default for these rows, and so does the writer that moves rows without Spark.
 """
 
 from __future__ import annotations

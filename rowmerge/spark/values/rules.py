@@ -87,7 +87,7 @@ def _column_description(field: Field) -> str:
 
 
 def _with_generated_columns(rows: DataFrame, plan: RowPlan, writing_clauses: Sequence[NumberedClause]) -> DataFrame:
-    """Compute generated columns from the other new values of a row, where the row's clause gives them no value."""
+    """Compute generated columns from the other new values of a row, unless the clause of the row has a value for them."""
     columns = {}
     for field in plan.schema:
         clause_numbers = [number for number, clause in writing_clauses if field.name not in clause.values]
@@ -102,7 +102,7 @@ def _with_generated_columns(rows: DataFrame, plan: RowPlan, writing_clauses: Seq
 
 
 def _checks_of_generated_columns(plan: RowPlan, writing_clauses: Sequence[NumberedClause]) -> Iterator[Check]:
-    """Yield a check for each generated column to which a clause gives a value: it must equal the value of the column's expression."""
+    """Yield a check for each generated column with a value in a clause: it must equal the value of the generation expression."""
     for field in plan.schema:
         clause_numbers = [number for number, clause in writing_clauses if field.name in clause.values]
         if field.name in plan.rules.generated and clause_numbers:
