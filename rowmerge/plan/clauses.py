@@ -188,9 +188,10 @@ def _updated_value(assigned: str | Assignments | None, field: Field, old_field: 
     assert isinstance(field.type, Struct)
     old_type = old_field.type if old_field is not None and isinstance(old_field.type, Struct) else Struct()
     arguments = []
-    for inner in field.type:
-        inner_value = _updated_value(assigned.get(inner.name), inner, old_type.find(inner.name), f"{old_value}.{backquote(inner.name)}")
-        arguments.append(f"{string_literal(inner.name)}, {inner_value}")
+    for child in field.type:
+        old_child_value = f"{old_value}.{backquote(child.name)}"
+        child_value = _updated_value(assigned.get(child.name), child, old_type.find(child.name), old_child_value)
+        arguments.append(f"{string_literal(child.name)}, {child_value}")
     return f"named_struct({', '.join(arguments)})"
 
 

@@ -115,12 +115,10 @@ def has_hidden_column(text: str, tokens: Sequence[Token], tree_references: Itera
         tree_references: The column references that sqlglot's tree has.
         columns: The names of the columns, in any case.
     """
-    reference_starts = {start for reference in tree_references for start in reference.starts}
     lower_columns = {column.lower() for column in columns}
-    return any(
-        token.start not in reference_starts and token.text.lower() in lower_columns and _may_be_name(text, tokens, index)
-        for index, token in enumerate(tokens)
-    )
+    reference_starts = set[int]().union(*(reference.starts for reference in tree_references))
+    other_indexes = [index for index, token in enumerate(tokens) if token.start not in reference_starts]
+    return any(tokens[index].text.lower() in lower_columns and _may_be_name(text, tokens, index) for index in other_indexes)
 
 
 def _may_be_name(text: str, tokens: Sequence[Token], index: int) -> bool:

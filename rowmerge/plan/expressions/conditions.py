@@ -99,8 +99,9 @@ def resolve(parts: Sequence[str], sides: Sequence[Side], *, case_sensitive: bool
     for qualifier_size in range(len(parts) - 1, -1, -1):
         qualifier, name = parts[:qualifier_size], parts[qualifier_size]
         qualified_sides = [side for side in sides if not qualifier or _is_qualifier(qualifier, side, case_sensitive)]
-        columns = [(side, column) for side in qualified_sides for column in side.columns]
-        matches = [(side, column) for side, column in columns if is_same_name((column,), (name,), case_sensitive)]
+        matches: list[tuple[Side, str]] = []
+        for side in qualified_sides:
+            matches += [(side, column) for column in side.columns if is_same_name((column,), (name,), case_sensitive)]
         if len(matches) == 1:
             ((side, column),) = matches
             return Resolved(side, column, qualifiers=qualifier_size, fields=len(parts) - qualifier_size - 1)

@@ -24,9 +24,9 @@ def check_merge(merge: Merge) -> None:
     for when in merge.clauses:
         if when.condition is not None:
             check_condition(when.condition, f"the condition of {when.match.value}")
-        if not isinstance(when.action, DeleteAction):
-            for assignment in when.action.assignments or ():
-                _check_one_row(assignment.value, f"the value of `{'.'.join(assignment.column)}`")
+        assignments = None if isinstance(when.action, DeleteAction) else when.action.assignments
+        for assignment in assignments or ():
+            _check_one_row(assignment.value, f"the value of `{'.'.join(assignment.column)}`")
 
 
 def check_update(update: Update) -> None:
