@@ -91,8 +91,8 @@ class CatalogOperations:
     def commit(self, base: CurrentMetadata, updates: tuple[TableUpdate, ...]) -> Put | Unknown:
         """Commit as `TableOperations.commit` states.
 
-        No catalog can require unchanged properties, so this method compares them right before it commits. A change of properties alone in
-        the instant between counts as one that came after the commit.
+        No requirement of a catalog covers properties, so this method compares them right before it commits. A change of properties alone
+        between the comparison and the commit counts as a later one.
         """
         table = self._client.load(*self._identifier)
         if table is None or _has_changed(base, table):
@@ -101,9 +101,9 @@ class CatalogOperations:
         return self._send(_Request(table, requirements, updates, lambda newest: commit_status(newest, base, updates)))
 
     def _send(self, request: _Request) -> Put | Unknown:
-        """Send a commit to the catalog until its outcome is known, or the attempts are used up. Raises CatalogFailed for a final refusal.
+        """Send a commit to the catalog until its outcome is known, or no attempt is left. Raises CatalogFailed for a final refusal.
 
-        The commit's requirements let it happen only once, so it is safe to send it again.
+        The requirements of the commit fail after its success, so it is safe to send it again.
         """
         errors: list[Exception] = []
         for wait in (*WAITS, 0):

@@ -237,7 +237,7 @@ class DirectoryOperations:
                 self.folder.try_delete_files([metadata_path(version)])
                 self.folder.try_delete_files([HINT])  # a call of its own, because a failure ends a call
                 raise TableNotFound(self._table)
-            if has_compressed_file:
+            if has_compressed_file:  # another writer has put the same version
                 self.folder.try_delete_files([metadata_path(version)])
                 return Put.EXISTED
             return self._verify_by_newest(base, version, metadata) if may_be_stale else Put.CREATED
