@@ -78,6 +78,7 @@ def verify_put(commit: PutCommit) -> Verdict:
     listing = list_log(commit.storage, since=0 if commit.base is None else commit.base.version)
     newer_checkpoints = [checkpoint for checkpoint in listing.checkpoints if checkpoint.version >= commit.version]
     if newer_checkpoints:
+        # The newest checkpoint is the first one.
         return _verify_in_checkpoint(commit, read_checkpoint(commit.storage, newer_checkpoints[0]))
     if commit.version not in listing.commits:
         return Unknown(f"{commit_path(commit.version)} was put, and is gone")

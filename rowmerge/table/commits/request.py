@@ -67,7 +67,10 @@ class CommitRequest:
 
 @dataclass(frozen=True)
 class Committed:
-    """`rebases`: the number of earlier commits that deleted other rows in files in which this commit deletes rows."""
+    """The outcome of a commit that succeeded.
+
+    `rebases`: the number of concurrent commits that deleted other rows of files in which this commit deletes rows.
+    """
 
     version: int
     rebases: int = 0
@@ -75,12 +78,14 @@ class Committed:
 
 @dataclass(frozen=True)
 class Conflicted:
+    """The outcome of a commit that is certainly not committed, because it conflicts with a concurrent commit."""
+
     conflict: CommitConflict
 
 
 @dataclass(frozen=True)
 class Unknown:
-    """A put failed without a certain outcome: the version may exist."""
+    """The outcome of a commit that may or may not be committed, because a put failed or could not be verified."""
 
     reason: str
 
