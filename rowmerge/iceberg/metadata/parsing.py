@@ -8,6 +8,7 @@ from __future__ import annotations
 import gzip
 import zlib
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from typing import Any
 
 import zstandard
@@ -193,15 +194,14 @@ def _shorten(error: Exception) -> str:
 
 def _unread_features(content: Mapping[str, Any]) -> Iterator[str]:
     """Yield a text for each column of an unsupported type, and for each transform of several columns in partition specs and sort orders."""
-    for schema in _objects(content, "schemas"):
-        for column, type_name in _types(schema, ""):
-            if type_name.startswith(_UNREAD_TYPES):
-                yield f"type {type_name} of the column {column}"
-    for spec in (*_objects(content, "partition-specs"), *_objects(content, "sort-orders")):
-        for field in _objects(spec, "fields"):
-            source_ids = field.get("source-ids")
-            if isinstance(source_ids, list) and len(source_ids) > 1:
-                yield f"the transform {field.get('transform')} of several columns"
+    for column, type_name in chain.from_iterable(_types(schema, "") for schema in _objects(content, "schemas")):
+        if type_name.startswith(_UNREAD_TYPES):
+            yield f"type {type_name} of the column {column}"
+    specs_and_orders = (*_objects(content, "partition-specs"), *_objects(content, "sort-orders"))
+    for field in chain.from_iterable(_objects(spec_or_order, "fields") for spec_or_order in specs_and_orders):
+        source_ids = field.get("source-ids")
+        if isinstance(source_ids, list) and len(source_ids) > 1:
+            yield f"the transform {field.get('transform')} of several columns"
 
 
 def _objects(parent: Mapping[str, Any], key: str) -> Iterator[Mapping[str, Any]]:
