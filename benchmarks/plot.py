@@ -1,4 +1,4 @@
-"""The plot: a line of dots for each scenario, one an engine, at its warm seconds in multiples of ours; a logarithmic scale, plain SVG."""
+"""Draw the charts of the benchmark as plain SVG: ratios to our engine on a logarithmic scale, and seconds as bars."""
 
 from __future__ import annotations
 
@@ -26,12 +26,53 @@ COLORS = {
 }
 
 
+BAR_SCENARIOS = ("1", "5", "6", "8")
+BAR_ENGINES = {
+    "ours": "#2471a3",
+    "ours-iceberg-mor": "#148f77",
+    "delta-rs": "#c9ced6",
+    "delta-spark-dv": "#a3abb8",
+    "iceberg-spark-mor": "#7d8796",
+}
+"""Engines of the README's chart, from top to bottom, with their colors: ours in color, the others in grey."""
+BAR, GAP, BARS_LEFT, BARS_WIDTH = 15, 38, 230, 580
+
+
+def bar_chart(run: Run) -> str:
+    """Return the README's chart: the warm seconds of a few scenarios as horizontal bars, one for each engine, on one linear scale."""
+    seconds = {
+        (scenario, engine): case.warm
+        for scenario in BAR_SCENARIOS
+        for engine in BAR_ENGINES
+        if (case := run.case(scenario, engine)) is not None and case.warm is not None
+    }
+    scale = BARS_WIDTH / max(seconds.values())
+    width, height = BARS_LEFT + BARS_WIDTH + 80, len(BAR_SCENARIOS) * (GAP + BAR * len(BAR_ENGINES))
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="12">',
+        f'<rect width="{width}" height="{height}" fill="white"/>',
+    ]
+    y = 0
+    for scenario in BAR_SCENARIOS:
+        parts.append(f'<text x="{BARS_LEFT}" y="{y + 24}" font-weight="bold">{escape(SCENARIOS[scenario].title)}</text>')
+        y += GAP - 6
+        for engine, color in BAR_ENGINES.items():
+            if warm := seconds.get((scenario, engine)):
+                length = scale * warm
+                parts.append(f'<text x="{BARS_LEFT - 8}" y="{y + 11}" text-anchor="end">{escape(ENGINES[engine].title)}</text>')
+                parts.append(f'<rect x="{BARS_LEFT}" y="{y}" width="{length:.1f}" height="{BAR - 3}" fill="{color}"/>')
+                parts.append(f'<text x="{BARS_LEFT + length + 6:.1f}" y="{y + 11}">{warm:.2f} s</text>')
+            y += BAR
+        y += 6
+    return "\n".join([*parts, "</svg>", ""])
+
+
 def plot(run: Run) -> str:
-    """The SVG's text."""
+    """Return a chart with a line for each scenario and a dot for each engine, at its warm seconds as a multiple of ours."""
     rows = [(name, _ratios(run, name)) for name in run.scenarios()]
     rows = [(name, ratios) for name, ratios in rows if ratios]
-    found = [ratio for _, ratios in rows for ratio in ratios.values()] or [1.0]
-    low, high = floor(log2(min(*found, 0.5))), ceil(log2(max(*found, 2.0)))
+    ratios_of_all = [ratio for _, ratios in rows for ratio in ratios.values()] or [1.0]
+    low, high = floor(log2(min(*ratios_of_all, 0.5))), ceil(log2(max(*ratios_of_all, 2.0)))
     height = HEAD + ROW * len(rows) + 30
 
     def at(ratio: float) -> float:

@@ -11,7 +11,7 @@ from statistics import geometric_mean, median
 
 from benchmarks.engines.registry import ENGINES
 from benchmarks.losses import losses
-from benchmarks.plot import plot
+from benchmarks.plot import bar_chart, plot
 from benchmarks.results import Case, Run
 from benchmarks.scenarios import SCENARIOS, steps_of
 
@@ -53,6 +53,7 @@ def main(words: list[str] | None = None) -> None:
     arguments = parser.parse_args(words)
     runs = [Run.read(path) for path in arguments.results]
     parts = [HEAD]
+    (arguments.docs / "performance-chart.svg").write_text(bar_chart(runs[0]), encoding="utf-8")
     for run in runs:
         name = f"performance-sf{run.scale:g}.svg"
         (arguments.docs / name).write_text(plot(run), encoding="utf-8")
