@@ -42,7 +42,7 @@ SPARK_TESTS := $(addprefix tests/,unit/spark engine/test_rows.py engine/test_fun
 	engine/test_round_trips.py engine/test_source_passing.py engine/test_source_writing.py engine/test_few_rows.py engine/test_kill.py \
 	functional/adapter/basic functional/adapter/test_strategies.py functional/adapter/test_python_models.py functional/adapter/test_connect.py)
 
-.PHONY: help demo test gate test-all test-dbt test-spark test-count soak lint format types layers structure
+.PHONY: help demo test gate test-all test-dbt test-spark test-count soak lint format types layers structure prose docs
 .PHONY: unit engine functional wheel java venv constraints clean
 .PHONY: bench bench-all bench-smoke bench-peers bench-metadata performance-page
 .DEFAULT_GOAL := help
@@ -62,7 +62,8 @@ help:
 	@echo "make bench-all   all scenarios and engines; make bench-peers brings the engines of others that need Java"
 	@echo "make bench-smoke the benchmark on few rows: does it run, do the engines agree"
 	@echo "make bench-metadata measure logs of many files and commits; it writes docs/performance_metadata.md"
-	@echo "make lint | format | types | layers | structure | wheel | clean"
+	@echo "make docs        build the documentation site in the folder site"
+	@echo "make lint | format | prose | types | layers | structure | wheel | clean"
 
 demo: java $(STAMP)
 	$(BIN)/python integration_tests/flights/run_demo.py $(if $(TARGET),--target $(TARGET))
@@ -114,9 +115,17 @@ test-dbt: java $(DBT_STAMP)
 		tests/functional/adapter/test_dbt_versions.py tests/functional/adapter/test_deprecations.py \
 		tests/unit/adapter tests/unit/test_conformance.py $(PYTEST_ARGS)
 
-lint: $(STAMP)
+lint: $(STAMP) prose
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+# Names, docstrings and comments: the rules of CONTRIBUTING.md that a program can check.
+prose: $(STAMP)
+	$(BIN)/python -m tests.support.prose
+
+# The documentation site, in the folder site. A warning, such as a link to a missing page, is an error.
+docs: $(STAMP)
+	$(BIN)/zensical build --strict --config-file mkdocs.yml
 
 format: $(STAMP)
 	$(BIN)/ruff check --fix .
