@@ -1,0 +1,61 @@
+"""The commands and files of README.md and docs/tutorial.md work as they are written.
+
+A code block whose first line is a comment with a path is a file of the project. The dbt commands of a `shell` block run in the project. A
+`text` block after them shows lines that the commands print.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from dbt.tests.util import run_dbt_and_capture
+
+ROOT = Path(__file__).parents[2]
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+FILE_NAME = re.compile(r"(?:--|#) (\S+\.(?:sql|yml|csv))\n")
+
+
+def blocks(page: str) -> list[tuple[str, str]]:
+    """Return the language and the text of each code block of a page."""
+    return BLOCK.findall((ROOT / page).read_text(encoding="utf-8"))
+
+
+def dbt_commands(text: str) -> Iterator[list[str]]:
+    """Yield the arguments of each dbt command of a shell block that works on an existing project."""
+    for line in text.splitlines():
+        words = shlex.split(line, comments=True)
+        if words[:1] == ["dbt"] and words[1] != "init":
+            yield words[1:]
+
+
+def words_of(line: str) -> str:
+    return " ".join(line.split())
+
+
+@pytest.mark.parametrize(("page", "file_format"), [("README.md", "delta"), ("README.md", "iceberg"), ("docs/tutorial.md", "delta")])
+def test_the_project_of_a_page_runs(page: str, file_format: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    output = ""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "dbt_project.yml").write_text("name: shop\nprofile: shop\n", encoding="utf-8")
+    for language, text in blocks(page):
+        if match := FILE_NAME.match(text):
+            path = tmp_path / match[1].replace("~/.dbt/", "")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            content = text[match.end() :].replace("/tmp/warehouse", "warehouse")
+            if path.name == "profiles.yml":
+                content += f"      file_format: {file_format}\n"
+            path.write_text(content, encoding="utf-8")
+        elif language == "shell":
+            commands = list(dbt_commands(text))
+            outputs = [
+                run_dbt_and_capture([*arguments, "--project-dir", str(tmp_path), "--profiles-dir", str(tmp_path)])[1]
+                for arguments in commands
+            ]
+            output = "\n".join(outputs) if commands else output
+        elif language == "text":
+            lines = words_of(output)
+            assert all(words_of(line) in lines for line in text.splitlines()), output
