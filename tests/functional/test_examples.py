@@ -38,7 +38,7 @@ def words_of(line: str) -> str:
 
 @pytest.mark.parametrize(("page", "file_format"), [("README.md", "delta"), ("README.md", "iceberg"), ("docs/tutorial.md", "delta")])
 def test_the_project_of_a_page_runs(page: str, file_format: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    output = ""
+    output, folders = "", ["--project-dir", str(tmp_path), "--profiles-dir", str(tmp_path)]
     monkeypatch.chdir(tmp_path)
     (tmp_path / "dbt_project.yml").write_text("name: shop\nprofile: shop\n", encoding="utf-8")
     for language, text in blocks(page):
@@ -51,10 +51,7 @@ def test_the_project_of_a_page_runs(page: str, file_format: str, tmp_path: Path,
             path.write_text(content, encoding="utf-8")
         elif language == "shell":
             commands = list(dbt_commands(text))
-            outputs = [
-                run_dbt_and_capture([*arguments, "--project-dir", str(tmp_path), "--profiles-dir", str(tmp_path)])[1]
-                for arguments in commands
-            ]
+            outputs = [run_dbt_and_capture([*arguments, *folders])[1] for arguments in commands]
             output = "\n".join(outputs) if commands else output
         elif language == "text":
             lines = words_of(output)
