@@ -115,7 +115,7 @@ test-dbt: java $(DBT_STAMP)
 		tests/functional/adapter/test_dbt_versions.py tests/functional/adapter/test_deprecations.py \
 		tests/unit/adapter tests/unit/test_conformance.py $(PYTEST_ARGS)
 
-lint: $(STAMP) prose
+lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
@@ -124,8 +124,14 @@ prose: $(STAMP)
 	$(BIN)/python -m tests.support.prose
 
 # The documentation site, in the folder site. A warning, such as a link to a missing page, is an error.
-docs: $(STAMP)
-	$(BIN)/zensical build --strict --config-file mkdocs.yml
+docs: .venv-docs/.installed
+	.venv-docs/bin/zensical build --strict --config-file mkdocs.yml
+
+# An environment of its own, because zensical and dbt-core 1.11 need different versions of pathspec.
+.venv-docs/.installed: tests/requirements/docs.txt
+	$(PYTHON) -m venv .venv-docs
+	.venv-docs/bin/python -m pip install --quiet --requirement tests/requirements/docs.txt
+	@touch $@
 
 format: $(STAMP)
 	$(BIN)/ruff check --fix .
@@ -208,6 +214,6 @@ java:
 	fi
 
 clean:
-	rm -rf $(VENV) .venv-dbt-* .venv-spark-* .soak build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .peers
+	rm -rf $(VENV) .venv-docs .venv-dbt-* .venv-spark-* .soak build dist site *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .peers
 	rm -rf integration_tests/flights/target integration_tests/flights/logs
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
