@@ -175,7 +175,7 @@ def _prose(text: str) -> Iterator[str]:
 def main() -> None:
     """Print each violation, and end with status 1 if there is one."""
     messages = [message for path in python_files() for message in violations(path.read_text(encoding="utf-8"), str(path.relative_to(ROOT)))]
-    print("\n".join(messages) or "no violations")
+    sys.stdout.write("\n".join(messages or ["no violations"]) + "\n")
     sys.exit(bool(messages))
 
 

@@ -6,6 +6,7 @@ Run as a program, it prints the list. `tests/unit/test_public_api.py` compares i
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Iterator
 from types import ModuleType
 
@@ -62,4 +63,4 @@ def _signature(member: object) -> str:
 
 
 if __name__ == "__main__":
-    print("\n".join(lines()))
+    sys.stdout.write("\n".join(lines()) + "\n")
