@@ -16,7 +16,7 @@ CONNECT = f"pyspark[connect]{PYSPARK}"
 setup(
     name="dbt-rowmerge",
     version=VERSION[1],
-    description="A dbt adapter for row-level changes (MERGE, UPDATE, DELETE, SCD2, CDC) in Delta Lake and Apache Iceberg tables, with PySpark",
+    description="A dbt adapter for row-level changes (MERGE, UPDATE, DELETE, SCD2, CDC) in Delta Lake and Iceberg tables, with PySpark",
     long_description=(HERE / "README.md").read_text(encoding="utf-8"),
     long_description_content_type="text/markdown",
     license="Apache-2.0",

@@ -41,18 +41,20 @@ FORBIDDEN_PHRASES = {
 
 VERBS = frozenset(
     """
-    abort accept acquire add adjust advise allocate allow answer append apply archive ask assemble assert assign begin bind bring build bump call cancel cast
-    change check choose clean clear clone close collect combine commit compact compare complete compose compute configure connect construct
-    convert copy count create cut decide declare decode deduplicate define delete derive describe detect determine discard divide download drop
-    encode end enforce ensure enter estimate evaluate exclude execute exit expand expire explain export extend extract fail fetch fill filter find finish
-    fit flush fold format forward generate get give group guard handle hash have honour ignore implement import include increase infer inherit initialize
-    insert inspect install intersect invalidate issue iterate join judge keep let limit link list load locate lock log look lower make map mark match
-    materialize measure merge migrate mount move name normalize number observe open order overwrite parse pass patch percent-decode percent-encode pick plan
-    point prefer prepare preserve print probe prove prune publish push put quote raise read rebuild receive record recover reduce refresh refuse register
-    reject release remember remove rename render reorder repair repeat replace report request require reset resolve restore retry return reuse revert
-    rewrite roll run save scan search select send separate serialize serve set shorten show skip sort split stage start state step stop store stream
-    strip substitute subtract sum suppress sync tag take test tighten translate truncate try turn type unify union unlock unpack update upgrade upload use
-    validate verify visit wait walk warn widen wrap write yield
+    abort accept acquire add adjust advise allocate allow answer append apply archive ask assemble assert assign begin bind bring
+    build bump call cancel cast change check choose clean clear clone close collect combine commit compact compare complete
+    compose compute configure connect construct convert copy count create cut decide declare decode deduplicate define delete
+    derive describe detect determine discard divide download drop encode end enforce ensure enter estimate evaluate exclude
+    execute exit expand expire explain export extend extract fail fetch fill filter find finish fit flush fold format forward
+    generate get give group guard handle hash have honour ignore implement import include increase infer inherit initialize insert
+    inspect install intersect invalidate issue iterate join judge keep let limit link list load locate lock log look lower make
+    map mark match materialize measure merge migrate mount move name normalize number observe open order overwrite parse pass
+    patch percent-decode percent-encode pick plan point prefer prepare preserve print probe prove prune publish push put quote
+    raise read rebuild receive record recover reduce refresh refuse register reject release remember remove rename render reorder
+    repair repeat replace report request require reset resolve restore retry return reuse revert rewrite roll run save scan search
+    select send separate serialize serve set shorten show skip sort split stage start state step stop store stream strip
+    substitute subtract sum suppress sync tag take test tighten translate truncate try turn type unify union unlock unpack update
+    upgrade upload use validate verify visit wait walk warn widen wrap write yield
     """.split()
 )
 """The verbs that begin the docstrings of functions. Add a verb when a function does something else."""
