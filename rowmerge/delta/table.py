@@ -155,7 +155,7 @@ class DeltaTable:
     def _run(self, commit: Commit) -> Outcome:
         outcome = commit.run()
         if isinstance(outcome, Committed):
-            self._reader.keep_commit(outcome.version, commit.written)
+            self._reader.keep_commit(outcome.version, commit.commit_bytes)
             self._maintain_log(commit, outcome.version)
         return outcome
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from rowmerge.errors import CommitConflict, CommitStateUnknown
 from rowmerge.execution.result import ChangeResult, RowCounts, Timings
-from rowmerge.spark.writing.written import discard, discard_if_rejected
+from rowmerge.spark.writing.write_output import discard, discard_if_rejected
 from rowmerge.table.commits.request import CommitRequest, Committed, Conflicted, Unknown
 from rowmerge.table.snapshots.files import AddedFile
 from rowmerge.table.snapshots.snapshot import Snapshot
@@ -25,7 +25,7 @@ class Attempt:
     base: Snapshot
     change: CommitRequest | None
     counts: RowCounts
-    written: tuple[AddedFile, ...] = ()
+    new_files: tuple[AddedFile, ...] = ()
     columns: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -111,17 +111,17 @@ def _commit(table: Table, attempt: Attempt, options: CommitOptions, timings: Tim
     if change is None or (change.changes_nothing and options.transaction is None):
         return ChangeResult(base.version, attempt.counts, timings, columns=attempt.columns)
     if options.transaction is not None and base.has_transaction(*options.transaction):
-        discard(attempt.written, base.shape.filesystem_options)
+        discard(attempt.new_files, base.shape.filesystem_options)
         earlier_result = find_earlier_result(table, options, timings)
         assert earlier_result is not None
         return earlier_result
-    with discard_if_rejected(attempt.written, base.shape.filesystem_options), timings.measure("commit"):
+    with discard_if_rejected(attempt.new_files, base.shape.filesystem_options), timings.measure("commit"):
         outcome = table.commit(base, replace(change, transaction=options.transaction or change.transaction))
     match outcome:
         case Committed(version, rebases):
             return ChangeResult(version, attempt.counts, timings, rebases=rebases, columns=attempt.columns)
         case Conflicted(conflict):
-            discard(attempt.written, base.shape.filesystem_options)
+            discard(attempt.new_files, base.shape.filesystem_options)
             return conflict
         case Unknown(reason):
             raise _unknown_state_error(base.name, change.operation, reason, is_transaction=options.transaction is not None)

@@ -28,7 +28,7 @@ from rowmerge.spark.types import schema_of
 from rowmerge.spark.values.outcomes import new_rows
 from rowmerge.spark.writing.distribution import Gather
 from rowmerge.spark.writing.write import WriteRequest, write_outcomes
-from rowmerge.spark.writing.written import Written
+from rowmerge.spark.writing.write_output import WriteOutput
 from rowmerge.table.commits.request import CommitRequest, Reads
 from rowmerge.table.metadata.partitioning import partition_by
 from rowmerge.table.metadata.rules import Check
@@ -116,11 +116,11 @@ class NewRows:
         type_ = match_names_by_position(source_type, target_type)
         return column_ref if type_ == source_type else f"cast({column_ref} as {sql_name(type_)})"
 
-    def write(self, table: TableShape) -> Written:
+    def write(self, table: TableShape) -> WriteOutput:
         """Write the rows as data files of a table whose columns are those of the rows."""
         return self.write_plan(self._plan(table, table.schema), table)
 
-    def write_plan(self, plan: RowPlan, table: TableShape) -> Written:
+    def write_plan(self, plan: RowPlan, table: TableShape) -> WriteOutput:
         """Write the rows of a plan as data files of `table`, which has the schema after the statement."""
         return write_outcomes(new_rows(self.source.alias(planner.SOURCE), plan, plan.clauses), WriteRequest(table, Gather.NONE))
 
@@ -148,18 +148,18 @@ class Overwrite:
             _check_partitions_known(snapshot)
         return self.if_not_exists and bool(pc.any(static_mask(snapshot, rows)(snapshot.files())).as_py())
 
-    def removed_files(self, snapshot: Snapshot, rows: NewRows, written: Written) -> FileMask:
+    def removed_files(self, snapshot: Snapshot, rows: NewRows, output: WriteOutput) -> FileMask:
         """Return the mask of the files that leave the table.
 
         Args:
             snapshot: The version of the table that the statement changes.
             rows: The rows of the INSERT, with its PARTITION clause.
-            written: The files with the new rows, whose partitions a dynamic overwrite replaces.
+            output: The files with the new rows, whose partitions a dynamic overwrite replaces.
         """
         if not self.is_dynamic(snapshot):
             return static_mask(snapshot, rows)
         columns = [field.name for field in snapshot.shape.partitioning]
-        return _partitions_mask(snapshot, columns, [file.partition for file in written.files])
+        return _partitions_mask(snapshot, columns, [file.partition for file in output.files])
 
     def is_dynamic(self, snapshot: Snapshot) -> bool:
         """Return whether the new rows decide which partitions leave the table."""
@@ -249,22 +249,22 @@ def _attempt(table: Table, rows_for: RowsFor, overwrite: Overwrite | None, timin
         plan = rows.plan(snapshot)
         table_after = snapshot.shape if plan.new_schema is None else snapshot.evolved(plan.new_schema)
     with timings.measure("spark"):
-        written = rows.write_plan(plan, table_after)
+        output = rows.write_plan(plan, table_after)
     change = CommitRequest(
         "WRITE",
         parameters={"mode": "Append", "partitionBy": partition_by(snapshot.shape.partitioning)},
-        metrics=insert_metrics(written),
-        files=FileChanges(tuple(written.files)),
+        metrics=insert_metrics(output),
+        files=FileChanges(tuple(output.files)),
         # A blind append does not list the files.
         reads=Reads(frozenset(snapshot.files().paths), every_file) if rows.reads_table else Reads(),
         definition=None if plan.new_schema is None else TableDefinition(schema=table_after.schema),
     )
     if overwrite is None:
-        return Attempt(snapshot, change, row_counts(written, change.files), change.files.added)
-    return _overwrite_attempt(snapshot, change, overwrite.removed_files(snapshot, rows, written), written, reads_table=rows.reads_table)
+        return Attempt(snapshot, change, row_counts(output, change.files), change.files.added)
+    return _overwrite_attempt(snapshot, change, overwrite.removed_files(snapshot, rows, output), output, reads_table=rows.reads_table)
 
 
-def _overwrite_attempt(snapshot: Snapshot, append: CommitRequest, mask: FileMask, written: Written, *, reads_table: bool) -> Attempt:
+def _overwrite_attempt(snapshot: Snapshot, append: CommitRequest, mask: FileMask, output: WriteOutput, *, reads_table: bool) -> Attempt:
     """Return the attempt that adds the files of `append` and removes the files for which `mask` is true."""
     listing = snapshot.files()
     removed = listing.filter(mask(listing))
@@ -274,7 +274,7 @@ def _overwrite_attempt(snapshot: Snapshot, append: CommitRequest, mask: FileMask
         files=FileChanges(append.files.added, tuple(removed.paths)),
         reads=append.reads if reads_table else Reads(frozenset(removed.paths), mask),
     )
-    return Attempt(snapshot, change, row_counts(written, change.files, removed), change.files.added)
+    return Attempt(snapshot, change, row_counts(output, change.files, removed), change.files.added)
 
 
 def _check_partitions_known(snapshot: Snapshot) -> None:

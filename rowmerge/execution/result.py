@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from rowmerge.plan.row_plan import RowPlan
-from rowmerge.spark.writing.written import Written
+from rowmerge.spark.writing.write_output import WriteOutput
 from rowmerge.table.snapshots.files import FileChanges, FileListing
 
 
@@ -71,20 +71,20 @@ class ChangeResult:
     columns: Mapping[str, int] = field(default_factory=dict)
 
 
-def row_counts(written: Written, files: FileChanges, removed_files: FileListing | None = None) -> RowCounts:
+def row_counts(output: WriteOutput, files: FileChanges, removed_files: FileListing | None = None) -> RowCounts:
     """Return the counts of the rows and files that a statement changed.
 
     Args:
-        written: The rows that the statement wrote, and the positions of the target rows that it updated or deleted.
+        output: The rows that the statement wrote, and the positions of the target rows that it updated or deleted.
         files: The file changes to commit.
         removed_files: The files that the statement removed by metadata alone, without reading them, or None for no such files.
     """
     rows_of_removed_files = 0 if removed_files is None else removed_files.live_rows
     return RowCounts(
-        inserted=written.inserted,
-        updated=written.updated,
+        inserted=output.inserted,
+        updated=output.updated,
         # A target row that is touched and not updated is deleted.
-        deleted=written.touched - written.updated + rows_of_removed_files,
+        deleted=output.touched - output.updated + rows_of_removed_files,
         files_added=len(files.added),
         files_removed=len(files.removed),
         files_marked=len(files.deleted),
@@ -97,10 +97,10 @@ def history_metrics(counts: Mapping[str, int]) -> dict[str, int]:
     return {re.sub("_(.)", lambda match: match[1].upper(), name): count for name, count in counts.items()}
 
 
-def insert_metrics(written: Written) -> dict[str, int]:
+def insert_metrics(output: WriteOutput) -> dict[str, int]:
     """Return the metrics of a statement that only adds rows, under Delta's names (DeltaOperations.scala)."""
-    size = sum(file.size for file in written.files)
-    return {"numFiles": len(written.files), "numOutputRows": written.inserted, "numOutputBytes": size}
+    size = sum(file.size for file in output.files)
+    return {"numFiles": len(output.files), "numOutputRows": output.inserted, "numOutputBytes": size}
 
 
 def row_metrics(plan: RowPlan, counts: RowCounts, files: FileChanges, *, copied: int, source_rows: int, timings: Timings) -> dict[str, int]:

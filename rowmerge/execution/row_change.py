@@ -15,7 +15,7 @@ from rowmerge.plan.pruning.file_pruning import every_file
 from rowmerge.plan.row_plan import RowPlan
 from rowmerge.spark.reading.scan import deleted_rows, spark_path
 from rowmerge.spark.writing.write import rewrite_files
-from rowmerge.spark.writing.written import Written, discard_on_error
+from rowmerge.spark.writing.write_output import WriteOutput, discard_on_error
 from rowmerge.table.commits.request import CommitRequest, Reads
 from rowmerge.table.metadata.settings import WriteMode
 from rowmerge.table.metadata.shape import TableDefinition
@@ -60,9 +60,9 @@ def change_rows(
 def _attempt_of_result(request: RowChangeRequest, result: ExecutionResult, timings: Timings) -> Attempt:
     """Drop, mark or rewrite the files that lose rows, and return the attempt to commit the statement."""
     plan = request.plan
-    with discard_on_error(result.written, request.snapshot.shape.filesystem_options), timings.measure("spark"):
-        files, copied_rows = file_changes(request.spark, request.snapshot, plan, result.written, result.files)
-    counts = row_counts(result.written, files, result.files.removable)
+    with discard_on_error(result.output, request.snapshot.shape.filesystem_options), timings.measure("spark"):
+        files, copied_rows = file_changes(request.spark, request.snapshot, plan, result.output, result.files)
+    counts = row_counts(result.output, files, result.files.removable)
     source_rows = 0 if result.source is None else result.source.rows
     change = CommitRequest(
         plan.operation,
@@ -72,7 +72,7 @@ def _attempt_of_result(request: RowChangeRequest, result: ExecutionResult, timin
         reads=_reads(request, result),
         definition=None if plan.new_schema is None else TableDefinition(schema=request.table_after.schema),
     )
-    return Attempt(request.snapshot, change, counts, files.written)
+    return Attempt(request.snapshot, change, counts, files.new_files)
 
 
 def _reads(request: RowChangeRequest, result: ExecutionResult) -> Reads:
@@ -83,7 +83,9 @@ def _reads(request: RowChangeRequest, result: ExecutionResult) -> Reads:
     return Reads(frozenset(files.candidates.paths), files.mask, files.columns, result.deciding_rows, result.matching)
 
 
-def file_changes(spark: SparkSession, snapshot: Snapshot, plan: RowPlan, written: Written, files: TargetFiles) -> tuple[FileChanges, int]:
+def file_changes(
+    spark: SparkSession, snapshot: Snapshot, plan: RowPlan, output: WriteOutput, files: TargetFiles
+) -> tuple[FileChanges, int]:
     """Drop, mark or rewrite each file that loses rows. Return the file changes to commit, and the number of copied live rows.
 
     A marked file gets a deletion vector or a position delete file.
@@ -92,36 +94,36 @@ def file_changes(spark: SparkSession, snapshot: Snapshot, plan: RowPlan, written
         spark: The Spark session that rewrites files.
         snapshot: The version of the table that the statement changes.
         plan: The plan of the statement.
-        written: The new files, and the positions of updated and deleted rows by file.
+        output: The new files, and the positions of updated and deleted rows by file.
         files: The files that the statement read, and those that it removes by metadata alone.
 
     Raises:
         RowsMustStay: A feature of the table forbids to rewrite a file.
     """
-    files_losing_rows = written.touched_files(files.to_read)
-    deleted_positions = _deleted_by_strategy(spark, snapshot, plan, written, files_losing_rows)
+    files_losing_rows = output.touched_files(files.to_read)
+    deleted_positions = _deleted_by_strategy(spark, snapshot, plan, output, files_losing_rows)
     replaced_files = [file for file in files_losing_rows if file.path in deleted_positions[Strategy.REWRITE]]
     # Small files of a partition are rewritten together.
     bins = bins_to_rewrite(replaced_files, snapshot.settings.target_file_size)
     new_files = rewrite_files(spark, snapshot, bins, deleted_positions[Strategy.REWRITE]).files if bins else []
     changes = FileChanges(
-        added=(*written.files, *new_files),
+        added=(*output.files, *new_files),
         removed=(*files.removable.paths, *deleted_positions[Strategy.DROP], *deleted_positions[Strategy.REWRITE]),
         deleted=deleted_positions[Strategy.MARK],
-        change_rows=tuple(written.change_rows),
+        change_rows=tuple(output.change_rows),
     )
     return changes, sum(file.records for file in new_files)
 
 
 def _deleted_by_strategy(
-    spark: SparkSession, snapshot: Snapshot, plan: RowPlan, written: Written, files: Sequence[ListedFile]
+    spark: SparkSession, snapshot: Snapshot, plan: RowPlan, output: WriteOutput, files: Sequence[ListedFile]
 ) -> dict[Strategy, dict[str, Positions]]:
     """Choose the strategy for each file that loses rows. Return all deleted positions by strategy and by path of the file."""
     deleted: dict[Strategy, dict[str, Positions]] = {strategy: {} for strategy in Strategy}
     earlier_deletions = deleted_rows(spark, snapshot, [file.path for file in files if file.deleted]) if files else {}
     for file in files:
         earlier_positions = earlier_deletions.get(file.path, Positions())
-        positions = written.positions[spark_path(file.path)] | earlier_positions
+        positions = output.positions[spark_path(file.path)] | earlier_positions
         newly_deleted = len(positions) - len(earlier_positions)
         strategy = _strategy(snapshot, plan, file, len(positions), newly_deleted)
         deleted[strategy][file.path] = positions

@@ -12,7 +12,7 @@ from rowmerge.execution.insert import NewRows, partition_mask
 from rowmerge.execution.result import ChangeResult, RowCounts, Timings, insert_metrics, row_counts
 from rowmerge.plan.planner import static_partition
 from rowmerge.plan.pruning.file_pruning import every_file
-from rowmerge.spark.writing.written import Written, discard, discard_if_rejected
+from rowmerge.spark.writing.write_output import WriteOutput, discard, discard_if_rejected
 from rowmerge.table.commits.creation import CreationVersion
 from rowmerge.table.commits.request import CommitRequest, Committed, Conflicted, Reads, Unknown
 from rowmerge.table.metadata.partitioning import partition_by
@@ -75,15 +75,15 @@ def _create(
     new_table = table.shape(definition)
     definition = replace(definition, schema=new_table.schema)
     with timings.measure("spark"):
-        written = Written() if rows is None else rows.write(new_table)
-    commit_request = replace(_creation_request("CREATE TABLE", definition, rows, written), transaction=options.transaction)
-    with discard_if_rejected(written.files, new_table.filesystem_options), timings.measure("commit"):
+        output = WriteOutput() if rows is None else rows.write(new_table)
+    commit_request = replace(_creation_request("CREATE TABLE", definition, rows, output), transaction=options.transaction)
+    with discard_if_rejected(output.files, new_table.filesystem_options), timings.measure("commit"):
         outcome = table.create(definition, commit_request, creation_version)
     match outcome:
         case Committed(version):
-            return ChangeResult(version, row_counts(written, commit_request.files), timings)
+            return ChangeResult(version, row_counts(output, commit_request.files), timings)
         case Conflicted(conflict):
-            discard(written.files, new_table.filesystem_options)
+            discard(output.files, new_table.filesystem_options)
             return _find_earlier_creation(table, name, conflict, options, timings)
         case Unknown(reason):
             raise CommitStateUnknown(f"It is not known whether {name} was created: {reason}. Look at SHOW TABLES before you run it again.")
@@ -183,20 +183,20 @@ def _replacement(table: Table, definition: TableDefinition, rows: NewRows | None
         snapshot = table.snapshot() if base is None else base
         new_table = table.shape(definition, snapshot, replace=True)
     with timings.measure("spark"):
-        written = Written() if rows is None else rows.write(new_table)
+        output = WriteOutput() if rows is None else rows.write(new_table)
     old_paths = snapshot.files().paths
     reads_table = rows is not None and rows.reads_table
     change = replace(
-        _creation_request("CREATE OR REPLACE TABLE", definition, rows, written),
-        files=FileChanges(tuple(written.files), tuple(old_paths)),
+        _creation_request("CREATE OR REPLACE TABLE", definition, rows, output),
+        files=FileChanges(tuple(output.files), tuple(old_paths)),
         reads=Reads(frozenset(old_paths), every_file) if reads_table else Reads(),
         definition=replace(definition, schema=new_table.schema),
         replace=True,
     )
-    return Attempt(snapshot, change, row_counts(written, change.files), tuple(written.files))
+    return Attempt(snapshot, change, row_counts(output, change.files), tuple(output.files))
 
 
-def _creation_request(statement: str, definition: TableDefinition, rows: NewRows | None, written: Written) -> CommitRequest:
+def _creation_request(statement: str, definition: TableDefinition, rows: NewRows | None, output: WriteOutput) -> CommitRequest:
     """Return the commit that adds the written files, with operation, parameters and metrics as delta-spark names them."""
     parameters = {
         "isManaged": "true",
@@ -204,7 +204,7 @@ def _creation_request(statement: str, definition: TableDefinition, rows: NewRows
         "partitionBy": partition_by(definition.partitioning or ()),
         "properties": dict(definition.properties or {}),
     }
-    files = FileChanges(tuple(written.files))
+    files = FileChanges(tuple(output.files))
     if rows is None:
         return CommitRequest(statement, parameters, files=files)
-    return CommitRequest(f"{statement} AS SELECT", parameters, insert_metrics(written), files)
+    return CommitRequest(f"{statement} AS SELECT", parameters, insert_metrics(output), files)

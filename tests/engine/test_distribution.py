@@ -19,7 +19,7 @@ from rowmerge.iceberg.metadata.properties import IcebergSettings
 from rowmerge.parquet.data_files import WriteSpec
 from rowmerge.spark.writing.distribution import Gather, distribute_rows
 from rowmerge.spark.writing.write import write_spec
-from rowmerge.spark.writing.written import Written
+from rowmerge.spark.writing.write_output import WriteOutput
 from rowmerge.table.metadata.partitioning import Distribution, PartitionField, SortField, Transform
 from rowmerge.table.metadata.schema import Decimal as DecimalType
 from rowmerge.table.metadata.schema import Field, Primitive, Struct
@@ -67,7 +67,7 @@ def field(column: str, transform: str = "identity") -> PartitionField:
     return PartitionField(("x", column) if column == "a.b" else (column,), Transform.parse(transform), f"{column}_{transform[0]}")
 
 
-def partitions(written: Written) -> Counter[tuple[object, ...]]:
+def partitions(written: WriteOutput) -> Counter[tuple[object, ...]]:
     return Counter(tuple(file.partition.values()) for file in written.files)
 
 

@@ -21,7 +21,7 @@ MOST_UNDOCUMENTED_PARAMETERS = 2
 """A public function with more parameters than these describes each of them under `Args:`."""
 
 FORBIDDEN_NAMES = frozenset(
-    "after asked before done found given gone held kept known left made met mine named none nothing plain read rest seen shown small "
+    "after asked before done found given gone held kept known left made met mine named none nothing plain rest seen shown small "
     "stored taken theirs told wanted wishes written".split()
 )
 """Participles, adjectives and vague words that do not say what a variable, a parameter or a function holds."""

@@ -21,7 +21,7 @@ from rowmerge.iceberg.manifests import manifest_files as manifests
 from rowmerge.parquet.data_files import FileMessage, PartitionedWriter
 from rowmerge.parquet.rewriting import write_live_rows
 from rowmerge.spark.writing.write import write_spec
-from rowmerge.spark.writing.written import discard_paths
+from rowmerge.spark.writing.write_output import discard_paths
 from rowmerge.storage.cache import Cache
 from rowmerge.storage.store import Storage
 from rowmerge.table.commits.request import CommitRequest, Committed, Reads

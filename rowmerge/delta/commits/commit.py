@@ -56,7 +56,7 @@ class Commit:
     now: int
     expected: CreationVersion = FIRST_VERSION
     transaction_id: str = field(default_factory=lambda: str(uuid.uuid4()))
-    written: bytes = b""
+    commit_bytes: bytes = b""
     """The content of the last put, which is the commit file if the outcome is Committed."""
 
     def __post_init__(self) -> None:
@@ -87,9 +87,9 @@ class Commit:
         first version of a table is also compared with a concurrent creation in another format.
         """
         self._build_actions()
-        self.written = serialize(self._actions)
+        self.commit_bytes = serialize(self._actions)
         path = commit_path(self.version)
-        result = put_until_certain(self.storage, path, self.written)
+        result = put_until_certain(self.storage, path, self.commit_bytes)
         if isinstance(result, ExistingObject):
             self._concurrent_file = Document(f"{self.storage.location}/{path}", result.data)
             return Put.EXISTED

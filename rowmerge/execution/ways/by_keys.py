@@ -24,7 +24,7 @@ from rowmerge.spark.source.keys import ordinal_array
 from rowmerge.spark.source.source import MAX_KEYS_WITHOUT_JOIN, Prepare, Source
 from rowmerge.spark.source.writing import write_prepared_rows, write_source_rows
 from rowmerge.spark.values.outcomes import met_or_new_rows, rows_either_way
-from rowmerge.spark.writing.written import Written
+from rowmerge.spark.writing.write_output import WriteOutput
 from rowmerge.table.snapshots.files import Positions
 
 
@@ -36,8 +36,8 @@ def write_by_keys(request: RowChangeRequest) -> ExecutionResult | NotApplicable:
     matches = find_matches(request, files, source)
     if matches is None:
         return NotApplicable(INEXACT)
-    written = _write_rows(request, matches, source)
-    return ExecutionResult(written, files, source, deciding_rows(request, written, files), matching_files(request, source))
+    output = _write_rows(request, matches, source)
+    return ExecutionResult(output, files, source, deciding_rows(request, output, files), matching_files(request, source))
 
 
 def _prepare_function(request: RowChangeRequest) -> Prepare | None:
@@ -52,57 +52,57 @@ def _prepare_function(request: RowChangeRequest) -> Prepare | None:
     return lambda rows, key_names: rows_either_way(rows, request.plan, values, key_names)
 
 
-def _write_rows(request: RowChangeRequest, matches: KeyMatches, source: Source) -> Written:
+def _write_rows(request: RowChangeRequest, matches: KeyMatches, source: Source) -> WriteOutput:
     """Write the new rows, and record the positions of the target rows that the clauses replace or delete."""
     if not request.inserts_every_source_row:
         change = _change_matches if requires_one_to_one(request) else _delete_or_keep_matches
         return change(request, matches, source)
-    written = Written()
-    _add_source_rows(request, written, source, matched=None)
-    replace_matches(request, written, matches)
-    return written
+    output = WriteOutput()
+    _add_source_rows(request, output, source, matched=None)
+    replace_matches(request, output, matches)
+    return output
 
 
-def _add_source_rows(request: RowChangeRequest, written: Written, source: Source, matched: BitMap64 | None) -> None:
+def _add_source_rows(request: RowChangeRequest, output: WriteOutput, source: Source, matched: BitMap64 | None) -> None:
     """Write the new rows of the source, without Spark if they are prepared. `matched`: see `write_prepared_rows`."""
     if source.prepared_rows is not None:
-        written.add(write_prepared_rows(source, request.table_after, matched))
+        output.add(write_prepared_rows(source, request.table_after, matched))
     else:
-        add_new_rows(request, written, source)
+        add_new_rows(request, output, source)
 
 
-def _delete_or_keep_matches(request: RowChangeRequest, matches: KeyMatches, source: Source) -> Written:
+def _delete_or_keep_matches(request: RowChangeRequest, matches: KeyMatches, source: Source) -> WriteOutput:
     """Delete all matching rows, or keep all of them, and write the new rows of the source."""
     deletes = bool(request.plan.of(Match.MATCHED))
     positions, reads = (matches.positions, {}) if deletes else ({}, matches.positions)
-    written = Written(positions=positions, read_positions=reads, source_ordinals=matches.source_ordinals)
-    _add_source_rows(request, written, source, matches.source_ordinals)
-    return written
+    output = WriteOutput(positions=positions, read_positions=reads, source_ordinals=matches.source_ordinals)
+    _add_source_rows(request, output, source, matches.source_ordinals)
+    return output
 
 
-def _change_matches(request: RowChangeRequest, matches: KeyMatches, source: Source) -> Written:
+def _change_matches(request: RowChangeRequest, matches: KeyMatches, source: Source) -> WriteOutput:
     """Write the changed values of each matching row, and the new rows of the source. A match that no clause changes stays."""
     assert request.plan.source is not None
     if source.prepared_rows is not None:
-        written = write_prepared_rows(source, request.table_after, matches.source_ordinals)
+        output = write_prepared_rows(source, request.table_after, matches.source_ordinals)
     else:
         rows = met_or_new_rows(source.marked(matches.source_ordinals).alias(request.plan.source.alias), request.plan)
         # Spark analysed `rows` even if the source is empty, so that a wrong name is always an error.
-        written = write_source_rows(rows, source, request.table_after, distribution=request.distribution) if source.rows else Written()
-    _divide_matches(matches, written)
-    return written
+        output = write_source_rows(rows, source, request.table_after, distribution=request.distribution) if source.rows else WriteOutput()
+    _divide_matches(matches, output)
+    return output
 
 
-def _divide_matches(matches: KeyMatches, written: Written) -> None:
-    """Add the position of each matching target row to `written`: to `positions` if its source row changes it, else to `read_positions`."""
-    changing_sources = ordinal_array(written.source_ordinals).to_numpy()
+def _divide_matches(matches: KeyMatches, output: WriteOutput) -> None:
+    """Add the position of each matching target row to `output`: to `positions` if its source row changes it, else to `read_positions`."""
+    changing_sources = ordinal_array(output.source_ordinals).to_numpy()
     for path, bitmap in matches.positions.items():
         positions = np.array(bitmap.to_array(), dtype=np.uint64)
         is_changed = np.isin(matches.ordinals_by_path[path], changing_sources)
         if is_changed.any():
-            written.positions[path] = Positions(positions[is_changed])
+            output.positions[path] = Positions(positions[is_changed])
         if not is_changed.all():
-            written.read_positions[path] = Positions(positions[~is_changed])
+            output.read_positions[path] = Positions(positions[~is_changed])
 
 
 WAY = Way("by_keys", why_needs_rows, write_by_keys, UNLESS_INEXACT)

@@ -12,7 +12,7 @@ from rowmerge.plan.row_plan import SourceRows
 from rowmerge.spark.matching.key_lookup import KeyMatches, find_key_matches
 from rowmerge.spark.reading.scan import spark_path
 from rowmerge.spark.source.source import Source
-from rowmerge.spark.writing.written import Written
+from rowmerge.spark.writing.write_output import WriteOutput
 from rowmerge.table.snapshots.files import FileListing
 
 INEXACT = Reason("Arrow cannot tell all matches by the keys, or they are not one-to-one")
@@ -63,18 +63,18 @@ def find_matches(request: RowChangeRequest, files: TargetFiles, source: Source) 
     return find_key_matches(request.spark, request.snapshot, files.to_read, source, one_to_one=one_to_one, with_sources=with_sources)
 
 
-def replace_matches(request: RowChangeRequest, written: Written, matches: KeyMatches) -> None:
+def replace_matches(request: RowChangeRequest, output: WriteOutput, matches: KeyMatches) -> None:
     """Record the matching target rows as replaced by the new rows of the source.
 
     Args:
         request: The statement, which writes a new row for every source row.
-        written: The new rows. It receives the positions of the matching rows, and the counts of updated and inserted rows.
+        output: The new rows. It receives the positions of the matching rows, and the counts of updated and inserted rows.
         matches: The matching target rows.
     """
-    written.positions = matches.positions
+    output.positions = matches.positions
     if request.is_upsert:
-        written.updated = written.touched
-        written.inserted -= written.updated
+        output.updated = output.touched
+        output.inserted -= output.updated
 
 
 def files_with_matches(request: RowChangeRequest, source: Source, files: FileListing) -> pa.Array:

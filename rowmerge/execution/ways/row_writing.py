@@ -21,7 +21,7 @@ from rowmerge.spark.source.source import Source
 from rowmerge.spark.source.writing import few_files_of, write_source_rows
 from rowmerge.spark.writing.distribution import Gather
 from rowmerge.spark.writing.write import WriteRequest, are_small, may_be_few, write_outcomes
-from rowmerge.spark.writing.written import Written, discard, discard_on_error
+from rowmerge.spark.writing.write_output import WriteOutput, discard, discard_on_error
 from rowmerge.table.snapshots.files import FileListing, FileMask, Positions, RowOrigin
 
 if TYPE_CHECKING:
@@ -71,45 +71,45 @@ def write_join(request: RowChangeRequest, files: TargetFiles, source: Source, ta
         MultipleSourceRowsMatch: Several source rows change one target row.
         UnknownColumn: A clause names a column that its side of the join lacks.
     """
-    written = _write_joined_rows(request, files.to_read, source, target)
-    with discard_on_error(written, request.snapshot.shape.filesystem_options):
+    output = _write_joined_rows(request, files.to_read, source, target)
+    with discard_on_error(output, request.snapshot.shape.filesystem_options):
         # Without files there is no join, so all source rows are without a match.
         if request.plan.source_rows is SourceRows.ALL or target.join.leaves_unmatched or not len(files.to_read):
-            add_new_rows(request, written, source)
+            add_new_rows(request, output, source)
         source = source.counted()
-        _check_single_matches(request, files, source, written)
-    deciding = _deciding_rows_of_join(request, written, files, target.join)
-    return ExecutionResult(written, files, source, deciding, matching_files(request, source))
+        _check_single_matches(request, files, source, output)
+    deciding = _deciding_rows_of_join(request, output, files, target.join)
+    return ExecutionResult(output, files, source, deciding, matching_files(request, source))
 
 
-def _write_joined_rows(request: RowChangeRequest, files: FileListing, source: Source, target: TargetRows) -> Written:
+def _write_joined_rows(request: RowChangeRequest, files: FileListing, source: Source, target: TargetRows) -> WriteOutput:
     """Write the rows that the clauses make of joined rows. Without files or source rows, Spark only analyses the join."""
     plan, writes_change_rows = request.plan, request.change_data_location is not None
     # A wrong name is an error even if there are no rows.
     check_names(plan, target.frame, source)
     outcomes = merge_outcomes(plan, target.join, target.frame, source, before=writes_change_rows, lineage=request.lineage is not None)
     may_change_rows = len(files) > 0 and (source.rows > 0 or bool(plan.of(Match.NOT_MATCHED_BY_SOURCE)))
-    return write_changed_rows(request, outcomes, files, source, target) if may_change_rows else Written()
+    return write_changed_rows(request, outcomes, files, source, target) if may_change_rows else WriteOutput()
 
 
-def _check_single_matches(request: RowChangeRequest, files: TargetFiles, source: Source, written: Written) -> None:
+def _check_single_matches(request: RowChangeRequest, files: TargetFiles, source: Source, output: WriteOutput) -> None:
     """Raise MultipleSourceRowsMatch if several source rows change one target row. A second join finds the keys for the error."""
-    if not written.repeated_count or request.plan.duplicates_allowed:
+    if not output.repeated_count or request.plan.duplicates_allowed:
         return
     target = read_snapshot(request.spark, request.snapshot, files.to_read, with_addresses=True)
-    raise MultipleSourceRowsMatch(request.plan.table, repeated_keys(request.plan, target, source), written.repeated_count)
+    raise MultipleSourceRowsMatch(request.plan.table, repeated_keys(request.plan, target, source), output.repeated_count)
 
 
-def _deciding_rows_of_join(request: RowChangeRequest, written: Written, files: TargetFiles, join: Join) -> dict[str, Positions] | None:
+def _deciding_rows_of_join(request: RowChangeRequest, output: WriteOutput, files: TargetFiles, join: Join) -> dict[str, Positions] | None:
     """Return `deciding_rows`, or None if there may be such rows and the join has no ordinals, so that it does not report them."""
     clauses_may_skip_match = all(clause.condition for clause in request.plan.of(Match.MATCHED))
     has_deciding_rows = len(files.to_read) > 0 and request.plan.source_rows is SourceRows.UNMATCHED and clauses_may_skip_match
-    return None if has_deciding_rows and not join.ordinals else deciding_rows(request, written, files)
+    return None if has_deciding_rows and not join.ordinals else deciding_rows(request, output, files)
 
 
 def write_changed_rows(
     request: RowChangeRequest, outcomes: DataFrame, files: FileListing, source: Source | None = None, target: TargetRows | None = None
-) -> Written:
+) -> WriteOutput:
     """Write outcome rows: the new values of updated and inserted rows as data files, and the positions of updated and deleted rows.
 
     Args:
@@ -130,14 +130,14 @@ def write_changed_rows(
         origins=_row_origins(request, files, file_names),
         may_be_few=may_be_few(files, source_is_few=source is not None and source.local is not None),
     )
-    written = write_outcomes(outcomes, write_request)
+    output = write_outcomes(outcomes, write_request)
     if file_names:
-        written.rename(file_names)  # from the short names in FILE to paths
-    if not written.touched:
+        output.rename(file_names)  # from the short names in FILE to paths
+    if not output.touched:
         # The statement only inserts rows, and their change feed is the added data files. Files of change rows would repeat them.
-        discard(written.change_rows, request.snapshot.shape.filesystem_options)
-        written.change_rows = []
-    return written
+        discard(output.change_rows, request.snapshot.shape.filesystem_options)
+        output.change_rows = []
+    return output
 
 
 def _gather_mode(request: RowChangeRequest, files: FileListing, source: Source | None, target: TargetRows | None) -> Gather:
@@ -158,36 +158,36 @@ def _row_origins(request: RowChangeRequest, files: FileListing, file_names: Mapp
     return {short_names.get(path, path): origin for path, origin in origins.items()}
 
 
-def add_new_rows(request: RowChangeRequest, written: Written, source: Source) -> None:
+def add_new_rows(request: RowChangeRequest, output: WriteOutput, source: Source) -> None:
     """Write the new rows that the NOT MATCHED clauses make of source rows without a match, or of all source rows.
 
     Args:
         request: The statement. Its plan determines which source rows become new rows.
-        written: The rows that the statement has written, and the ordinals of the source rows with a match. The new rows are added to it.
+        output: The rows that the statement has written, and the ordinals of the source rows with a match. The new rows are added to it.
         source: The evaluated source.
     """
     if request.plan.source_rows is SourceRows.NONE:
         return
-    matched = BitMap64() if request.plan.source_rows is SourceRows.ALL else written.source_ordinals
+    matched = BitMap64() if request.plan.source_rows is SourceRows.ALL else output.source_ordinals
     rows = unmatched_rows(request.plan, source, matched)
     if len(matched) < source.rows:
-        changes_to = request.change_data_location if written.touched else None
-        written.add(write_source_rows(rows, source, request.table_after, distribution=request.distribution, changes_to=changes_to))
+        changes_to = request.change_data_location if output.touched else None
+        output.add(write_source_rows(rows, source, request.table_after, distribution=request.distribution, changes_to=changes_to))
 
 
-def deciding_rows(request: RowChangeRequest, written: Written, files: TargetFiles) -> dict[str, Positions]:
+def deciding_rows(request: RowChangeRequest, output: WriteOutput, files: TargetFiles) -> dict[str, Positions]:
     """Return the positions, by path, of unchanged target rows whose match prevents the insert of a source row.
 
     Without any other unchanged row, the statement would do the same. So only a concurrent change of these rows is a conflict.
 
     Args:
         request: The statement.
-        written: The positions of the matched target rows that stay unchanged, by path as Spark spells it.
+        output: The positions of the matched target rows that stay unchanged, by path as Spark spells it.
         files: The files that the statement read.
     """
     if request.plan.source_rows is not SourceRows.UNMATCHED:
         return {}
-    return {path: written.read_positions[spark_path(path)] for path in files.to_read.paths if spark_path(path) in written.read_positions}
+    return {path: output.read_positions[spark_path(path)] for path in files.to_read.paths if spark_path(path) in output.read_positions}
 
 
 def matching_files(request: RowChangeRequest, source: Source | None) -> FileMask:

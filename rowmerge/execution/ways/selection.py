@@ -33,7 +33,7 @@ def execute(request: RowChangeRequest) -> ExecutionResult:
             return result
         # Only the run showed that this way does not apply, for example to a source with too many rows. Delete the files that it wrote.
         logger.debug("%s of %s does not run as %s: %s.", request.plan.operation, request.plan.table, way.name, result.reason)
-        result.written.discard(request.snapshot.shape.filesystem_options)
+        result.output.discard(request.snapshot.shape.filesystem_options)
     raise AssertionError(f"{WAYS[-1].name} applies to every statement")
 
 

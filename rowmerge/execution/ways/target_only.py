@@ -9,7 +9,7 @@ from rowmerge.execution.ways.row_writing import add_new_rows, matching_files, wr
 from rowmerge.execution.ways.way import ExecutionResult, Reason, RowChangeRequest, Way
 from rowmerge.spark.reading.scan import read_snapshot
 from rowmerge.spark.values.outcomes import OutcomeShape, boolean, outcome_rows
-from rowmerge.spark.writing.written import Written, discard_on_error
+from rowmerge.spark.writing.write_output import WriteOutput, discard_on_error
 
 
 def why_not_target_only(request: RowChangeRequest) -> Reason | None:
@@ -20,14 +20,14 @@ def why_not_target_only(request: RowChangeRequest) -> Reason | None:
 def change_selected_rows(request: RowChangeRequest) -> ExecutionResult:
     """Change the target rows that the condition selects, and write the source's rows if there is a source."""
     source = None if request.planned.source is None else request.source.rows(())
-    written = _write_selected_rows(request)
+    output = _write_selected_rows(request)
     if source is not None:
-        with discard_on_error(written, request.snapshot.shape.filesystem_options):
-            add_new_rows(request, written, source)
-    return ExecutionResult(written, request.files, source, {}, matching_files(request, source))
+        with discard_on_error(output, request.snapshot.shape.filesystem_options):
+            add_new_rows(request, output, source)
+    return ExecutionResult(output, request.files, source, {}, matching_files(request, source))
 
 
-def _write_selected_rows(request: RowChangeRequest) -> Written:
+def _write_selected_rows(request: RowChangeRequest) -> WriteOutput:
     """Update or delete the target rows that the statement's condition selects.
 
     Without an ON condition, no target row has a match. So the plan has the UPDATE or DELETE as its one clause WHEN NOT MATCHED BY SOURCE.
@@ -41,7 +41,7 @@ def _write_selected_rows(request: RowChangeRequest) -> Written:
     unconditional_clause = replace(clause, condition=None)
     outcome_shape = OutcomeShape(addresses=True, before=request.change_data_location is not None, lineage=has_lineage)
     outcomes = outcome_rows(rows, plan, [("true", unconditional_clause)], outcome_shape)
-    return write_changed_rows(request, outcomes, files) if len(files) else Written()
+    return write_changed_rows(request, outcomes, files) if len(files) else WriteOutput()
 
 
 WAY = Way("target_only", why_not_target_only, change_selected_rows)

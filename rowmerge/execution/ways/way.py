@@ -13,7 +13,7 @@ from rowmerge.plan.expressions.conditions import KeyPair
 from rowmerge.plan.row_plan import Effect, RowPlan, SourceRows, is_upsert, keys_decide, needed_columns
 from rowmerge.spark.source.source import Source, SourceRowsOnce
 from rowmerge.spark.spark_session import is_local_mode
-from rowmerge.spark.writing.written import Written
+from rowmerge.spark.writing.write_output import WriteOutput
 from rowmerge.table.metadata.partitioning import Distribution
 from rowmerge.table.metadata.shape import Lineage, TableShape
 from rowmerge.table.snapshots.files import FileMask, Positions
@@ -137,7 +137,7 @@ class ExecutionResult:
     `matching`: the mask of files of concurrent commits that hold rows which the statement would have read.
     """
 
-    written: Written
+    output: WriteOutput
     files: TargetFiles
     source: Source | None
     deciding_rows: Mapping[str, Positions] | None
@@ -146,10 +146,10 @@ class ExecutionResult:
 
 @dataclass(frozen=True)
 class NotApplicable:
-    """The result of a `run` that found that its way does not apply. `written`: the files to delete."""
+    """The result of a `run` that found that its way does not apply. `output`: the files to delete."""
 
     reason: Reason
-    written: Written = field(default_factory=Written)
+    output: WriteOutput = field(default_factory=WriteOutput)
 
 
 @dataclass(frozen=True)

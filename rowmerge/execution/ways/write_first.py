@@ -19,7 +19,7 @@ from rowmerge.execution.ways.row_writing import deciding_rows
 from rowmerge.execution.ways.way import ExecutionResult, NotApplicable, Reason, RowChangeRequest, Way
 from rowmerge.spark.source.source import MAX_KEYS_WITHOUT_JOIN
 from rowmerge.spark.source.writing import FEW_BYTES, reads_few_bytes, write_source
-from rowmerge.spark.writing.written import discard_on_error
+from rowmerge.spark.writing.write_output import discard_on_error
 
 
 def why_not_write_first(request: RowChangeRequest) -> Reason | None:
@@ -48,16 +48,16 @@ def write_first(request: RowChangeRequest) -> ExecutionResult | NotApplicable:
     source_and_written = write_source(request.source, request.plan, request.table_after)
     if source_and_written is None:
         return NotApplicable(Reason("the keys cannot be looked up, or are too many for the driver"))
-    source, written = source_and_written
-    with discard_on_error(written, request.snapshot.shape.filesystem_options):
+    source, output = source_and_written
+    with discard_on_error(output, request.snapshot.shape.filesystem_options):
         files = request.files_for(source)
         matches = find_matches(request, files, source)
     if matches is None:
-        return NotApplicable(INEXACT, written)
-    replace_matches(request, written, matches)
+        return NotApplicable(INEXACT, output)
+    replace_matches(request, output, matches)
     # The commit looks up the keys of the source in the files of concurrent commits.
     matching_files = partial(files_with_matches, request, source)
-    return ExecutionResult(written, files, source, deciding_rows(request, written, files), matching_files)
+    return ExecutionResult(output, files, source, deciding_rows(request, output, files), matching_files)
 
 
 WAY = Way("write_first", why_not_write_first, write_first, f"the source has more than {MAX_KEYS_WITHOUT_JOIN:,} keys, {UNLESS_INEXACT}")

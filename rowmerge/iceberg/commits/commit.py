@@ -214,8 +214,8 @@ class Commit:
         if not self._adds_snapshot:
             return ()
         head = self._head.metadata
-        written = self._files.write_snapshot(head, parent, live, removed_paths, self.change.files.deleted)
-        return snapshot_updates(head, self.base.branch, parent, written, self.change)
+        written_snapshot = self._files.write_snapshot(head, parent, live, removed_paths, self.change.files.deleted)
+        return snapshot_updates(head, self.base.branch, parent, written_snapshot, self.change)
 
 
 @dataclass

@@ -39,7 +39,7 @@ def new_snapshot_id() -> int:
 
 
 def snapshot_updates(
-    metadata: TableMetadata, branch: str, parent: Snapshot | None, written: WrittenSnapshot, change: CommitRequest
+    metadata: TableMetadata, branch: str, parent: Snapshot | None, written_snapshot: WrittenSnapshot, change: CommitRequest
 ) -> tuple[TableUpdate, ...]:
     """Return the metadata updates that add a snapshot and point a branch at it (Iceberg spec, Snapshots).
 
@@ -47,23 +47,23 @@ def snapshot_updates(
         metadata: The current metadata of the table.
         branch: The name of the branch.
         parent: The snapshot before, None for the first one.
-        written: The files of the snapshot.
+        written_snapshot: The files of the snapshot.
         change: The change of the statement, for the summary.
     """
     # Readers order snapshots by their timestamps, but the clocks of several writers differ.
     earliest_timestamp = metadata.last_updated_ms + (1 if parent is not None else 0)
     snapshot = Snapshot(
-        snapshot_id=written.snapshot_id,
+        snapshot_id=written_snapshot.snapshot_id,
         parent_snapshot_id=None if parent is None else parent.snapshot_id,
         sequence_number=metadata.next_sequence_number(),
         timestamp_ms=max(time.time_ns() // 1_000_000, earliest_timestamp),
-        manifest_list=written.manifest_list,
-        summary=_summary(change, written.entries, parent),
-        schema_id=written.schema_id,
-        first_row_id=written.first_row_id,
-        added_rows=written.assigned_row_ids,
+        manifest_list=written_snapshot.manifest_list,
+        summary=_summary(change, written_snapshot.entries, parent),
+        schema_id=written_snapshot.schema_id,
+        first_row_id=written_snapshot.first_row_id,
+        added_rows=written_snapshot.assigned_row_ids,
     )
-    return AddSnapshotUpdate(snapshot=snapshot), point_branch_at(metadata, branch, written.snapshot_id)
+    return AddSnapshotUpdate(snapshot=snapshot), point_branch_at(metadata, branch, written_snapshot.snapshot_id)
 
 
 def _summary(change: CommitRequest, entries: Sequence[Entry], parent: Snapshot | None) -> Summary:

@@ -28,7 +28,7 @@ from rowmerge.spark.writing import sink
 from rowmerge.spark.writing.distribution import Gather
 from rowmerge.spark.writing.executors import bind_for_executors
 from rowmerge.spark.writing.write import MAX_REWRITE_BYTES, WriteRequest, rewrite_bins, write_on_driver, write_outcomes, write_spec
-from rowmerge.spark.writing.written import Written, discard, discard_attempt, read_task_message
+from rowmerge.spark.writing.write_output import WriteOutput, discard, discard_attempt, read_task_message
 from rowmerge.storage.store import local_path
 from rowmerge.table.metadata.engine_columns import ACTION, IF_MATCHED, IF_UNMATCHED, ORDINAL
 from rowmerge.table.metadata.partitioning import Distribution
@@ -40,7 +40,7 @@ FEW_BYTES = 4 * 1024 * 1024
 """The total size of input files up to which a source usually has few rows, which the driver writes faster than Python on an executor."""
 
 
-def write_source(source_rows: SourceRowsOnce, plan: RowPlan, table: TableShape) -> tuple[Source, Written] | None:
+def write_source(source_rows: SourceRowsOnce, plan: RowPlan, table: TableShape) -> tuple[Source, WriteOutput] | None:
     """Write the table row that the plan's only INSERT makes of each source row, matched or not, in the job that evaluates the source.
 
     The job also returns the keys of the source rows, so that the caller can then find and delete the target rows that match.
@@ -68,7 +68,7 @@ def write_source(source_rows: SourceRowsOnce, plan: RowPlan, table: TableShape) 
 
 def _write_and_collect_keys(
     outcomes: DataFrame, table: TableShape, source: Source, pairs: Sequence[KeyPair], key_fields: Sequence[Field]
-) -> tuple[Source, Written] | None:
+) -> tuple[Source, WriteOutput] | None:
     """Write outcome rows with key columns by one job, and return the source with its keys and row count, and the files.
 
     Returns None if there are too many keys for the driver. Then, and after an error, no file is left.
@@ -80,13 +80,13 @@ def _write_and_collect_keys(
     try:
         pickled_messages = outcomes.mapInArrow(write_rows, "message binary").toArrow()["message"].to_pylist()
         messages = [sink.SourceMessage(**pickle.loads(message)) for message in pickled_messages]
-        written = _complete_files(outcomes.sparkSession, table.name, spec, columns, messages)
-        if written is None:
+        output = _complete_files(outcomes.sparkSession, table.name, spec, columns, messages)
+        if output is None:
             return None
         key_rows = _concatenate(message.keys for message in messages)
         if key_rows is None:
-            return source, written
-        return replace(source, rows=key_rows.num_rows, keys=known_keys(pairs, key_fields, key_rows)), written
+            return source, output
+        return replace(source, rows=key_rows.num_rows, keys=known_keys(pairs, key_fields, key_rows)), output
     except BaseException:
         discard_attempt(spec)
         raise
@@ -94,23 +94,23 @@ def _write_and_collect_keys(
 
 def _complete_files(
     spark: SparkSession, table: str, spec: WriteSpec, columns: OutcomeColumns, messages: Sequence[sink.SourceMessage]
-) -> Written | None:
+) -> WriteOutput | None:
     """Write the rows that tasks returned to the driver, and merge small files.
 
     Returns None if a task had too many keys. All files are then deleted.
     """
-    written = Written()
-    task_results = [message.written for message in messages if message.written is not None]
+    output = WriteOutput()
+    task_results = [message.task_message for message in messages if message.task_message is not None]
     for task_result in task_results:
-        written.add(read_task_message(task_result))
+        output.add(read_task_message(task_result))
     if len(task_results) < len(messages):
-        written.discard(spec.filesystem_options)
+        output.discard(spec.filesystem_options)
         return None
     buffered_rows = _concatenate(message.rows for message in messages)
     if buffered_rows is not None:
-        written.add(write_on_driver(buffered_rows, spec, columns, None))
-    written.files = _merge_small_files(spark, table, spec, written.files)
-    return written
+        output.add(write_on_driver(buffered_rows, spec, columns, None))
+    output.files = _merge_small_files(spark, table, spec, output.files)
+    return output
 
 
 def _can_look_up_keys(pairs: Sequence[KeyPair], key_schema: Struct, table_schema: Struct) -> bool:
@@ -158,7 +158,7 @@ def reads_few_bytes(source_rows: DataFrame) -> bool:
     return True
 
 
-def write_prepared_rows(source: Source, table: TableShape, matched: BitMap64 | None) -> Written:
+def write_prepared_rows(source: Source, table: TableShape, matched: BitMap64 | None) -> WriteOutput:
     """Write the prepared rows of a source in the driver.
 
     Prepared rows are source rows that Spark converted to table rows before their matches were known. The columns IF_MATCHED and
@@ -197,7 +197,7 @@ def few_files_of(source: Source, table: TableShape) -> bool:
 
 def write_source_rows(
     rows: DataFrame, source: Source, table: TableShape, *, distribution: Distribution | None, changes_to: str | None = None
-) -> Written:
+) -> WriteOutput:
     """Write outcome rows that come from source rows without a target row.
 
     Args:

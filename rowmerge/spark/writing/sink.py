@@ -32,12 +32,12 @@ class SourceMessage:
     """The result of one task over rows of a source, without any field if the task had too many rows.
 
     Attributes:
-        written: The fields of the task's `TaskMessage`.
+        task_message: The fields of the task's `TaskMessage`.
         keys: The keys of the task's rows as an Arrow stream, None for a task without rows.
         rows: The rows that the driver must write, as an Arrow stream, None if there are none.
     """
 
-    written: dict[str, Any] | None = None
+    task_message: dict[str, Any] | None = None
     keys: bytes | None = None
     rows: bytes | None = None
 

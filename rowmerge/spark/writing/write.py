@@ -36,7 +36,7 @@ from rowmerge.spark.values.outcomes import moved_rows, outcome_columns
 from rowmerge.spark.writing import sink
 from rowmerge.spark.writing.distribution import Gather, distribute_rows, divide_by_file
 from rowmerge.spark.writing.executors import bind_for_executors
-from rowmerge.spark.writing.written import Written, discard_attempt, discard_on_error, discard_paths, read_task_message
+from rowmerge.spark.writing.write_output import WriteOutput, discard_attempt, discard_on_error, discard_paths, read_task_message
 from rowmerge.table.metadata.engine_columns import FILE, POSITION
 from rowmerge.table.metadata.partitioning import BUCKET, VOID, Distribution, PartitionField
 from rowmerge.table.metadata.rules import INITIAL
@@ -139,7 +139,7 @@ def may_be_few(files: FileListing, *, source_is_few: bool) -> bool:
     return files.total_size <= _MAX_ROW_BYTES * files.total_records and (source_is_few or are_small(files))
 
 
-def write_on_driver(outcomes: pa.Table, spec: WriteSpec, columns: OutcomeColumns, change_spec: WriteSpec | None) -> Written:
+def write_on_driver(outcomes: pa.Table, spec: WriteSpec, columns: OutcomeColumns, change_spec: WriteSpec | None) -> WriteOutput:
     """Write outcome rows like a task on an executor, but in this process.
 
     Args:
@@ -188,7 +188,7 @@ class WriteRequest:
     origins: Mapping[str, RowOrigin] = field(default_factory=dict)
 
 
-def write_outcomes(outcomes: DataFrame, request: WriteRequest) -> Written:
+def write_outcomes(outcomes: DataFrame, request: WriteRequest) -> WriteOutput:
     """Write outcome rows: target rows and source rows, each with the action of the statement (see `OutcomeColumns`).
 
     The driver writes few rows itself, which takes less time than starting Python on an executor. Executors write other rows, and the files
@@ -230,7 +230,7 @@ def _distribute_outcomes(outcomes: DataFrame, columns: OutcomeColumns, request: 
     return distribute_rows(outcomes, request.table, table_columns, gather=request.gather, distribution=request.distribution)
 
 
-def _write_on_executors(outcomes: DataFrame, spec: WriteSpec, columns: OutcomeColumns, change_spec: WriteSpec | None) -> Written:
+def _write_on_executors(outcomes: DataFrame, spec: WriteSpec, columns: OutcomeColumns, change_spec: WriteSpec | None) -> WriteOutput:
     """Write outcome rows by a job. If the job fails, the files of its finished tasks are deleted."""
     try:
         messages = outcomes.mapInArrow(bind_for_executors(sink.outcome_sink, spec, columns, change_spec), "message binary").toArrow()
@@ -242,7 +242,7 @@ def _write_on_executors(outcomes: DataFrame, spec: WriteSpec, columns: OutcomeCo
 
 def rewrite_in_order(
     spark: SparkSession, snapshot: Snapshot, files: FileListing, *, file_count: int, partition_count: int, target_size: int
-) -> Written:
+) -> WriteOutput:
     """Rewrite files without their deleted rows, and sort the rows of all files in the table's order.
 
     Args:
@@ -268,7 +268,7 @@ def rewrite_in_order(
 
 def rewrite_files(
     spark: SparkSession, snapshot: Snapshot, bins: Sequence[Bin], deleted: Mapping[str, Positions], *, target_size: int | None = None
-) -> Written:
+) -> WriteOutput:
     """Rewrite the files of each bin into one or more files, without their deleted rows. The rows keep their order.
 
     Args:
@@ -290,7 +290,7 @@ def rewrite_files(
     return rewrite_bins(spark, snapshot.name, spec, bins, deleted)
 
 
-def rewrite_bins(spark: SparkSession, table: str, spec: WriteSpec, bins: Sequence[Bin], deleted: Mapping[str, Positions]) -> Written:
+def rewrite_bins(spark: SparkSession, table: str, spec: WriteSpec, bins: Sequence[Bin], deleted: Mapping[str, Positions]) -> WriteOutput:
     """Rewrite files, in the driver up to MAX_REWRITE_BYTES (without the latency of a job), else by a job with a task for each bin.
 
     Args:
@@ -311,13 +311,13 @@ def rewrite_bins(spark: SparkSession, table: str, spec: WriteSpec, bins: Sequenc
     return _sum_of_messages(tasks.mapInArrow(bind_for_executors(sink.rewrite_sink, spec), "message binary").toArrow())
 
 
-def _rewrite_on_driver(table: str, spec: WriteSpec, bins: Sequence[Bin], deleted: Mapping[str, Positions]) -> Written:
+def _rewrite_on_driver(table: str, spec: WriteSpec, bins: Sequence[Bin], deleted: Mapping[str, Positions]) -> WriteOutput:
     """Rewrite the files of each bin in this process. After an error, the new files are deleted."""
-    written = Written()
-    with discard_on_error(written, spec.filesystem_options):
+    output = WriteOutput()
+    with discard_on_error(output, spec.filesystem_options):
         for bin_ in bins:
-            written.files += _rewrite_bin(table, spec, bin_, deleted)
-    return written
+            output.files += _rewrite_bin(table, spec, bin_, deleted)
+    return output
 
 
 def _rewrite_bin(table: str, spec: WriteSpec, bin_: Bin, deleted: Mapping[str, Positions]) -> list[AddedFile]:
@@ -358,9 +358,9 @@ def _columns_of_older_layouts(snapshot: Snapshot, spec: WriteSpec, paths: Sequen
     return columns_by_path
 
 
-def _sum_of_messages(messages: pa.Table) -> Written:
+def _sum_of_messages(messages: pa.Table) -> WriteOutput:
     """Return the result of a job from the pickled messages of its tasks."""
-    total = Written()
+    total = WriteOutput()
     for pickled_message in messages["message"].to_pylist():
         total.add(read_task_message(pickle.loads(pickled_message)))
     return total

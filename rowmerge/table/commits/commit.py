@@ -69,7 +69,7 @@ def commit(steps: CommitSteps, storage: Storage, files: FileChanges) -> Outcome:
         RowmergeError: A step failed, and nothing was committed. After any other exception, the outcome is unknown.
     """
     try:
-        storage.sync(file.path for file in files.written)
+        storage.sync(file.path for file in files.new_files)
         outcome = _put_next_version(steps)
     except RowmergeError:
         steps.discard()

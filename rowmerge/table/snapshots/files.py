@@ -205,7 +205,7 @@ class FileChanges:
     change_rows: tuple[AddedFile, ...] = ()
 
     @property
-    def written(self) -> tuple[AddedFile, ...]:
+    def new_files(self) -> tuple[AddedFile, ...]:
         """Every file that the command wrote."""
         return self.added + self.change_rows
 

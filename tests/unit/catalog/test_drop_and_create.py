@@ -23,7 +23,7 @@ from rowmerge.errors import MetadataChanged, StorageError, TableNotFound, Versio
 from rowmerge.execution.insert import NewRows
 from rowmerge.execution.table_change import create_table
 from rowmerge.iceberg.maintenance import dropping as iceberg_dropping
-from rowmerge.spark.writing.written import Written
+from rowmerge.spark.writing.write_output import WriteOutput
 from rowmerge.storage.store import Durability, Put, Storage, StoredObject
 from rowmerge.table.commits.request import CommitRequest, Committed, Conflicted, Outcome, Reads, Unknown
 from rowmerge.table.metadata.partitioning import identities
@@ -525,11 +525,11 @@ class LateRows:
     act: Act
     reads_table: bool = False
 
-    def write(self, shape: TableShape) -> Written:
+    def write(self, shape: TableShape) -> WriteOutput:
         files = written_for(shape, [1])
         time.sleep(0.005)
         self.act()
-        return Written(list(files), inserted=1)
+        return WriteOutput(list(files), inserted=1)
 
 
 @pytest.mark.parametrize("earlier_tables", [0, 1])

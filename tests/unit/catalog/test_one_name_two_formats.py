@@ -20,7 +20,7 @@ from rowmerge.errors import AlreadyExists, CommitStateUnknown, MetadataChanged, 
 from rowmerge.execution.insert import NewRows
 from rowmerge.execution.table_change import create_table
 from rowmerge.iceberg.maintenance import dropping as iceberg_dropping
-from rowmerge.spark.writing.written import Written
+from rowmerge.spark.writing.write_output import WriteOutput
 from rowmerge.storage.store import Put, Storage, StoredObject
 from rowmerge.table.metadata.schema import Field, Primitive, Struct
 from rowmerge.table.metadata.shape import TableDefinition, TableShape
@@ -46,10 +46,10 @@ class Rows:
     act: Act = lambda: None
     reads_table: bool = False
 
-    def write(self, shape: TableShape) -> Written:
+    def write(self, shape: TableShape) -> WriteOutput:
         files = written_for(shape, self.ids) if self.ids else ()
         self.act()
-        return Written(list(files), inserted=len(self.ids))
+        return WriteOutput(list(files), inserted=len(self.ids))
 
 
 @dataclass

@@ -16,7 +16,7 @@ from rowmerge.execution.ways import selection
 from rowmerge.execution.ways import way as way_module
 from rowmerge.execution.ways.key_matches import why_needs_rows
 from rowmerge.execution.ways.way import ExecutionResult, NotApplicable, Reason, RowChangeRequest, Way
-from rowmerge.spark.writing.written import Written
+from rowmerge.spark.writing.write_output import WriteOutput
 from rowmerge.table.snapshots.files import AddedFile
 
 
@@ -44,7 +44,7 @@ def test_files_of_a_way_that_finds_out_late_that_it_does_not_apply_are_deleted(t
 
         return Way(name, lambda _: None if reason is None else Reason(reason), run)
 
-    in_vain = NotApplicable(Reason("a key stands twice"), Written([AddedFile(f"file://{written}", 4, 1)]))
+    in_vain = NotApplicable(Reason("a key stands twice"), WriteOutput([AddedFile(f"file://{written}", 4, 1)]))
     listed = way("first", "no source", result), way("second", None, in_vain), way("third", None, result), way("fourth", None, result)
     monkeypatch.setattr(selection, "WAYS", listed)
     planned: Any = SimpleNamespace(plan=SimpleNamespace(operation="MERGE", table="t"))

@@ -20,7 +20,7 @@ from rowmerge.execution.result import RowCounts, Timings
 from rowmerge.iceberg import DirectoryOperations, IcebergTable
 from rowmerge.iceberg.maintenance.rewriting import ManifestRewriting
 from rowmerge.parquet.outcomes import INSERT, OutcomeColumns
-from rowmerge.spark.writing import written as written_files
+from rowmerge.spark.writing import write_output as written_files
 from rowmerge.spark.writing.write import write_on_driver, write_spec
 from rowmerge.storage.store import Storage, StoredObject
 from rowmerge.table.commits.drop_markers import MARKERS

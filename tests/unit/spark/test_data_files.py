@@ -20,7 +20,7 @@ from rowmerge.parquet.partitions import PartitionKey, split_by_partition
 from rowmerge.parquet.rewriting import write_live_rows
 from rowmerge.spark.writing.sink import outcome_sink
 from rowmerge.spark.writing.write import write_spec
-from rowmerge.spark.writing.written import discard_paths
+from rowmerge.spark.writing.write_output import discard_paths
 
 
 def spec(folder: Path, rows: pa.Table, *partition: str, **sizes: int) -> WriteSpec:

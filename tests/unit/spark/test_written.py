@@ -11,7 +11,7 @@ import pytest
 
 from rowmerge.parquet.data_files import WriteSpec
 from rowmerge.parquet.partitions import PartitionKey
-from rowmerge.spark.writing.written import discard, discard_attempt
+from rowmerge.spark.writing.write_output import discard, discard_attempt
 from rowmerge.table.snapshots.files import AddedFile
 
 PARTITIONS = ["x=1", "x=..%2F..%2Fetc", "x=%25", "x=a b"]

@@ -19,7 +19,7 @@ EXCEPTIONS = {
     "parquet/data_files.py delete_written": "runs on executors, which have no rowmerge, and deletes the files that the same task wrote",
     "storage/conditional_puts.py _conditional_put_overwrites": "the probe object that the same call made",
     "storage/disk.py write_file": "the temporary file that the same call made",
-    "spark/writing/written.py delete": "the implementation for data files of what `deletion.py` calls",
+    "spark/writing/write_output.py delete": "the implementation for data files of what `deletion.py` calls",
 }
 """File and function of each direct call, and what it deletes."""
 
@@ -53,7 +53,7 @@ def test_no_module_deletes_files_of_tables_by_itself() -> None:
 
 def test_only_code_of_executors_deletes_what_it_wrote_by_itself() -> None:
     users = {path.name for path in PACKAGE.rglob("*.py") if "delete_written" in path.read_text(encoding="utf-8")}
-    assert users == {"data_files.py", "sink.py"}, "on the driver, call rowmerge.spark.writing.written.discard_paths"
+    assert users == {"data_files.py", "sink.py"}, "on the driver, call rowmerge.spark.writing.write_output.discard_paths"
 
 
 def test_the_exceptions_are_in_use() -> None:

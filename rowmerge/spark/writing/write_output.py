@@ -25,7 +25,7 @@ _STOP_SECONDS = 0.3
 
 
 @dataclass
-class Written:
+class WriteOutput:
     """The files that the tasks of a job wrote, and the target rows that they replaced or read. Paths are as Spark spells them.
 
     Attributes:
@@ -48,7 +48,7 @@ class Written:
     updated: int = 0
     inserted: int = 0
 
-    def add(self, other: Written) -> None:
+    def add(self, other: WriteOutput) -> None:
         """Add the result of another job. A position that both jobs replaced counts as repeated."""
         self.files += other.files
         self.change_rows += other.change_rows
@@ -90,18 +90,18 @@ def _unite(bitmaps: dict[str, Positions], added: Mapping[str, Positions]) -> Non
 
 
 @contextmanager
-def discard_on_error(written: Written, filesystem_options: Options, error_type: type[BaseException] = BaseException) -> Iterator[None]:
+def discard_on_error(output: WriteOutput, filesystem_options: Options, error_type: type[BaseException] = BaseException) -> Iterator[None]:
     """Delete the written files if the block raises an error.
 
     Args:
-        written: The files, including those that the block adds.
+        output: The files, including those that the block adds.
         filesystem_options: Arguments of Arrow's file systems.
         error_type: The errors after which files are deleted.
     """
     try:
         yield
     except error_type:
-        written.discard(filesystem_options)
+        output.discard(filesystem_options)
         raise
 
 
@@ -110,7 +110,7 @@ def discard_if_rejected(files: Iterable[AddedFile], filesystem_options: Options)
 
     After any other error, the commit may have succeeded and need the files.
     """
-    return discard_on_error(Written(list(files)), filesystem_options, RowmergeError)
+    return discard_on_error(WriteOutput(list(files)), filesystem_options, RowmergeError)
 
 
 @dataclass(frozen=True)
@@ -187,10 +187,10 @@ def _data_files(filesystem: pyarrow.fs.FileSystem, folder: str, *, with_subfolde
             yield from _data_files(filesystem, entry.path, with_subfolders=True)
 
 
-def read_task_message(message: Mapping[str, Any]) -> Written:
+def read_task_message(message: Mapping[str, Any]) -> WriteOutput:
     """Return the result of a task from the fields of its `TaskMessage`: files as AddedFile, and bitmaps deserialized."""
     source_ordinals = message["source_ordinals"]
-    return Written(
+    return WriteOutput(
         files=[AddedFile(**fields) for fields in message["files"]],
         change_rows=[AddedFile(**fields) for fields in message["change_rows"]],
         positions=_deserialize_positions(message["positions"]),
