@@ -37,7 +37,12 @@ class Relation:
 
     @staticmethod
     def of_view(schema: str, name: str) -> Relation:
-        """Return a view."""
+        """Return a view.
+
+        Args:
+            schema: The name of the schema, in any case.
+            name: The name of the view, in any case.
+        """
         return Relation(fold(schema), fold(name), "view", None)
 
 
@@ -100,12 +105,26 @@ class Catalog(Protocol):
         """Return the tables and views of a schema, sorted by name, none if the schema does not exist."""
 
     def relation(self, schema: str, name: str) -> Relation | None:
-        """Return the table or view of this name, or None."""
+        """Return the table or view of a name, None if there is none.
+
+        Args:
+            schema: The name of the schema.
+            name: The name of the relation.
+        """
 
     def open(self, schema: str, name: str) -> Table:
-        """Return an existing table, the same object each time. Raises TableNotFound, TableError for a view."""
+        """Return an existing table, the same object each time.
 
-    def table_at(self, schema: str, name: str, format_: str, location: str | None = None) -> Table:
+        Args:
+            schema: The name of the schema.
+            name: The name of the table.
+
+        Raises:
+            TableNotFound: The relation does not exist.
+            TableError: The relation is a view.
+        """
+
+    def new_table(self, schema: str, name: str, format_: str, location: str | None = None) -> Table:
         """Return the table for CREATE TABLE, which may not exist yet. After its creation at a `location`, call `register`.
 
         Args:
@@ -120,7 +139,12 @@ class Catalog(Protocol):
         """
 
     def location_of(self, schema: str, name: str) -> str:
-        """Return the location of a managed table or a view of this name, whether or not it exists."""
+        """Return the location of a managed table or a view, whether or not it exists.
+
+        Args:
+            schema: The name of the schema.
+            name: The name of the relation.
+        """
 
     def register(self, schema: str, name: str, format_: str, location: str) -> None:
         """Register the table at a location under a name.
@@ -137,13 +161,35 @@ class Catalog(Protocol):
         """
 
     def drop_table(self, schema: str, name: str) -> None:
-        """Drop a table and its files, but only the name of an external table. Raises TableNotFound, TableError for a view."""
+        """Drop a table and its files, but only the name of an external table.
+
+        Args:
+            schema: The name of the schema.
+            name: The name of the table.
+
+        Raises:
+            TableNotFound: The relation does not exist.
+            TableError: The relation is a view.
+        """
 
     def view(self, schema: str, name: str) -> View:
-        """Return the newest definition of a view. Raises TableNotFound, TableError for a table."""
+        """Return the newest definition of a view.
+
+        Args:
+            schema: The name of the schema.
+            name: The name of the view.
+
+        Raises:
+            TableNotFound: The relation does not exist.
+            TableError: The relation is a table, or the view has no SQL for Spark.
+        """
 
     def put_view(self, view: View, *, or_replace: bool = False) -> View:
         """Create a view, or replace it by a next version, and return it.
+
+        Args:
+            view: The definition of the view. Its version and time are not used.
+            or_replace: Whether an existing view is replaced.
 
         Raises:
             AlreadyExists: The name has a relation, which is a table or which `or_replace` does not allow to replace.
@@ -152,4 +198,13 @@ class Catalog(Protocol):
         """
 
     def drop_view(self, schema: str, name: str) -> None:
-        """Drop a view. Raises TableNotFound, TableError for a table."""
+        """Drop a view.
+
+        Args:
+            schema: The name of the schema.
+            name: The name of the view.
+
+        Raises:
+            TableNotFound: The relation does not exist.
+            TableError: The relation is a table.
+        """

@@ -14,14 +14,11 @@ from rowmerge.catalog.functions import FunctionFiles
 from rowmerge.catalog.layout import FOREIGN_TABLE, ExternalTable, FolderContent, Leftovers, TableFolder, ViewFolder, inspect_folder
 from rowmerge.catalog.names import fold, folder_of, has_folder, name_of, plain_location, quoted_name
 from rowmerge.catalog.views import KEPT_VERSIONS, file_of, first_metadata, forget_versions, last_drop, next_metadata, view_of
-from rowmerge.errors import AlreadyExists, CommitStateUnknown, SchemaNotFound, StorageError, TableError
-from rowmerge.iceberg.commits.drop import put_drop
+from rowmerge.errors import AlreadyExists, SchemaNotFound, StorageError, TableError
 from rowmerge.storage.cache import Cache
 from rowmerge.storage.deletion import PathOrigin, try_delete_files
-from rowmerge.storage.store import Put, Storage, local_path
+from rowmerge.storage.store import Storage, local_path
 from rowmerge.table.commits.commit import put_once
-from rowmerge.table.commits.drop_markers import after_drop
-from rowmerge.table.commits.request import Unknown
 from rowmerge.table.metadata.schema import quote
 from rowmerge.table.table import Table
 
@@ -29,7 +26,7 @@ DEFAULT_SCHEMA = "default"
 """The schema that exists in every warehouse."""
 
 _MARKER = ".schema.json"
-_MAX_TABLE_FILES, _ATTEMPTS = 10_000, 20
+_MAX_ICEBERG_FILES, _VIEW_ATTEMPTS = 10_000, 20
 """The most metadata files that the catalog remembers as files of Iceberg tables, and the most attempts to replace a view."""
 
 
@@ -45,7 +42,7 @@ class DirectoryCatalog:
         self._storage = storage
         self._tables: dict[tuple[str, str, str], Table] = {}
         """The open tables by format, location and name."""
-        self._table_files: Cache[bool] = Cache(_MAX_TABLE_FILES)
+        self._iceberg_files: Cache[bool] = Cache(_MAX_ICEBERG_FILES)
         self.functions = FunctionFiles(storage, self.check_schema_exists)
         self.is_mismatch_fatal: Callable[[], bool] = lambda: True
         """Whether a version of a Delta table that does not match its checksum file is an error, not a warning."""
@@ -140,12 +137,21 @@ class DirectoryCatalog:
         return [_relation(schema, name, content) for name, content in self._inspect_schema(schema)]
 
     def relation(self, schema: str, name: str) -> Relation | None:
-        """Return the table or view of this name, or None."""
+        """Return the table or view of a name, None if the folder of the name holds none.
+
+        Args:
+            schema: The name of the schema.
+            name: The name of the relation.
+        """
         content = self._inspect(schema, name)
         return None if content is None else _relation(schema, name, content)
 
     def open(self, schema: str, name: str) -> Table:
         """Return an existing table, the same object each time.
+
+        Args:
+            schema: The name of the schema.
+            name: The name of the table.
 
         Raises:
             TableNotFound: The relation does not exist.
@@ -163,7 +169,7 @@ class DirectoryCatalog:
                 raise errors.wrong_kind(schema, name, "view", "Name a table, or read the view in a query.")
         raise errors.table_not_found(self, schema, name)
 
-    def table_at(self, schema: str, name: str, format_: str, location: str | None = None) -> Table:
+    def new_table(self, schema: str, name: str, format_: str, location: str | None = None) -> Table:
         """Return the table for CREATE TABLE, which may not exist yet. An interrupted drop in the name's folder is finished first.
 
         Args:
@@ -187,7 +193,12 @@ class DirectoryCatalog:
         return self._table(folder, schema, name, format_)
 
     def location_of(self, schema: str, name: str) -> str:
-        """Return the location of a managed table or a view of this name, whether or not it exists."""
+        """Return the location of a managed table or a view, whether or not it exists.
+
+        Args:
+            schema: The name of the schema.
+            name: The name of the relation.
+        """
         return self._folder(schema, name).location
 
     def register(self, schema: str, name: str, format_: str, location: str) -> None:
@@ -215,11 +226,24 @@ class DirectoryCatalog:
             raise errors.already_exists(schema, name)
 
     def drop_table(self, schema: str, name: str) -> None:
-        """Drop a managed table with its files, or the name of an external table. Raises TableNotFound, TableError for a view."""
+        """Drop a managed table with its files, or the name of an external table.
+
+        Args:
+            schema: The name of the schema.
+            name: The name of the table.
+
+        Raises:
+            TableNotFound: The relation does not exist.
+            TableError: The relation is a view.
+        """
         self._drop(errors.find_relation_to_drop(self, schema, name, "table"))
 
     def view(self, schema: str, name: str) -> View:
         """Return the newest definition of a view.
+
+        Args:
+            schema: The name of the schema.
+            name: The name of the view.
 
         Raises:
             TableNotFound: The relation does not exist.
@@ -237,6 +261,10 @@ class DirectoryCatalog:
     def put_view(self, view: View, *, or_replace: bool = False) -> View:
         """Create a view, or put its next version, and return it. The last one of concurrent replacements wins.
 
+        Args:
+            view: The definition of the view. Its version and time are not used.
+            or_replace: Whether an existing view gets a next version.
+
         Raises:
             AlreadyExists: The name has a relation, which is a table or which `or_replace` does not allow to replace.
             CommitStateUnknown: It is not known whether the version was written.
@@ -244,23 +272,32 @@ class DirectoryCatalog:
         """
         schema, name = view.relation.schema, view.relation.name
         folder, label = self._prepare_folder(schema, name), quoted_name(schema, name)
-        for _ in range(_ATTEMPTS):
+        for _ in range(_VIEW_ATTEMPTS):
             content = inspect_folder(folder)
             if content is not None and not (or_replace and isinstance(content, ViewFolder)):
                 raise errors.already_exists(schema, name)
             version, metadata = _next_version(folder, content, view)
             data = json.dumps(metadata, ensure_ascii=False, indent=2).encode()
-            path = f"{folder.location}/{file_of(version)}"
             was_put = put_once(folder, file_of(version), data, f"the view {label}")
             if not was_put and not or_replace:
                 raise errors.already_exists(schema, name)
-            if was_put and not _withdraw_if_hidden(folder, path, label):
-                forget_versions(folder, version - KEPT_VERSIONS)
-                return view_of(Relation.of_view(schema, name), metadata, version, path)
-        raise AlreadyExists(f"Others replaced the view {label} {_ATTEMPTS} times meanwhile. Run the statement again.")
+            if not was_put or layout.withdraw_hidden_view(folder, version, label):
+                continue  # another process has changed the folder since its inspection
+            forget_versions(folder, version - KEPT_VERSIONS)
+            return view_of(Relation.of_view(schema, name), metadata, version, f"{folder.location}/{file_of(version)}")
+        raise AlreadyExists(f"Others replaced the view {label} {_VIEW_ATTEMPTS} times meanwhile. Run the statement again.")
 
     def drop_view(self, schema: str, name: str) -> None:
-        """Drop a view. Raises TableNotFound, TableError for a table."""
+        """Drop a view.
+
+        Args:
+            schema: The name of the schema.
+            name: The name of the view.
+
+        Raises:
+            TableNotFound: The relation does not exist.
+            TableError: The relation is a table.
+        """
         self._drop(errors.find_relation_to_drop(self, schema, name, "view"))
 
     def _folder(self, schema: str, name: str) -> Storage:
@@ -271,7 +308,7 @@ class DirectoryCatalog:
         """Return the relation in the folder of a name, None if there is none."""
         if not (has_folder(schema) and has_folder(name)):
             return None
-        content = inspect_folder(self._folder(schema, name), self._table_files)
+        content = inspect_folder(self._folder(schema, name), self._iceberg_files)
         return None if isinstance(content, Leftovers) else content
 
     def _inspect_schema(self, schema: str) -> list[tuple[str, FolderContent]]:
@@ -310,7 +347,7 @@ class DirectoryCatalog:
                 layout.drop_table(folder, str(relation), format_)
                 self._tables.pop((format_, folder.location, str(relation)), None)
             case "view", ViewFolder():
-                _drop_view(folder, str(relation), content)
+                layout.drop_view(folder, str(relation), content)
         folder.remove_folders()  # those that are empty now
 
 
@@ -320,27 +357,6 @@ def _next_version(folder: Storage, content: FolderContent | None, view: View) ->
         version = content.version + 1
         return version, next_metadata(content.metadata, version, view, _now())
     return 1 + last_drop(folder), first_metadata(folder.location, view, _now())
-
-
-def _drop_view(folder: Storage, name: str, view: ViewFolder) -> None:
-    """Drop a view: put a next version that is marked as dropped, and delete the older versions.
-
-    If others put the next version first, the drop is tried again while the folder holds the same view, by its UUID. A new relation in the
-    folder continues the version numbers, so no concurrent statement on the old view can write into it.
-    Raises StorageError if the view is certainly still there, or was dropped and its files cannot be deleted. Raises CommitStateUnknown.
-    """
-    content: FolderContent | None = view
-    while isinstance(content, ViewFolder) and content.metadata.get("view-uuid") == view.metadata.get("view-uuid"):
-        put = put_drop(folder, content.version + 1)
-        if isinstance(put, Unknown):
-            raise CommitStateUnknown(
-                f"It is not known whether {name} was dropped: {put.reason}. Look whether it exists, and drop it again."
-            )
-        if put is Put.CREATED:
-            break
-        content = inspect_folder(folder)
-    with after_drop(name):
-        layout.finish_drops(folder, name)
 
 
 def _check_is_empty(schema: str, relations: Sequence[Relation], functions: Sequence[str]) -> None:
@@ -375,20 +391,6 @@ def _relation(schema: str, name: str, content: FolderContent) -> Relation:
     if isinstance(content, TableFolder | ExternalTable):
         return Relation.of_table(schema, name, content.format)
     return Relation.of_view(schema, name)
-
-
-def _withdraw_if_hidden(folder: Storage, path: str, view: str) -> bool:
-    """Delete the version of a view that was just put at `path` if the catalog does not find the view, and return whether it was deleted.
-
-    The catalog finds no view if another process has created or dropped a table in the folder. Raises CommitStateUnknown.
-    """
-    try:
-        is_hidden = not isinstance(inspect_folder(folder), ViewFolder)
-    except StorageError as failure:
-        raise CommitStateUnknown(f"It is not known whether {view} was created: {failure.message} Look whether it exists.") from failure
-    if is_hidden:
-        try_delete_files(folder, [[path]], PathOrigin.THIS_PROCESS)
-    return is_hidden
 
 
 def _now() -> int:

@@ -59,7 +59,12 @@ def wrong_kind(schema: str, name: str, kind: Literal["table", "view"], advice: s
 
 
 def already_exists(schema: str, name: str) -> AlreadyExists:
-    """Return the error of the creation of a relation that exists."""
+    """Return the error of the creation of a relation that exists.
+
+    Args:
+        schema: The name of the schema, in any case.
+        name: The name of the relation, in any case.
+    """
     return AlreadyExists(f"{quoted_name(schema, name)} exists already. Drop it first, or choose another name.")
 
 
@@ -69,11 +74,21 @@ def schema_already_exists(name: str) -> AlreadyExists:
 
 
 def schema_not_empty(name: str, content: str) -> TableError:
-    """Return the error of the drop of a schema with content."""
+    """Return the error of the drop of a schema with content.
+
+    Args:
+        name: The name of the schema, in any case.
+        content: The names of some relations and functions, separated by commas.
+    """
     return TableError(f"The schema {quote(fold(name))} is not empty: it holds {content}. Drop these first, or add CASCADE.")
 
 
 def foreign_metadata(label: str, action: str) -> UnsupportedTableFeature:
-    """Return the error of an Iceberg table whose metadata belongs to another catalog."""
+    """Return the error of an Iceberg table whose metadata belongs to another catalog.
+
+    Args:
+        label: The name of the table.
+        action: The verb of the attempted action, such as `read` or `drop`.
+    """
     advice = "Its metadata files are not numbered, so another catalog knows which is the newest: connect to that catalog."
     return UnsupportedTableFeature(label, "iceberg of another catalog", action=action, advice=advice)

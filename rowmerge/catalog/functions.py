@@ -37,7 +37,7 @@ class FunctionFiles:
     """The functions of a warehouse folder. A function and a table may have the same name. Every method raises StorageError."""
 
     def __init__(self, storage: Storage, check_schema_exists: Callable[[str], None]) -> None:
-        """`check_schema_exists` raises SchemaNotFound."""
+        """Read and write functions in `storage`, the warehouse folder. `check_schema_exists` raises SchemaNotFound."""
         self._storage, self._check_schema_exists = storage, check_schema_exists
 
     def names(self, schema: str) -> list[str]:
@@ -49,7 +49,15 @@ class FunctionFiles:
         return sorted(name for name in names if name is not None)
 
     def get(self, schema: str, name: str) -> Function | None:
-        """Return the function of this name, or None. Raises TableError for a definition that cannot be read."""
+        """Return the function of a name, None if there is none.
+
+        Args:
+            schema: The name of the schema.
+            name: The name of the function.
+
+        Raises:
+            TableError: The definition of the function cannot be read.
+        """
         has_path = has_folder(schema) and has_folder(name)
         data = get_if_exists(self._storage, _path(schema, name)) if has_path else None
         return None if data is None else _parse_function(schema, name, data)
@@ -81,6 +89,10 @@ class FunctionFiles:
     def drop(self, schema: str, name: str) -> None:
         """Delete a function.
 
+        Args:
+            schema: The name of the schema.
+            name: The name of the function.
+
         Raises:
             FunctionNotFound: The function does not exist.
         """
@@ -93,7 +105,7 @@ class NoFunctions:
     """The functions of a catalog that cannot store functions, such as every Iceberg catalog."""
 
     def __init__(self, catalog: str) -> None:
-        """`catalog`: its name and kind, for messages."""
+        """Reject functions in messages that show `catalog`, the name and kind of the catalog."""
         self._catalog = catalog
 
     def names(self, schema: str) -> list[str]:
@@ -101,7 +113,12 @@ class NoFunctions:
         return []
 
     def get(self, schema: str, name: str) -> Function | None:
-        """Return None."""
+        """Return None, for every function.
+
+        Args:
+            schema: Not used.
+            name: Not used.
+        """
         return None
 
     def put(self, schema: str, name: str, definition: FunctionDefinition, default_schema: str, *, or_replace: bool) -> None:
@@ -124,6 +141,10 @@ class NoFunctions:
 
     def drop(self, schema: str, name: str) -> None:
         """Reject the drop of a function.
+
+        Args:
+            schema: The name of the schema, for the message.
+            name: The name of the function, for the message.
 
         Raises:
             FunctionNotFound: In every case.

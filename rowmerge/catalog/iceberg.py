@@ -114,19 +114,33 @@ class IcebergCatalog:
         return sorted(tables + views, key=lambda relation: relation.name)
 
     def relation(self, schema: str, name: str) -> Relation | None:
-        """Return the table or view of this name, or None."""
+        """Return the table or view of a name, None if there is none.
+
+        Args:
+            schema: The name of the schema.
+            name: The name of the relation.
+        """
         namespace = self._namespace(schema)
         if self._find_table(namespace, name) is not None:
             return Relation.of_table(schema, name, "iceberg")
-        return None if self._view(namespace, name) is None else Relation.of_view(schema, name)
+        return None if self._load_view(namespace, name) is None else Relation.of_view(schema, name)
 
     def open(self, schema: str, name: str) -> Table:
-        """Return an existing table, the same object while its location stays. Raises TableNotFound, TableError for a view."""
+        """Return an existing table, the same object while its location stays.
+
+        Args:
+            schema: The name of the schema.
+            name: The name of the table.
+
+        Raises:
+            TableNotFound: The relation does not exist.
+            TableError: The relation is a view.
+        """
         namespace = self._namespace(schema)
         catalog_name, location = self._require_table(namespace, schema, name, "Name a table, or read the view in a query.")
         return self._table(schema, name, namespace, catalog_name, location)
 
-    def table_at(self, schema: str, name: str, format_: str, location: str | None = None) -> Table:
+    def new_table(self, schema: str, name: str, format_: str, location: str | None = None) -> Table:
         """Return the table for CREATE TABLE, which may not exist yet.
 
         Args:
@@ -149,21 +163,26 @@ class IcebergCatalog:
         return self._table(schema, name, self._namespace(schema), fold(name), table_location)
 
     def location_of(self, schema: str, name: str) -> str:
-        """Return the location of the table or view of this name, or the location of a new table."""
+        """Return the location of a table or view, or the location of a new table if the relation does not exist.
+
+        Args:
+            schema: The name of the schema.
+            name: The name of the relation.
+        """
         namespace = self._namespace(schema)
         if table := self._find_table(namespace, name):
             _, location = table
             return location
-        view = self._view(namespace, name)
-        return self._new_location(schema, name) if view is None else str(view["location"])
+        view_metadata = self._load_view(namespace, name)
+        return self._new_location(schema, name) if view_metadata is None else str(view_metadata["location"])
 
     def register(self, schema: str, name: str, format_: str, location: str) -> None:
-        """Check that the catalog has the table of CREATE TABLE. The commit that creates a table registers it, too.
+        """Check that the location of a new table is the location in the catalog. The commit that created the table has registered it.
 
         Args:
             schema: The name of the schema.
             name: The name of the table.
-            format_: The format, which is not used.
+            format_: Not used, because the catalog holds Iceberg tables only.
             location: The folder of the table.
 
         Raises:
@@ -175,7 +194,13 @@ class IcebergCatalog:
     def drop_table(self, schema: str, name: str) -> None:
         """Drop a table. Its files are deleted if its location is the catalog's folder of a new table of this name.
 
-        Raises TableNotFound, and TableError for a view.
+        Args:
+            schema: The name of the schema.
+            name: The name of the table.
+
+        Raises:
+            TableNotFound: The relation does not exist.
+            TableError: The relation is a view.
         """
         namespace = self._namespace(schema)
         catalog_name, location = self._require_table(namespace, schema, name, "Drop it with DROP VIEW.")
@@ -190,20 +215,28 @@ class IcebergCatalog:
     def view(self, schema: str, name: str) -> View:
         """Return the current definition of a view.
 
+        Args:
+            schema: The name of the schema.
+            name: The name of the view.
+
         Raises:
             TableNotFound: The relation does not exist.
             TableError: The relation is a table, or the view has no SQL for Spark.
         """
         namespace = self._namespace(schema)
-        content = self._view(namespace, name)
-        if content is None:
+        metadata = self._load_view(namespace, name)
+        if metadata is None:
             if self._find_table(namespace, name) is not None:
                 raise errors.wrong_kind(schema, name, "table", "Name a view.")
             raise errors.table_not_found(self, schema, name)
-        return view_of(Relation.of_view(schema, name), content, content["current-version-id"], content["location"])
+        return view_of(Relation.of_view(schema, name), metadata, metadata["current-version-id"], metadata["location"])
 
     def put_view(self, view: View, *, or_replace: bool = False) -> View:
         """Create or replace a view, and return it.
+
+        Args:
+            view: The definition of the view. Its version and time are not used.
+            or_replace: Whether an existing view is replaced.
 
         Raises:
             AlreadyExists: The name has a relation, which is a table or which `or_replace` does not allow to replace.
@@ -214,23 +247,28 @@ class IcebergCatalog:
         check_segment("view", name)
         self._check_schema_exists(schema)
         existing = self.relation(schema, name)
-        self._check_has_views(schema, name)
+        _check_has_views(self._client, quoted_name(schema, name))
         if existing is not None and not (or_replace and existing.kind == "view"):
             raise errors.already_exists(schema, name)
-        namespace, folded_name = self._namespace(schema), fold(name)
-        metadata = first_metadata("", view, time.time_ns() // 1_000_000)
-        old_metadata = None if existing is None else self._view(namespace, name)
-        if old_metadata is not None:
-            if self._client.replace_view(namespace, folded_name, old_metadata, metadata):
-                return self.view(schema, name)
-            # The server cannot replace a view. A concurrent reader may find no view between the drop and the creation.
-            self._client.drop_view(namespace, folded_name)
-        if not self._client.create_view(namespace, folded_name, metadata):
+        namespace = self._namespace(schema)
+        # The server chooses the location.
+        metadata = first_metadata(location="", view=view, now=time.time_ns() // 1_000_000)
+        old_metadata = None if existing is None else self._load_view(namespace, name)
+        if not _store_view(self._client, namespace, fold(name), old_metadata, metadata):
             raise AlreadyExists(f"Somebody else made the view {quoted_name(schema, name)} just now. Run the statement again to replace it.")
         return self.view(schema, name)
 
     def drop_view(self, schema: str, name: str) -> None:
-        """Drop a view. Raises TableNotFound, TableError for a table."""
+        """Drop a view.
+
+        Args:
+            schema: The name of the schema.
+            name: The name of the view.
+
+        Raises:
+            TableNotFound: The relation does not exist.
+            TableError: The relation is a table.
+        """
         errors.find_relation_to_drop(self, schema, name, "view")
         self._client.drop_view(self._namespace(schema), fold(name))
 
@@ -238,14 +276,6 @@ class IcebergCatalog:
         """Raise SchemaNotFound unless the catalog has a namespace of this name."""
         if not self.schema_exists(schema):
             raise SchemaNotFound(fold(schema), self.schemas())
-
-    def _check_has_views(self, schema: str, name: str) -> None:
-        """Raise TableError for a new view of this name in a catalog without views."""
-        if not self._client.has_views:
-            problem = (
-                f"The view {quoted_name(schema, name)} cannot be made: the catalog {self._client.name} ({self._client.kind}) keeps no views"
-            )
-            raise TableError(f"{problem}. Make a table, or use a REST catalog that has views, or a warehouse folder without a catalog.")
 
     def _namespace(self, schema: str) -> str:
         """Return the name of a schema in the catalog, or its lower-case name if the catalog lacks it."""
@@ -272,12 +302,12 @@ class IcebergCatalog:
         """
         if table := self._find_table(namespace, name):
             return table
-        if self._view(namespace, name) is not None:
+        if self._load_view(namespace, name) is not None:
             raise errors.wrong_kind(schema, name, "view", advice)
         raise errors.table_not_found(self, schema, name)
 
-    def _view(self, namespace: str, name: str) -> dict[str, Any] | None:
-        """Return the metadata of a view, or None."""
+    def _load_view(self, namespace: str, name: str) -> dict[str, Any] | None:
+        """Return the metadata of a view (Iceberg View Spec), None if the catalog has no such view."""
         check_segment("view", name)
         return self._client.load_view(namespace, fold(name))
 
@@ -297,6 +327,26 @@ class IcebergCatalog:
         if self._warehouse is None:
             return self._client.default_location(self._namespace(schema), fold(name))
         return f"{self._warehouse}/{fold(schema)}/{fold(name)}"
+
+
+def _check_has_views(client: CatalogClient, view: str) -> None:
+    """Raise TableError for a new view in a catalog without views. `view`: its name, for the message."""
+    if not client.has_views:
+        problem = f"The view {view} cannot be made: the catalog {client.name} ({client.kind}) keeps no views"
+        raise TableError(f"{problem}. Make a table, or use a REST catalog that has views, or a warehouse folder without a catalog.")
+
+
+def _store_view(client: CatalogClient, namespace: str, name: str, old_metadata: dict[str, Any] | None, metadata: dict[str, Any]) -> bool:
+    """Store the metadata of a view in a catalog. Return False if another process has created the view meanwhile.
+
+    `old_metadata`: the metadata of the view that is replaced, None for a new view.
+    """
+    if old_metadata is not None:
+        if client.replace_view(namespace, name, old_metadata, metadata):
+            return True
+        # The server cannot replace a view. A concurrent reader may find no view between the drop and the creation.
+        client.drop_view(namespace, name)
+    return client.create_view(namespace, name, metadata)
 
 
 def _with_warehouse(configuration: Mapping[str, Any], warehouse: str | None) -> dict[str, Any]:

@@ -25,17 +25,18 @@ from rowmerge.delta import DeltaTable
 from rowmerge.delta.commits.drop import Drop as DeltaDrop
 from rowmerge.delta.log.versions import has_dropped_table
 from rowmerge.delta.maintenance import dropping as delta
-from rowmerge.errors import CommitStateUnknown, CorruptLog, FilesNotFound
+from rowmerge.errors import CommitStateUnknown, CorruptLog, FilesNotFound, StorageError
 from rowmerge.iceberg import DirectoryOperations, IcebergTable
 from rowmerge.iceberg.catalogs.operations import DROPPED
 from rowmerge.iceberg.commits.drop import Drop as IcebergDrop
+from rowmerge.iceberg.commits.drop import put_drop
 from rowmerge.iceberg.maintenance import dropping as iceberg
 from rowmerge.storage.cache import Cache
-from rowmerge.storage.deletion import Deletion, PathOrigin, delete_files
+from rowmerge.storage.deletion import Deletion, PathOrigin, delete_files, try_delete_files
 from rowmerge.storage.store import Put, Storage, StoredObject, get_if_exists
 from rowmerge.table.commits.commit import CommitSteps, put_once
 from rowmerge.table.commits.creation import is_iceberg_drop
-from rowmerge.table.commits.drop_markers import MARKERS
+from rowmerge.table.commits.drop_markers import MARKERS, after_drop
 from rowmerge.table.commits.request import Unknown
 from rowmerge.table.metadata.json_objects import parse_object
 from rowmerge.table.table import Table
@@ -91,50 +92,65 @@ class Leftovers:
 FolderContent = TableFolder | ExternalTable | ViewFolder | Leftovers
 
 
-def inspect_folder(folder: Storage, table_files: Cache[bool] = _NO_CACHE) -> FolderContent | None:
+def inspect_folder(folder: Storage, iceberg_files: Cache[bool] = _NO_CACHE) -> FolderContent | None:
     """Return the relation of a folder, Leftovers of an unfinished drop, or None for a folder without relation.
 
-    Raises CorruptLog for an invalid pointer or invalid metadata of a view, and StorageError. `table_files` remembers metadata files of
-    Iceberg tables: while such a file exists, the folder holds this table, not a view, and no metadata is read.
+    Args:
+        folder: The folder of a relation's name, or the folder of an external table.
+        iceberg_files: The metadata files that belong to Iceberg tables, as earlier calls found. While such a file exists, the folder holds
+            its table, not a view, and no metadata is read. The default stores no files.
+
+    Raises:
+        CorruptLog: The pointer or the metadata of a view is invalid.
+        StorageError: A file cannot be listed or read.
     """
-    paths = (f"{LOG}/{DROPPED}", f"{METADATA}/{DROPPED}", f"{LOG}/{0:020d}.json", f"{LOG}/_last_checkpoint")
-    requests: list[Callable[[], Any]] = [folder.folders, partial(folder.list, METADATA), *(partial(folder.exists, path) for path in paths)]
-    # These run concurrently, because each of them is a request to an object store.
-    subfolders, metadata_files, has_marker_in_log, has_marker_in_metadata, has_first_commit, has_checkpoint = run_concurrently(requests)
-    if (has_marker_in_log or has_marker_in_metadata) and (LOG in subfolders or METADATA in subfolders):
+    old_markers = (f"{LOG}/{DROPPED}", f"{METADATA}/{DROPPED}")
+    usual_log_files = (f"{LOG}/{0:020d}.json", f"{LOG}/_last_checkpoint")
+    existence_tests = [partial(folder.exists, path) for path in (*old_markers, *usual_log_files)]
+    # The requests run concurrently, because each of them waits for the object store.
+    requests: list[Callable[[], Any]] = [folder.folders, partial(folder.list, METADATA), *existence_tests]
+    subfolders, metadata_files, has_old_log_marker, has_old_metadata_marker, *has_usual_log_files = run_concurrently(requests)
+    if (has_old_log_marker or has_old_metadata_marker) and (LOG in subfolders or METADATA in subfolders):
         return Leftovers()
-    has_log = LOG in subfolders and (has_first_commit or has_checkpoint or _has_log_file(folder))
-    # A dropped table keeps its last version. So a folder with markers of drops needs a look at the newest version.
     has_drops = MARKERS in subfolders
-    if has_log and not (has_drops and has_dropped_table(folder)):
+    if LOG in subfolders and _has_delta_table(folder, has_drops=has_drops, has_usual_file=any(has_usual_log_files)):
         return TableFolder("delta")
-    if METADATA in subfolders and (content := _inspect_metadata(folder, metadata_files, _NO_CACHE if has_drops else table_files)):
-        return content
+    if METADATA in subfolders:
+        content = _inspect_metadata(folder, metadata_files, _NO_CACHE if has_drops else iceberg_files)
+        if content is not None:
+            return content
     return read_pointer(folder)
 
 
-def _has_log_file(folder: Storage) -> bool:
-    """Return whether a Delta log has a commit or a checkpoint. Needed for a log without the first commit, which a cleanup deletes."""
-    return any(file.path.endswith((".json", ".parquet")) for file in folder.list(LOG))
+def _has_delta_table(folder: Storage, *, has_drops: bool, has_usual_file: bool) -> bool:
+    """Return whether a folder with a Delta log holds a table that was not dropped.
+
+    `has_usual_file`: the log has its first commit or `_last_checkpoint`. A cleanup deletes the first commit, so other files count, too.
+    `has_drops`: a table in the folder was dropped. A dropped table keeps its last version, which records the drop.
+    """
+    has_log_file = has_usual_file or any(file.path.endswith((".json", ".parquet")) for file in folder.list(LOG))
+    return has_log_file and not (has_drops and has_dropped_table(folder))
 
 
-def _inspect_metadata(folder: Storage, listed_files: Sequence[StoredObject], table_files: Cache[bool]) -> FolderContent | None:
+def _inspect_metadata(folder: Storage, listed_files: Sequence[StoredObject], iceberg_files: Cache[bool]) -> FolderContent | None:
     """Return the view or the Iceberg table of the files in a metadata folder, None if there is none or it was dropped.
 
-    `table_files`: see `inspect_folder`. Tables and views have the same names of metadata files, so the newest file is read otherwise.
+    Metadata files of tables and of views have the same names. So the content of the newest file decides, unless `iceberg_files` has one of
+    the files (see `inspect_folder`).
     """
     metadata_files = {file.path: file for file in listed_files if file.path.endswith((".metadata.json", ".metadata.json.gz"))}
     if not metadata_files:
         return None
     versions = [version for version in map(version_of, metadata_files) if version is not None]
     if not versions:
+        # A view has files `v<N>.metadata.json` only. So files with other names belong to a table.
         return TableFolder("iceberg", versioned=any(map(_NUMBERED.fullmatch, metadata_files)))
-    if any(table_files.get((folder.location, file)) for file in metadata_files.values()):
+    if any(iceberg_files.get((folder.location, file)) for file in metadata_files.values()):
         return TableFolder("iceberg")
     newest_version = max(versions)
     content = _read_metadata(folder, newest_version)
     if isinstance(content, TableFolder):
-        table_files.put((folder.location, metadata_files[file_of(newest_version)]), True, weight=1)
+        iceberg_files.put((folder.location, metadata_files[file_of(newest_version)]), True, weight=1)
     return content
 
 
@@ -177,8 +193,10 @@ def put_pointer(folder: Storage, table: ExternalTable, label: str) -> bool:
     Returns:
         Whether the pointer of the folder is now the pointer to this table.
     """
+    # The UUID makes the bytes unique: `put_once` takes an object with the same bytes for its own.
     content = {"location": table.location, "format": table.format, "writer": str(uuid4())}
-    return put_once(folder, POINTER, json.dumps(content, ensure_ascii=False).encode(), label) or read_pointer(folder) == table
+    was_created = put_once(folder, POINTER, json.dumps(content, ensure_ascii=False).encode(), label)
+    return was_created or read_pointer(folder) == table
 
 
 def drop_table(folder: Storage, table: str, format_: str) -> None:
@@ -199,16 +217,17 @@ def drop_table(folder: Storage, table: str, format_: str) -> None:
 def finish_drops(folder: Storage, table: str, delete: Deletion = delete_files) -> None:
     """Delete files of dropped tables and views that an interrupted drop left in a folder.
 
-    A drop that rowmerge 0.1.0 began becomes a drop of this release. The process of 0.1.0 may still delete the files that it listed, by
-    their names. A table that is created after the version of the drop continues the version numbers, so it has none of these names.
+    rowmerge 0.1.0 drops a table by a marker file. This function first replaces such a marker by a version that drops the table, as this
+    release does. Later tables in the folder continue the version numbers. So their files have other names than the files that a process of
+    0.1.0 may still delete.
 
     Args:
         folder: The folder of the relation.
         table: The name of the relation, for messages.
-        delete: A function that deletes files.
+        delete: The function that deletes the files. It decides whether a failed deletion is an error.
 
     Raises:
-        CommitStateUnknown: It is not known whether the version that drops a table of rowmerge 0.1.0 was written.
+        CommitStateUnknown: It is not known whether the version that replaces a marker of rowmerge 0.1.0 was written.
         StorageError: Files cannot be listed or deleted.
     """
     _replace_old_marker(folder, table, f"{LOG}/{DROPPED}", partial(DeltaDrop, folder, table))
@@ -217,17 +236,19 @@ def finish_drops(folder: Storage, table: str, delete: Deletion = delete_files) -
     iceberg.finish_drop(folder, table, delete)
 
 
-def _replace_old_marker(folder: Storage, table: str, marker: str, read_drop: Callable[[], CommitSteps]) -> None:
-    """Replace the file that marks a table as dropped in rowmerge 0.1.0: put the version that drops the table, and delete the marker.
+def _replace_old_marker(folder: Storage, table: str, marker: str, prepare_drop: Callable[[], CommitSteps]) -> None:
+    """Replace the marker file of a drop by rowmerge 0.1.0: put a version that drops the table, and delete the marker.
 
-    `read_drop` reads the table, and returns the commit that drops it. The steps repeat until there is no marker, because other processes
-    may put markers.
+    `marker`: the path of the marker in `folder`. `prepare_drop` reads the table, and returns the commit that drops it. The steps repeat
+    until there is no marker, because other processes may put markers.
     """
     read_marker = partial(get_if_exists, folder, marker)
     while (content := read_marker()) is not None:
-        drop = read_drop()
-        # Others create a table only in a folder without the marker. So while the marker exists, the table is the dropped one.
-        if read_marker() == content and _put_drop(drop, table) and read_marker() == content:
+        drop = prepare_drop()
+        # While the marker exists, nobody creates a table. So if the marker is the same after the read, `drop` drops the marked table.
+        was_dropped = read_marker() == content and _put_drop(drop, table)
+        # A marker with other content drops a later table, so it stays for the next round.
+        if was_dropped and read_marker() == content:
             delete_files(folder, [[f"{folder.location}/{marker}"]], PathOrigin.LISTING)
 
 
@@ -239,11 +260,64 @@ def _put_drop(drop: CommitSteps, table: str) -> bool:
     return put is not Put.EXISTED
 
 
+def drop_view(folder: Storage, name: str, view: ViewFolder) -> None:
+    """Drop a view: put a next version that is marked as dropped, and delete the older versions.
+
+    If another process puts the next version first, the drop is tried again while the folder holds the same view, by its UUID. If the folder
+    holds no such view any more, only the files of earlier drops are deleted. A later relation in the folder continues the version numbers,
+    so no concurrent statement on the old view can write into it.
+
+    Args:
+        folder: The folder of the view.
+        name: The name of the view, for messages.
+        view: The content of the folder.
+
+    Raises:
+        CommitStateUnknown: It is not known whether the version that drops the view was written.
+        StorageError: The view was certainly not dropped, or was dropped and its files cannot be deleted.
+    """
+    view_uuid = view.metadata.get("view-uuid")
+    content: FolderContent | None = view
+    while isinstance(content, ViewFolder) and content.metadata.get("view-uuid") == view_uuid:
+        put = put_drop(folder, content.version + 1)
+        if isinstance(put, Unknown):
+            advice = "Look whether it exists, and drop it again."
+            raise CommitStateUnknown(f"It is not known whether {name} was dropped: {put.reason}. {advice}")
+        if put is Put.CREATED:
+            break
+        content = inspect_folder(folder)
+    with after_drop(name):
+        finish_drops(folder, name)
+
+
+def withdraw_hidden_view(folder: Storage, version: int, view: str) -> bool:
+    """Delete a view's version that was just put if the catalog does not find the view, and return whether it was deleted.
+
+    Another process may create or drop a table between the inspection of the folder and the put. Then the table or its drop
+    hides the view.
+
+    Args:
+        folder: The folder of the view.
+        version: The version that was put.
+        view: The name of the view, for messages.
+
+    Raises:
+        CommitStateUnknown: The folder cannot be inspected.
+    """
+    try:
+        is_hidden = not isinstance(inspect_folder(folder), ViewFolder)
+    except StorageError as failure:
+        raise CommitStateUnknown(f"It is not known whether {view} was created: {failure.message} Look whether it exists.") from failure
+    if is_hidden:
+        try_delete_files(folder, [[f"{folder.location}/{file_of(version)}"]], PathOrigin.THIS_PROCESS)
+    return is_hidden
+
+
 class TablesByPath:
     """Tables by format and path of their folder. Opens the table of a path once, so that statements reuse its snapshots."""
 
     def __init__(self, open_storage: Callable[[str], Storage] = Storage) -> None:
-        """`open_storage` returns the storage of a location."""
+        """Open no table yet. `open_storage` returns the storage of a location."""
         self._open_storage = open_storage
         self._tables: dict[tuple[str, str], Table] = {}
         self.is_mismatch_fatal: Callable[[], bool] = lambda: True

@@ -25,16 +25,21 @@ def fold(name: str) -> str:
 
 
 def quoted_name(schema: str, name: str) -> str:
-    """Return the qualified name of a relation or a function in lower case and in backquotes where SQL needs them."""
+    """Return the qualified name of a relation or a function in lower case and in backquotes where SQL needs them.
+
+    Args:
+        schema: The name of the schema, in any case.
+        name: The name of the relation or function, in any case.
+    """
     return f"{quote(fold(schema))}.{quote(fold(name))}"
 
 
 def folder_of(name: str) -> str:
     """Return the name of the folder of a schema, a table or a view.
 
-    Lower-case letters, digits, `_` and `-` stay. Every other byte of the UTF-8 form becomes `~` and two hexadecimal digits, because many of
-    these characters have a meaning in paths, globs or URLs. A percent sign would not work, because readers such as delta-rs decode it in
-    paths. A leading `_` becomes `~5F`, because Spark and readers of Delta ignore folders that begin with `_`.
+    Lower-case letters, digits, `_` and `-` stay. Every other byte of the UTF-8 form becomes `~` and two hexadecimal digits. Many of these
+    characters have a meaning in paths, globs or URLs. A percent sign would not work, because readers such as delta-rs decode it in paths. A
+    leading `_` becomes `~5F`, because Spark and readers of Delta ignore folders that begin with `_`.
 
     Raises:
         TableError: The name is empty or invalid Unicode, or its folder name is longer than 200 bytes.
@@ -57,7 +62,11 @@ def folder_of(name: str) -> str:
 def check_segment(kind: str, name: str) -> None:
     """Check that a name is one segment of a path, however often a catalog, a URL or a store percent-decodes it.
 
-    Iceberg catalogs use names unchanged in locations and in the URLs of requests. `kind`: `schema`, `table`, `view` or `function`.
+    Iceberg catalogs use names unchanged in locations and in the URLs of requests.
+
+    Args:
+        kind: `schema`, `table`, `view` or `function`, for the message.
+        name: The name.
 
     Raises:
         TableError: The name is not one segment of a path, or has control characters.

@@ -41,7 +41,12 @@ def last_drop(folder: Storage) -> int:
 
 
 def forget_versions(folder: Storage, last: int) -> None:
-    """Delete a view's metadata files up to and including a version, the oldest first. The files up to the last drop stay."""
+    """Delete metadata files of a view's old versions, the oldest first. The files up to the last drop in the folder stay.
+
+    Args:
+        folder: The folder of the view.
+        last: The newest version to delete. Zero or a negative number deletes nothing.
+    """
     if last > 0:
         dropped_version = last_drop(folder)
         versions = sorted(version for file in folder.list("metadata") if (version := version_of(file.path)) is not None)
@@ -108,12 +113,12 @@ def _new_version(version: int, schema_id: int, view: View, now: int) -> dict[str
     }
 
 
-def view_of(relation: Relation, content: Mapping[str, Any], file_version: int, path: str) -> View:
+def view_of(relation: Relation, metadata: Mapping[str, Any], file_version: int, path: str) -> View:
     """Return the current definition in the metadata of a view.
 
     Args:
         relation: The name of the view.
-        content: The metadata, as JSON.
+        metadata: The content of the metadata file, as JSON.
         file_version: The number of the metadata file.
         path: The path of the metadata file, for messages.
 
@@ -122,24 +127,29 @@ def view_of(relation: Relation, content: Mapping[str, Any], file_version: int, p
         TableError: The view has no SQL for Spark.
     """
     try:
-        if content["format-version"] != 1:
-            raise CorruptLog(path, f"view format version {content['format-version']} is not known, only 1")
-        version = _entry(content["versions"], "version-id", content["current-version-id"])
-        properties = {str(name): str(value) for name, value in content.get("properties", {}).items()}
-        comment, spark_columns = properties.pop("comment", None), properties.pop(_COLUMNS, None)
-        schema = _entry(content["schemas"], "schema-id", version["schema-id"])
-        return View(
-            relation=relation,
-            sql=_spark_sql(relation, version["representations"]),
-            default_schema=".".join(version["default-namespace"]),
-            columns=_columns(schema, spark_columns),
-            comment=comment,
-            properties=properties,
-            version=file_version,
-            modified=int(version["timestamp-ms"]),
-        )
+        if metadata["format-version"] != 1:
+            raise CorruptLog(path, f"view format version {metadata['format-version']} is not known, only 1")
+        return _parse_current_version(relation, metadata, file_version)
     except (ArithmeticError, KeyError, TypeError, ValueError, AttributeError) as error:
         raise CorruptLog(path, f"it is no view metadata ({type(error).__name__}: {error})") from error
+
+
+def _parse_current_version(relation: Relation, metadata: Mapping[str, Any], file_version: int) -> View:
+    """Parse the current definition in the metadata of a view. Raises Python's errors for invalid metadata, and TableError as `view_of`."""
+    version = _entry(metadata["versions"], "version-id", metadata["current-version-id"])
+    properties = {str(name): str(value) for name, value in metadata.get("properties", {}).items()}
+    comment, spark_columns = properties.pop("comment", None), properties.pop(_COLUMNS, None)
+    schema = _entry(metadata["schemas"], "schema-id", version["schema-id"])
+    return View(
+        relation=relation,
+        sql=_spark_sql(relation, version["representations"]),
+        default_schema=".".join(version["default-namespace"]),
+        columns=_columns(schema, spark_columns),
+        comment=comment,
+        properties=properties,
+        version=file_version,
+        modified=int(version["timestamp-ms"]),
+    )
 
 
 def _entry(entries: Sequence[Mapping[str, Any]], id_key: str, id_: Any) -> Mapping[str, Any]:

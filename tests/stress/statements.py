@@ -208,7 +208,7 @@ class _Worker:
         properties = dict(PROPERTIES[self.task.format])
         if self.task.format == "iceberg":
             properties["write.metadata.previous-versions-max"] = str(self.random.randint(1, 3))
-        table = self.catalog.table_at(SCHEMA, NAME, self.task.format)
+        table = self.catalog.new_table(SCHEMA, NAME, self.task.format)
         if table.exists():
             raise AlreadyExists("others created it")
         return table.create(TableDefinition(ID_NAME, (), properties, None), CommitRequest("CREATE TABLE"))

@@ -127,7 +127,7 @@ def _check_no_view(name: QualifiedName) -> None:
 def _create_and_register(context: SessionContext, new: NewTable, options: CommitOptions) -> ChangeResult:
     """Create a table under an unused name, and register its location in the catalog if the statement has a LOCATION."""
     name, format_ = new.name, new.format or context.default_format
-    table = context.catalog.table_at(name.schema, name.name, format_, new.location)
+    table = context.catalog.new_table(name.schema, name.name, format_, new.location)
     has_only_location = new.location is not None and new.rows is None and not new.definition.schema
     if has_only_location and table.exists():
         # The catalog gets an existing table, which does not change.
@@ -186,7 +186,7 @@ def clone_table(context: SessionContext, command: CloneTable, options: CommitOpt
 def _clone_target(context: SessionContext, command: CloneTable, name: QualifiedName, format_: str) -> Table:
     """Return the table that becomes the clone. Raise PlanError if it exists and has another format than the source."""
     if name.relation is None:
-        return context.catalog.table_at(name.schema, name.name, format_, command.location)
+        return context.catalog.new_table(name.schema, name.name, format_, command.location)
     if name.relation.format != format_:
         problem = f"{name} has the format {name.relation.format}, and a clone of {command.source} has {format_}."
         raise PlanError(f"{problem} Drop the table first.")

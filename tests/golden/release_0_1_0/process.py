@@ -52,7 +52,8 @@ class Commands:
         self._session: Any = None
 
     def create(self, name: str, format_: str, properties: dict[str, str]) -> str:
-        table = self.catalog.table_at("s", name, format_)
+        open_new: Any = getattr(self.catalog, "table_at", None) or self.catalog.new_table  # the name in release 0.1.0 comes first
+        table = open_new("s", name, format_)
         return _text(table.create(TableDefinition(ID_NAME, (), properties, None), Change("CREATE TABLE")))
 
     def append(self, name: str, ids: Sequence[int]) -> str:

@@ -213,7 +213,7 @@ def test_an_impossible_name_is_nothing_to_find_and_refused_to_make(catalog: Dire
     assert catalog.relation(name, "t") is None
     assert not catalog.schema_exists(name)
     with pytest.raises(TableError, match="name"):
-        catalog.table_at("default", name, "delta")
+        catalog.new_table("default", name, "delta")
     with pytest.raises(TableError, match="name"):
         catalog.create_schema(name)
 
@@ -277,8 +277,8 @@ def test_the_wrong_drop_is_refused(catalog: DirectoryCatalog, warehouse: Path) -
 
 def test_a_table_to_be_made_needs_its_schema(catalog: DirectoryCatalog, warehouse: Path) -> None:
     with pytest.raises(SchemaNotFound, match="nope"):
-        catalog.table_at("nope", "t", "delta")
-    table = catalog.table_at("default", "T", "delta")
+        catalog.new_table("nope", "t", "delta")
+    table = catalog.new_table("default", "T", "delta")
     assert table.location == f"file://{warehouse}/default/t"
     assert catalog.relation("default", "t") is None, "nothing exists before the first commit"
 
@@ -308,8 +308,8 @@ def test_a_table_is_not_made_where_one_of_another_format_lies(catalog: Directory
     (tmp_path / "iceberg/metadata/v1.metadata.json").write_text("{}")
     for there, wanted in (("delta", "iceberg"), ("iceberg", "delta")):
         with pytest.raises(AlreadyExists, match=f"holds a table of the format {there}. Write USING {there}"):
-            catalog.table_at("main", "t", wanted, str(tmp_path / there))
-        assert catalog.table_at("main", "t", there, str(tmp_path / there)).location == f"file://{tmp_path}/{there}"
+            catalog.new_table("main", "t", wanted, str(tmp_path / there))
+        assert catalog.new_table("main", "t", there, str(tmp_path / there)).location == f"file://{tmp_path}/{there}"
 
 
 def test_a_managed_table_and_a_view_cannot_become_external(catalog: DirectoryCatalog, warehouse: Path, tmp_path: Path) -> None:
@@ -326,7 +326,7 @@ def test_the_own_folder_as_location_is_a_managed_table(catalog: DirectoryCatalog
 
 
 def test_a_location_with_credentials_is_refused(catalog: DirectoryCatalog) -> None:
-    for call in (catalog.register, catalog.table_at):
+    for call in (catalog.register, catalog.new_table):
         with pytest.raises(ConfigurationError) as caught:
             call("default", "t", "delta", "s3://key:secret@bucket/t")
         assert "secret" not in str(caught.value)
@@ -350,7 +350,7 @@ def test_a_dropped_table_leaves_the_end_of_its_log(catalog: DirectoryCatalog, wa
     catalog.drop_table("default", "T")
     assert catalog.relation("default", "t") is None
     assert everything_in(warehouse / "default/t") == END_OF_LOG
-    assert catalog.table_at("default", "t", "delta") is not before
+    assert catalog.new_table("default", "t", "delta") is not before
 
 
 class Killed(BaseException):
@@ -380,7 +380,7 @@ def mortal(after: int) -> type[Storage]:
 @pytest.mark.parametrize(
     "again",
     [
-        lambda c: c.table_at("default", "t", "delta"),
+        lambda c: c.new_table("default", "t", "delta"),
         lambda c: c.put_view(View(Relation.of_view("default", "t"), "SELECT 1", "default", COLUMNS)),
         lambda c: c.register("default", "t", "delta", "/elsewhere/t"),
     ],
@@ -414,10 +414,10 @@ def test_a_drop_of_an_older_version_is_finished(warehouse: Path, after: int) -> 
     begin_old_removal(make_table(warehouse / "default/t"))
     time.sleep(0.003)
     with suppress(Killed):
-        DirectoryCatalog(mortal(after)(str(warehouse))).table_at("default", "t", "delta")
+        DirectoryCatalog(mortal(after)(str(warehouse))).new_table("default", "t", "delta")
     catalog = DirectoryCatalog(Storage(str(warehouse)))
     assert catalog.relation("default", "t") is None
-    catalog.table_at("default", "t", "delta")
+    catalog.new_table("default", "t", "delta")
     assert catalog.relation("default", "t") is None
     assert everything_in(warehouse / "default/t") == END_OF_LOG
 
@@ -453,7 +453,7 @@ def test_an_old_drop_that_another_session_finishes_first_leaves_the_new_table(wa
     time.sleep(0.003)
 
     def finish_and_create() -> None:
-        table = DirectoryCatalog(Storage(str(warehouse))).table_at("default", "t", "delta")
+        table = DirectoryCatalog(Storage(str(warehouse))).new_table("default", "t", "delta")
         assert isinstance(table.create(TableDefinition(COLUMNS, (), {}, None), CommitRequest("CREATE TABLE")), Committed)
 
     acts: list[Callable[[], None]] = [finish_and_create, *[lambda: None] * earlier]
@@ -482,7 +482,7 @@ def test_an_old_drop_that_another_session_finishes_first_leaves_the_new_table(wa
             if acts and name == call and any(text in path for path in paths):
                 acts.pop()()
 
-    DirectoryCatalog(Overtaken(str(warehouse))).table_at("default", "t", "delta")
+    DirectoryCatalog(Overtaken(str(warehouse))).new_table("default", "t", "delta")
     catalog = DirectoryCatalog(Storage(str(warehouse)))
     assert not acts
     assert catalog.open("default", "t").snapshot().version == 3

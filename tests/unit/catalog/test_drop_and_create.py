@@ -58,14 +58,14 @@ class Warehouse:
         return DirectoryCatalog(storage(str(self.folder)))
 
     def create(self, ids: Sequence[int], storage: type[Storage] = Storage, properties: dict[str, str] | None = None) -> Outcome:
-        table = self.catalog(storage).table_at("default", "t", self.format)
+        table = self.catalog(storage).new_table("default", "t", self.format)
         outcome = table.create(TableDefinition(ID_NAME, (), properties or {}, None), CommitRequest("CREATE TABLE"))
         if isinstance(outcome, Committed):
             committed(self.append(ids, table))
         return outcome
 
     def create_empty(self, storage: type[Storage]) -> None:
-        table = self.catalog(storage).table_at("default", "t", self.format)
+        table = self.catalog(storage).new_table("default", "t", self.format)
         committed(table.create(TableDefinition(ID_NAME, (), {}, None), CommitRequest("CREATE TABLE")))
 
     def drop(self, storage: type[Storage] = Storage) -> None:
@@ -251,7 +251,7 @@ def test_a_name_changes_its_format_and_kind(tmp_path: Path, order: tuple[str, st
 
 def test_a_schema_with_dropped_tables_is_empty(warehouse: Warehouse) -> None:
     warehouse.catalog().create_schema("raw")
-    table = warehouse.catalog().table_at("raw", "t", warehouse.format)
+    table = warehouse.catalog().new_table("raw", "t", warehouse.format)
     committed_or_created = table.create(TableDefinition(ID_NAME, (), {}, None), CommitRequest("CREATE TABLE"))
     assert isinstance(committed_or_created, Committed)
     warehouse.catalog().drop_table("raw", "t")
@@ -372,7 +372,7 @@ def test_partitions_of_a_new_table_are_its_own(tmp_path: Path) -> None:
     warehouse = Warehouse(tmp_path, "delta")
     warehouse.create([1])
     warehouse.drop()
-    table = warehouse.catalog().table_at("default", "t", "delta")
+    table = warehouse.catalog().new_table("default", "t", "delta")
     definition = TableDefinition(ID_NAME, identities(("name",)), {}, None)
     assert isinstance(table.create(definition, CommitRequest("CREATE TABLE")), Committed)
     committed(warehouse.append([7, 8]))
@@ -500,7 +500,7 @@ def test_a_creation_that_waits_across_a_creation_and_a_drop_by_others_is_a_confl
 @pytest.mark.parametrize("durability", Durability)
 def test_a_table_is_not_created_with_files_that_a_paused_drop_deletes(warehouse: Warehouse, durability: Durability) -> None:
     """A CREATE TABLE AS SELECT has written its file when others create and drop a table. The drop stops before its first deletion."""
-    table = DirectoryCatalog(Storage(str(warehouse.folder), durability=durability)).table_at("default", "t", warehouse.format)
+    table = DirectoryCatalog(Storage(str(warehouse.folder), durability=durability)).new_table("default", "t", warehouse.format)
     version = table.creation_version()
     definition = TableDefinition(ID_NAME, (), {}, None)
     files = written_for(table.shape(definition), [1])
@@ -542,7 +542,7 @@ def test_a_statement_that_creates_a_table_stops_if_others_have_dropped_one_since
 
     for _ in range(earlier_tables):
         others()
-    table = warehouse.catalog().table_at("default", "t", warehouse.format)
+    table = warehouse.catalog().new_table("default", "t", warehouse.format)
     rows = cast(NewRows, LateRows(others))
     with pytest.raises(MetadataChanged, match="DROP TABLE"):
         create_table(table, "t", TableDefinition(ID_NAME, (), {}, None), rows, or_replace=False)

@@ -132,8 +132,8 @@ def test_a_crafted_metadata_log_deletes_nothing(catalog: IcebergCatalog, theirs:
 @pytest.mark.parametrize(
     "use",
     [
-        lambda c, name: c.table_at("s", name, "iceberg"),
-        lambda c, name: c.table_at("s", name, "iceberg", "/somewhere"),
+        lambda c, name: c.new_table("s", name, "iceberg"),
+        lambda c, name: c.new_table("s", name, "iceberg", "/somewhere"),
         lambda c, name: c.register("s", name, "iceberg", "/somewhere"),
         lambda c, name: c.location_of("s", name),
         lambda c, name: c.open("s", name),
@@ -159,11 +159,11 @@ def test_a_name_that_is_no_segment_of_a_path_is_refused(
 
 @pytest.mark.parametrize("name", ["orders", "größe", "a b", "a.b", "...", "50%", "a..b", "x=1"])
 def test_other_names_lie_in_the_warehouse(catalog: IcebergCatalog, name: str, tmp_path: Path) -> None:
-    assert catalog.table_at("s", name, "iceberg").location == f"file://{tmp_path}/warehouse/s/{name}"
+    assert catalog.new_table("s", name, "iceberg").location == f"file://{tmp_path}/warehouse/s/{name}"
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name])
 def test_in_a_folder_of_tables_such_a_name_is_one_folder(tmp_path: Path, name: str) -> None:
     catalog = DirectoryCatalog(Storage(str(tmp_path)))
-    location = Path(catalog.table_at("default", name, "delta").location.removeprefix("file://"))
+    location = Path(catalog.new_table("default", name, "delta").location.removeprefix("file://"))
     assert location.parent == tmp_path / "default" and ".." not in location.name

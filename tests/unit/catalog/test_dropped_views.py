@@ -66,7 +66,7 @@ def replace_by_table(location: str, format_: str) -> None:
     catalog = DirectoryCatalog(Storage(location))
     with suppress(TableNotFound):
         catalog.drop_view("default", "v")
-    table = catalog.table_at("default", "v", format_)
+    table = catalog.new_table("default", "v", format_)
     definition = TableDefinition(ID_NAME, (), {})
     files = FileChanges(written_for(table.shape(definition), [1, 2, 3]))
     committed(table.create(definition, CommitRequest("CREATE TABLE", files=files, definition=definition)))

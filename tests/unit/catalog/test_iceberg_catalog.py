@@ -61,7 +61,7 @@ def catalog(configuration: dict[str, Any], tmp_path: Path) -> IcebergCatalog:
 
 
 def made(catalog: IcebergCatalog, name: str = "t", location: str | None = None) -> Any:
-    table = catalog.table_at("raw", name, "iceberg", location)
+    table = catalog.new_table("raw", name, "iceberg", location)
     assert isinstance(table.create(DEFINITION, CommitRequest("CREATE TABLE", definition=DEFINITION)), Committed)
     return table
 
@@ -89,7 +89,7 @@ def test_functions_are_refused_by_name(catalog: IcebergCatalog) -> None:
 
 
 def test_a_table_is_made_once_and_found(catalog: IcebergCatalog, tmp_path: Path) -> None:
-    table = catalog.table_at("raw", "t", "iceberg")
+    table = catalog.new_table("raw", "t", "iceberg")
     assert not table.exists() and catalog.relation("raw", "t") is None
     assert isinstance(table.create(DEFINITION, CommitRequest("CREATE TABLE", definition=DEFINITION)), Committed)
     assert isinstance(table.create(DEFINITION, CommitRequest("CREATE TABLE", definition=DEFINITION)), Conflicted)
@@ -183,13 +183,13 @@ def test_what_is_not_there_is_named(catalog: IcebergCatalog) -> None:
     with pytest.raises(TableNotFound, match="orders"):
         catalog.open("raw", "order")
     with pytest.raises(SchemaNotFound):
-        catalog.table_at("row", "t", "iceberg")
+        catalog.new_table("row", "t", "iceberg")
     assert catalog.relation("nowhere", "t") is None and catalog.relations("nowhere") == []
 
 
 def test_delta_tables_are_refused(catalog: IcebergCatalog) -> None:
     with pytest.raises(ConfigurationError, match="holds Iceberg tables alone.*USING iceberg"):
-        catalog.table_at("raw", "t", "delta")
+        catalog.new_table("raw", "t", "delta")
 
 
 def test_views_are_kept_where_the_catalog_has_them(catalog: IcebergCatalog, configuration: dict[str, Any]) -> None:

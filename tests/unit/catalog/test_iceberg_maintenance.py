@@ -38,7 +38,7 @@ def configuration(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[di
 def test_a_table_in_a_catalog_is_kept_in_shape(configuration: dict[str, Any], tmp_path: Path) -> None:
     catalog = IcebergCatalog(configuration, str(tmp_path / "w"))
     catalog.create_schema("raw")
-    table = catalog.table_at("raw", "t", "iceberg")
+    table = catalog.new_table("raw", "t", "iceberg")
     committed(table.create(TableDefinition(ID_NAME, (), {}, None), CommitRequest("CREATE TABLE")))
 
     def theirs() -> Theirs:

@@ -115,7 +115,7 @@ def create(kind: str, catalog: DirectoryCatalog, ids: Sequence[int], act: Act = 
     if kind == "view":
         catalog.put_view(View(Relation.of_view("default", "t"), f"SELECT {ids}", "default", COLUMNS))
     else:
-        table, definition = catalog.table_at("default", "t", kind), TableDefinition(ID_NAME, (), {}, None)
+        table, definition = catalog.new_table("default", "t", kind), TableDefinition(ID_NAME, (), {}, None)
         create_table(table, "t", definition, cast(NewRows, Rows(ids, act)), or_replace=False)
 
 

@@ -109,7 +109,7 @@ def test_an_unknown_outcome_is_an_error_that_names_the_object(s3: FaultyS3, loca
 
 def test_a_drop_whose_outcome_is_unknown_deletes_nothing(s3: FaultyS3, location: str) -> None:
     catalog = DirectoryCatalog(Storage(location, s3.options()))
-    catalog.table_at("default", "t", "delta").create(TableDefinition(ID_NAME), CommitRequest("CREATE TABLE"))
+    catalog.new_table("default", "t", "delta").create(TableDefinition(ID_NAME), CommitRequest("CREATE TABLE"))
     s3.fail("PUT", "_delta_log/00000000000000000001.json", 409, times=99)
     with pytest.raises(CommitStateUnknown, match=r"not known whether default.t was dropped"):
         catalog.drop_table("default", "t")

@@ -209,7 +209,7 @@ def test_vacuum_reports_that_it_could_not_delete(opened: Callable[[], Table], tm
 def test_drop_reports_that_it_could_not_delete(tmp_path: Path, format_: str) -> None:
     catalog = DirectoryCatalog(Undeletable(str(tmp_path)))
     for _ in range(2):
-        table = catalog.table_at("default", "t", format_)
+        table = catalog.new_table("default", "t", format_)
         create(table, [1])
         assert ids(table) == [1], "files that a drop could not delete do not stop the next table"
         with pytest.raises(StorageError, match=rf"{DENIED}.* default.t was dropped, but some of its files stay"):
@@ -232,9 +232,9 @@ def test_a_creation_that_cannot_list_the_markers_of_a_drop_is_committed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format_: str
 ) -> None:
     catalog = DirectoryCatalog(Storage(str(tmp_path)))
-    create(catalog.table_at("default", "t", format_), [1])
+    create(catalog.new_table("default", "t", format_), [1])
     catalog.drop_table("default", "t")
-    table, list_all = catalog.table_at("default", "t", format_), Storage.list
+    table, list_all = catalog.new_table("default", "t", format_), Storage.list
 
     def failing(storage: Storage, prefix: str = "", *, after: str | None = None) -> list[StoredObject]:
         if prefix == MARKERS:

@@ -367,7 +367,7 @@ def test_a_catalog_names_metadata_that_is_synced(
         commit(session)
 
     monkeypatch.setattr(Session, "commit", recorded_commit)
-    table = catalog.table_at("s", "t", "iceberg")
+    table = catalog.new_table("s", "t", "iceberg")
     create(table)
     add(table, range(3))
     assert len(synced) == 2 and set(synced) == {durability is Durability.FULL}

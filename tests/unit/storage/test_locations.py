@@ -35,7 +35,7 @@ def test_a_drop_in_a_warehouse_with_a_number_sign_deletes_nothing_of_another_fol
     others.put("wh/keep", b"precious")
     catalog = DirectoryCatalog(Storage(f"{root}/wh#1", s3.options()))
     for name in ("t", "u"):
-        committed(catalog.table_at("default", name, format_).create(TableDefinition(ID_NAME, (), {}), CommitRequest("CREATE TABLE")))
+        committed(catalog.new_table("default", name, format_).create(TableDefinition(ID_NAME, (), {}), CommitRequest("CREATE TABLE")))
     catalog.drop_table("default", "t")
     assert [relation.name for relation in catalog.relations("default")] == ["u"]
     assert [found.path for found in others.list("wh")] == ["wh/keep"]

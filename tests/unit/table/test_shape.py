@@ -25,7 +25,7 @@ WIDER = Struct((*COLUMNS.fields, Field("note", Primitive("string"))))
 def table(request: pytest.FixtureRequest, tmp_path: Path) -> Table:
     catalog = DirectoryCatalog(Storage(str(tmp_path)))
     catalog.create_schema("s", if_not_exists=True)
-    return catalog.table_at("s", "t", request.param)
+    return catalog.new_table("s", "t", request.param)
 
 
 def definition(schema: Struct = COLUMNS) -> TableDefinition:
@@ -68,7 +68,7 @@ def test_a_replaced_table_has_the_shape_that_its_definition_announced(table: Tab
 def test_a_snapshot_of_another_format_is_refused(table: Table, tmp_path: Path) -> None:
     base = create(table)
     other_format = "iceberg" if table.branches is None else "delta"
-    other = create(DirectoryCatalog(Storage(str(tmp_path))).table_at("s", "other", other_format))
+    other = create(DirectoryCatalog(Storage(str(tmp_path))).new_table("s", "other", other_format))
     for use in (
         lambda: table.commit(other, CommitRequest("WRITE")),
         lambda: table.shape(definition(), other),
