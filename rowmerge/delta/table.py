@@ -75,8 +75,8 @@ class DeltaTable:
             return read_listed(self._storage, lambda listing: self._reader.open(listing, version))
         return self.snapshot() if timestamp is None else self._reader.open_at(timestamp)
 
-    def shape(self, definition: TableDefinition, base: Snapshot | None = None, *, replace: bool = False) -> TableShape:
-        """Return the shape that the table has after a change of its definition, as `rowmerge.table.table.Table.shape` defines.
+    def resolve_shape(self, definition: TableDefinition, base: Snapshot | None = None, *, replace: bool = False) -> TableShape:
+        """Return the shape that the table has after a change of its definition, as `rowmerge.table.table.Table.resolve_shape` defines.
 
         Args:
             definition: The new definition.
@@ -90,13 +90,13 @@ class DeltaTable:
             protocol, metadata = change_table(self.name, delta_base.protocol, delta_base.metadata, definition)
         return table_shape(self.name, self._storage, protocol, metadata)
 
-    def create(self, definition: TableDefinition, change: CommitRequest, version: CreationVersion | None = None) -> Outcome:
+    def create(self, definition: TableDefinition, request: CommitRequest, expected_version: CreationVersion | None = None) -> Outcome:
         """Commit the first version of the table, as `rowmerge.table.table.Table.create` defines.
 
         Args:
             definition: The columns, partitioning and properties of the table.
-            change: The data files and the operation of the commit.
-            version: The result of `creation_version` before the data files were written, None if there are none.
+            request: The data files and the operation of the commit.
+            expected_version: The result of `creation_version` before the data files were written, None if there are none.
 
         Raises:
             PlanError: The definition is invalid.
@@ -105,21 +105,21 @@ class DeltaTable:
             AlreadyExists: The folder has a table of another format or a view.
             StorageError: The store failed, and nothing was committed.
         """
-        expected = version or self.creation_version() or FIRST_VERSION
+        expected = expected_version or self.creation_version() or FIRST_VERSION
         find_other_table = partial(conflict_with_other, self._storage, self.name, FORMAT, expected)
         log, conflict_with_other_table = run_both(partial(list_log, self._storage), find_other_table)
         conflict = self._conflict_with_log(log.newest, expected) or conflict_with_other_table
         if conflict is not None:
             return Conflicted(conflict)
-        outcome = self._run(first_commit(self._storage, self.name, definition, change, expected))
+        outcome = self._run(first_commit(self._storage, self.name, definition, request, expected))
         # A log without the new table is that of a dropped table, whose drop has left a marker.
         if log.newest is not None and isinstance(outcome, Committed):
             delete_markers(self._storage, FORMAT, outcome.version)
         return outcome
 
-    def commit(self, base: Snapshot, change: CommitRequest) -> Outcome:
+    def commit(self, base: Snapshot, request: CommitRequest) -> Outcome:
         """Commit a change. See `Table.commit`. Raises PlanError, ConfigurationError, UnsupportedTableFeature, TableError, StorageError."""
-        return self._run(next_commit(self._storage, self.name, own_snapshot(base), change))
+        return self._run(next_commit(self._storage, self.name, own_snapshot(base), request))
 
     def version_of_transaction(self, application: str, version: int) -> int | None:
         """Return the newest table version with a `txn` of the application with at most this transaction version.

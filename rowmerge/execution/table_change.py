@@ -72,7 +72,7 @@ def _create(
 ) -> ChangeResult:
     """Write the rows of a new table and commit its first version. Delete the files of a rejected commit."""
     timings = Timings()
-    new_table = table.shape(definition)
+    new_table = table.resolve_shape(definition)
     definition = replace(definition, schema=new_table.schema)
     with timings.measure("spark"):
         output = WriteOutput() if rows is None else rows.write(new_table)
@@ -181,7 +181,7 @@ def _replacement(table: Table, definition: TableDefinition, rows: NewRows | None
     """Write the rows, and return the attempt that replaces the table. `base`: the version to replace, or None for the newest version."""
     with timings.measure("plan"):
         snapshot = table.snapshot() if base is None else base
-        new_table = table.shape(definition, snapshot, replace=True)
+        new_table = table.resolve_shape(definition, snapshot, replace=True)
     with timings.measure("spark"):
         output = WriteOutput() if rows is None else rows.write(new_table)
     old_paths = snapshot.files().paths

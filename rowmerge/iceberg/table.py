@@ -76,7 +76,7 @@ class IcebergTable:
             return self._open_past(current, _snapshot_by_time(self.name, current.metadata, timestamp), MAIN)
         return self.snapshot()
 
-    def shape(self, definition: TableDefinition, base: Snapshot | None = None, *, replace: bool = False) -> TableShape:
+    def resolve_shape(self, definition: TableDefinition, base: Snapshot | None = None, *, replace: bool = False) -> TableShape:
         """Return the columns, folders and settings that a definition gives to the table. Commit nothing.
 
         Args:
@@ -96,13 +96,13 @@ class IcebergTable:
             check_format_version(self.name, metadata.format_version, self._operations.newest_format)
         return table_shape(self.name, self._operations.storage, metadata, metadata.schema())
 
-    def create(self, definition: TableDefinition, change: CommitRequest, version: CreationVersion | None = None) -> Outcome:
+    def create(self, definition: TableDefinition, request: CommitRequest, expected_version: CreationVersion | None = None) -> Outcome:
         """Commit the first snapshot of a new table.
 
         Args:
             definition: The definition of the table. For a clone, only its properties count.
-            change: The data files of the first snapshot, or the snapshot to clone.
-            version: The result of `creation_version` before the data files were written; None if there are no data files.
+            request: The data files of the first snapshot, or the snapshot to clone.
+            expected_version: The result of `creation_version` before the data files were written; None if there are no data files.
 
         Returns:
             The outcome: committed, conflicted with a concurrent creation, or unknown.
@@ -111,14 +111,15 @@ class IcebergTable:
             PlanError, ConfigurationError, TypeMismatch, UnsupportedTableFeature: The definition is not valid.
             StorageError: The store fails.
         """
-        if change.cloned is None:
+        if request.cloned is None:
             metadata = self._new_metadata(definition)
         else:
-            metadata = self._cloned_metadata(own_snapshot(change.cloned), definition)
-        base = IcebergSnapshot(self._operations.storage, self.name, CurrentMetadata(metadata, ""), None, metadata.schema())
-        return Creation(self._operations, self.name, base, change, version).run()
+            metadata = self._cloned_metadata(own_snapshot(request.cloned), definition)
+        current = CurrentMetadata(metadata, path="")  # No file contains this metadata yet.
+        base = IcebergSnapshot(self._operations.storage, self.name, current, iceberg_version=None, schema=metadata.schema())
+        return Creation(self._operations, self.name, base, request, expected_version).run()
 
-    def commit(self, base: Snapshot, change: CommitRequest) -> Outcome:
+    def commit(self, base: Snapshot, request: CommitRequest) -> Outcome:
         """Commit a change that was planned on a snapshot of this table.
 
         A concurrent commit without conflict leads to a rebase on the newest snapshot ("Optimistic Concurrency" in the Iceberg
@@ -126,7 +127,7 @@ class IcebergTable:
 
         Args:
             base: The snapshot on which the change was planned.
-            change: The new, removed and changed files, and the new definition.
+            request: The new, removed and changed files, and the new definition.
 
         Returns:
             The outcome: committed, conflicted with a concurrent commit, or unknown.
@@ -137,14 +138,14 @@ class IcebergTable:
             RowmergeError: Nothing was committed for another reason.
         """
         snapshot = own_snapshot(base)
-        if change.cloned is not None:
+        if request.cloned is not None:
             raise PlanError(
                 f"{self.name} cannot be replaced by a clone: the ids of its columns and snapshots go on, and those of the other table are "
                 f"not theirs. DROP TABLE {self.name} first."
             )
         snapshot.check_writable()
         name = self.name if snapshot.branch == MAIN else f"{self.name}.branch_{snapshot.branch}"
-        commit = Commit(self._operations, name, snapshot, change)
+        commit = Commit(self._operations, name, snapshot, request)
         check_format_version(name, commit.target_metadata.format_version, self._operations.newest_format)
         return commit.run()
 

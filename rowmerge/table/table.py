@@ -129,7 +129,7 @@ class Table(Protocol):
     def snapshot_at(self, *, version: int | None = None, timestamp: int | None = None) -> Snapshot:
         """Return a version by number, or the newest version committed at or before a time (ms since the epoch). Raises VersionNotFound."""
 
-    def shape(self, definition: TableDefinition, base: Snapshot | None = None, *, replace: bool = False) -> TableShape:
+    def resolve_shape(self, definition: TableDefinition, base: Snapshot | None = None, *, replace: bool = False) -> TableShape:
         """Return the shape that a definition gives to a new table, or to an existing table after a change of its definition.
 
         Write data files for this shape, and commit its schema, which has the ids and names of columns in files. For an invalid definition,
@@ -149,17 +149,17 @@ class Table(Protocol):
         Raises AlreadyExists if the folder has a table of another format or a view, CorruptLog, StorageError.
         """
 
-    def create(self, definition: TableDefinition, change: CommitRequest, version: CreationVersion | None = None) -> Outcome:
+    def create(self, definition: TableDefinition, request: CommitRequest, expected_version: CreationVersion | None = None) -> Outcome:
         """Commit the first version of a table that does not exist. Return Conflicted if others have created the table first.
 
         Args:
             definition: The columns, partitioning, properties and rules of the table.
-            change: The data files and the operation of the commit.
-            version: The result of `creation_version` before the data files were written, None if there are none. If others have created
-                and dropped a table since, their DROP may delete these files by their age. Then the outcome is Conflicted, too.
+            request: The data files and the operation of the commit.
+            expected_version: The result of `creation_version` before the data files were written, None if there are none. If others have
+                created and dropped a table since, their DROP may delete these files by their age. Then the outcome is Conflicted, too.
         """
 
-    def commit(self, base: Snapshot, change: CommitRequest) -> Outcome:
+    def commit(self, base: Snapshot, request: CommitRequest) -> Outcome:
         """Commit a change that was planned on `base`, a version of this table, after concurrent commits that do not conflict with it.
 
         `commit` and `create` raise RowmergeError only if nothing was committed. Then the caller deletes the files of the change.

@@ -47,6 +47,13 @@ if TYPE_CHECKING:
     import agate
 
 
+# The names of capabilities, because dbt-adapters has CatalogsV2 only since 1.24.1.
+_CAPABILITIES = (
+    *("SchemaMetadataByRelations", "TableLastModifiedMetadata", "TableLastModifiedMetadataBatch"),
+    *("GetCatalogForSingleRelation", "MicrobatchConcurrency", "CatalogsV2"),
+)
+
+
 class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter):
     """Implement dbt's interface to a warehouse. Only methods that need no warehouse are inherited from dbt-spark."""
 
@@ -65,15 +72,7 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
     }
 
     _capabilities = CapabilityDict(
-        {
-            Capability.SchemaMetadataByRelations: CapabilitySupport(support=Support.Full),
-            Capability.TableLastModifiedMetadata: CapabilitySupport(support=Support.Full),
-            Capability.TableLastModifiedMetadataBatch: CapabilitySupport(support=Support.Full),
-            Capability.GetCatalogForSingleRelation: CapabilitySupport(support=Support.Full),
-            Capability.MicrobatchConcurrency: CapabilitySupport(support=Support.Full),
-            # dbt-adapters has this capability since 1.24.1.
-            **{name: CapabilitySupport(support=Support.Full) for name in Capability if name.value == "CatalogsV2"},
-        }
+        {capability: CapabilitySupport(support=Support.Full) for capability in Capability if capability.value in _CAPABILITIES}
     )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

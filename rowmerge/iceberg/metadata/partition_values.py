@@ -116,11 +116,9 @@ def find_or_build_spec(
     if v1_spec is not None:
         # Format version 1 identifies a field by its position, so a void field replaces a dropped field.
         fields = _at_v1_positions(fields, v1_spec)
-    for known_spec in known_specs:
-        if list(known_spec.fields) == fields:
-            return known_spec
+    known_spec = next((spec for spec in known_specs if list(spec.fields) == fields), None)
     new_spec_id = max((spec.spec_id for spec in known_specs), default=-1) + 1
-    return PartitionSpec(*fields, spec_id=new_spec_id)
+    return PartitionSpec(*fields, spec_id=new_spec_id) if known_spec is None else known_spec
 
 
 def _build_fields(

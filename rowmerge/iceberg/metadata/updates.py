@@ -19,24 +19,25 @@ INITIAL_DEFAULTS = 3
 ROW_LINEAGE = 3
 """The first format version with row ids and deletion vectors."""
 
-_HISTORIES = ("snapshots", "snapshot_log", "metadata_log")
+_HISTORY_FIELDS = ("snapshots", "snapshot_log", "metadata_log")
+"""The lists in table metadata that get an entry with each commit."""
 
 
-class _SharedEntries(list[Any]):
+class _UncopiedList(list[Any]):
     """A list of immutable history entries. Its deep copy is the list itself.
 
     pyiceberg copies metadata deeply after every update. In a table of 400 snapshots, these copies took most of the time of a commit.
     """
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> _SharedEntries:
+    def __deepcopy__(self, memo: dict[int, Any]) -> _UncopiedList:
         return self
 
-    def __add__(self, other: Any) -> _SharedEntries:
-        return _SharedEntries([*self, *other])
+    def __add__(self, other: Any) -> _UncopiedList:
+        return _UncopiedList([*self, *other])
 
     def __getitem__(self, index: SupportsIndex | slice) -> Any:
         entries: Any = super().__getitem__(index)
-        return _SharedEntries(entries) if isinstance(index, slice) else entries
+        return _UncopiedList(entries) if isinstance(index, slice) else entries
 
 
 def apply_updates(base: TableMetadata, updates: Sequence[TableUpdate], *, location: str | None = None) -> TableMetadata:
@@ -51,15 +52,16 @@ def apply_updates(base: TableMetadata, updates: Sequence[TableUpdate], *, locati
         ConfigurationError: The property `write.metadata.previous-versions-max` is no whole number.
         ValueError: An update does not fit the metadata.
     """
+    # pyiceberg has no upgrade to format version 3. The upgrade comes first, because other updates may need the version.
     pyiceberg_updates = tuple(update for update in updates if not _upgrades_to_version_3(update))
-    if len(pyiceberg_updates) < len(updates):
-        # pyiceberg has no upgrade to format version 3. The upgrade comes first, because other updates may need the version.
-        base = _with_row_lineage(base)
-        if not pyiceberg_updates:
-            return base
-    base_with_shared_histories = base.model_copy(update={name: _SharedEntries(getattr(base, name)) for name in _HISTORIES})
+    has_upgrade = len(pyiceberg_updates) < len(updates)
+    metadata = _upgrade_to_version_3(base) if has_upgrade else base
+    if has_upgrade and not pyiceberg_updates:
+        return metadata
+    # pyiceberg copies metadata after each update, but not these lists.
+    uncopied_lists = {name: _UncopiedList(getattr(metadata, name)) for name in _HISTORY_FIELDS}
     try:
-        return update_table_metadata(base_with_shared_histories, pyiceberg_updates, metadata_location=location)
+        return update_table_metadata(metadata.model_copy(update=uncopied_lists), pyiceberg_updates, metadata_location=location)
     except ValueError:
         # pyiceberg also raises ValueError if another engine set an invalid length of the metadata log.
         check_metadata_log_length(base.properties)
@@ -70,7 +72,7 @@ def _upgrades_to_version_3(update: TableUpdate) -> bool:
     return isinstance(update, UpgradeFormatVersionUpdate) and update.format_version == ROW_LINEAGE
 
 
-def _with_row_lineage(metadata: TableMetadata) -> TableMetadata:
+def _upgrade_to_version_3(metadata: TableMetadata) -> TableMetadata:
     """Return the metadata in format version 3. The next snapshot assigns row ids."""
     if metadata.format_version >= ROW_LINEAGE:
         return metadata
@@ -92,28 +94,36 @@ DELETE_AFTER_COMMIT = "write.metadata.delete-after-commit.enabled"
 _METADATA_FILE = re.compile(r"metadata/[^/]+\.metadata\.json(\.gz)?")
 
 
-def gapless_snapshot_log(before: Sequence[SnapshotLogEntry], after: TableMetadata) -> list[SnapshotLogEntry]:
+def gapless_snapshot_log(old_log: Sequence[SnapshotLogEntry], new_metadata: TableMetadata) -> list[SnapshotLogEntry]:
     """Return the snapshot log after an expiry, without the entries before a removed snapshot (`snapshot-log` in the Iceberg specification).
 
     With these entries, time travel to a time of the removed snapshot would read an older snapshot.
+
+    Args:
+        old_log: The snapshot log before the expiry.
+        new_metadata: The metadata after the expiry, without the removed snapshots.
     """
-    live_ids = {snapshot.snapshot_id for snapshot in after.snapshots}
-    last_gap = max((index for index, entry in enumerate(before) if entry.snapshot_id not in live_ids), default=None)
+    live_ids = {snapshot.snapshot_id for snapshot in new_metadata.snapshots}
+    last_gap = max((index for index, entry in enumerate(old_log) if entry.snapshot_id not in live_ids), default=None)
     if last_gap is None:
-        return after.snapshot_log
-    entries_before_gap = sum(entry.snapshot_id in live_ids for entry in before[:last_gap])
-    return after.snapshot_log[entries_before_gap:]
+        return new_metadata.snapshot_log
+    entries_before_gap = sum(entry.snapshot_id in live_ids for entry in old_log[:last_gap])
+    return new_metadata.snapshot_log[entries_before_gap:]
 
 
-def metadata_files_to_delete(before: TableMetadata, after: TableMetadata) -> list[str]:
+def metadata_files_to_delete(old_metadata: TableMetadata, new_metadata: TableMetadata) -> list[str]:
     """Return the absolute paths of the metadata files to delete after a commit, oldest first.
 
     These files leave the metadata log, and `write.metadata.delete-after-commit.enabled` is true. The log may contain any path, so paths
     outside the table's folder `metadata` are omitted.
+
+    Args:
+        old_metadata: The metadata before the commit.
+        new_metadata: The metadata of the commit, whose property decides.
     """
-    if after.properties.get(DELETE_AFTER_COMMIT, "false").strip().lower() != "true":
+    if new_metadata.properties.get(DELETE_AFTER_COMMIT, "false").strip().lower() != "true":
         return []
-    logged_paths = {plain_path(entry.metadata_file) for entry in after.metadata_log}
-    root = f"{plain_path(after.location)}/"
-    old_paths = [plain_path(entry.metadata_file) for entry in before.metadata_log]
+    logged_paths = {plain_path(entry.metadata_file) for entry in new_metadata.metadata_log}
+    root = f"{plain_path(new_metadata.location)}/"
+    old_paths = [plain_path(entry.metadata_file) for entry in old_metadata.metadata_log]
     return [path for path in old_paths if path not in logged_paths and _METADATA_FILE.fullmatch(path.removeprefix(root))]

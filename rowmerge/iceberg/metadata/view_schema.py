@@ -32,7 +32,7 @@ def iceberg_schema(columns: Struct, schema_id: int) -> dict[str, Any]:
 
 def columns_of(schema: Mapping[str, Any]) -> Struct:
     """Return the columns of an Iceberg schema in JSON. Raises ValueError for an unknown type, KeyError for a missing key."""
-    return Struct(tuple(_field(entry) for entry in schema["fields"]))
+    return Struct(tuple(map(_field, schema["fields"])))
 
 
 def _iceberg_field(column: Field, ids: Iterator[int]) -> dict[str, Any]:
@@ -65,24 +65,24 @@ def _iceberg_type(type_: DataType, ids: Iterator[int]) -> Any:
 
 def _field(entry: Mapping[str, Any]) -> Field:
     metadata = {"comment": entry["doc"]} if entry.get("doc") is not None else {}
-    return Field(entry["name"], _spark_type(entry["type"]), not entry.get("required", False), metadata)
+    return Field(entry["name"], _engine_type(entry["type"]), not entry.get("required", False), metadata)
 
 
-def _spark_type(json_type: Any) -> DataType:
+def _engine_type(json_type: Any) -> DataType:
     """Return the engine's type for the JSON value of an Iceberg type. Raises ValueError for an unknown type, KeyError for a missing key."""
     if isinstance(json_type, str):
-        return _spark_primitive(json_type)
+        return _engine_primitive(json_type)
     match json_type.get("type"):
         case "struct":
-            return columns_of(json_type)
+            return Struct(tuple(map(_field, json_type["fields"])))
         case "list":
-            return Array(_spark_type(json_type["element"]), not json_type.get("element-required", False))
+            return Array(_engine_type(json_type["element"]), not json_type.get("element-required", False))
         case "map":
-            return Map(_spark_type(json_type["key"]), _spark_type(json_type["value"]), not json_type.get("value-required", False))
+            return Map(_engine_type(json_type["key"]), _engine_type(json_type["value"]), not json_type.get("value-required", False))
     raise ValueError(f"unknown Iceberg type {json_type!r}")
 
 
-def _spark_primitive(name: str) -> Primitive | Decimal:
+def _engine_primitive(name: str) -> Primitive | Decimal:
     if match := re.fullmatch(r"decimal\(\s*(\d+)\s*,\s*(\d+)\s*\)", name):
         return Decimal(int(match[1]), int(match[2]))
     if name.startswith("fixed["):

@@ -26,7 +26,7 @@ _BOUND_COLUMNS = ("lower", "upper", "nulls")
 """The columns of a listing for lower bounds, upper bounds and null counts."""
 
 
-def list_files(live: LiveFiles, schema: Schema, columns: Struct, spec: PartitionSpec, bound_columns: Collection[str] = ()) -> FileListing:
+def list_files(live: LiveFiles, schema: Schema, columns: Struct, spec: PartitionSpec, bound_names: Collection[str] = ()) -> FileListing:
     """Return the live data files as a listing, in the schema of `rowmerge.table.snapshots.files.listing_schema`.
 
     Args:
@@ -34,41 +34,41 @@ def list_files(live: LiveFiles, schema: Schema, columns: Struct, spec: Partition
         schema: The Iceberg schema of the table.
         columns: The columns of `schema` in the engine's types.
         spec: The current partition spec. The listing has null for the partition of a file of another spec.
-        bound_columns: The names of the top-level columns whose bounds the listing has. Only primitive types have bounds.
+        bound_names: The names of the top-level columns whose bounds the listing has. Only primitive types have bounds.
 
     Raises:
         CorruptLog: A partition value or a bound has another type than its field.
         StorageError: A delete file must be read to count deleted rows, and the store fails.
     """
-    bounded_fields = [field for field in columns if field.name in bound_columns and isinstance(field.type, Primitive | Decimal)]
-    arrow_schema = _listing_schema(_partition_type(schema, spec), bounded_fields)
+    bound_columns = [column for column in columns if column.name in bound_names and isinstance(column.type, Primitive | Decimal)]
+    arrow_schema = _listing_schema(_partition_type(schema, spec), bound_columns)
     if not live.data:
         return FileListing(arrow_schema.empty_table())
-    bounded_columns = [schema.find_field(field.name) for field in bounded_fields]
-    batches = [_manifest_batch(live, manifest, spec, bounded_columns, arrow_schema) for manifest in live.data_by_manifest]
+    iceberg_columns = [schema.find_field(column.name) for column in bound_columns]
+    batches = [_manifest_batch(live, manifest, spec, iceberg_columns, arrow_schema) for manifest in live.data_by_manifest]
     return FileListing(pa.Table.from_batches(batches, schema=arrow_schema))
 
 
-def _listing_schema(partition_type: pa.StructType, bounded_fields: Sequence[Field]) -> pa.Schema:
-    bounds_type = pa.struct([(field.name, arrow_type(field.type)) for field in bounded_fields])
-    null_counts_type = pa.struct([(field.name, pa.int64()) for field in bounded_fields])
+def _listing_schema(partition_type: pa.StructType, bound_columns: Sequence[Field]) -> pa.Schema:
+    bounds_type = pa.struct([(column.name, arrow_type(column.type)) for column in bound_columns])
+    null_counts_type = pa.struct([(column.name, pa.int64()) for column in bound_columns])
     return listing_schema(partition_type, bounds_type, null_counts_type)
 
 
 def _manifest_batch(
-    live: LiveFiles, manifest: ManifestFiles, spec: PartitionSpec, bounded_columns: Sequence[NestedField], arrow_schema: pa.Schema
+    live: LiveFiles, manifest: ManifestFiles, spec: PartitionSpec, bound_columns: Sequence[NestedField], arrow_schema: pa.Schema
 ) -> pa.RecordBatch:
-    """Return the listing of one manifest's data files. All columns except `deleted` are cached, because a manifest never changes."""
-    bounds_of_columns = [_column_bounds(manifest, column) for column in bounded_columns]
-    partition_type = arrow_schema.field("partition").type
-    partition_key = ("partition", spec.spec_id, str(partition_type))
-    arrays = {
-        **manifest.compute_once("files", lambda: _path_size_records(manifest.entries)),
-        "deleted": _deleted_counts(live, manifest.entries),
-        "partition": manifest.compute_once(partition_key, lambda: _partition_values(manifest, spec, partition_type)),
-    }
+    """Return the listing of one manifest's data files.
+
+    All columns except `deleted` come from a cache, because a manifest never changes. Only its delete files may change.
+    """
+    bounds_by_column = [_column_bounds(manifest, column) for column in bound_columns]
+    arrays = dict(manifest.compute_once("files", lambda: _path_size_records(manifest.entries)))
+    arrays["deleted"] = _deleted_counts(live, manifest.entries)
+    arrays["partition"] = _partition_values(manifest, spec, arrow_schema.field("partition").type)
     for name in _BOUND_COLUMNS:
-        children = [bounds[name] for bounds in bounds_of_columns]
+        # The column `lower` of the listing, for example, is a struct of the lower bounds of all bound columns.
+        children = [bounds[name] for bounds in bounds_by_column]
         arrays[name] = _struct_array(children, arrow_schema.field(name).type, len(manifest.entries))
     return pa.RecordBatch.from_arrays([arrays[name] for name in arrow_schema.names], schema=arrow_schema)
 
@@ -108,6 +108,12 @@ def _deleted_counts(files: LiveFiles, entries: Sequence[Entry]) -> pa.Array:
 
 
 def _partition_values(manifest: ManifestFiles, spec: PartitionSpec, type_: pa.StructType) -> pa.StructArray:
+    """Return the column `partition` of a listing, from the cache. Raises CorruptLog for values of a wrong type."""
+    key = ("partition", spec.spec_id, str(type_))
+    return manifest.compute_once(key, lambda: _compute_partition_values(manifest, spec, type_))
+
+
+def _compute_partition_values(manifest: ManifestFiles, spec: PartitionSpec, type_: pa.StructType) -> pa.StructArray:
     """Return the partition values of a manifest's files, null for files of another spec. Raises CorruptLog for values of a wrong type."""
     entries = manifest.entries
     if not type_.num_fields:
@@ -134,8 +140,7 @@ def _value_array(partitions: Sequence[tuple[Any, ...]], index: int, type_: pa.Da
 def _column_bounds(manifest: ManifestFiles, column: NestedField) -> dict[str, pa.Array]:
     """Return the bounds and null counts of a column in each file of a manifest, by the names of `_BOUND_COLUMNS`, from the cache."""
     key = ("bounds", column.field_id, str(column.field_type))
-    bounds: dict[str, pa.Array] = manifest.compute_once(key, lambda: _compute_bounds(manifest, column))
-    return bounds
+    return dict(manifest.compute_once(key, lambda: _compute_bounds(manifest, column)))
 
 
 def _compute_bounds(manifest: ManifestFiles, column: NestedField) -> dict[str, pa.Array]:

@@ -19,7 +19,7 @@ from rowmerge.concurrency import map_concurrently
 from rowmerge.errors import UnsupportedTableFeature
 from rowmerge.iceberg.deletes.deletion_vectors import read_deletion_vectors
 from rowmerge.iceberg.deletes.position_deletes import read_position_delete_file, referenced_path
-from rowmerge.iceberg.manifests.content import UNASSIGNED, Content, ContentFile, Entry, Manifest, ManifestContent
+from rowmerge.iceberg.manifests.content import UNASSIGNED, Content, Entry, Manifest, ManifestContent
 from rowmerge.iceberg.manifests.manifest_files import read_manifest, read_manifest_list, read_manifests, state_of
 from rowmerge.iceberg.metadata.locations import plain_path
 from rowmerge.iceberg.metadata.types import columns_of
@@ -27,8 +27,8 @@ from rowmerge.storage.store import Storage
 from rowmerge.table.metadata.schema import Field, Struct
 from rowmerge.table.snapshots.files import EqualityDeletes, Positions
 
-_NEWEST = 2**63 - 1
-"""A sequence number above all others."""
+_MAX_NUMBER = 2**63 - 1
+"""The highest possible sequence number."""
 _Partition = tuple[Any, ...]
 """A partition, as `ContentFile.partition_key` has it."""
 _Deletes = tuple[tuple[int, ...], frozenset[str]]
@@ -112,16 +112,12 @@ class LiveFiles:
 
     def deleted_positions(self, entries: Sequence[Entry]) -> dict[str, Positions]:
         """Return the deleted positions of data files by absolute path, without files that have none. Raises CorruptLog, StorageError."""
-        vectors: dict[str, ContentFile] = {}
-        delete_files: dict[str, list[Entry]] = {}
-        for entry in entries:
-            path, deletes = plain_path(entry.file.path), self.position_deletes_of(entry)
-            if deletes and _is_vector(deletes[0]):  # then it is the only one
-                vectors[path] = deletes[0].file
-            elif deletes:
-                delete_files[path] = deletes
+        deletes_by_path = {plain_path(entry.file.path): self.position_deletes_of(entry) for entry in entries}
+        # A deletion vector is the only delete of its data file.
+        vectors = [deletes[0].file for deletes in deletes_by_path.values() if deletes and _is_vector(deletes[0])]
+        delete_files = {path: deletes for path, deletes in deletes_by_path.items() if deletes and not _is_vector(deletes[0])}
         positions_in_files = self._positions_in_files(delete_files)
-        positions_by_path = read_deletion_vectors(self.storage, list(vectors.values())) | positions_in_files
+        positions_by_path = read_deletion_vectors(self.storage, vectors) | positions_in_files
         return {path: positions for path, positions in positions_by_path.items() if positions}
 
     def _positions_in_files(self, deletes: Mapping[str, Sequence[Entry]]) -> dict[str, Positions]:
@@ -151,8 +147,8 @@ class LiveFiles:
     def dangling_shared_deletes(self, removed_paths: Collection[str], added_sequence_number: int) -> set[str]:
         """Return the keys of shared delete files that apply to no data file of the next snapshot.
 
-        A shared delete file may apply to several data files. It applies to data files of its partition, or of the whole table, that are
-        not newer than the deletes ("Scan Planning" in the Iceberg specification).
+        A shared delete file may apply to all data files of its partition ("Scan Planning" in the Iceberg specification). Equality deletes
+        of a partition spec without fields may apply to all data files of the table.
 
         Args:
             removed_paths: The absolute paths of the data files that the next snapshot removes.
@@ -161,19 +157,15 @@ class LiveFiles:
         shared_deletes = [delete for delete in self.deletes if scope_of(delete) is None]
         if not shared_deletes or not removed_paths:
             return set()
-        added_number = _NEWEST if added_sequence_number == UNASSIGNED else added_sequence_number
+        added_number = _MAX_NUMBER if added_sequence_number == UNASSIGNED else added_sequence_number
         oldest_by_partition = self._oldest_by_partition(removed_paths)
-        oldest_in_table = min([added_number, *oldest_by_partition.values()])
+        oldest_in_table = min(oldest_by_partition.values(), default=_MAX_NUMBER)
         dangling_keys = set()
         for delete in shared_deletes:
-            oldest_in_partition = oldest_by_partition.get(delete.file.partition_key, _NEWEST)
-            if delete.file.content is not Content.EQUALITY_DELETES:  # Position deletes never apply to added data files.
-                is_dangling = delete.sequence_number < oldest_in_partition
-            elif delete.file.spec_id in self.unpartitioned_spec_ids:
-                is_dangling = delete.sequence_number <= oldest_in_table
-            else:
-                is_dangling = delete.sequence_number <= min(added_number, oldest_in_partition)
-            if is_dangling:
+            oldest_number = oldest_by_partition.get(delete.file.partition_key, _MAX_NUMBER)
+            if delete.file.content is Content.EQUALITY_DELETES and delete.file.spec_id in self.unpartitioned_spec_ids:
+                oldest_number = oldest_in_table
+            if _is_dangling(delete, oldest_number, added_number):
                 dangling_keys.add(key_of_delete(delete))
         return dangling_keys
 
@@ -183,7 +175,7 @@ class LiveFiles:
         remaining_entries = [entry for path, entry in zip(self.paths, self.data, strict=True) if path not in removed_paths]
         for entry in remaining_entries:
             partition = entry.file.partition_key
-            oldest[partition] = min(oldest.get(partition, _NEWEST), entry.sequence_number)
+            oldest[partition] = min(oldest.get(partition, _MAX_NUMBER), entry.sequence_number)
         return oldest
 
     @cached_property
@@ -275,6 +267,18 @@ def scope_of(delete: Entry) -> str | None:
 def key_of_delete(delete: Entry) -> str:
     """Return a unique key of a delete file or deletion vector. One file may contain several vectors."""
     return f"{delete.file.path}#{delete.file.content_offset}"
+
+
+def _is_dangling(delete: Entry, oldest_number: int, added_number: int) -> bool:
+    """Return whether a shared delete file applies to no data file.
+
+    `oldest_number` is the lowest sequence number of the old data files in its scope, and `added_number` that of the added data files.
+    """
+    if delete.file.content is Content.EQUALITY_DELETES:
+        # Equality deletes apply only to data files with a lower sequence number than theirs.
+        return delete.sequence_number <= min(oldest_number, added_number)
+    # Position deletes also apply to data files with their own sequence number, but never to files that a later snapshot adds.
+    return delete.sequence_number < oldest_number
 
 
 def _is_vector(delete: Entry) -> bool:

@@ -35,7 +35,7 @@ _REWRITE = "Write its files again with an engine that reads such files (the proc
 def file_layouts(
     storage: Storage, shape: TableShape, entries: Mapping[str, Entry], mapping: NameMapping, spec_id: int
 ) -> tuple[FileLayout, ...]:
-    """Return the layouts of data files of a table with a name mapping. Files with equal layouts are in one layout.
+    """Return the layouts of data files of a table with a name mapping, at least one. Files with equal layouts are in one layout.
 
     The Parquet footer shows whether a file has field ids. Without them, readers find columns by the names in the mapping. A missing
     identity partition column has the partition value of the file ("Column Projection" in the Iceberg specification).
@@ -55,22 +55,27 @@ def file_layouts(
     """
     schemas = map_concurrently(lambda entry: _read_schema(storage, shape.name, entry), list(entries.values()))
     schemas_without_ids = {path: schema for path, schema in zip(entries, schemas, strict=True) if not _has_field_ids(schema)}
-    names_by_id = _names_by_id(mapping)
-    paths_by_layout: dict[FileLayout, list[str]] = defaultdict(list)
-    for path, schema in schemas_without_ids.items():
-        layout = _layout_by_names(shape, schema, names_by_id)
-        if layout.missing_columns and entries[path].file.spec_id != spec_id:
+    layouts = _layouts_by_names(shape, schemas_without_ids, _names_by_id(mapping))
+    for layout in layouts:
+        has_other_spec = any(entries[path].file.spec_id != spec_id for path in layout.paths)
+        if layout.missing_columns and has_other_spec:
             raise UnsupportedTableFeature(shape.name, _WITHOUT_PARTITION_COLUMNS, action="read", advice=_REWRITE)
-        paths_by_layout[layout].append(path)
-    layouts = [replace(layout, paths=tuple(paths)) for layout, paths in paths_by_layout.items()]
     paths_with_ids = tuple(path for path in entries if path not in schemas_without_ids)
-    if paths_with_ids or not layouts:  # Without files, the result is one layout without paths.
+    if not layouts or paths_with_ids:
         layouts.append(FileLayout(paths_with_ids, shape.stored_schema, by_field_id=True, missing_columns=()))
     return tuple(layouts)
 
 
 def _has_field_ids(schema: pa.Schema) -> bool:
     return any((field.metadata or {}).get(_ID) for field in schema)
+
+
+def _layouts_by_names(shape: TableShape, schemas: Mapping[str, pa.Schema], names_by_id: _Names) -> list[FileLayout]:
+    """Return the layouts of files without field ids. `schemas`: the Arrow schema of each file by path."""
+    paths_by_layout: dict[FileLayout, list[str]] = defaultdict(list)
+    for path, schema in schemas.items():
+        paths_by_layout[_layout_by_names(shape, schema, names_by_id)].append(path)
+    return [replace(layout, paths=tuple(paths)) for layout, paths in paths_by_layout.items()]
 
 
 def _layout_by_names(shape: TableShape, schema: pa.Schema, names_by_id: _Names) -> FileLayout:

@@ -44,7 +44,7 @@ from rowmerge.table.metadata.shape import TableShape
 from rowmerge.table.snapshots.files import EqualityDeletes, FileLayout, FileListing, Positions, RowOrigin
 from rowmerge.table.snapshots.snapshot import FileDifference, Snapshot
 
-_WRITES_UUIDS = 21
+_FIRST_PYARROW_WITH_UUIDS = 21
 """The first release of pyarrow that writes Parquet's logical type UUID (apache/arrow, pull request 45866)."""
 
 
@@ -230,10 +230,8 @@ def check_uuids(table: str, schema: Schema) -> None:
     Raises:
         UnsupportedTableFeature: The schema has a UUID column, and pyarrow cannot write it.
     """
-    if int(pa.__version__.split(".", 1)[0]) >= _WRITES_UUIDS:
-        return
-    for name in schema.column_names:
-        if isinstance(schema.find_type(name), t.UUIDType):
-            advice = f"Install pyarrow {_WRITES_UUIDS} or newer, here and on Spark's executors."
-            feature = f"type uuid of the column {name} (pyarrow {pa.__version__})"
-            raise UnsupportedTableFeature(table, feature, action="write", advice=advice)
+    uuid_columns = [name for name in schema.column_names if isinstance(schema.find_type(name), t.UUIDType)]
+    if uuid_columns and int(pa.__version__.split(".", 1)[0]) < _FIRST_PYARROW_WITH_UUIDS:
+        feature = f"type uuid of the column {uuid_columns[0]} (pyarrow {pa.__version__})"
+        advice = f"Install pyarrow {_FIRST_PYARROW_WITH_UUIDS} or newer, here and on Spark's executors."
+        raise UnsupportedTableFeature(table, feature, action="write", advice=advice)

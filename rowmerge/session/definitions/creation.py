@@ -144,7 +144,7 @@ def _commit(context: SessionContext, table: Table, new: NewTable, options: Commi
     name, definition = str(new.name), new.definition
     if not definition.schema:
         raise PlanError(f"CREATE TABLE {name} has no columns. List them, add AS SELECT, or give the LOCATION of a table that exists.")
-    check_rules(context.spark, name, definition.schema, table.shape(definition).rules)
+    check_rules(context.spark, name, definition.schema, table.resolve_shape(definition).rules)
     return create_table(table, name, definition, new.rows, options, or_replace=new.or_replace, base=new.base)
 
 

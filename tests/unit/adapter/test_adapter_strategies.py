@@ -7,7 +7,7 @@ from dbt_common.exceptions import CompilationError
 
 from dbt.adapters.rowmerge import RowmergeColumn
 from dbt.adapters.rowmerge.configs.config_values import as_list, value_of
-from dbt.adapters.rowmerge.configs.model_config import KEY, PREDICATES
+from dbt.adapters.rowmerge.configs.model_config import KEY_CONFIGS, PREDICATE_CONFIGS
 from dbt.adapters.rowmerge.incremental.schema_changes import SchemaChanges
 from tests.unit.adapter.rendered import Case, cases, expect
 
@@ -34,9 +34,9 @@ def five_keys(target, source, columns):
         return {
             "target_relation": target,
             "temp_relation": source,
-            "unique_key": value_of(config, KEY),
+            "unique_key": value_of(config, KEY_CONFIGS),
             "dest_columns": columns,
-            "incremental_predicates": as_list(value_of(config, PREDICATES)) or None,
+            "incremental_predicates": as_list(value_of(config, PREDICATE_CONFIGS)) or None,
         }
 
     return keys

@@ -503,7 +503,7 @@ def test_a_table_is_not_created_with_files_that_a_paused_drop_deletes(warehouse:
     table = DirectoryCatalog(Storage(str(warehouse.folder), durability=durability)).new_table("default", "t", warehouse.format)
     version = table.creation_version()
     definition = TableDefinition(ID_NAME, (), {}, None)
-    files = written_for(table.shape(definition), [1])
+    files = written_for(table.resolve_shape(definition), [1])
     time.sleep(0.005)
     warehouse.create([5])
     outcomes: list[Outcome] = []

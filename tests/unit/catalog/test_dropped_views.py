@@ -68,7 +68,7 @@ def replace_by_table(location: str, format_: str) -> None:
         catalog.drop_view("default", "v")
     table = catalog.new_table("default", "v", format_)
     definition = TableDefinition(ID_NAME, (), {})
-    files = FileChanges(written_for(table.shape(definition), [1, 2, 3]))
+    files = FileChanges(written_for(table.resolve_shape(definition), [1, 2, 3]))
     committed(table.create(definition, CommitRequest("CREATE TABLE", files=files, definition=definition)))
 
 

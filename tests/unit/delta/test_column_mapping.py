@@ -191,7 +191,7 @@ def test_a_type_does_not_become_one_that_files_could_not_be_read_as(table: Delta
 def test_changes_of_a_type_add_up(table: DeltaTable) -> None:
     create(table, {"delta.enableTypeWidening": "true"}, Struct((Field("c", Primitive("byte")),)))
     short = Struct((Field("c", Primitive("short")),))
-    assert alter(table, schema=table.shape(TableDefinition(short), table.snapshot()).schema).schema != short
+    assert alter(table, schema=table.resolve_shape(TableDefinition(short), table.snapshot()).schema).schema != short
     (column,) = alter(table, schema=Struct((Field("c", LONG, metadata={"comment": "x"}),))).schema.fields
     changes = [(change["fromType"], change["toType"]) for change in column.metadata["delta.typeChanges"]]
     assert changes == [("byte", "short"), ("short", "long")]

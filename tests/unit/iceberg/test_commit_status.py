@@ -62,7 +62,7 @@ def append_40(lake: Lake) -> Outcome:
 
 def create_with_rows(lake: Lake) -> Outcome:
     definition = TableDefinition(ID_NAME, (), {}, None)
-    files = FileChanges(written_for(lake.table.shape(definition), [1, 2]))
+    files = FileChanges(written_for(lake.table.resolve_shape(definition), [1, 2]))
     return lake.table.create(definition, CommitRequest("CREATE TABLE", files=files))
 
 

@@ -38,7 +38,7 @@ def create(table: Table) -> Snapshot:
 
 
 def test_a_table_has_the_shape_that_its_definition_announced(table: Table) -> None:
-    announced = table.shape(definition())
+    announced = table.resolve_shape(definition())
     shape = create(table).shape
     assert announced == shape
     assert (announced.rules, announced.ordering) == (shape.rules, shape.ordering)
@@ -59,7 +59,7 @@ def test_a_committed_schema_gives_the_shape_that_evolved_announced(table: Table)
 
 def test_a_replaced_table_has_the_shape_that_its_definition_announced(table: Table) -> None:
     base = create(table)
-    announced = table.shape(definition(WIDER), base, replace=True)
+    announced = table.resolve_shape(definition(WIDER), base, replace=True)
     change = CommitRequest("CREATE OR REPLACE TABLE AS SELECT", definition=definition(announced.schema), replace=True)
     assert isinstance(table.commit(base, change), Committed)
     assert announced == table.snapshot().shape
@@ -71,7 +71,7 @@ def test_a_snapshot_of_another_format_is_refused(table: Table, tmp_path: Path) -
     other = create(DirectoryCatalog(Storage(str(tmp_path))).new_table("s", "other", other_format))
     for use in (
         lambda: table.commit(other, CommitRequest("WRITE")),
-        lambda: table.shape(definition(), other),
+        lambda: table.resolve_shape(definition(), other),
         lambda: base.difference(other),
     ):
         with pytest.raises(TypeError, match="is no snapshot of an? "):

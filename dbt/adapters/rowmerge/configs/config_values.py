@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from typing import Any
 
@@ -28,6 +28,11 @@ def is_true(config: Any, name: str) -> bool:
 def as_list(value: Any) -> list[str]:
     """Return the value of a config as a list of texts. The value may be one text or a list."""
     return [value] if isinstance(value, str) and value else [str(item) for item in value or ()]
+
+
+def text_mapping(value: Any) -> dict[str, str]:
+    """Return the value of a config as a mapping of texts; an empty one for a value that is no mapping."""
+    return {str(name): str(text) for name, text in value.items()} if isinstance(value, Mapping) else {}
 
 
 def synonym_problems(config: Any, *groups: Iterable[str]) -> list[str]:

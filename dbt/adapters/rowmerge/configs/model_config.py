@@ -57,11 +57,11 @@ class RowmergeConfig(AdapterConfig):
 
 
 # Synonyms, each from another adapter.
-UPDATE_CONDITION = ("matched_condition", "merge_update_condition", "update_condition")
-INSERT_CONDITION = ("not_matched_condition", "merge_insert_condition", "insert_condition")
-PREDICATES = ("incremental_predicates", "predicates")
-REPLACED_ROWS = ("replace_where", *PREDICATES)
-KEY = ("unique_key", "merge_on_using_columns")
+UPDATE_CONDITION_CONFIGS = ("matched_condition", "merge_update_condition", "update_condition")
+INSERT_CONDITION_CONFIGS = ("not_matched_condition", "merge_insert_condition", "insert_condition")
+PREDICATE_CONFIGS = ("incremental_predicates", "predicates")
+REPLACED_ROWS_CONFIGS = ("replace_where", *PREDICATE_CONFIGS)
+KEY_CONFIGS = ("unique_key", "merge_on_using_columns")
 
 _DBT_CONFIGS = ("incremental_strategy", "unique_key", "incremental_predicates", "on_schema_change", "full_refresh", "sql_header")
 _NAMES = (*_DBT_CONFIGS, *(config.name for config in fields(RowmergeConfig) if not config.name.startswith("_")))
@@ -76,7 +76,8 @@ class WithArguments:
 
     def __init__(self, config: Any, unique_key: Any, predicates: Any) -> None:
         self._config = config
-        self._arguments = {**dict.fromkeys((*KEY, *PREDICATES)), "unique_key": unique_key, "incremental_predicates": predicates}
+        synonyms = dict.fromkeys((*KEY_CONFIGS, *PREDICATE_CONFIGS))
+        self._arguments = {**synonyms, "unique_key": unique_key, "incremental_predicates": predicates}
 
     def get(self, name: str) -> Any:
         return self._arguments[name] if name in self._arguments else self._config.get(name)

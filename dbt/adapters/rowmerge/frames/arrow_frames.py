@@ -55,8 +55,6 @@ def _spark_type(type_: pa.DataType) -> pa.DataType:
         return pa.list_(_spark_field(type_.value_field))
     if pa.types.is_timestamp(type_):
         return pa.timestamp("us", type_.tz)
-    if pa.types.is_date64(type_):
-        return pa.date32()
     return _WIDER_TYPES.get(type_, type_)
 
 
@@ -69,6 +67,7 @@ _WIDER_TYPES = {
     pa.uint32(): pa.int64(),
     pa.uint64(): pa.decimal128(20, 0),
     pa.float16(): pa.float32(),
+    pa.date64(): pa.date32(),
     pa.string_view(): pa.string(),
     pa.binary_view(): pa.binary(),
     pa.large_string(): pa.string(),

@@ -69,17 +69,13 @@ def cast_columns(table: pa.Table, types: Mapping[str, str], spark: Any) -> Any:
 
 def _arrow_column(column: agate.Column, sql_type: str, zone: tzinfo) -> pa.Array:
     """Return a column of a seed as an Arrow array. Raises DbtRuntimeError for a value that does not fit the type."""
-    convert = _converter(sql_type, zone)
+    converters = {"bigint": int, "double": float, "string": str, "timestamp": lambda value: _in_utc(value, zone)}
+    convert: Callable[[Any], Any] = converters.get(sql_type, lambda value: value)
     try:
         return pa.array([None if value is None else convert(value) for value in column.values()], type=_ARROW_TYPES[sql_type])
     except (pa.ArrowException, OverflowError, ValueError, TypeError) as error:
         advice = "Give it another one with `column_types` in its config."
         raise DbtRuntimeError(f"The seed's column {column.name!r} does not fit the type {sql_type}: {error}. {advice}") from error
-
-
-def _converter(sql_type: str, zone: tzinfo) -> Callable[[Any], Any]:
-    converters = {"bigint": int, "double": float, "string": str, "timestamp": lambda value: _in_utc(value, zone)}
-    return converters.get(sql_type, lambda value: value)
 
 
 def _in_utc(value: datetime, zone: tzinfo) -> datetime:

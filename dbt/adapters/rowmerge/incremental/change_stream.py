@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from dbt.adapters.rowmerge.configs.config_values import as_list, has_value, is_true, suggest_names, value_of
-from dbt.adapters.rowmerge.configs.model_config import KEY
-from dbt.adapters.rowmerge.incremental.merge_clauses import Columns, lower_name
+from dbt.adapters.rowmerge.configs.model_config import KEY_CONFIGS
+from dbt.adapters.rowmerge.incremental.merge_clauses import Columns
 from dbt.adapters.rowmerge.incremental.merge_config import Aliases, aliases_of
+from dbt.adapters.rowmerge.relations.names import lower_name
 
 # The operations of Debezium, Oracle GoldenGate, AWS DMS, Maxwell and Delta's change data feed.
 OPERATIONS: dict[str, tuple[str, ...]] = {
@@ -27,36 +28,38 @@ class ChangeStream:
     Attributes:
         operation: The column with the operation of each change.
         order: The columns whose values order the changes of a row in time, the most significant column first.
-        written: The values of operations that insert or update a row.
-        deleted: The values of operations that delete a row.
-        ignored: The values of operations that the strategy skips.
+        write_codes: The values of `operation` for an insert or an update of a row.
+        delete_codes: The values of `operation` for a deletion of a row.
+        ignored_codes: The values of `operation` for a change that the strategy skips.
         keeps_deletes: Whether a deleted row stays in the table, with the operation that deleted it.
         recency_condition: A condition that is true if the change is not older than the row of the table.
     """
 
     operation: str
     order: tuple[str, ...]
-    written: tuple[str, ...]
-    deleted: tuple[str, ...]
-    ignored: tuple[str, ...]
+    write_codes: tuple[str, ...]
+    delete_codes: tuple[str, ...]
+    ignored_codes: tuple[str, ...]
     keeps_deletes: bool
     recency_condition: str
 
 
 def change_stream(config: Any, columns: Sequence[str]) -> ChangeStream:
-    """Return the stream that the configs of a model describe. `columns`: the names of the table's columns.
+    """Return the stream that the configs of a model describe.
 
-    The configs must be valid: see `change_stream_problems`.
+    Args:
+        config: The configs of the model. They must be valid: see `change_stream_problems`.
+        columns: The names of the table's columns.
     """
-    table = Columns(tuple(columns))
-    operations = _operations(config)
-    order = tuple(table.quoted(name) for name in as_list(config.get("cdc_order_by")))
+    table_columns = Columns(tuple(columns))
+    codes = _operation_codes(config)
+    order = tuple(table_columns.quoted(name) for name in as_list(config.get("cdc_order_by")))
     return ChangeStream(
-        operation=table.quoted(str(config.get("cdc_operation_column"))),
+        operation=table_columns.quoted(str(config.get("cdc_operation_column"))),
         order=order,
-        written=operations["insert"] + operations["update"],
-        deleted=operations["delete"],
-        ignored=operations["ignore"],
+        write_codes=codes["insert"] + codes["update"],
+        delete_codes=codes["delete"],
+        ignored_codes=codes["ignore"],
         keeps_deletes=is_true(config, "cdc_keep_deletes"),
         recency_condition=_recency_condition(order, aliases_of(config)),
     )
@@ -85,7 +88,7 @@ def change_stream_problems(config: Any, columns: Sequence[str]) -> list[str]:
 def _order_problems(config: Any, columns: Sequence[str]) -> list[str]:
     """Return a sentence for columns of the key in `cdc_order_by`, and for each unknown column."""
     order = as_list(config.get("cdc_order_by"))
-    keys = {lower_name(key) for key in as_list(value_of(config, KEY))}
+    keys = {lower_name(key) for key in as_list(value_of(config, KEY_CONFIGS))}
     key_columns = [name for name in order if lower_name(name) in keys]
     problems = [f"cdc_order_by: {problem}" for problem in Columns(tuple(columns)).unknown_column_problems(order)]
     if not key_columns:
@@ -107,13 +110,13 @@ def _operation_problems(config: Any) -> list[str]:
 def _kinds_by_value(config: Any) -> dict[str, list[str]]:
     """Return the kinds of operations that each value of the operation column means."""
     kinds_by_value: dict[str, list[str]] = {}
-    for kind, operation_values in _operations(config).items():
+    for kind, operation_values in _operation_codes(config).items():
         for value in operation_values:
             kinds_by_value.setdefault(value, []).append(kind)
     return kinds_by_value
 
 
-def _operations(config: Any) -> dict[str, tuple[str, ...]]:
+def _operation_codes(config: Any) -> dict[str, tuple[str, ...]]:
     """Return the values of each kind of operation, in lower case.
 
     A kind that `cdc_operations` does not configure has the values of common tools, without those that the model uses for other kinds.

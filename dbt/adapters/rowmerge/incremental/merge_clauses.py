@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from dbt.adapters.rowmerge.configs.config_values import as_list, suggest_names
-from dbt.adapters.rowmerge.relations.names import literal, quote
+from dbt.adapters.rowmerge.configs.config_values import as_list, suggest_names, text_mapping
+from dbt.adapters.rowmerge.relations.names import literal, lower_name, quote
 
 KINDS = {"when_matched": "matched", "when_not_matched": "not matched", "when_not_matched_by_source": "not matched by source"}
 _ACTIONS = {
@@ -22,6 +22,8 @@ _NESTED_KEYS = {"update": ("include", "exclude", "set_expressions"), "insert": (
 
 Assignments = tuple[tuple[str, str], ...]
 """Pairs of a quoted column and its value in SQL."""
+ALL_COLUMNS: Assignments = ()
+"""The assignments of UPDATE SET * and INSERT *, which also write columns that the target lacks."""
 
 
 @dataclass(frozen=True)
@@ -110,11 +112,6 @@ class Columns:
         return self.quoted(name), f"{self.alias}.{self.quoted(name)}"
 
 
-def lower_name(name: str) -> str:
-    """Return a column's name without quotes, in lower case."""
-    return name.strip("`\"'").replace("``", "`").lower()
-
-
 def parse_clauses(config: Any, columns: Columns, defaults: Iterable[Clause]) -> tuple[list[Clause], list[str]]:
     """Return the clauses of the config `merge_clauses`, and a sentence for each error in it.
 
@@ -180,56 +177,67 @@ def _parse_clause_list(clause_configs: Any, kind: str, columns: Columns) -> tupl
         return [], [" must be a list of at least one clause."]
     clauses, problems = [], []
     for number, clause_config in enumerate(clause_configs, 1):
-        clause, clause_problems = _parse_clause(clause_config, kind, columns)
+        parser = _ClauseParser(clause_config, columns)
+        clause = parser.parse(kind)
         if clause is not None:
             clauses.append(clause)
-        problems += [f", clause {number}: {problem}" for problem in clause_problems]
+        problems += [f", clause {number}: {problem}" for problem in parser.problems]
     return clauses, problems
 
 
-def _parse_clause(clause_config: Any, list_kind: str, columns: Columns) -> tuple[Clause | None, list[str]]:
-    """Return a clause in a list of `merge_clauses`, or None without a valid action, and a sentence for each error in it.
+class _ClauseParser:
+    """Parse one clause of the config `merge_clauses`.
 
-    `list_kind`: the kind of the list, such as `not matched`. The key `by` of the clause may change the kind.
+    The methods add a sentence to `problems` for each error, and continue, so that a model gets all its errors at once.
     """
-    if not isinstance(clause_config, Mapping):
-        return None, [f"{clause_config!r} is no clause. Make it a mapping with an action."]
-    problems = [f"there is no {name}. {suggest_names(str(name), _KEYS)}" for name in clause_config if name not in _KEYS]
-    kind, kind_problems = _kind_by_side(list_kind, clause_config.get("by"))
-    problems += kind_problems
-    action = str(clause_config.get("action") or "")
-    if action not in _ACTIONS[kind]:
-        return None, [*problems, f"action is {action!r}. For when {kind} there are: {', '.join(_ACTIONS[kind])}."]
-    conditions = tuple(as_list(clause_config.get("condition")))
-    if action == "error":
-        return _error_clause(clause_config, kind, conditions, columns), problems
-    parser = _AssignmentParser(clause_config, columns)
-    clause = Clause(kind, action, conditions, parser.parse(kind, action))
-    return clause, problems + parser.problems
 
-
-def _kind_by_side(list_kind: str, by: Any) -> tuple[str, list[str]]:
-    """Return the kind of a clause, and an error for a wrong value of its key `by`.
-
-    In dbt-duckdb, a clause of `when_not_matched` with `by: source` is WHEN NOT MATCHED BY SOURCE, and `by: target` is the default.
-    """
-    side = str(by or "").lower()
-    if side == "source" and list_kind != "matched":
-        return "not matched by source", []
-    if side and not (side == "target" and list_kind == "not matched"):
-        return list_kind, [f"by is {by!r}. Below when_not_matched it may be source or target, and else it is left out."]
-    return list_kind, []
-
-
-class _AssignmentParser:
-    """Parse the assignments of a clause in `merge_clauses`; none for a clause that sets every column. `problems` lists the errors."""
-
-    def __init__(self, clause_config: Mapping[str, Any], columns: Columns) -> None:
+    def __init__(self, clause_config: Any, columns: Columns) -> None:
         self._clause_config, self._columns = clause_config, columns
         self.problems: list[str] = []
 
-    def parse(self, kind: str, action: str) -> Assignments:
-        """Return the assignments of the clause. Call this method once, then read `problems`."""
+    def parse(self, list_kind: str) -> Clause | None:
+        """Return the clause, or None if it has no valid action. Call this method once, then read `problems`.
+
+        Args:
+            list_kind: The kind of the list that contains the clause, such as `not matched`. The key `by` may change the kind.
+        """
+        if not isinstance(self._clause_config, Mapping):
+            self.problems.append(f"{self._clause_config!r} is no clause. Make it a mapping with an action.")
+            return None
+        unknown_keys = [key for key in self._clause_config if key not in _KEYS]
+        self.problems += [f"there is no {key}. {suggest_names(str(key), _KEYS)}" for key in unknown_keys]
+        kind = self._parse_kind(list_kind)
+        action = str(self._clause_config.get("action") or "")
+        if action not in _ACTIONS[kind]:
+            self.problems.append(f"action is {action!r}. For when {kind} there are: {', '.join(_ACTIONS[kind])}.")
+            return None
+        conditions = tuple(as_list(self._clause_config.get("condition")))
+        if action == "error":
+            return self._error_clause(kind, conditions)
+        return Clause(kind, action, conditions, self._parse_assignments(kind, action))
+
+    def _parse_kind(self, list_kind: str) -> str:
+        """Return the kind of the clause.
+
+        In dbt-duckdb, a clause of `when_not_matched` with `by: source` is WHEN NOT MATCHED BY SOURCE, and `by: target` is the default.
+        """
+        by = self._clause_config.get("by")
+        side = str(by or "").lower()
+        if side == "source" and list_kind != "matched":
+            return "not matched by source"
+        if side and not (side == "target" and list_kind == "not matched"):
+            self.problems.append(f"by is {by!r}. Below when_not_matched it may be source or target, and else it is left out.")
+        return list_kind
+
+    def _error_clause(self, kind: str, conditions: tuple[str, ...]) -> Clause:
+        """Return a clause that stops the statement: it sets the first column to an expression that raises an error."""
+        message = str(self._clause_config.get("error_message") or f"merge_clauses: a row for `when {kind}` is an error.")
+        first_column = quote(self._columns.target[0]) if self._columns.target else ""
+        action = "insert" if kind == "not matched" else "update"
+        return Clause(kind, action, conditions, ((first_column, f"raise_error({literal(message)})"),))
+
+    def _parse_assignments(self, kind: str, action: str) -> Assignments:
+        """Return the assignments of an update or an insert; none for other actions."""
         if action == "insert":
             return self._parse_insert()
         if action != "update":
@@ -237,12 +245,12 @@ class _AssignmentParser:
         return self._parse_update_by_source() if kind == "not matched by source" else self._parse_update()
 
     def _parse_update(self) -> Assignments:
-        """Return the assignments of an update of matched rows; none for UPDATE SET *, which also sets columns that the target lacks."""
+        """Return the assignments of an update of matched rows. Without a selection of columns, a target that evolves gets UPDATE SET *."""
         selection, mode = self._parse_column_selection()
         if mode == "by_position":
             return self._columns.positional_assignments()
         if mode != "explicit" and self._columns.evolves:
-            return ()
+            return ALL_COLUMNS
         assignments = self._columns.update_assignments(selection)
         if self._columns.target and not assignments and not self.problems:
             self.problems.append("it sets no column. Exclude less, or make its action do_nothing.")
@@ -258,7 +266,7 @@ class _AssignmentParser:
     def _parse_column_selection(self) -> tuple[ColumnSelection, str]:
         """Return the columns that an update sets, and the mode of the clause."""
         update = self._nested_mapping("update")
-        expressions = {**_as_texts(self._clause_config.get("set_expressions")), **_as_texts(update.get("set_expressions"))}
+        expressions = {**text_mapping(self._clause_config.get("set_expressions")), **text_mapping(update.get("set_expressions"))}
         selection = ColumnSelection(as_list(update.get("include")), as_list(update.get("exclude")), expressions)
         mode = self._parse_mode(is_explicit=bool(update or expressions))
         for names in (selection.included_names, selection.excluded_names, expressions):
@@ -268,10 +276,7 @@ class _AssignmentParser:
         return selection, mode
 
     def _parse_insert(self) -> Assignments:
-        """Return the assignments of an insert in its mode: `explicit`, `by_position`, `by_name` or `star`.
-
-        By name, an insert into a target that evolves is INSERT *, which has no assignments and also writes columns that the target lacks.
-        """
+        """Return the assignments of an insert. In the modes `by_name` and `star`, a target that evolves gets INSERT *."""
         insert = self._nested_mapping("insert")
         column_names, sql_values = as_list(insert.get("columns")), as_list(insert.get("values"))
         mode = self._parse_mode(is_explicit=bool(insert))
@@ -282,7 +287,7 @@ class _AssignmentParser:
             return self._pair_columns(column_names, sql_values)
         if mode == "by_position":
             return self._columns.positional_assignments()
-        return () if self._columns.evolves else self._columns.insert_assignments()
+        return ALL_COLUMNS if self._columns.evolves else self._columns.insert_assignments()
 
     def _pair_columns(self, names: Sequence[str], sql_values: Sequence[str]) -> Assignments:
         """Return the assignments of `insert.columns` and `insert.values`. Add an error if their lengths differ."""
@@ -309,16 +314,3 @@ class _AssignmentParser:
         elif is_explicit and mode != "explicit":
             self.problems.append(f"mode is {mode}, and columns are said. Make it explicit, or leave the columns out.")
         return mode
-
-
-def _as_texts(value: Any) -> dict[str, str]:
-    """Return a mapping with names and values as text; empty for another value."""
-    return {str(name): str(text) for name, text in value.items()} if isinstance(value, Mapping) else {}
-
-
-def _error_clause(clause_config: Mapping[str, Any], kind: str, conditions: tuple[str, ...], columns: Columns) -> Clause:
-    """Return a clause that stops the statement: it sets the first column to an expression that raises an error."""
-    message = str(clause_config.get("error_message") or f"merge_clauses: a row for `when {kind}` is an error.")
-    first_column = quote(columns.target[0]) if columns.target else ""
-    action = "insert" if kind == "not matched" else "update"
-    return Clause(kind, action, conditions, ((first_column, f"raise_error({literal(message)})"),))

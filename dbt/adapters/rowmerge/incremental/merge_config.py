@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from dbt.adapters.rowmerge.configs.config_values import as_list, has_value, is_true, synonym_problems, value_of
-from dbt.adapters.rowmerge.configs.model_config import INSERT_CONDITION, KEY, PREDICATES, UPDATE_CONDITION
-from dbt.adapters.rowmerge.incremental.merge_clauses import Clause, Columns, ColumnSelection, lower_name, parse_clauses, remove_do_nothing
-from dbt.adapters.rowmerge.relations.names import PLAIN, quote, quote_column
+from dbt.adapters.rowmerge.configs.config_values import as_list, has_value, is_true, synonym_problems, text_mapping, value_of
+from dbt.adapters.rowmerge.configs.model_config import INSERT_CONDITION_CONFIGS, KEY_CONFIGS, PREDICATE_CONFIGS, UPDATE_CONDITION_CONFIGS
+from dbt.adapters.rowmerge.incremental.merge_clauses import ALL_COLUMNS, Clause, Columns, ColumnSelection, parse_clauses, remove_do_nothing
+from dbt.adapters.rowmerge.relations.names import PLAIN, lower_name, quote, quote_column
 
 _ATHENA_ALIAS = re.compile(r"\b(src|target)\s*\.", re.IGNORECASE)
 _DBT_ALIAS = re.compile(r"\bDBT_INTERNAL_(SOURCE|DEST)\b", re.IGNORECASE)
@@ -18,12 +18,12 @@ _ATHENA_CONDITIONS = ("update_condition", "insert_condition", "delete_condition"
 _COLUMN_CONFIGS = ("merge_update_columns", "merge_exclude_columns", "merge_update_set_expressions", "merge_update_columns_rules")
 _BY_SOURCE_CONFIGS = ("not_matched_by_source_action", "not_matched_by_source_condition")
 _CONFIGS_BY_SKIP = {
-    "skip_matched_step": ("merge_update_columns", "merge_exclude_columns", "merge_update_set_expressions", *UPDATE_CONDITION),
-    "skip_not_matched_step": INSERT_CONDITION,
+    "skip_matched_step": ("merge_update_columns", "merge_exclude_columns", "merge_update_set_expressions", *UPDATE_CONDITION_CONFIGS),
+    "skip_not_matched_step": INSERT_CONDITION_CONFIGS,
 }
 _DEFAULT_RULE = "merge_update_columns_default_rule"
 _CLAUSE_CONFIGS = (
-    *(*UPDATE_CONDITION, *INSERT_CONDITION, "delete_condition"),
+    *(*UPDATE_CONDITION_CONFIGS, *INSERT_CONDITION_CONFIGS, "delete_condition"),
     *(*_COLUMN_CONFIGS, _DEFAULT_RULE, *_BY_SOURCE_CONFIGS, *_CONFIGS_BY_SKIP),
 )
 _RULES = {
@@ -45,7 +45,7 @@ class Aliases:
 
 def aliases_of(config: Any) -> Aliases:
     """Return the aliases in a model's configs. The defaults are dbt's, or those of dbt-athena if a condition or predicate uses them."""
-    conditions = [str(config.get(name) or "") for name in (*_ATHENA_CONDITIONS, *PREDICATES)]
+    conditions = [str(config.get(name) or "") for name in (*_ATHENA_CONDITIONS, *PREDICATE_CONFIGS)]
     uses_athena_aliases = any(map(_ATHENA_ALIAS.search, conditions)) and not any(map(_DBT_ALIAS.search, conditions))
     dest, source = ("target", "src") if uses_athena_aliases else ("DBT_INTERNAL_DEST", "DBT_INTERNAL_SOURCE")
     return Aliases(config.get("target_alias") or dest, config.get("source_alias") or source)
@@ -53,7 +53,7 @@ def aliases_of(config: Any) -> Aliases:
 
 def keys_of(config: Any, columns: Sequence[str] = ()) -> tuple[str, ...]:
     """Return the columns of a model's key as SQL. Names are quoted. Other SQL, such as a field of a struct, does not change."""
-    return tuple(quote_column(key, columns) for key in as_list(value_of(config, KEY)))
+    return tuple(quote_column(key, columns) for key in as_list(value_of(config, KEY_CONFIGS)))
 
 
 def newest_first_order(config: Any, name: str, columns: Sequence[str]) -> tuple[str, ...]:
@@ -84,23 +84,32 @@ def configured_clauses(config: Any, columns: Sequence[str], source_columns: Sequ
     """
     evolves = is_true(config, "merge_with_schema_evolution")
     merge_columns = Columns(tuple(columns), tuple(source_columns or columns), aliases_of(config).source, evolves)
-    problems = [*_general_problems(config), *key_problems(config, columns), *_column_problems(config, merge_columns)]
-    clauses = _simple_clauses(config, merge_columns)
-    if has_value(config, "merge_clauses"):
-        clauses, clause_problems = parse_clauses(config.get("merge_clauses"), merge_columns, clauses)
-        problems += clause_problems
-    clauses, unreachable_problems = remove_do_nothing(clauses)
-    if not clauses and not problems:
-        unreachable_problems.append("nothing is left for the merge to do. Leave out what skips its steps, or excludes every column.")
-    return clauses, problems + unreachable_problems
+    clauses, clause_problems = _all_clauses(config, merge_columns)
+    problems = [*_general_problems(config), *key_problems(config, columns), *_column_problems(config, merge_columns), *clause_problems]
+    executed_clauses, unreachable_problems = remove_do_nothing(clauses)
+    # With other errors, a missing clause is only their consequence.
+    is_without_effect = not executed_clauses and not problems
+    problems += unreachable_problems
+    if is_without_effect:
+        problems.append("nothing is left for the merge to do. Leave out what skips its steps, or excludes every column.")
+    return executed_clauses, problems
 
 
-def _simple_clauses(config: Any, columns: Columns) -> list[Clause]:
-    """Return the clauses of the configs other than `merge_clauses`."""
-    clauses = _matched_clauses(config, columns) if value_of(config, KEY) else []
+def _all_clauses(config: Any, columns: Columns) -> tuple[list[Clause], list[str]]:
+    """Return the clauses of all configs, with those of the action `do_nothing`, and a sentence for each error in `merge_clauses`."""
+    clauses = _clauses_of_options(config, columns)
+    if not has_value(config, "merge_clauses"):
+        return clauses, []
+    return parse_clauses(config.get("merge_clauses"), columns, clauses)
+
+
+def _clauses_of_options(config: Any, columns: Columns) -> list[Clause]:
+    """Return the clauses of the configs other than `merge_clauses`, such as `merge_update_columns` and `delete_condition`."""
+    clauses = _matched_clauses(config, columns) if value_of(config, KEY_CONFIGS) else []
     if not is_true(config, "skip_not_matched_step"):
-        conditions = as_list(value_of(config, INSERT_CONDITION))
-        clauses.append(Clause("not matched", "insert", tuple(conditions), () if columns.evolves else columns.insert_assignments()))
+        conditions = as_list(value_of(config, INSERT_CONDITION_CONFIGS))
+        assignments = ALL_COLUMNS if columns.evolves else columns.insert_assignments()
+        clauses.append(Clause("not matched", "insert", tuple(conditions), assignments))
     if has_value(config, "not_matched_by_source_action"):
         conditions = as_list(config.get("not_matched_by_source_condition"))
         action = str(config.get("not_matched_by_source_action")).strip()
@@ -129,10 +138,10 @@ def _update_clauses(config: Any, columns: Columns) -> list[Clause]:
     if not assignments:
         return []
     selects_columns = selection.included_names or selection.excluded_names or selection.expressions
-    # UPDATE SET *, which is a clause without assignments, also sets columns that the table lacks.
-    is_update_all = columns.evolves and not selects_columns
-    conditions = tuple(as_list(value_of(config, UPDATE_CONDITION)))
-    return [Clause("matched", "update", conditions, () if is_update_all else assignments)]
+    if columns.evolves and not selects_columns:
+        assignments = ALL_COLUMNS
+    conditions = tuple(as_list(value_of(config, UPDATE_CONDITION_CONFIGS)))
+    return [Clause("matched", "update", conditions, assignments)]
 
 
 def _update_expressions(config: Any, columns: Columns) -> dict[str, str]:
@@ -141,7 +150,7 @@ def _update_expressions(config: Any, columns: Columns) -> dict[str, str]:
     The expressions (`merge_update_set_expressions`, from dbt-duckdb) take precedence over the rules (from dbt-athena).
     """
     aliases = aliases_of(config)
-    expressions = {str(name): str(sql) for name, sql in _mapping(config, "merge_update_set_expressions").items()}
+    expressions = text_mapping(config.get("merge_update_set_expressions"))
     for name, rule in _update_rules(config, columns).items():
         if rule != "replace":
             expressions.setdefault(name, _apply_rule(rule, f"{aliases.source}.{quote(name)}", f"{aliases.dest}.{quote(name)}"))
@@ -150,8 +159,8 @@ def _update_expressions(config: Any, columns: Columns) -> dict[str, str]:
 
 def _update_rules(config: Any, columns: Columns) -> dict[str, str]:
     """Return the update rule of dbt-athena for each column of the table. The rule `replace` sets a column to the model's value."""
-    rules = {lower_name(key): "replace" for key in as_list(value_of(config, KEY))}
-    rules |= {lower_name(str(name)): str(rule) for name, rule in _mapping(config, "merge_update_columns_rules").items()}
+    rules = {lower_name(key): "replace" for key in as_list(value_of(config, KEY_CONFIGS))}
+    rules |= {lower_name(name): rule for name, rule in text_mapping(config.get("merge_update_columns_rules")).items()}
     default_rule = str(config.get(_DEFAULT_RULE) or "replace")
     return {name: rules.get(name.lower(), default_rule) for name in columns.target}
 
@@ -161,15 +170,9 @@ def _apply_rule(rule: str, new: str, old: str) -> str:
     return _RULES[rule].format(new=new, old=old) if rule in _RULES else rule.replace("_new_", new).replace("_old_", old)
 
 
-def _mapping(config: Any, name: str) -> dict[Any, Any]:
-    """Return a config that is a mapping. Return an empty one for another value, which `_general_problems` reports."""
-    value = config.get(name)
-    return value if isinstance(value, dict) else {}
-
-
 def _general_problems(config: Any) -> list[str]:
     """Return an error for each wrong value or combination of configs, except for names of columns."""
-    problems = synonym_problems(config, UPDATE_CONDITION, INSERT_CONDITION, PREDICATES)
+    problems = synonym_problems(config, UPDATE_CONDITION_CONFIGS, INSERT_CONDITION_CONFIGS, PREDICATE_CONFIGS)
     if has_value(config, "merge_update_columns") and has_value(config, "merge_exclude_columns"):
         problems.append("merge_update_columns and merge_exclude_columns cannot both be set. Keep one of them.")
     if has_value(config, "merge_returning_columns"):

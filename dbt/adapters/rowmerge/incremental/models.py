@@ -12,7 +12,7 @@ from dbt_common.exceptions import CompilationError
 
 from dbt.adapters.rowmerge.configs.config_values import is_true, raise_problems
 from dbt.adapters.rowmerge.incremental.plan import IncrementalPlan, StrategyArguments, plan_strategy
-from dbt.adapters.rowmerge.incremental.schema_changes import SchemaChanges, changes_before_rows, compare_columns, needed_properties
+from dbt.adapters.rowmerge.incremental.schema_changes import SchemaChanges, changes_before_write, compare_columns, needed_properties
 from dbt.adapters.rowmerge.incremental.strategy_config import STRATEGIES, config_problems, may_add_columns, strategy_of, writes_new_columns
 from dbt.adapters.rowmerge.relations.column import RowmergeColumn
 from dbt.adapters.rowmerge.relations.names import quote
@@ -35,29 +35,34 @@ class IncrementalModels(metaclass=AdapterMeta):
     ) -> IncrementalPlan:
         """Check all configs of an incremental model, and return the plan of a run.
 
+        The materialization calls this method without `source` before hooks and `sql_header` run, so that errors stop the model first.
+        It calls the method again with `source` as soon as the model's rows exist, and renders this second plan.
+
         Args:
             context: The Jinja context of the model.
             target: The table of the model.
             existing: The same table if the run changes its rows; None if the run builds it.
-            source: A relation of the model's rows. It is None in the first call, which finds errors before hooks and `sql_header` run.
+            source: A relation of the model's rows; None while there are none.
 
         Raises:
             CompilationError: Configs have errors, or the columns or partitions of the table do not fit them.
         """
         config = context["config"]
-        columns, changes = self._columns_to_write(config, existing, source)
+        config_names = list(context["model"]["config"])
+        columns, schema_changes = self._columns_to_write(config, existing, source)
         # Configs may name columns that the run adds, so only the columns of an unchanged table verify them.
         valid_columns = [] if may_add_columns(config) else [column.name for column in columns]
-        raise_problems(config_problems(config, list(context["model"]["config"]), context, valid_columns))
+        raise_problems(config_problems(config, config_names, context, valid_columns))
         arguments = StrategyArguments.of_model(config, target, source, columns)
-        return replace(self._plan(config, strategy_of(config), arguments), schema_changes=changes)
+        plan = self._plan(config, strategy_of(config), arguments)
+        return replace(plan, schema_changes=schema_changes)
 
     @available
     def strategy_plan(self, config: Any, strategy: str, arg_dict: Mapping[str, Any]) -> IncrementalPlan:
-        """Return the plan that a strategy's macro renders: the one in `arg_dict` if it has the other values of `arg_dict`, else a new one.
+        """Return the plan that a strategy's macro renders: the plan in `arg_dict`, or a new one.
 
-        A macro of a project may call the macro of a strategy without a plan, or with another key, other columns or other predicates than
-        those of the model. Then the values of `arg_dict` take precedence.
+        A macro of a project may call a strategy's macro without a plan, or with another key, other columns or other predicates.
+        Then the plan in `arg_dict` does not apply, and the new plan has these values.
 
         Args:
             config: The configs of the model.
@@ -67,9 +72,11 @@ class IncrementalModels(metaclass=AdapterMeta):
         Raises:
             CompilationError: The configs of a merge have errors.
         """
-        arguments, plan = StrategyArguments.from_dict(arg_dict), arg_dict.get("plan")
-        is_valid = plan is not None and plan.is_for(strategy, arguments)
-        return plan if is_valid else self._plan(config, strategy, arguments)
+        arguments = StrategyArguments.from_dict(arg_dict)
+        plan: Optional[IncrementalPlan] = arg_dict.get("plan")
+        if plan is not None and plan.is_for(strategy, arguments):
+            return plan
+        return self._plan(config, strategy, arguments)
 
     @available.parse_none
     def schema_changes(self, config: Any, on_schema_change: str, source: BaseRelation, target: BaseRelation) -> SchemaChanges:
@@ -91,7 +98,7 @@ class IncrementalModels(metaclass=AdapterMeta):
                 f"The columns of {target.render()} differ from the model's: {differences}. Set on_schema_change to append_new_columns or "
                 f"sync_all_columns, or run the model with --full-refresh."
             )
-        changes = changes_before_rows(differences, on_schema_change, writes_new_columns(config))
+        changes = changes_before_write(differences, on_schema_change, writes_new_columns(config))
         return self._add_needed_properties(changes, target, config.get("tblproperties") or {})
 
     def _schema_of_query(self, relation: BaseRelation) -> Any:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from dbt.adapters.rowmerge.configs.config_values import as_list, has_value, is_true, raise_problems, value_of
-from dbt.adapters.rowmerge.configs.model_config import KEY, PREDICATES, REPLACED_ROWS, WithArguments
+from dbt.adapters.rowmerge.configs.model_config import KEY_CONFIGS, PREDICATE_CONFIGS, REPLACED_ROWS_CONFIGS, WithArguments
 from dbt.adapters.rowmerge.incremental.change_stream import ChangeStream, change_stream
 from dbt.adapters.rowmerge.incremental.merge_clauses import Clause
 from dbt.adapters.rowmerge.incremental.merge_config import aliases_of, configured_clauses, keys_of, newest_first_order
@@ -57,7 +57,7 @@ class StrategyArguments:
             source: The model's rows, as a relation; None while no statement reads them.
             columns: The columns that the statement writes, in their order.
         """
-        return cls(target, source, value_of(config, KEY), tuple(columns), tuple(as_list(value_of(config, PREDICATES))))
+        return cls(target, source, value_of(config, KEY_CONFIGS), tuple(columns), tuple(as_list(value_of(config, PREDICATE_CONFIGS))))
 
 
 @dataclass(frozen=True)
@@ -109,13 +109,15 @@ class IncrementalPlan(StrategyArguments):
         return self.strategy == strategy and has_arguments
 
 
-def plan_strategy(config: Any, strategy: str, arguments: StrategyArguments, source_columns: Callable[[], Sequence[str]]) -> IncrementalPlan:
+def plan_strategy(
+    model_config: Any, strategy: str, arguments: StrategyArguments, source_columns: Callable[[], Sequence[str]]
+) -> IncrementalPlan:
     """Return the plan of an incremental model's statement.
 
     Args:
-        config: The configs of the model.
+        model_config: The configs of the model.
         strategy: The strategy by dbt's name, or `default`.
-        arguments: The arguments of the strategy's macro. Their key and predicates take precedence over those of `config`.
+        arguments: The arguments of the strategy's macro. Their key and predicates take precedence over those of the model.
         source_columns: A function that returns the names of the model's columns. It runs a query, so only some merges call it.
 
     Raises:
@@ -123,44 +125,39 @@ def plan_strategy(config: Any, strategy: str, arguments: StrategyArguments, sour
     """
     columns = [column.name for column in arguments.dest_columns]
     # A project's macro may call a strategy with another key or other predicates than those of the model.
-    call_config = WithArguments(config, arguments.unique_key, arguments.incremental_predicates)
-    plan = _common_plan(call_config, strategy, arguments)
+    config = WithArguments(model_config, arguments.unique_key, arguments.incremental_predicates)
+    plan = _plan_without_statement(config, strategy, arguments)
     if plan.strategy == "cdc":
-        return _with_change_stream(plan, call_config, columns)
-    # Without a relation of the model's rows, no macro renders the fields that follow.
+        stream = change_stream(config, columns)
+        return replace(plan, change_stream=stream, newest_first=tuple(f"{column} desc nulls last" for column in stream.order))
     if arguments.temp_relation is None:
-        return plan
+        return plan  # The model has no rows yet. The other fields describe the statement that reads them.
     match plan.strategy:
         case "merge":
-            return replace(plan, clauses=_merge_clauses(call_config, columns, source_columns))
+            return replace(plan, clauses=_merge_clauses(config, columns, source_columns))
         case "insert_overwrite":
             return _with_partitions(plan, as_list(config.get("partition_by")), columns)
         case "replace_where" | "microbatch":
-            return replace(plan, replaced_rows=_replaced_rows(config, plan, columns))
+            # The conditions of the model take precedence over the predicates of the call.
+            return replace(plan, replaced_rows=_replaced_rows(model_config, plan, columns))
     return plan
 
 
-def _common_plan(call_config: Any, strategy: str, arguments: StrategyArguments) -> IncrementalPlan:
-    """Return the plan with the fields that all strategies have. `call_config`: the configs with the key and predicates of `arguments`."""
+def _plan_without_statement(config: Any, incremental_strategy: str, arguments: StrategyArguments) -> IncrementalPlan:
+    """Return the plan with the fields that all strategies have. The key and the predicates of `config` are those of `arguments`."""
     columns = [column.name for column in arguments.dest_columns]
-    aliases = aliases_of(call_config)
+    aliases = aliases_of(config)
     default_strategy = "merge" if arguments.unique_key else "append"
     return IncrementalPlan(
-        **vars(arguments),  # A plan repeats the arguments, so that a macro can compare them with its own.
-        incremental_strategy=strategy,
-        strategy=default_strategy if strategy == "default" else strategy,
-        keys=keys_of(call_config, columns),
+        **vars(arguments),  # A plan contains the five arguments, so that a macro can compare them with its own.
+        incremental_strategy=incremental_strategy,
+        strategy=default_strategy if incremental_strategy == "default" else incremental_strategy,
+        keys=keys_of(config, columns),
         source_alias=aliases.source,
         target_alias=aliases.dest,
-        with_schema_evolution=allows_schema_evolution(call_config),
-        newest_first=newest_first_order(call_config, "merge_deduplicate_by", columns),
+        with_schema_evolution=allows_schema_evolution(config),
+        newest_first=newest_first_order(config, "merge_deduplicate_by", columns),
     )
-
-
-def _with_change_stream(plan: IncrementalPlan, config: Any, columns: Sequence[str]) -> IncrementalPlan:
-    """Return the plan of `cdc` with the description of the stream. The newest change of each key comes first."""
-    stream = change_stream(config, columns)
-    return replace(plan, change_stream=stream, newest_first=tuple(f"{column} desc nulls last" for column in stream.order))
 
 
 def _merge_clauses(config: Any, columns: Sequence[str], source_columns: Callable[[], Sequence[str]]) -> tuple[Clause, ...]:
@@ -199,7 +196,7 @@ def has_transforms(partition_by: Iterable[str], columns: Iterable[str]) -> bool:
 def _replaced_rows(config: Any, plan: IncrementalPlan, columns: Sequence[str]) -> tuple[str, ...]:
     """Return the conditions on the rows to replace: those of the model, and for `microbatch` also dbt's bounds of the batch."""
     if plan.strategy == "replace_where":
-        return tuple(f"({condition})" for condition in as_list(value_of(config, REPLACED_ROWS)) or plan.incremental_predicates)
+        return tuple(f"({condition})" for condition in as_list(value_of(config, REPLACED_ROWS_CONFIGS)) or plan.incremental_predicates)
     event_time = quote_column(str(config.get("event_time")), columns)
     bounds = [(operator, config.get(name)) for name, operator in _BATCH_BOUNDS]
     return (

@@ -57,18 +57,20 @@ def compare_columns(model: StructType, table: StructType) -> SchemaChanges:
     return sum(_struct_changes(model, table, ()), start=SchemaChanges())
 
 
-def changes_before_rows(changes: SchemaChanges, on_schema_change: str, rows_bring_columns: bool) -> SchemaChanges:
-    """Return the changes of a table's columns to make before rows are written.
+def changes_before_write(changes: SchemaChanges, on_schema_change: str, statement_adds_columns: bool) -> SchemaChanges:
+    """Return the changes of a table's columns to make before a statement writes the model's rows.
 
     Args:
         changes: The differences between the columns of the model and of the table.
         on_schema_change: The config of dbt: `fail`, `append_new_columns` or `sync_all_columns`.
-        rows_bring_columns: Whether the statement that writes the rows adds new columns itself.
+        statement_adds_columns: Whether the statement adds new columns itself.
     """
+    new_columns = () if statement_adds_columns else changes.added
     if on_schema_change == "fail":
         return SchemaChanges()
-    added = () if rows_bring_columns else changes.added
-    return replace(changes, added=added) if on_schema_change == "sync_all_columns" else SchemaChanges(added=added)
+    if on_schema_change == "sync_all_columns":
+        return replace(changes, added=new_columns)
+    return SchemaChanges(added=new_columns)
 
 
 def needed_properties(changes: SchemaChanges, properties: Mapping[str, str], tblproperties: Mapping[str, Any]) -> dict[str, str]:

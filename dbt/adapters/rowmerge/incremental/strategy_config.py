@@ -6,7 +6,7 @@ from collections.abc import Container, Sequence
 from typing import Any
 
 from dbt.adapters.rowmerge.configs.config_values import has_value, is_true, suggest_names, synonym_problems, value_of
-from dbt.adapters.rowmerge.configs.model_config import KEY, PREDICATES, REPLACED_ROWS, misspelling_problems
+from dbt.adapters.rowmerge.configs.model_config import KEY_CONFIGS, PREDICATE_CONFIGS, REPLACED_ROWS_CONFIGS, misspelling_problems
 from dbt.adapters.rowmerge.incremental.change_stream import change_stream_problems
 from dbt.adapters.rowmerge.incremental.merge_config import configured_clauses, key_problems
 
@@ -34,7 +34,7 @@ def writes_new_columns(config: Any) -> bool:
     """Return whether a model's statement writes all columns of the model by name, and so can add columns that the table lacks."""
     strategy = strategy_of(config)
     if strategy == "delete+insert":
-        return not value_of(config, PREDICATES)
+        return not value_of(config, PREDICATE_CONFIGS)
     selects_columns = has_value(config, "merge_clauses") or is_true(config, "skip_not_matched_step")
     return strategy in (*STRATEGIES, "default") and not selects_columns
 
@@ -74,18 +74,18 @@ def _on_schema_change_problems(config: Any) -> list[str]:
 def _strategy_problems(config: Any, strategy: str, config_names: Sequence[str], columns: Sequence[str]) -> list[str]:
     """Return the errors in the configs of a strategy other than `merge`. `columns` are the names of the table's columns."""
     # Several names of one config come from other adapters, and a model may use only one of them.
-    condition_names = REPLACED_ROWS if strategy == "replace_where" else PREDICATES
-    problems = synonym_problems(config, condition_names)
-    if strategy not in ("delete", "cdc") and has_value(config, "merge_deduplicate_by"):
+    synonyms = REPLACED_ROWS_CONFIGS if strategy == "replace_where" else PREDICATE_CONFIGS
+    problems = synonym_problems(config, synonyms)
+    if strategy in ("delete", "cdc"):
+        problems += _key_strategy_problems(config, strategy, config_names, columns)
+    elif has_value(config, "merge_deduplicate_by"):
         problems.append(f"merge_deduplicate_by would mean nothing to the strategy {strategy}. Leave it out, or choose merge.")
     match strategy:
-        case "delete":
-            problems += _key_strategy_problems(config, strategy, config_names, columns)
         case "cdc":
-            problems += _key_strategy_problems(config, strategy, config_names, columns) + change_stream_problems(config, columns)
+            problems += change_stream_problems(config, columns)
         case "delete+insert":
             problems += key_problems(config, columns)
-        case "replace_where" if not value_of(config, REPLACED_ROWS):
+        case "replace_where" if not value_of(config, REPLACED_ROWS_CONFIGS):
             problems.append(
                 "the strategy replace_where needs to know which rows to replace. Set replace_where to a condition on the table."
             )
@@ -99,6 +99,6 @@ def _key_strategy_problems(config: Any, strategy: str, config_names: Sequence[st
     unused_configs = [name for name in merge_configs if has_value(config, name)]
     if unused_configs:
         problems.append(f"{', '.join(unused_configs)} would mean nothing to the strategy {strategy}. Leave it out, or choose merge.")
-    if not value_of(config, KEY):
+    if not value_of(config, KEY_CONFIGS):
         problems.append(f"the strategy {strategy} finds rows by their key. Set unique_key.")
     return problems

@@ -15,6 +15,11 @@ def quote(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
+def lower_name(name: str) -> str:
+    """Return a column's name without quotes, in lower case."""
+    return name.strip("`\"'").replace("``", "`").lower()
+
+
 def quote_column(name: str, columns: Collection[str]) -> str:
     """Return the name of a column quoted, and other SQL unchanged. If `columns` is empty, any text that may be a name is a column."""
     is_column = name.lower() in {column.lower() for column in columns} if columns else PLAIN.fullmatch(name)

@@ -41,7 +41,7 @@ from (
     order by {{ plan.newest_first | join(', ') }}
   ) as __dbt_rank
   from {{ source }}
-  where coalesce(lower({{ plan.change_stream.operation }}), '') not in ({{ rowmerge_literals(plan.change_stream.ignored) }})
+  where coalesce(lower({{ plan.change_stream.operation }}), '') not in ({{ rowmerge_literals(plan.change_stream.ignored_codes) }})
 )
 where __dbt_rank = 1
 )
@@ -49,8 +49,8 @@ where __dbt_rank = 1
 
 
 {% macro rowmerge_is_deletion(stream) -%}
-case when lower({{ stream.operation }}) in ({{ rowmerge_literals(stream.deleted) }}) then true
-    when lower({{ stream.operation }}) in ({{ rowmerge_literals(stream.written) }}) then false
+case when lower({{ stream.operation }}) in ({{ rowmerge_literals(stream.delete_codes) }}) then true
+    when lower({{ stream.operation }}) in ({{ rowmerge_literals(stream.write_codes) }}) then false
     else raise_error(concat({{ adapter.literal('No operation of cdc_operations: ' ~ stream.operation ~ ' is ') }}, coalesce({{ stream.operation }}, 'NULL')))
   end
 {%- endmacro %}
