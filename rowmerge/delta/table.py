@@ -24,7 +24,7 @@ from rowmerge.delta.snapshots.opening import SnapshotReader
 from rowmerge.delta.snapshots.snapshot import DeltaSnapshot, own_snapshot
 from rowmerge.errors import CommitConflict, MetadataChanged
 from rowmerge.storage.store import Storage
-from rowmerge.table.commits.creation import FIRST_VERSION, CreationVersion, conflict_with_other, creation_version
+from rowmerge.table.commits.creation import FIRST_VERSION, CreationVersion, creation_version, find_other_format
 from rowmerge.table.commits.drop_markers import delete_markers
 from rowmerge.table.commits.request import CommitRequest, Committed, Conflicted, Outcome
 from rowmerge.table.maintenance import Vacuumed, VacuumOptions
@@ -70,13 +70,22 @@ class DeltaTable:
         return self._reader.open_newest()
 
     def snapshot_at(self, *, version: int | None = None, timestamp: int | None = None) -> DeltaSnapshot:
-        """Return a version by number or time (ms since the epoch). Raises VersionNotFound and the errors of `snapshot`."""
+        """Return a version by its number or by a time, the newest version for neither.
+
+        Args:
+            version: The number of the version.
+            timestamp: Milliseconds since the epoch. It selects the newest version that was committed at or before this time.
+
+        Raises:
+            VersionNotFound: The version does not exist, or a cleanup of the log has deleted it.
+            TableNotFound, CorruptLog, UnsupportedTableFeature, StorageError: As `snapshot`.
+        """
         if version is not None:
             return read_listed(self._storage, lambda listing: self._reader.open(listing, version))
         return self.snapshot() if timestamp is None else self._reader.open_at(timestamp)
 
     def resolve_shape(self, definition: TableDefinition, base: Snapshot | None = None, *, replace: bool = False) -> TableShape:
-        """Return the shape that the table has after a change of its definition, as `rowmerge.table.table.Table.resolve_shape` defines.
+        """Return the schema, partitioning and settings that a change gives to the table. See `Table.resolve_shape`.
 
         Args:
             definition: The new definition.
@@ -84,10 +93,12 @@ class DeltaTable:
             replace: Whether the definition replaces the table. Otherwise it changes the table.
         """
         if base is None:
-            protocol, metadata = new_table(self.name, definition, 0)
+            # The shape does not contain the time of the creation.
+            protocol, metadata = new_table(self.name, definition, now=0)
         else:
-            change_table, delta_base = replaced_table if replace else changed_table, own_snapshot(base)
-            protocol, metadata = change_table(self.name, delta_base.protocol, delta_base.metadata, definition)
+            current = own_snapshot(base)
+            apply_definition = replaced_table if replace else changed_table
+            protocol, metadata = apply_definition(self.name, current.protocol, current.metadata, definition)
         return table_shape(self.name, self._storage, protocol, metadata)
 
     def create(self, definition: TableDefinition, request: CommitRequest, expected_version: CreationVersion | None = None) -> Outcome:
@@ -105,26 +116,46 @@ class DeltaTable:
             AlreadyExists: The folder has a table of another format or a view.
             StorageError: The store failed, and nothing was committed.
         """
+        # `creation_version` returns None for a table that exists. Then FIRST_VERSION leads to the conflict with it.
         expected = expected_version or self.creation_version() or FIRST_VERSION
-        find_other_table = partial(conflict_with_other, self._storage, self.name, FORMAT, expected)
-        log, conflict_with_other_table = run_both(partial(list_log, self._storage), find_other_table)
-        conflict = self._conflict_with_log(log.newest, expected) or conflict_with_other_table
+        conflict = self._creation_conflict(expected)
         if conflict is not None:
             return Conflicted(conflict)
         outcome = self._run(first_commit(self._storage, self.name, definition, request, expected))
-        # A log without the new table is that of a dropped table, whose drop has left a marker.
-        if log.newest is not None and isinstance(outcome, Committed):
+        # A first version above 0 follows the version of a drop, which has a marker.
+        if expected.number > 0 and isinstance(outcome, Committed):
             delete_markers(self._storage, FORMAT, outcome.version)
         return outcome
 
     def commit(self, base: Snapshot, request: CommitRequest) -> Outcome:
-        """Commit a change. See `Table.commit`. Raises PlanError, ConfigurationError, UnsupportedTableFeature, TableError, StorageError."""
+        """Commit a change after concurrent commits that do not conflict with it, as `rowmerge.table.table.Table.commit` defines.
+
+        Args:
+            base: The version on which the change was planned.
+            request: The changed files and the new definition of the table.
+
+        Raises:
+            PlanError: The new definition is invalid.
+            ConfigurationError: The value of a property is invalid.
+            UnsupportedTableFeature: The table needs a feature that the engine does not implement.
+            TableError: The table does not allow the change, or its log is corrupt.
+            StorageError: The store failed, and nothing was committed.
+        """
         return self._run(next_commit(self._storage, self.name, own_snapshot(base), request))
 
     def version_of_transaction(self, application: str, version: int) -> int | None:
         """Return the newest table version with a `txn` of the application with at most this transaction version.
 
-        Raises CorruptLog, StorageError.
+        Args:
+            application: The id of the application (`txn.appId`).
+            version: The version of the transaction (`txn.version`).
+
+        Returns:
+            The table version, None if the log contains no such `txn`.
+
+        Raises:
+            CorruptLog: A file of the log cannot be parsed.
+            StorageError: The store failed.
         """
         return read_listed(self._storage, lambda listing: find_transaction(self._storage, listing, application, version))
 
@@ -143,14 +174,16 @@ class DeltaTable:
             return 0
         return newest + 1 if is_dropped_at(self._storage, newest) else None
 
-    def _conflict_with_log(self, newest: int | None, expected: CreationVersion) -> CommitConflict | None:
-        """Return the conflict of a creation with the newest version of the log, None if that is a drop just before `expected`."""
-        if newest is not None and not is_dropped_at(self._storage, newest):
-            return MetadataChanged(self.name, newest, "another commit", "the table exists already")
-        drop_version = -1 if newest is None else newest
+    def _creation_conflict(self, expected: CreationVersion) -> CommitConflict | None:
+        """Return the conflict of a creation with a table in the folder, of either format, None if the folder is as in `expected`."""
+        find_iceberg_conflict = partial(find_other_format, self._storage, self.name, FORMAT, expected)
+        log, iceberg_conflict = run_both(partial(list_log, self._storage), find_iceberg_conflict)
+        if log.newest is not None and not is_dropped_at(self._storage, log.newest):
+            return MetadataChanged(self.name, log.newest, "another commit", "the table exists already")
+        drop_version = -1 if log.newest is None else log.newest
         if drop_version + 1 != expected.number:
             return MetadataChanged(self.name, drop_version, "DROP TABLE", "others created and dropped a table of this name")
-        return None
+        return iceberg_conflict
 
     def _run(self, commit: Commit) -> Outcome:
         outcome = commit.run()

@@ -89,7 +89,9 @@ class TableMaintenance(Protocol):
     def remove_orphan_files(self, older_than: int | None, *, dry_run: bool) -> tuple[str, ...]:
         """Delete files of the table's folder that no metadata refers to. Return their absolute paths.
 
-        `older_than`: only files written before this time, in milliseconds since the epoch; None for three days ago.
+        Args:
+            older_than: The time before which the files were written, in milliseconds since the epoch. None for three days ago.
+            dry_run: Whether to return the paths without deleting the files.
         """
 
     def rewrite_manifests(self) -> RewrittenManifests:
@@ -98,8 +100,16 @@ class TableMaintenance(Protocol):
     def rewrite_position_deletes(self) -> RewrittenDeletes:
         """Write one delete file for each data file that has several, or that shares one with other data files. Data files stay."""
 
-    def ancestor(self, *, snapshot_id: int | None = None, before: int | None = None) -> int:
-        """Return an ancestor of the newest snapshot: `snapshot_id`, or the newest one older than `before`. Raises VersionNotFound."""
+    def ancestor(self, *, snapshot_id: int | None = None, older_than: int | None = None) -> int:
+        """Return the id of the newest snapshot that has a given id, or is older than a time, among the current one and its ancestors.
+
+        Args:
+            snapshot_id: The id, None to search by time.
+            older_than: The time in milliseconds since the epoch, None to search by id.
+
+        Raises:
+            VersionNotFound: There is no such snapshot.
+        """
 
     def removed_delete_files(self, snapshot_id: int) -> int:
         """Return the number of delete files that a snapshot removed, from its summary."""
@@ -110,4 +120,4 @@ def inner_tables(objects: Iterable[StoredObject]) -> tuple[str, ...]:
 
     `objects` is a listing of the table's folder. A statement on the outer table deletes none of the inner tables' files.
     """
-    return tuple({match[1] for match in (_LOG_FILE.match(stored.path) for stored in objects) if match is not None})
+    return tuple({match[1] for match in (_LOG_FILE.match(listed.path) for listed in objects) if match is not None})

@@ -78,9 +78,18 @@ class Branches(Protocol):
         """
 
     def fast_forward(self, branch: str, to: str) -> tuple[int | None, int]:
-        """Move a branch to the snapshot of another branch or a tag, which must descend from it. Create a branch that does not exist.
+        """Move a branch to a newer snapshot. Create the branch if it does not exist.
 
-        Return the branch's snapshot ids before (None for a new branch) and after. Raises VersionNotFound, PlanError for diverged branches.
+        Args:
+            branch: The name of the branch.
+            to: The name of another branch or a tag. Its snapshot must descend from that of the branch.
+
+        Returns:
+            The snapshot id of the branch before and after the move. The first one is None for a new branch.
+
+        Raises:
+            VersionNotFound: No branch or tag has the name `to`.
+            PlanError: The branches have diverged.
         """
 
     def drop(self, name: str, *, tag: bool, if_exists: bool) -> None:
@@ -127,7 +136,15 @@ class Table(Protocol):
         """Return the newest version. Raises TableNotFound, CorruptLog, UnsupportedTableFeature."""
 
     def snapshot_at(self, *, version: int | None = None, timestamp: int | None = None) -> Snapshot:
-        """Return a version by number, or the newest version committed at or before a time (ms since the epoch). Raises VersionNotFound."""
+        """Return a version by its number or by a time, the newest version for neither.
+
+        Args:
+            version: The number or the snapshot id of the version.
+            timestamp: Milliseconds since the epoch. It selects the newest version that was committed at or before this time.
+
+        Raises:
+            VersionNotFound: No such version exists.
+        """
 
     def resolve_shape(self, definition: TableDefinition, base: Snapshot | None = None, *, replace: bool = False) -> TableShape:
         """Return the shape that a definition gives to a new table, or to an existing table after a change of its definition.
@@ -160,15 +177,22 @@ class Table(Protocol):
         """
 
     def commit(self, base: Snapshot, request: CommitRequest) -> Outcome:
-        """Commit a change that was planned on `base`, a version of this table, after concurrent commits that do not conflict with it.
+        """Commit a change after concurrent commits that do not conflict with it.
 
-        `commit` and `create` raise RowmergeError only if nothing was committed. Then the caller deletes the files of the change.
+        Args:
+            base: The version of this table on which the change was planned.
+            request: The changed files and the new definition of the table.
+
+        Raises:
+            RowmergeError: Nothing was committed, as after an error of `create`. The caller deletes the files of the change.
         """
 
     def version_of_transaction(self, application: str, version: int) -> int | None:
-        """Return the table version that a transaction of an application has committed, None if the history no longer contains it.
+        """Return the table version that a transaction has committed, None if the history no longer contains it.
 
-        `version`: the version of the transaction (`CommitRequest.transaction`).
+        Args:
+            application: The id of the application (`CommitRequest.transaction`).
+            version: The version of the transaction.
         """
 
     def history(self, limit: int | None = None) -> list[HistoryEntry]:

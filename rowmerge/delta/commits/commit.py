@@ -30,8 +30,8 @@ from rowmerge.delta.snapshots.snapshot import DeltaSnapshot, own_snapshot
 from rowmerge.errors import AppendOnly, CommitConflict, MetadataChanged, RowmergeError, UnsupportedTableFeature
 from rowmerge.storage.deletion import PathOrigin, try_delete_files
 from rowmerge.storage.store import Put, Storage
-from rowmerge.table.commits.commit import ExistingObject, commit, put_until_certain
-from rowmerge.table.commits.creation import FIRST_VERSION, CreationVersion, conflict_after_put
+from rowmerge.table.commits.commit import ExistingObject, Rebased, commit, put_until_certain
+from rowmerge.table.commits.creation import FIRST_VERSION, CreationVersion, recheck_other_format
 from rowmerge.table.commits.request import CommitRequest, Outcome, Unknown
 from rowmerge.table.metadata.shape import TableDefinition
 from rowmerge.table.snapshots.files import Positions
@@ -83,8 +83,8 @@ class Commit:
     def put(self) -> Put | Unknown | CommitConflict:
         """Put the change as the next version, and verify that readers apply it.
 
-        A cleanup of the log, or a DROP and a CREATE, may have deleted an older file of the version, so the put alone proves nothing. The
-        first version of a table is also compared with a concurrent creation in another format.
+        A cleanup of the log, or a DROP and a CREATE, may have deleted an older file of the version. So the put alone proves nothing. After
+        the put of a table's first version, the method also looks for a concurrent creation in another format.
         """
         self._build_actions()
         self.commit_bytes = serialize(self._actions)
@@ -95,15 +95,12 @@ class Commit:
             return Put.EXISTED
         if isinstance(result, Unknown):
             return result
-        return self._verify_creation() if self.base is None else self._verify_continuation()
+        return self._verify_creation() if self.base is None else self._confirm_or_delete()
 
-    def rebase(self) -> int | CommitConflict:
-        """Base the change on the concurrent commit that took its version, unless both conflict.
-
-        Return 1 if the deleted rows of both commits were merged, else 0. Or return the conflict.
-        """
+    def rebase(self) -> Rebased | CommitConflict:
+        """Plan the change for the version after the concurrent commit that took its version. Return the conflict if both conflict."""
         concurrent_file = self._concurrent_file
-        assert concurrent_file is not None
+        assert concurrent_file is not None  # a rebase follows a put that returned EXISTED
         if self.base is None:
             operation = operation_of(non_file_actions(concurrent_file))
             return MetadataChanged(self.table, self.version, operation, "the table exists now")
@@ -114,7 +111,8 @@ class Commit:
         if conflict is not None:
             return conflict
         self._state = advance(self._state, [concurrent_file])
-        return self._merge_deletions(concurrent)
+        has_merged_rows = self._merge_deletions(concurrent)
+        return Rebased(merged_commits=1 if has_merged_rows else 0)
 
     def discard(self) -> None:
         self._builder.discard()
@@ -122,23 +120,27 @@ class Commit:
     def discard_superseded(self) -> None:
         self._builder.discard_superseded()
 
-    def _merge_deletions(self, concurrent: ConcurrentCommit) -> int:
-        """Add the rows that a concurrent commit deleted to the vectors of this change. Return 1 if it changed the same files, else 0."""
+    def _merge_deletions(self, concurrent: ConcurrentCommit) -> bool:
+        """Add the rows that a concurrent commit deleted to the vectors of this change. Return whether both change the same files."""
         if not self._deleted_positions:
             # This saves the conversion of `added_paths`, which may be very many.
-            return 0
+            return False
         # The concurrent commit added these files again, with another deletion vector or other statistics.
         changed_paths = self._deleted_positions.keys() & frozenset(concurrent.added_paths.to_pylist())
         for path in changed_paths:
             self._deleted_positions[path] = self._deleted_positions[path] | (concurrent.newly_deleted(path) or Positions())
         if changed_paths:
+            # The next put builds the actions again, with new deletion vectors.
             self._change_actions = None
-        return int(bool(changed_paths))
+        return bool(changed_paths)
 
-    def _verify_continuation(self) -> Put | Unknown | CommitConflict:
-        """Verify that readers apply the commit as a version of the table on which it was planned. Otherwise delete it.
+    def _confirm_or_delete(self) -> Put | Unknown | CommitConflict:
+        """Verify after the put that readers apply the commit to the table of its plan. If they ignore it, delete it.
 
-        Return CREATED, the conflict with the commit that replaced the table or its log, or Unknown if the log does not decide it.
+        Readers ignore it if others have dropped and created the table, or cleaned its log, between the plan and the put (`verify_put`).
+
+        Returns:
+            CREATED if readers apply the commit. A conflict if they ignore it. Unknown if the log does not decide it or cannot be read.
         """
         put_commit = PutCommit(self.storage, self.base, self.version, self.change, self.metadata, self._file_actions, self.now)
         try:
@@ -151,17 +153,22 @@ class Commit:
         return MetadataChanged(self.table, self.version, "another commit", verdict.reason)
 
     def _verify_creation(self) -> Put | Unknown | CommitConflict:
-        """Verify that the new table is the only one in its folder. Otherwise drop it (see `rowmerge.table.commits.creation`).
+        """Verify after the put of the first version that the new table is the only one in its folder. If it is not, drop it.
 
-        Return CREATED, the conflict with the statement that created the other table, or Unknown if either cannot be verified.
+        A concurrent statement may have created an Iceberg table or a view there (`rowmerge.table.commits.creation`).
+
+        Returns:
+            CREATED if the table is the only one. A conflict if it is dropped, or if readers ignore its first version. Unknown if the log or
+            the folder cannot be read, or if the drop failed.
         """
-        find_other_table = partial(conflict_after_put, self.storage, self.table, FORMAT, self.expected)
-        put_result, conflict = run_both(self._verify_continuation, find_other_table)
-        if put_result is not Put.CREATED or conflict is None:
-            return put_result
-        if isinstance(conflict, Unknown):
-            return conflict
-        return withdraw_creation(self.storage, self.table, self.metadata.id) or conflict
+        # Both calls send requests, and neither needs the result of the other, so they run at the same time.
+        find_iceberg_conflict = partial(recheck_other_format, self.storage, self.table, FORMAT, self.expected)
+        delta_result, iceberg_conflict = run_both(self._confirm_or_delete, find_iceberg_conflict)
+        if delta_result is not Put.CREATED or iceberg_conflict is None:
+            return delta_result
+        if isinstance(iceberg_conflict, Unknown):
+            return iceberg_conflict
+        return withdraw_creation(self.storage, self.table, self.metadata.id) or iceberg_conflict
 
     @cached_property
     def _planned(self) -> PlannedCommit:
@@ -281,29 +288,38 @@ def next_commit(storage: Storage, table: str, base: DeltaSnapshot, change: Commi
     if change.data_change and _removes_rows(change) and is_enabled(protocol, base.metadata, APPEND_ONLY):
         raise AppendOnly(table, change.operation)
     if change.files.deleted and not is_enabled(protocol, metadata, DELETION_VECTORS):
-        advice = (
-            f"Switch them on with ALTER TABLE {table} SET TBLPROPERTIES ('rowmerge.write.mode' = 'merge-on-read'), or rewrite the files."
-        )
+        statement = f"ALTER TABLE {table} SET TBLPROPERTIES ('rowmerge.write.mode' = 'merge-on-read')"
+        advice = f"Switch them on with {statement}, or rewrite the files."
         raise UnsupportedTableFeature(table, "deletionVectors", action="mark rows as deleted in", advice=advice)
     return Commit(storage, table, base, change, protocol, metadata, now)
 
 
 def _change_definition(table: str, base: DeltaSnapshot, change: CommitRequest, now: int) -> tuple[Protocol, Metadata]:
-    """Return the protocol and metadata of the table after a change. Raises UnsupportedTableFeature if the table must not be written."""
+    """Return the protocol and metadata of the table after a change.
+
+    Args:
+        table: The name of the table in errors.
+        base: The version on which the change was planned.
+        change: The change: a CLONE over the table, a RESTORE, a replacement, a change of the definition, or a change of rows alone.
+        now: The time of the commit, in milliseconds since the epoch.
+
+    Raises:
+        UnsupportedTableFeature: The table needs a feature that the engine does not implement.
+    """
     protocol, metadata = base.protocol, base.metadata
-    definition = change.definition or TableDefinition()
     if _requires_writable_table(change):
         check_writable(table, protocol, metadata)
+    # A clone over a table is also a replacement, so `cloned` comes first.
     if change.cloned is not None:
-        source = own_snapshot(change.cloned)
-        return cloned_table(table, (source.protocol, source.metadata), (protocol, metadata), definition, now)
+        source, override = own_snapshot(change.cloned), change.definition or TableDefinition()
+        return cloned_table(table, (source.protocol, source.metadata), (protocol, metadata), override, now)
     if change.restored is not None:
         return _restored_definition(table, base, own_snapshot(change.restored))
     if change.replace:
-        return replaced_table(table, protocol, metadata, definition)
+        return replaced_table(table, protocol, metadata, change.definition or TableDefinition())
     if change.definition is None:
         return protocol, metadata
-    return changed_table(table, protocol, metadata, definition, tuple(clustering_columns(base.state.domains)))
+    return changed_table(table, protocol, metadata, change.definition, tuple(clustering_columns(base.state.domains)))
 
 
 def _requires_writable_table(change: CommitRequest) -> bool:

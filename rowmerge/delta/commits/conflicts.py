@@ -76,27 +76,54 @@ def sets_all_files(change: CommitRequest) -> bool:
 
 
 def find_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:
-    """Return the error of the first rule that a concurrent commit breaks, None if it breaks no rule."""
+    """Return the first conflict of a planned commit with a concurrent commit, None without one. The order is that of RULES.
+
+    Args:
+        concurrent: A commit that came after the base of the planned commit.
+        planned: The commit to put after it.
+    """
     return next(filter(None, (rule(concurrent, planned) for rule in RULES)), None)
 
 
 def protocol_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:
+    """Return ProtocolChanged if the concurrent commit has a `protocol` action.
+
+    Args:
+        concurrent: A commit that came after the base of the planned commit.
+        planned: The commit to put after it.
+    """
     return _conflict(ProtocolChanged, concurrent, planned) if concurrent.fields_of("protocol") else None
 
 
 def metadata_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:
+    """Return MetadataChanged if the concurrent commit has a `metaData` action.
+
+    Args:
+        concurrent: A commit that came after the base of the planned commit.
+        planned: The commit to put after it.
+    """
     return _conflict(MetadataChanged, concurrent, planned) if concurrent.fields_of("metaData") else None
 
 
 def clustering_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:
-    """Return MetadataChanged if both commits set the clustering columns."""
+    """Return MetadataChanged if both commits set the clustering columns.
+
+    Args:
+        concurrent: A commit that came after the base of the planned commit.
+        planned: The commit to put after it.
+    """
     changed_domains = [fields["domain"] for fields in concurrent.fields_of("domainMetadata")]
     has_conflict = CLUSTERING in changed_domains and sets_all_files(planned.change)
     return _conflict(MetadataChanged, concurrent, planned, f"the metadata domain {CLUSTERING}") if has_conflict else None
 
 
 def transaction_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:
-    """Return ConcurrentTransaction if both commits are transactions of one application."""
+    """Return ConcurrentTransaction if both commits are transactions of one application.
+
+    Args:
+        concurrent: A commit that came after the base of the planned commit.
+        planned: The commit to put after it.
+    """
     application, _ = planned.change.transaction or (None, None)
     if application not in [fields["appId"] for fields in concurrent.fields_of("txn")]:
         return None
@@ -104,7 +131,12 @@ def transaction_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) -
 
 
 def added_rows_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:
-    """Return ConcurrentAppend if a new file may have rows that the planned commit would have read."""
+    """Return ConcurrentAppend if a new file may have rows that the planned commit would have read.
+
+    Args:
+        concurrent: A commit that came after the base of the planned commit.
+        planned: The commit to put after it.
+    """
     reads = planned.change.reads
     # A blind append counts only under Serializable, because it can as well come after the planned commit.
     is_later_append = concurrent.is_blind_append and not planned.is_serializable
@@ -139,7 +171,12 @@ def _new_files(concurrent: ConcurrentCommit, read_paths: frozenset[str]) -> pa.T
 
 
 def removed_rows_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:
-    """Return ConcurrentDeleteRead if the concurrent commit deleted a file or row on which the planned commit depends."""
+    """Return ConcurrentDeleteRead if the concurrent commit deleted a file or row on which the planned commit depends.
+
+    Args:
+        concurrent: A commit that came after the base of the planned commit.
+        planned: The commit to put after it.
+    """
     for path in sorted(planned.change.reads.paths & concurrent.removed_paths):
         deleted_rows = concurrent.newly_deleted(path)
         # None: the concurrent commit removed the whole file, or restored rows of it.
@@ -163,7 +200,12 @@ def _select_read_rows(reads: Reads, path: str, rows: Positions) -> Positions:
 
 
 def double_removal_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:
-    """Return a conflict if both commits delete a row, or if one removes a file of which the other deletes rows."""
+    """Return ConcurrentDeleteDelete if both commits delete a row, or if one removes a file of which the other deletes rows.
+
+    Args:
+        concurrent: A commit that came after the base of the planned commit.
+        planned: The commit to put after it.
+    """
     for path in sorted(planned.changed_paths & concurrent.removed_paths):
         deleted_rows = concurrent.newly_deleted(path)
         # None: the concurrent commit removed the file, or restored rows of it. A planned commit that removes the file may have copied

@@ -8,15 +8,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rowmerge.delta.commits.file_changes import FileActionBuilder
-from rowmerge.delta.log.checkpoint_reading import read_checkpoint
+from rowmerge.delta.commits.verification import read_newer_checkpoint
 from rowmerge.delta.log.log_files import commit_path, list_log, version_of_file
 from rowmerge.delta.log.versions import is_dropped_at, read_state
 from rowmerge.delta.metadata.actions import DROP_OPERATION, DROPPED_PROPERTY, LOWEST_PROTOCOL, Action, Metadata, serialize
 from rowmerge.errors import CommitConflict, CorruptLog, MetadataChanged, RowmergeError, StorageError
 from rowmerge.storage.deletion import PathOrigin, try_delete_files
 from rowmerge.storage.store import Put, Storage
-from rowmerge.table.commits.commit import ExistingObject, commit, put_until_certain
-from rowmerge.table.commits.drop_markers import delete_marker, put_marker
+from rowmerge.table.commits.commit import ExistingObject, Rebased, commit, put_until_certain
+from rowmerge.table.commits.drop_markers import announce_drop, delete_marker
 from rowmerge.table.commits.request import CommitRequest, Unknown
 from rowmerge.table.snapshots.files import FileChanges
 from rowmerge.version import __version__
@@ -27,18 +27,23 @@ _DROPPED_SCHEMA = '{"type":"struct","fields":[{"name":"dropped","type":"boolean"
 
 
 def withdraw_creation(storage: Storage, table: str, table_id: str) -> Unknown | None:
-    """Drop a table that this process has created in a folder with a table of the other format. Return Unknown if the table may stay.
+    """Drop a table that this process has created in a folder with a table of the other format.
 
-    To delete the first version is not enough, because others may have committed after it.
+    Other writers may already have committed to the table. So the withdrawal is a DROP, not the deletion of the first version.
 
     Args:
         storage: The storage of the folder.
         table: The name of the table in errors.
         table_id: The id of the created table (PROTOCOL.md, Change Metadata). A table with another id in the log stays.
+
+    Returns:
+        Unknown if the DROP may have failed, so that the table may stay. Otherwise None, also if others have dropped the table.
     """
     try:
         drop = Drop(storage, table)
-        outcome = commit(drop, storage, FileChanges()) if drop.dropped_id == table_id else None
+        if drop.dropped_id != table_id:
+            return None
+        outcome = commit(drop, storage, FileChanges())
     except RowmergeError as failure:
         return Unknown(failure.message)
     return outcome if isinstance(outcome, Unknown) else None
@@ -68,24 +73,24 @@ class Drop:
         # If another engine has committed to a dropped table, the newest version is that commit, and the table is dropped again.
         if self._state is not None and is_dropped_at(self.storage, self._newest_version):
             return self._dropped_by_others()
-        put_marker(self.storage, FORMAT, self.version)
+        announce_drop(self.storage, FORMAT, self.version)
         result = put_until_certain(self.storage, commit_path(self.version), serialize(self._build_actions()))
         if isinstance(result, ExistingObject):
             return Put.EXISTED
-        return self._verify_continuation() if result is Put.CREATED else result
+        return self._confirm_or_delete() if result is Put.CREATED else result
 
-    def rebase(self) -> int | CommitConflict:
+    def rebase(self) -> Rebased | CommitConflict:
         """Read the newest version. Return a conflict if it belongs to another table than the one to drop."""
         self._read_newest()
         if self.dropped_id is not None and self._current_id is not None and self._current_id != self.dropped_id:
             return self._dropped_by_others()
-        return 0
+        return Rebased(merged_commits=0)
 
     def discard(self) -> None:
-        """Do nothing: a drop writes no files but its commit."""
+        """Keep all files: a drop writes no files but its commit."""
 
     def discard_superseded(self) -> None:
-        """Do nothing, like `discard`."""
+        """Keep all files, like `discard`."""
 
     def _read_newest(self) -> None:
         """Read the newest version, its state and its table id. The state is None if the log is empty or unreadable."""
@@ -103,25 +108,25 @@ class Drop:
     def _dropped_by_others(self) -> CommitConflict:
         return MetadataChanged(self.table, self._newest_version, DROP_OPERATION, "the table is gone")
 
-    def _verify_continuation(self) -> Put | Unknown | CommitConflict:
-        """Verify that readers apply the version that was put. Otherwise delete it, and return EXISTED or a conflict.
+    def _confirm_or_delete(self) -> Put | Unknown | CommitConflict:
+        """Verify after the put that readers apply the version of the drop. If they ignore it, delete its files.
 
-        A cleanup of the log, which leaves a newer checkpoint, may have freed the version's number before the put (see `verification`).
-        Then readers begin at that checkpoint and ignore the version.
+        Before the put, other writers may have committed the same version, written a checkpoint, and deleted their commit file in a cleanup
+        of the log. Then the put succeeds, but readers begin at the checkpoint, which does not contain this drop.
+
+        Returns:
+            CREATED if readers apply the version. EXISTED if the table still exists at a newer version, so that `commit` repeats the drop
+            there. A conflict if others have dropped the table. Unknown if the log cannot be read.
         """
         try:
-            listing = list_log(self.storage, since=self.version)
-            newer_checkpoints = [checkpoint for checkpoint in listing.checkpoints if checkpoint.version >= self.version]
-            metadata = read_checkpoint(self.storage, newer_checkpoints[0]).metadata if newer_checkpoints else None
+            checkpoint = read_newer_checkpoint(self.storage, list_log(self.storage, since=self.version), self.version)
         except (StorageError, CorruptLog) as failure:
             return Unknown(failure.message)
-        if metadata is None or metadata.id == self.new_id:
+        if checkpoint is None or checkpoint.metadata.id == self.new_id:
             return Put.CREATED
-        # The checkpoint does not contain this drop, so readers ignore the version, and its marker is superfluous.
         try_delete_files(self.storage, [[f"{self.storage.location}/{commit_path(self.version)}"]], PathOrigin.THIS_PROCESS)
         delete_marker(self.storage, FORMAT, self.version)
-        # The same id: the table still exists, at a newer version, so `commit` repeats the drop there.
-        return Put.EXISTED if metadata.id == self.dropped_id else self._dropped_by_others()
+        return Put.EXISTED if checkpoint.metadata.id == self.dropped_id else self._dropped_by_others()
 
     def _build_actions(self) -> list[Action]:
         """Return the actions that replace the table by an empty one with the id `new_id`, without the old domains and files."""

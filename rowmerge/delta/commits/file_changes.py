@@ -58,15 +58,23 @@ class FileActionBuilder:
         self._changed_paths = frozenset(self.change.files.removed) | frozenset(self.change.files.deleted)
 
     def build_actions(self, state: State, deleted_positions: Mapping[str, Positions]) -> list[Action]:
-        """Write the deletion vectors, and return the file actions of the version after `state`, without those of `replace_files`.
+        """Write the deletion vectors of the change, and return its file actions. A replacement also needs those of `replace_files`.
 
-        `deleted_positions`: all deleted positions of files that stay, by absolute path. Raises StorageError, TypeMismatch, MissingDataFile,
-        and ValueError if the change removes a file that `state` lacks.
+        Args:
+            state: The version before the commit.
+            deleted_positions: All deleted rows of the files that get a new deletion vector, by the absolute path of the file.
+
+        Raises:
+            ValueError: The change removes a file that is not live in `state`.
+            TypeMismatch: A partition value is not valid Unicode.
+            MissingDataFile: RESTORE or a deletion needs a file that was deleted, for example by VACUUM.
+            StorageError: The store failed.
         """
         if self.change.restored is not None:
             return self._restore_files(state, own_snapshot(self.change.restored))
         actions: list[Action] = [self._add(file) for file in self.change.files.added]
         actions += [{"cdc": {**self._written_fields(file), "dataChange": False}} for file in self.change.files.change_rows]
+        # A replacement removes all live files (`replace_files`).
         if self._changed_paths and not self.change.replace:
             rows_by_path = self._changed_rows(state)
             actions += [self._remove(row) for row in rows_by_path.values()]
@@ -114,8 +122,8 @@ class FileActionBuilder:
         """Return the `add` action of a new file (PROTOCOL.md, Add File)."""
         fields = {**self._written_fields(file), "modificationTime": self.now, "dataChange": self.change.data_change}
         # Statistics have the physical names of columns.
-        schema, stored = self.metadata.schema, self.metadata.stored_schema
-        lower, upper, nulls = (stored_values(statistics, schema, stored) for statistics in (file.lower, file.upper, file.nulls))
+        schema, stored_schema = self.metadata.schema, self.metadata.stored_schema
+        lower, upper, nulls = (stored_values(statistics, schema, stored_schema) for statistics in (file.lower, file.upper, file.nulls))
         return {"add": {**fields, "stats": statistics_json(replace(file, lower=lower, upper=upper, nulls=nulls), self._indexed_leaves)}}
 
     def _written_fields(self, file: AddedFile) -> dict[str, Any]:

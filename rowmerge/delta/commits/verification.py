@@ -71,15 +71,19 @@ class PutCommit:
 def verify_put(commit: PutCommit) -> Verdict:
     """Return whether readers apply a commit, after its put, as a version of the table on which it was planned.
 
-    If a checkpoint is at least as new as the commit, a cleanup may have freed the commit's version before the put. Then readers begin at
-    the checkpoint, and its content decides. Without such a checkpoint, the version before the commit must belong to the same table.
-    Raises CorruptLog, StorageError, ConfigurationError.
+    A cleanup of the log may have deleted an older commit file of the same version before the put. A cleanup leaves a newer checkpoint, at
+    which readers begin. So if a checkpoint is not older than the commit, its content decides. Otherwise the commit file is the only one of
+    its version. Then the previous version decides: it must belong to the table of the plan, not to one created after a DROP.
+
+    Raises:
+        CorruptLog: A checkpoint or a commit cannot be parsed.
+        ConfigurationError: The value of a retention property is invalid.
+        StorageError: The store failed.
     """
     listing = list_log(commit.storage, since=0 if commit.base is None else commit.base.version)
-    newer_checkpoints = [checkpoint for checkpoint in listing.checkpoints if checkpoint.version >= commit.version]
-    if newer_checkpoints:
-        # The newest checkpoint is the first one.
-        return _verify_in_checkpoint(commit, read_checkpoint(commit.storage, newer_checkpoints[0]))
+    checkpoint = read_newer_checkpoint(commit.storage, listing, commit.version)
+    if checkpoint is not None:
+        return _verify_in_checkpoint(commit, checkpoint)
     if commit.version not in listing.commits:
         return Unknown(f"{commit_path(commit.version)} was put, and is gone")
     if commit.base is None or _follows_base(commit, commit.base, listing):
@@ -87,6 +91,18 @@ def verify_put(commit: PutCommit) -> Verdict:
     if listing.newest == commit.version:
         return Rejected("the table was dropped, and another one was created in its folder")
     return Unknown("another table was created in the folder, and others have committed to it")
+
+
+def read_newer_checkpoint(storage: Storage, listing: LogListing, version: int) -> State | None:
+    """Return the state of the newest checkpoint, None if it is older than `version`. Raises CorruptLog, StorageError.
+
+    Args:
+        storage: The storage of the table's folder.
+        listing: The log, at least from `version` on.
+        version: The version of a commit.
+    """
+    newest = next(iter(listing.checkpoints), None)
+    return None if newest is None or newest.version < version else read_checkpoint(storage, newest)
 
 
 def _follows_base(commit: PutCommit, base: DeltaSnapshot, listing: LogListing) -> bool:
@@ -103,10 +119,14 @@ def _follows_base(commit: PutCommit, base: DeltaSnapshot, listing: LogListing) -
 
 
 def _verify_in_checkpoint(commit: PutCommit, state: State) -> Verdict:
-    """Return whether the state of a checkpoint, which is at least as new as a commit, contains the commit.
+    """Return whether the state of a checkpoint that is not older than a commit contains the commit.
 
-    A new data file or a tombstone of the commit proves that it does. While tombstones cannot have expired, their absence proves that it
-    does not. After that, the transaction or the metadata of the commit decides, if it is unique.
+    The evidence, from the strongest to the weakest:
+
+    - A new data file or a tombstone of the commit proves that the state contains it.
+    - Another table id proves that it does not.
+    - The absence of both files and tombstones proves that it does not, unless tombstones can have expired.
+    - The transaction or the new metadata of the commit decides, if no other commit can have the same.
     """
     if _has_file(state, commit.new_paths) or _has_tombstone(state, commit.removed_paths, commit.now):
         return Put.CREATED
@@ -114,7 +134,6 @@ def _verify_in_checkpoint(commit: PutCommit, state: State) -> Verdict:
         return _NOT_IN_CHECKPOINT
     if commit.base is None:
         return Put.CREATED
-    # Tombstones that cannot have expired are the better evidence, because another commit may have the same transaction or metadata.
     if commit.changes_files and _keeps_tombstones(commit, state.metadata):
         return _NOT_IN_CHECKPOINT
     if commit.change.transaction is not None:

@@ -66,35 +66,47 @@ def read_json_lines(data: pa.Buffer | bytes, schema: pa.Schema, longest_line: in
 
 
 def file_rows(actions: pa.ChunkedArray, schema: pa.Schema) -> pa.Table:
-    """Return the non-null actions of an `add` or `remove` column as rows of `schema`.
+    """Return file actions as rows of the file table.
 
-    Raises ValueError if an action lacks a required field.
+    Args:
+        actions: The `add` or the `remove` column of a commit or a checkpoint, null for each line of another action.
+        schema: The columns of the result: those of `file_schema`, `row_schema` or `tombstone_schema`.
+
+    Raises:
+        ValueError: An action has no path or size, or an invalid deletion vector.
     """
     actions = actions.filter(pc.is_valid(actions))
-    action_fields = {field.name: pc.struct_field(actions, [field.name]) for field in actions.type}
-    _check_files(action_fields, len(actions), is_live="modificationTime" in schema.names)
-    return pa.Table.from_arrays([_row_column(action_fields, column, len(actions)) for column in schema], schema=schema)
+    fields = {field.name: pc.struct_field(actions, [field.name]) for field in actions.type}
+    _check_files(fields, len(actions), is_live="modificationTime" in schema.names)
+    return pa.Table.from_arrays([_file_column(column.name, column.type, fields, len(actions)) for column in schema], schema=schema)
 
 
-def _row_column(action_fields: Mapping[str, pa.ChunkedArray], column: pa.Field, length: int) -> pa.ChunkedArray:
-    """Convert a field of the file actions to a column of the file table. Return nulls if the actions lack the field."""
-    match column.name:
+def _file_column(name: str, type_: pa.DataType, fields: Mapping[str, pa.ChunkedArray], length: int) -> pa.ChunkedArray:
+    """Return a column of the file table, converted from the fields of file actions. Return nulls if the actions lack the field.
+
+    Args:
+        name: The name of the column. All but `key` and `partition` have the name of their field.
+        type_: The type of the column.
+        fields: The values of each field of the actions, by field name.
+        length: The number of actions.
+    """
+    match name:
         case "key":
-            return file_keys(action_fields["path"], action_fields.get("deletionVector"))
+            return file_keys(fields["path"], fields.get("deletionVector"))
         case "partition":
-            return _partition_values(action_fields, column.type, length)
-        case name if name not in action_fields:
-            return nulls(length, column.type)
+            return _partition_values(fields, type_, length)
+        case _ if name not in fields:
+            return nulls(length, type_)
         case "deletionVector":
-            return _vector_descriptors(action_fields["deletionVector"])
+            return _vector_descriptors(fields["deletionVector"])
         case "tags":
-            return _tag_maps(action_fields["tags"])
-    return action_fields[column.name].cast(column.type)
+            return _tag_maps(fields["tags"])
+    return fields[name].cast(type_)
 
 
-def _check_files(action_fields: Mapping[str, pa.ChunkedArray], length: int, *, is_live: bool) -> None:
+def _check_files(fields: Mapping[str, pa.ChunkedArray], length: int, *, is_live: bool) -> None:
     """Raise ValueError for a file action without a path, or a live file without a size."""
-    paths, sizes = action_fields.get("path"), action_fields.get("size")
+    paths, sizes = fields.get("path"), fields.get("size")
     if paths is None or paths.null_count or pc.any(pc.equal(paths, "")).as_py():
         raise ValueError("a file action has no path")
     if length and is_live and (sizes is None or sizes.null_count or (pc.min(sizes).as_py() or 0) < 0):
@@ -102,7 +114,12 @@ def _check_files(action_fields: Mapping[str, pa.ChunkedArray], length: int, *, i
 
 
 def file_keys(paths: pa.ChunkedArray, vectors: pa.ChunkedArray | None) -> pa.ChunkedArray:
-    """Return the key of each logical file: the decoded path, then a line break and the unique id of the deletion vector, if any."""
+    """Return the key of each logical file: the decoded path, then a line break and the unique id of the deletion vector, if any.
+
+    Args:
+        paths: The paths in the log, which are percent-encoded.
+        vectors: The descriptors of deletion vectors, null for a file without one. None if no file has one.
+    """
     decoded_paths = plain_paths(paths)
     if vectors is None or vectors.null_count == len(vectors):
         return decoded_paths
@@ -114,6 +131,12 @@ def file_keys(paths: pa.ChunkedArray, vectors: pa.ChunkedArray | None) -> pa.Chu
 
 
 def nulls(length: int, type_: pa.DataType) -> pa.ChunkedArray:
+    """Return a column of nulls.
+
+    Args:
+        length: The number of rows.
+        type_: The type of the column.
+    """
     return pa.chunked_array([pa.nulls(length, type_)], type_)
 
 
@@ -143,17 +166,22 @@ def to_map(struct: pa.StructArray) -> pa.MapArray:
 
 
 def repartitioned(table: pa.Table, type_: pa.StructType) -> pa.Table:
-    """Return the rows with `partition` converted to `type_`: fields that it lacks are null, others are dropped."""
+    """Return files with another type of the column `partition`.
+
+    Args:
+        table: A table of live or removed files.
+        type_: The new type. Partition columns that `table` lacks become null, and partition columns that `type_` lacks are dropped.
+    """
     index = table.schema.get_field_index("partition")
     if table.schema.field(index).type == type_:
         return table
     return table.set_column(index, "partition", _select_fields(table["partition"], type_))
 
 
-def _partition_values(action_fields: Mapping[str, pa.ChunkedArray], type_: pa.StructType, length: int) -> pa.ChunkedArray:
+def _partition_values(fields: Mapping[str, pa.ChunkedArray], type_: pa.StructType, length: int) -> pa.ChunkedArray:
     """Return the partition values as structs of strings."""
     # A checkpoint may have the typed form alone.
-    values = action_fields.get("partitionValues", action_fields.get("partitionValues_parsed"))
+    values = fields.get("partitionValues", fields.get("partitionValues_parsed"))
     return nulls(length, type_) if values is None else _select_fields(values, type_)
 
 
@@ -183,14 +211,18 @@ def _vector_descriptors(values: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _check_vectors(vectors: pa.StructArray) -> None:
-    """Raise ValueError for a descriptor with a missing or invalid storage type, path, offset, size or cardinality."""
+    """Check the descriptors of deletion vectors (PROTOCOL.md, Deletion Vector Descriptor Schema).
+
+    Raises:
+        ValueError: A descriptor has a missing or invalid storage type, path, offset, size or cardinality.
+    """
     if not len(vectors):
         return
-    storage_type, path, offset, size, cardinality = (pc.struct_field(vectors, [field.name]) for field in VECTOR)
+    storage_type, path, offset, size, cardinality = vectors.flatten()
     has_storage_type = pc.is_in(storage_type, value_set=pa.array(["u", "p", "i"]))
     has_path = pc.or_(pc.not_equal(storage_type, "u"), _is_path_with_uuid(path))
-    are_in_range = [pc.greater_equal(numbers, 0) for numbers in (size, cardinality, pc.fill_null(offset, 0))]
-    is_valid = pc.fill_null(reduce(pc.and_, [has_storage_type, has_path, *are_in_range]), False)
+    has_numbers = [pc.greater_equal(numbers, 0) for numbers in (size, cardinality, pc.fill_null(offset, 0))]
+    is_valid = pc.fill_null(reduce(pc.and_, [has_storage_type, has_path, *has_numbers]), False)
     if not pc.all(is_valid).as_py():
         invalid_vector = vectors.filter(pc.invert(is_valid))[0].as_py()
         raise ValueError(f"a deletion vector's descriptor does not say where it is: {invalid_vector!r:.200}")

@@ -61,7 +61,12 @@ class StatisticsSource(ABC):
         """Yield the log's columns of all rows, in batches: `stats`, `parsed` or both, with at least the statistics of these columns."""
 
     def read(self, fields: Sequence[Field], rows: Rows) -> ColumnStatistics:
-        """Return the statistics of these rows for these columns (`read_statistics`)."""
+        """Return the statistics of files, as `read_statistics` does. Cache the statistics of the columns for all files.
+
+        Args:
+            fields: The columns whose bounds and null counts are returned, with physical names.
+            rows: The ascending rows of the files in this source.
+        """
         with self._lock:
             records, columns = self._cached_records(), self._cached_columns(fields)
         return ColumnStatistics(
@@ -118,17 +123,22 @@ class CheckpointStatistics(StatisticsSource):
     """
 
     def __init__(self, path: str, file: pq.ParquetFile, is_add: pa.Array, *, has_deletion_vectors: bool) -> None:
-        """`is_add`: which rows of the file are `add` actions; `has_deletion_vectors`: whether any of these has a deletion vector."""
+        """Make a source that reads the statistics when they are needed.
+
+        Args:
+            path: The path of the checkpoint, for the warning about unreadable statistics.
+            file: The opened checkpoint.
+            is_add: Whether each row of the checkpoint is an `add` action.
+            has_deletion_vectors: Whether any `add` action has a deletion vector.
+        """
         self._group_starts, self._adds_before_group = _locate_groups(file.metadata, is_add)
-        super().__init__(int(self._adds_before_group[-1]))
+        file_count = int(self._adds_before_group[-1])
+        super().__init__(file_count)
         self._path, self._file, self._is_add = path, file, is_add
         self._is_warning_logged = False
-        add_types = {field.name: field.type for field in file.schema_arrow.field("add").type}
-        self._has_json, self._has_struct = "stats" in add_types, "stats_parsed" in add_types
-        self._statistics_columns = ([_JSON] if self._has_json else []) + ([_STRUCT] if self._has_struct else [])
-        parsed_names = {field.name for field in add_types.get("stats_parsed", ())}
-        # In a file with a deletion vector, null counts may include deleted rows. Only `tightBounds` shows whether they do.
-        self._struct_suffices = "numRecords" in parsed_names and ("tightBounds" in parsed_names or not has_deletion_vectors)
+        add_types = {f"add.{field.name}": field.type for field in file.schema_arrow.field("add").type}
+        self._statistics_columns = [column for column in (_JSON, _STRUCT) if column in add_types]
+        self._struct_suffices = _STRUCT in add_types and _has_exact_counts(add_types[_STRUCT], has_deletion_vectors)
 
     def read_raw(self, rows: Rows) -> pa.Table:
         groups = np.searchsorted(self._adds_before_group, rows, side="right") - 1
@@ -145,8 +155,8 @@ class CheckpointStatistics(StatisticsSource):
     def _batches(self, fields: Sequence[Field]) -> Iterator[pa.RecordBatch]:
         names = ["numRecords", "tightBounds"]
         names += [f"{kind}.{field.name}" for field in fields for kind in ("minValues", "maxValues", "nullCount")]
-        columns = [f"{_STRUCT}.{name}" for name in names] if self._has_struct else []
-        if self._has_json and not (self._struct_suffices and self._is_struct_complete):
+        columns = [f"{_STRUCT}.{name}" for name in names] if _STRUCT in self._statistics_columns else []
+        if _JSON in self._statistics_columns and not (self._struct_suffices and self._is_struct_complete):
             columns.append(_JSON)
         for table in self._decode(columns):
             yield from table.combine_chunks().to_batches()
@@ -179,7 +189,7 @@ class CheckpointStatistics(StatisticsSource):
         struct_columns = [column for column in columns if column != _JSON]
         if struct_columns and self._struct_suffices and self._is_readable(group, struct_columns):
             readable_columns = struct_columns
-        elif self._has_json and self._is_readable(group, [_JSON]):
+        elif _JSON in self._statistics_columns and self._is_readable(group, [_JSON]):
             readable_columns = [_JSON]
         else:
             yield _absent_statistics(pc.sum(self._is_add[start : self._group_starts[group + 1]]).as_py() or 0)
@@ -213,6 +223,13 @@ def _locate_groups(metadata: pq.FileMetaData, is_add: pa.Array) -> tuple[list[in
     group_starts = np.cumsum([0, *group_lengths])
     adds_before_row = np.concatenate([[0], np.cumsum(is_add.to_numpy(zero_copy_only=False))])
     return group_starts.tolist(), adds_before_row[group_starts]
+
+
+def _has_exact_counts(statistics_type: pa.StructType, has_deletion_vectors: bool) -> bool:
+    """Return whether the structs of a checkpoint have the number of rows, and show which null counts may include deleted rows."""
+    names = {field.name for field in statistics_type}
+    # With a deletion vector, null counts may include deleted rows. Only `tightBounds` shows whether they do.
+    return "numRecords" in names and ("tightBounds" in names or not has_deletion_vectors)
 
 
 def _raw_statistics(adds: pa.StructArray) -> pa.Table:

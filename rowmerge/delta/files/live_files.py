@@ -36,7 +36,12 @@ class Block:
         self._cache: dict[Hashable, object] = {}
 
     def cached(self, key: Hashable, compute: Callable[[], T]) -> T:
-        """Return the value of this block for `key`, computed on first use."""
+        """Return a value that is derived from this block. Compute it on first use, and cache it.
+
+        Args:
+            key: The key of the cache entry, which identifies the computation and its parameters.
+            compute: Computes the value from the rows of this block.
+        """
         if key not in self._cache:
             self._cache[key] = compute()
         return self._cache[key]  # type: ignore[return-value]
@@ -68,7 +73,12 @@ class LiveFiles:
 
     @classmethod
     def with_source(cls, rows: pa.Table, source: StatisticsSource) -> LiveFiles:
-        """Return the files of `rows`. Their statistics are the rows of `source`, in the same order."""
+        """Return live files whose statistics stay in a source until they are needed.
+
+        Args:
+            rows: The files without statistics, as rows of `row_schema`.
+            source: The statistics of these files, in the same order.
+        """
         numbers = np.arange(rows.num_rows)
         starts = range(0, rows.num_rows, _LARGE)
         blocks = (Block(_compact(rows.slice(start, _LARGE)), source, numbers[start : start + _LARGE]) for start in starts)
@@ -103,7 +113,12 @@ class LiveFiles:
         return LiveFiles(tuple(block.repartitioned(type_) for block in self.blocks))
 
     def replace_files(self, keys: pa.Array, new_rows: pa.Table) -> LiveFiles:
-        """Return the files without those of `keys`, and with `new_rows`. The result shares the blocks that have none of `keys`."""
+        """Return the files of the next version. It shares the blocks of which no file is removed.
+
+        Args:
+            keys: The keys of the removed files (`file_keys`).
+            new_rows: The new files with their statistics, as rows of `file_schema`.
+        """
         blocks = list(self.filter(lambda block: pc.invert(pc.is_in(block.rows["key"], value_set=keys))).blocks)
         if not new_rows.num_rows:
             return LiveFiles(tuple(blocks))

@@ -13,7 +13,12 @@ _ABSOLUTE = r"^(/|[A-Za-z][A-Za-z0-9+.\-]*:/)"
 
 
 def log_path(location: str, path: str) -> str:
-    """Encode an absolute plain path for the log: `file:///t/x=A%2FA/p` in the table `file:///t` becomes `x=A%252FA/p`."""
+    """Percent-encode a path for the log: `file:///t/x=A%2FA/p` in the table `file:///t` becomes `x=A%252FA/p`.
+
+    Args:
+        location: The absolute path of the table's folder.
+        path: An absolute path. It becomes relative if it is in the table's folder, otherwise an absolute URI.
+    """
     prefix = f"{location}/"
     return quote(path[len(prefix) :], safe=_SAFE) if path.startswith(prefix) else uri_of(path)
 
@@ -32,7 +37,12 @@ def plain_paths(paths: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def absolute_paths(location: str, paths: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Convert paths of the log to absolute plain paths with a scheme."""
+    """Convert paths of the log to absolute, percent-decoded paths with a scheme.
+
+    Args:
+        location: The absolute path of the table's folder, to which relative paths are joined.
+        paths: The percent-encoded paths, relative or absolute.
+    """
     joined_paths = pc.binary_join_element_wise(location, plain_paths(paths), "/")
     is_absolute = pc.match_substring_regex(paths, _ABSOLUTE)
     if not pc.any(is_absolute).as_py():
@@ -43,7 +53,12 @@ def absolute_paths(location: str, paths: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def absolute_path(location: str, path: str) -> str:
-    """Decode an absolute path of the log (`/x`, `file:/x`, `s3://b/x`). A path without a scheme gets the table's scheme and bucket."""
+    """Percent-decode an absolute path of the log, and complete it to a path with a scheme.
+
+    Args:
+        location: The absolute path of the table's folder. Its scheme and bucket complete a path that has no scheme.
+        path: A percent-encoded path, such as `/x`, `file:/x` or `s3://b/x`.
+    """
     decoded_path = unquote(path)
     if decoded_path.startswith("/"):
         scheme, _, location_path = location.partition("://")

@@ -37,7 +37,12 @@ def has_bounds(type_: DataType) -> bool:
 
 
 def leaves(fields: Iterable[Field], parent: ColumnPath = ()) -> Iterator[ColumnPath]:
-    """Yield the columns and nested fields that are no structs. Arrays and maps are leaves. `parent`: the path of the struct."""
+    """Yield the paths of the columns and nested fields that are not structs. Arrays and maps are leaves.
+
+    Args:
+        fields: The columns of a table, or the fields of a struct.
+        parent: The path of the struct, empty for a table.
+    """
     for field in fields:
         if isinstance(field.type, Struct):
             yield from leaves(field.type, (*parent, field.name))
@@ -92,7 +97,12 @@ def indexed_count(properties: Mapping[str, str]) -> int | None:
 
 
 def statistics_json(file: AddedFile, indexed: frozenset[ColumnPath]) -> str:
-    """Return the `stats` text of a new file, with bounds and null counts of the columns `indexed`."""
+    """Return the `stats` text of a new file (PROTOCOL.md, Per-file Statistics).
+
+    Args:
+        file: The file. Its statistics have physical column names.
+        indexed: The columns and nested fields that get bounds and null counts (`indexed_leaves`).
+    """
     # Readers order NaN above all other numbers, so one bound alone would exclude files that have NaN.
     bounded = indexed.difference(_nan_columns(file.lower), _nan_columns(file.upper))
     statistics = {
@@ -115,7 +125,12 @@ def parse_statistics(stats: str | None) -> dict[str, Any] | None:
 
 
 def with_wide_bounds(stats: str | None, records: int) -> str:
-    """Return the `stats` of a file that gets a deletion vector: counts include deleted rows, and bounds may be wide."""
+    """Return the `stats` text of a file that gets a deletion vector. Its null counts include deleted rows, and its bounds may be wide.
+
+    Args:
+        stats: The `stats` text of the file, None without one.
+        records: The number of rows in the file, deleted rows included.
+    """
     return statistics_text({**(parse_statistics(stats) or {}), "numRecords": records, "tightBounds": False})
 
 
@@ -235,9 +250,7 @@ def _parse_column(text: str) -> ColumnPath:
     while position < len(dotted_name):
         match = _NAME.match(dotted_name, position)
         if match is None:
-            raise ConfigurationError(
-                f"delta.dataSkippingStatsColumns names {dotted_name!r}, which is no column name. Write names like a, b.c."
-            )
+            raise ConfigurationError(f"{INDEXED_COLUMNS} names {dotted_name!r}, which is no column name. Write names like a, b.c.")
         name = match[1].strip()
         names.append(name[1:-1].replace("``", "`") if name.startswith("`") else name)
         position = match.end()

@@ -115,7 +115,12 @@ def _has_bounds(type_: DataType) -> bool:
 
 
 def statistics_type(bounds: pa.StructType, nulls: pa.StructType) -> pa.StructType:
-    """Return the type of the statistics of a file."""
+    """Return the Arrow type of a file's statistics in the log (PROTOCOL.md, Per-file Statistics).
+
+    Args:
+        bounds: The type of `minValues` and of `maxValues`.
+        nulls: The type of `nullCount`.
+    """
     counts = [("numRecords", pa.int64()), ("tightBounds", pa.bool_())]
     return pa.struct([*counts, ("minValues", bounds), ("maxValues", bounds), ("nullCount", nulls)])
 
@@ -292,7 +297,12 @@ def _parsed(batch: pa.RecordBatch) -> pa.StructArray | None:
 
 
 def child_of(struct: pa.Array | None, name: str) -> pa.Array | None:
-    """Return a field of structs, None if they lack it."""
+    """Return the values of a field of structs, None if the structs lack it.
+
+    Args:
+        struct: The structs, None if they are absent. An array of another type has no fields.
+        name: The name of the field.
+    """
     if struct is None or not pa.types.is_struct(struct.type) or struct.type.get_field_index(name) < 0:
         return None
     return pc.struct_field(struct, [name])

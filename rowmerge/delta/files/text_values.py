@@ -18,14 +18,30 @@ UTC = datetime.timezone.utc
 
 
 def from_text(text: pa.Array, type_: pa.DataType) -> pa.Array:
-    """Convert texts to values of a type, null to null. Raises pa.ArrowInvalid for a text that is not a value of the type."""
+    """Parse texts of the log as values of a type. A null text becomes null.
+
+    Args:
+        text: Texts of partition values, or of bounds in statistics.
+        type_: The type of the values. Timestamps are in microseconds.
+
+    Raises:
+        pa.ArrowInvalid: A text is not a value of the type.
+    """
     return _parse_timestamps(text, type_) if pa.types.is_timestamp(type_) else text.cast(type_)
 
 
 def partition_text(value: Any, type_: DataType) -> str | None:
     """Return the text of a partition value in the log (PROTOCOL.md, Partition Value Serialization).
 
-    Return None for null, the empty string and empty binaries. Raises UnicodeDecodeError for bytes that are not UTF-8.
+    Args:
+        value: The value in Python, None for null.
+        type_: The type of the partition column.
+
+    Returns:
+        The text. None for null, for an empty string and for an empty binary.
+
+    Raises:
+        UnicodeDecodeError: A binary is not valid UTF-8.
     """
     match value:
         case None:
@@ -48,7 +64,12 @@ def partition_text(value: Any, type_: DataType) -> str | None:
 
 
 def iso_instant(value: datetime.datetime, timespec: str) -> str:
-    """Return `1970-01-01T00:00:00.123Z`, truncated to `timespec`."""
+    """Return the ISO 8601 text of a time in UTC, such as `1970-01-01T00:00:00.123Z`.
+
+    Args:
+        value: A time with a time zone.
+        timespec: The unit to which the time is truncated, as in `datetime.isoformat`.
+    """
     return value.astimezone(UTC).replace(tzinfo=None).isoformat(timespec=timespec) + "Z"
 
 

@@ -67,11 +67,13 @@ class DeltaChangeFeed:
             last: The last version of the range, or a time. None for the newest version.
         """
 
-        def read(listing: LogListing) -> TableChanges:
+        def read_range(listing: LogListing) -> TableChanges:
+            """Read the range by one listing of the log. `read_listed` calls this again if a cleanup deletes a listed file."""
             table_log = without_dropped_table(self.storage, listing)
-            return _FeedReader(self.storage, table_log, own_snapshot(newest), partial(self.reader.open, listing)).read(first, last)
+            snapshot_at = partial(self.reader.open, listing)
+            return _FeedReader(self.storage, table_log, own_snapshot(newest), snapshot_at).read(first, last)
 
-        return read_listed(self.storage, read)
+        return read_listed(self.storage, read_range)
 
 
 @dataclass(frozen=True)
@@ -159,7 +161,7 @@ class _FeedReader:
             actions = non_file_actions(document)
             timestamp = in_commit_timestamp(self.storage, number, commit_info(actions)) or file_times[number]
             has_metadata = any(action.get("metaData") for action in actions)
-            replaced_metadata = self._read_replaced_metadata(start, number, state) if has_metadata else None
+            replaced_metadata = self._metadata_before(number, start, state) if has_metadata else None
             # The state of `start` contains its own actions. To apply them again changes nothing.
             state = apply_table_actions(state, actions, document.path)
             yield _FeedVersion(number, timestamp, document, actions, state.protocol, state.metadata, replaced_metadata)
@@ -170,17 +172,25 @@ class _FeedReader:
         # The time of a version is never before that of an older one, although the modification times of their files may be.
         return dict(zip(versions, accumulate(map(self.listing.modified, versions), max), strict=True))
 
-    def _read_replaced_metadata(self, start: DeltaSnapshot, version: int, state: State) -> Metadata | None:
-        """Return the metadata before a version that is `start` or later, None if unknown.
+    def _metadata_before(self, version: int, start: DeltaSnapshot, previous_state: State) -> Metadata | None:
+        """Return the metadata of the table before a version of the range.
 
-        `state`: the state of the version before, except for `start` itself.
+        Args:
+            version: The number of the version.
+            start: The first version of the range.
+            previous_state: The state of the version before. It is not used for `start`, whose previous version is not in the range.
+
+        Returns:
+            The metadata, None if a cleanup has deleted the version before, or if `version` is the first one of the table.
         """
         if version > start.version:
-            return state.metadata
+            return previous_state.metadata
+        if version <= self.listing.oldest_readable:
+            return None
         try:
-            return self.snapshot_at(version - 1).metadata if version > self.listing.oldest_readable else None
+            return self.snapshot_at(version - 1).metadata
         except VersionNotFound:
-            # The version before the first one of a table that continues the log of a dropped table.
+            # The version before is the drop of another table, whose log this table continues.
             return None
 
     def _changed_files(self, version: _FeedVersion, read_as: DeltaSnapshot) -> list[ChangedFile]:

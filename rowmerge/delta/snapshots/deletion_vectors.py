@@ -39,7 +39,16 @@ class VectorFiles:
 
 
 def read_vector(storage: Storage, descriptor: Mapping[str, Any]) -> Positions:
-    """Return the deleted rows of a deletion vector. Raises CorruptLog, StorageError."""
+    """Return the deleted rows of a deletion vector.
+
+    Args:
+        storage: The storage of the table's folder.
+        descriptor: The descriptor in the log (PROTOCOL.md, Deletion Vector Descriptor Schema).
+
+    Raises:
+        CorruptLog: The vector is missing or invalid.
+        StorageError: The store failed.
+    """
     if descriptor["storageType"] == "i":
         return _decode_inline(f"{storage.location}/_delta_log", descriptor)
     path, offset = vector_path(storage.location, descriptor), descriptor["offset"] or 0
@@ -69,6 +78,10 @@ def _read_serialized(storage: Storage, path: str, offset: int, size: int) -> byt
 
 def vector_path(location: str, descriptor: Mapping[str, Any]) -> str:
     """Return the absolute, percent-decoded path of a vector's file (PROTOCOL.md, Deletion Vector Descriptor Schema).
+
+    Args:
+        location: The absolute path of the table's folder.
+        descriptor: The descriptor of a vector that is not inline.
 
     Raises:
         CorruptLog: The storage type of the descriptor is not `u` or `p`, or its path is invalid.
@@ -118,7 +131,15 @@ class _VectorFile:
 
 
 def write_vectors(storage: Storage, deleted_rows: Mapping[str, Positions]) -> VectorFiles:
-    """Write deletion vectors, many vectors to a file of up to 2 MiB. `deleted_rows`: by path of the data file. Raises StorageError."""
+    """Write deletion vectors, many vectors to a file of up to 2 MiB.
+
+    Args:
+        storage: The storage of the table's folder.
+        deleted_rows: The deleted rows of each data file, by the path of the file.
+
+    Raises:
+        StorageError: The store failed. Some of the files may exist.
+    """
     descriptors: dict[str, Mapping[str, Any]] = {}
     files: list[_VectorFile] = []
     for path, positions in deleted_rows.items():

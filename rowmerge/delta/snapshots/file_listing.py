@@ -44,24 +44,26 @@ def list_files(files: LiveFiles, location: str, metadata: Metadata, columns: Col
     Raises:
         CorruptLog: The text of a partition value is not valid for the type of its column.
     """
-    stored_fields = dict(zip(metadata.schema.names, metadata.stored_schema, strict=True))
-    fields = [field for field in metadata.schema if field.name in columns and field.name not in metadata.partition_columns]
+    bounded_fields = [field for field in metadata.schema if field.name in columns and field.name not in metadata.partition_columns]
     partition_fields = [field for field in map(metadata.schema.find, metadata.partition_columns) if field is not None]
     partition_type = pa.struct([(field.name, arrow_type(field.type)) for field in partition_fields])
-    schema = listing_schema(partition_type, bounds_type(fields), nulls_type(fields))
+    schema = listing_schema(partition_type, bounds_type(bounded_fields), nulls_type(bounded_fields))
     if not files.count:
         return FileListing(schema.empty_table())
-    statistics = _statistics_columns(files, [stored_fields[field.name] for field in fields], schema)
-    partition_values = [_partition_values(block, partition_fields, metadata, location) for block in files.blocks]
-    path_chunks = chain.from_iterable(_paths(block, location).chunks for block in files.blocks)
+    stored_fields = dict(zip(metadata.schema.names, metadata.stored_schema, strict=True))
     columns_by_name = {
-        "path": pa.chunked_array(path_chunks),
-        "size": files.column("size"),
-        "deleted": pc.fill_null(pc.struct_field(files.column("deletionVector"), ["cardinality"]), 0),
-        "partition": pa.chunked_array(partition_values),
-        **statistics,
+        **_statistics_columns(files, [stored_fields[field.name] for field in bounded_fields], schema),
+        "partition": pa.chunked_array([_partition_values(block, partition_fields, metadata, location) for block in files.blocks]),
+        **_action_columns(files, location),
     }
     return FileListing(pa.Table.from_pydict(columns_by_name, schema=schema))
+
+
+def _action_columns(files: LiveFiles, location: str) -> dict[str, pa.ChunkedArray]:
+    """Return the columns of a listing that come from the `add` actions: the path, the size and the number of deleted rows."""
+    path_chunks = chain.from_iterable(_paths(block, location).chunks for block in files.blocks)
+    cardinalities = pc.struct_field(files.column("deletionVector"), ["cardinality"])
+    return {"path": pa.chunked_array(path_chunks), "size": files.column("size"), "deleted": pc.fill_null(cardinalities, 0)}
 
 
 def _statistics_columns(files: LiveFiles, stored_fields: Sequence[Field], schema: pa.Schema) -> dict[str, pa.ChunkedArray]:

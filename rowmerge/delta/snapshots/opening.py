@@ -63,13 +63,27 @@ class SnapshotReader:
         return read_listed(self._storage, read)
 
     def open(self, listing: LogListing, version: int) -> DeltaSnapshot:
-        """Return a version of a listed log. Raises VersionNotFound and the errors of `open_newest`."""
+        """Return a version of the table.
+
+        Args:
+            listing: The whole log.
+            version: The number of the version.
+
+        Raises:
+            VersionNotFound: The version does not exist, a cleanup of the log has deleted it, or it is the drop of a table.
+            TableNotFound, CorruptLog, UnsupportedTableFeature, StorageError: As `open_newest`.
+        """
         with self._lock:
             cached = self._newest if self._newest is not None and _has_commit_of(listing, self._newest) else None
             return self._open(listing, version, cached)
 
     def keep_commit(self, version: int, data: bytes) -> None:
-        """Cache the content of a commit of this process, so that the next snapshot need not read it."""
+        """Keep the content of a commit of this process in memory, so that the next snapshot need not read it.
+
+        Args:
+            version: The committed version.
+            data: The content of its commit file.
+        """
         self._own_commits = {version: data} if len(data) <= _MOST_COMMIT_BYTES else {}
 
     def _list_newest(self) -> tuple[LogListing, DeltaSnapshot | None]:
@@ -122,7 +136,16 @@ class SnapshotReader:
 
 
 def without_dropped_table(storage: Storage, listing: LogListing) -> LogListing:
-    """Return the log of the table, without versions of an older table that was dropped in its folder. Raises CorruptLog, StorageError."""
+    """Return the log of the table, without versions of an older table that was dropped in its folder.
+
+    Args:
+        storage: The storage of the table's folder.
+        listing: The whole log.
+
+    Raises:
+        CorruptLog: The oldest commit cannot be parsed.
+        StorageError: The store failed.
+    """
     oldest = min(listing.commits, default=0)
     if oldest == 0 or not is_dropped_at(storage, oldest):
         return listing

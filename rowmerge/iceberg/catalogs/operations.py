@@ -15,7 +15,7 @@ from rowmerge.iceberg.catalogs.metadata_folder import FOLDER, HINT, CurrentMetad
 from rowmerge.iceberg.metadata.parsing import NEWEST_FORMAT
 from rowmerge.iceberg.metadata.updates import DELETE_AFTER_COMMIT, apply_updates, gapless_snapshot_log, metadata_files_to_delete
 from rowmerge.storage.store import Put, Storage
-from rowmerge.table.commits.creation import DROPPED_TABLE, CreationVersion, conflict_after_put, conflict_with_other, creation_version
+from rowmerge.table.commits.creation import DROPPED_TABLE, CreationVersion, creation_version, find_other_format, recheck_other_format
 from rowmerge.table.commits.drop_markers import delete_markers
 from rowmerge.table.commits.request import Unknown
 
@@ -107,7 +107,7 @@ class DirectoryOperations:
         A table of another format in the folder is a conflict. The method looks for one before and after the put.
         """
         expected = version or self.creation_version()
-        find_conflict = partial(conflict_with_other, self.storage, self._table, "iceberg", expected)
+        find_conflict = partial(find_other_format, self.storage, self._table, "iceberg", expected)
         newest, conflict = run_both(self._read_newest, find_conflict)
         # The table exists, or others have created or dropped one since `version` was read.
         if expected is None or expected.number != _first_version_after(newest):
@@ -142,7 +142,7 @@ class DirectoryOperations:
         if put is not Put.CREATED:
             return put
         # A creation of the other format may have put its version since the first check. At least one of the two finds the other here.
-        find_conflict = partial(conflict_after_put, self.storage, self._table, "iceberg", expected)
+        find_conflict = partial(recheck_other_format, self.storage, self._table, "iceberg", expected)
         verified, conflict = run_both(partial(self._verify_put, base, version, metadata), find_conflict)
         if verified is not Put.CREATED:
             return verified

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from typing import Literal
 
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Snapshot
@@ -28,7 +29,7 @@ from rowmerge.iceberg.snapshots.file_listing import list_files
 from rowmerge.iceberg.snapshots.live_files import LiveFiles, live_files
 from rowmerge.iceberg.snapshots.snapshot import IcebergSnapshot
 from rowmerge.storage.store import Put
-from rowmerge.table.commits.commit import commit
+from rowmerge.table.commits.commit import Rebased, commit
 from rowmerge.table.commits.creation import CreationVersion
 from rowmerge.table.commits.request import CommitRequest, Outcome, Unknown
 from rowmerge.table.metadata.shape import TableDefinition
@@ -65,12 +66,11 @@ class Commit:
         updates, is_outdated = run_both(self._snapshot_updates, partial(self.operations.is_outdated, self._head))
         return Put.EXISTED if is_outdated else self.operations.commit(self._head, (*self._definition, *updates))
 
-    def rebase(self) -> int | CommitConflict | None:
+    def rebase(self) -> Rebased | Literal[Put.CREATED] | CommitConflict:
         """Check the concurrent commits for conflicts. Without a conflict, base the next put on the newest metadata.
 
         Returns:
-            The first conflict, or the number of concurrent commits that deleted other rows in data files of which this change deletes rows.
-            None if the newest metadata already contains the snapshot of this commit.
+            The first conflict, or Rebased. CREATED if the newest metadata already contains the snapshot of this commit.
         """
         newest = self.operations.current()
         if newest is None:
@@ -79,11 +79,11 @@ class Commit:
         if self.base.branch not in newest.metadata.refs and self.base.branch != MAIN:
             return MetadataChanged(self.table, 0, "DROP BRANCH", f"the branch {self.base.branch} is gone")
         if newest.metadata.snapshot_by_id(self.snapshot_id) is not None:
-            return None
-        conflict_or_count = self._check_concurrent_commits(newest.metadata)
-        if not isinstance(conflict_or_count, CommitConflict):
+            return Put.CREATED
+        result = self._check_concurrent_commits(newest.metadata)
+        if isinstance(result, Rebased):
             self._head = newest
-        return conflict_or_count
+        return result
 
     def discard(self) -> None:
         self._files.discard()
@@ -96,8 +96,8 @@ class Commit:
         """Return the live files of the snapshot that the next snapshot follows."""
         return self.base.live
 
-    def _check_concurrent_commits(self, newest: TableMetadata) -> int | CommitConflict:
-        """Return the first conflict with a commit since the head, else the count that `rebase` returns.
+    def _check_concurrent_commits(self, newest: TableMetadata) -> Rebased | CommitConflict:
+        """Return the first conflict with a commit since the head, else Rebased.
 
         Without a conflict, read the live files of the newest snapshot, and add the concurrent commits to the planned one.
         """
@@ -116,7 +116,7 @@ class Commit:
             overlapping_deletes += self._planned.deletes_in_same_files(concurrent)
             self._planned = self._planned.after(concurrent)
         conflict = self._reload_live_files(newest)
-        return overlapping_deletes if conflict is None else conflict
+        return Rebased(overlapping_deletes) if conflict is None else conflict
 
     def _metadata_conflict(self, newest: TableMetadata, difference: str) -> CommitConflict:
         return MetadataChanged(self.table, self._head_id(newest) or 0, "a commit", difference)
@@ -234,10 +234,10 @@ class Creation(Commit):
             return withdraw_creation(self.operations, self.table, metadata.table_uuid) or put
         return put
 
-    def rebase(self) -> CommitConflict | None:
+    def rebase(self) -> Literal[Put.CREATED] | CommitConflict:
         newest = self.operations.current()
         if newest is not None and newest.metadata.table_uuid == self.base.metadata.table_uuid:
-            return None
+            return Put.CREATED
         if newest is None:
             return MetadataChanged(self.table, 0, "DROP TABLE", "the table was dropped")
         return MetadataChanged(self.table, newest.metadata.current_snapshot_id or 0, "another commit", "the table exists already")

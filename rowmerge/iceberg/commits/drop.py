@@ -16,9 +16,9 @@ from rowmerge.iceberg.catalogs.metadata_folder import CurrentMetadata, metadata_
 from rowmerge.iceberg.catalogs.operations import DirectoryOperations, is_dropped
 from rowmerge.iceberg.metadata.updates import serialize_metadata
 from rowmerge.storage.store import Put, Storage
-from rowmerge.table.commits.commit import ExistingObject, commit, put_until_certain
+from rowmerge.table.commits.commit import ExistingObject, Rebased, commit, put_until_certain
 from rowmerge.table.commits.creation import DROPPED_TABLE
-from rowmerge.table.commits.drop_markers import put_marker
+from rowmerge.table.commits.drop_markers import announce_drop
 from rowmerge.table.commits.request import Unknown
 from rowmerge.table.snapshots.files import FileChanges
 
@@ -27,7 +27,7 @@ FORMAT = "iceberg"
 
 def put_drop(storage: Storage, version: int) -> Literal[Put.CREATED] | ExistingObject | Unknown:
     """Put the version that ends a view of a folder. Views and tables of a folder share the version numbers. Raises StorageError."""
-    put_marker(storage, FORMAT, version)
+    announce_drop(storage, FORMAT, version)
     return put_until_certain(storage, metadata_path(version), serialize_metadata(_dropped_metadata(storage.location)))
 
 
@@ -69,14 +69,14 @@ class Drop:
     def put(self) -> Put | Unknown | CommitConflict:
         if self._base is not None and is_dropped(self._base.metadata):
             return self._table_missing()
-        put_marker(self.operations.storage, FORMAT, self.version)
+        announce_drop(self.operations.storage, FORMAT, self.version)
         return self.operations.put_creation_or_drop(self._base, self.version, self._metadata)
 
-    def rebase(self) -> int | CommitConflict:
+    def rebase(self) -> Rebased | CommitConflict:
         self._read_newest()
         if self.dropped_uuid is not None and self._newest_uuid not in (None, self.dropped_uuid):
             return self._table_missing()
-        return 0
+        return Rebased(merged_commits=0)
 
     def discard(self) -> None:
         """Do nothing: a drop writes no files but its version."""

@@ -215,25 +215,25 @@ class IcebergMaintenance:
     def rewrite_position_deletes(self) -> RewrittenDeletes:
         return DeleteRewriting(self.operations, self.table).commit()
 
-    def ancestor(self, *, snapshot_id: int | None = None, before: int | None = None) -> int:
+    def ancestor(self, *, snapshot_id: int | None = None, older_than: int | None = None) -> int:
         """Return the id of the newest snapshot that has a given id, or is older than a time, among the current one and its ancestors.
 
         Args:
             snapshot_id: The id, None to search by time.
-            before: The time in milliseconds since the epoch, None to search by id.
+            older_than: The time in milliseconds since the epoch, None to search by id.
 
         Raises:
             VersionNotFound: There is no such snapshot.
         """
         metadata = newest(self.operations, self.table).metadata
         for snapshot in ancestors(metadata, metadata.current_snapshot_id):
-            if snapshot.snapshot_id == snapshot_id or (before is not None and snapshot.timestamp_ms < before):
+            if snapshot.snapshot_id == snapshot_id or (older_than is not None and snapshot.timestamp_ms < older_than):
                 return snapshot.snapshot_id
         if snapshot_id is not None:
             exists = metadata.snapshot_by_id(snapshot_id) is not None
             reason = "is no ancestor of the newest snapshot" if exists else "is not there, or expired"
             raise VersionNotFound(f"The snapshot {snapshot_id} of {self.table} {reason}. See DESCRIBE HISTORY {self.table}.")
-        raise VersionNotFound(f"{self.table} has no snapshot older than {before} (ms since 1970). Choose a later time.")
+        raise VersionNotFound(f"{self.table} has no snapshot older than {older_than} (ms since 1970). Choose a later time.")
 
     def removed_delete_files(self, snapshot_id: int) -> int:
         snapshot = newest(self.operations, self.table).metadata.snapshot_by_id(snapshot_id)

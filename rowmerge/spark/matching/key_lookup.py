@@ -256,7 +256,7 @@ def _lookup_files(
 
 def _stored_columns(snapshot: Snapshot, layout: FileLayout, columns: Struct, lineage: Lineage | None) -> StoredColumns | None:
     """Return these columns as files of a layout hold them, None if a type differs or a default value replaces a lacking column."""
-    file_column_by_name = dict(zip(snapshot.schema.names, layout.stored, strict=True))
+    file_column_by_name = dict(zip(snapshot.schema.names, layout.stored_schema, strict=True))
     file_columns = [file_column_by_name[column.name] for column in columns]
     pairs = zip(columns, file_columns, strict=True)
     if any(file_column.type != column.type or INITIAL in file_column.metadata for column, file_column in pairs):

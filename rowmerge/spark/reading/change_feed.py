@@ -37,7 +37,7 @@ def read_changes(spark: SparkSession, changes: TableChanges) -> DataFrame:
     (layout,) = snapshot.layouts(list(dict.fromkeys(file.path for file in changes.files)))
     # Files lack the partition columns, so a join adds these, under names that no column of a file has.
     partition_names = {name: f"__rowmerge_partition_{index}" for index, name in enumerate(layout.missing_columns)}
-    column_pairs = zip(snapshot.schema, layout.stored, strict=True)
+    column_pairs = zip(snapshot.schema, layout.stored_schema, strict=True)
     columns_in_files = [(column, stored) for column, stored in column_pairs if column.name not in partition_names]
     columns_in_files.append((Field(_ROW_CHANGE, _STRING), Field(CHANGE_TYPE, _STRING)))
     file_rows = read_files(spark, snapshot, layout, columns_in_files, ADDRESS_COLUMNS)

@@ -139,7 +139,7 @@ class _Scan:
 
         The result also has the address of a row, and the size of its file, if a later join compares them. Raises MissingDataFile.
         """
-        column_pairs = zip(self.snapshot.schema, layout.stored, strict=True)
+        column_pairs = zip(self.snapshot.schema, layout.stored_schema, strict=True)
         columns = [(column, file_column) for column, file_column in column_pairs if column.name not in joined_columns]
         columns += lineage_columns(self.lineage, layout)
         metadata_columns = self._metadata_columns(file_key, joins_partition_values=bool(joined_columns))
@@ -276,7 +276,7 @@ def _column_in_files(snapshot: Snapshot, layout: FileLayout, field: Field) -> Fi
     if layout.by_field_id:
         return field
     field_id, table_ids = field.metadata[FIELD_ID], [column.metadata.get(FIELD_ID) for column in snapshot.schema]
-    name = layout.stored.names[table_ids.index(field_id)] if field_id in table_ids else "__rowmerge_key_missing"
+    name = layout.stored_schema.names[table_ids.index(field_id)] if field_id in table_ids else "__rowmerge_key_missing"
     return replace(field, name=name, metadata={key: value for key, value in field.metadata.items() if key == INITIAL})
 
 
@@ -367,7 +367,7 @@ def _has_hive_folders(snapshot: Snapshot, layout: FileLayout, files: FileListing
     """
     if not layout.missing_columns:
         return True
-    stored_names = dict(zip(snapshot.schema.names, layout.stored.names, strict=True))
+    stored_names = dict(zip(snapshot.schema.names, layout.stored_schema.names, strict=True))
     partitions, folders = files.partitions, []
     for column in snapshot.schema.select(layout.missing_columns):
         texts = _hive_texts(column, partitions)

@@ -106,7 +106,7 @@ def _partition_key(table: TableShape, field: PartitionField) -> PartitionKey:
 
 def _optional(schema: Struct) -> pa.Schema:
     """Return the Arrow schema with all columns nullable. Spark, too, writes NOT NULL columns as optional: later rules may relax them."""
-    return arrow_schema(bare(schema, kept_keys=(FIELD_ID, NESTED_IDS)))
+    return arrow_schema(bare(schema, metadata_keys=(FIELD_ID, NESTED_IDS)))
 
 
 def change_rows_spec(spec: WriteSpec, location: str) -> WriteSpec:
@@ -350,7 +350,7 @@ def _columns_of_older_layouts(snapshot: Snapshot, spec: WriteSpec, paths: Sequen
     for layout in snapshot.layouts(paths):
         if layout.by_field_id == spec.by_field_id:
             continue
-        pairs = zip(snapshot.schema, layout.stored, strict=True)
+        pairs = zip(snapshot.schema, layout.stored_schema, strict=True)
         file_columns = [file_column for column, file_column in pairs if column.name in spec.schema.names]
         file_columns += [file_column for _, file_column in lineage_columns(snapshot.shape.row_lineage, layout)]
         stored_columns = StoredColumns(_optional(Struct(tuple(file_columns))), layout.by_field_id, layout.missing_columns)

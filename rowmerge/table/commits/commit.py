@@ -4,7 +4,7 @@ A format implements `CommitSteps` by its specification: the path of the next ver
 
 A successful put is not yet a commit. A slow statement may find the name of its version free, because another process cleaned the log or
 created another table in the folder. So every commit verifies after its put that the version continues the table of the plan. Delta lists
-the log from the base on (`Commit._verify_continuation`), one more request in sequence. An Iceberg table in a folder reads its base again.
+the log from the base on (`Commit._confirm_or_delete`), one more request in sequence. An Iceberg table in a folder reads its base again.
 Where old metadata is deleted, it also lists the versions (`DirectoryOperations._verify_put`), in parallel with other requests. No reader
 uses a rejected version as the current one.
 """
@@ -25,6 +25,13 @@ WAITS = (0.1, 0.2, 0.4, 0.8)
 """Seconds between the attempts to read a store or a catalog that failed."""
 
 
+@dataclass(frozen=True)
+class Rebased:
+    """The result of a rebase without a conflict. `merged_commits`: the concurrent commits that deleted other rows of the same files."""
+
+    merged_commits: int
+
+
 class CommitSteps(Protocol):
     """The steps of a commit that depend on the table format. Every method raises RowmergeError only if nothing is committed."""
 
@@ -40,12 +47,12 @@ class CommitSteps(Protocol):
             A conflict if the version does not continue the table, so that no reader applies it.
         """
 
-    def rebase(self) -> int | Unknown | CommitConflict | None:
+    def rebase(self) -> Rebased | Literal[Put.CREATED] | Unknown | CommitConflict:
         """Read the concurrent commits since the newest version that was read, and base the change on the last of them.
 
         Returns:
-            The number of concurrent commits whose deleted rows were merged into the deleted rows of this change. None if this change is
-            one of the committed versions, after an earlier put without an answer. Or the first conflict with a concurrent commit.
+            Rebased if the change can be put as the next version. CREATED if this change is one of the committed versions, after an earlier
+            put without an answer. Or the first conflict with a concurrent commit.
         """
 
     def discard(self) -> None:
@@ -88,14 +95,13 @@ def _put_next_version(steps: CommitSteps) -> Outcome:
         put_result = steps.put()
         result = steps.rebase() if put_result is Put.EXISTED else put_result
         match result:
-            # None: the rebase found this change among the committed versions, because a put without an answer had succeeded.
-            case Put.CREATED | None:
+            case Put.CREATED:
                 return Committed(steps.version, rebases)
-            case Unknown():
-                return result
             case CommitConflict():
                 return Conflicted(result)
-            case int(merged_commits):
+            case Unknown():
+                return result
+            case Rebased(merged_commits):
                 rebases += merged_commits
 
 
@@ -159,17 +165,22 @@ def _put_and_read(storage: Storage, path: str, data: bytes) -> _PutResult | _Unc
 
 
 def _identify_writer(storage: Storage, path: str, data: bytes, put_error: StorageError | None) -> _PutResult | _UncertainPut:
-    """Read the object after an unconfirmed put of `data`, and return which writer created it.
+    """Read the object after an unconfirmed put, and return which writer created it. Raises `put_error` if it is certainly absent.
 
-    `put_error`: the error of the put, None if the store answered that the object exists. Raises `put_error` if the object is certainly
-    absent.
+    The content of each writer is unique, so an object with the content `data` is that of this writer.
+
+    Args:
+        storage: The storage of the folder.
+        path: The path of the object, relative to the folder.
+        data: The content of the put.
+        put_error: The error of the put. None if the store answered that an object exists at the path.
     """
     try:
         content = get_if_exists(storage, path)
     except StorageError as read_error:
         return _UncertainPut(_reason(read_error))
     if content is not None:
-        return _confirm(storage, path) if content == data else ExistingObject(content)
+        return _make_durable(storage, path) if content == data else ExistingObject(content)
     if put_error is None:
         return _UncertainPut(f"the store answers that {storage.location}/{path} exists, but nothing can be read there")
     # A request to an object store may still arrive. A local disk has no pending requests, so there the absence of the file is final.
@@ -182,7 +193,7 @@ def _reason(error: StorageError) -> str:
     return error.message.rstrip(".")
 
 
-def _confirm(storage: Storage, path: str) -> Literal[Put.CREATED] | Unknown:
+def _make_durable(storage: Storage, path: str) -> Literal[Put.CREATED] | Unknown:
     """Make this writer's own object durable after an unconfirmed put. A file server may report an error for a link that it created."""
     try:
         storage.sync([f"{storage.location}/{path}"])

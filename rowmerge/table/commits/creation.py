@@ -49,15 +49,18 @@ _DELTA_VERSION = re.compile(r"_delta_log/(0\d{19})\.(?:json$|checkpoint\.)")
 _ICEBERG_VERSION = re.compile(r"metadata/v(\d+)(?:\.gz|\.zstd)?\.metadata\.json(?:\.gz)?$")
 _DELTA = _Format("a Delta table", "_delta_log", None, _DELTA_VERSION, "_delta_log/{:020d}.json")
 _ICEBERG = _Format("an Iceberg table or a view", "metadata", "metadata/v", _ICEBERG_VERSION, "metadata/v{}.metadata.json")
-_OTHER = {"delta": _ICEBERG, "iceberg": _DELTA}
+_OTHER_FORMAT = {"delta": _ICEBERG, "iceberg": _DELTA}
 
 
 @dataclass(frozen=True)
 class CreationVersion:
-    """The first version of a new table, and the state of its folder: `other`, the last version of a dropped table of the other format."""
+    """The number of a new table's first version, and the state of the folder that the creation requires.
+
+    `other_format_version`: the newest version of the other format in the folder, which is the drop of a table. None if there is none.
+    """
 
     number: int
-    other: int | None = None
+    other_format_version: int | None = None
 
 
 FIRST_VERSION = CreationVersion(0)
@@ -65,28 +68,32 @@ FIRST_VERSION = CreationVersion(0)
 
 
 def creation_version(storage: Storage, format_: str, first_version: Callable[[], int | None]) -> CreationVersion | None:
-    """Return the version that a creation puts, and the state of the folder that it requires. Return None if the table exists.
+    """Return the first version of a new table, after checking that the folder has no table of the other format.
 
     Args:
         storage: The storage of the table's folder.
         format_: The format of the new table, `delta` or `iceberg`.
-        first_version: Returns the number of the version to put, None if a table of this format exists.
+        first_version: Returns the number of the first version, None if a table of this format exists.
+
+    Returns:
+        The number, with the newest version of the other format. None if a table of this format exists.
 
     Raises:
         AlreadyExists: The folder has a table of the other format or a view.
         CorruptLog: The newest version of the other format cannot be parsed.
         StorageError: The store failed.
     """
-    number, newest = run_both(first_version, partial(_newest_of_other, storage, format_))
+    other_format = _OTHER_FORMAT[format_]
+    number, other_format_version = run_both(first_version, partial(_newest_version, storage, other_format))
     if number is None:
         return None
-    if newest is not None and not _is_dropped(storage, _OTHER[format_], newest):
-        raise AlreadyExists(f"{storage.location} holds {_OTHER[format_].name}. Drop it first, or choose another name.")
-    return CreationVersion(number, newest)
+    if other_format_version is not None and not _is_dropped(storage, other_format, other_format_version):
+        raise AlreadyExists(f"{storage.location} holds {other_format.name}. Drop it first, or choose another name.")
+    return CreationVersion(number, other_format_version)
 
 
-def conflict_with_other(storage: Storage, table: str, format_: str, expected: CreationVersion | None) -> CommitConflict | None:
-    """Return the conflict of a creation with tables of the other format that others have created or dropped meanwhile, None without one.
+def find_other_format(storage: Storage, table: str, format_: str, expected: CreationVersion | None) -> CommitConflict | None:
+    """Return the conflict of a creation with a concurrent creation or drop of the other format in the folder, None without one.
 
     Args:
         storage: The storage of the table's folder.
@@ -97,14 +104,19 @@ def conflict_with_other(storage: Storage, table: str, format_: str, expected: Cr
     Raises:
         StorageError: The store failed.
     """
-    if expected is None or (newest := _newest_of_other(storage, format_)) == expected.other:
+    if expected is None:
         return None
-    rule = f"created or dropped {_OTHER[format_].name} of this name"
-    return MetadataChanged(table, newest or 0, "another statement", storage.location, rule)
+    newest = _newest_version(storage, _OTHER_FORMAT[format_])
+    if newest == expected.other_format_version:
+        return None
+    rule = f"created or dropped {_OTHER_FORMAT[format_].name} of this name"
+    return MetadataChanged(table, newest or 0, operation="another statement", detail=storage.location, rule=rule)
 
 
-def conflict_after_put(storage: Storage, table: str, format_: str, expected: CreationVersion | None) -> CommitConflict | Unknown | None:
-    """Return the result of `conflict_with_other` after the put of a creation, Unknown if the store fails.
+def recheck_other_format(storage: Storage, table: str, format_: str, expected: CreationVersion | None) -> CommitConflict | Unknown | None:
+    """Return the conflict of a creation with a concurrent creation or drop of the other format, after the first version was put.
+
+    It is that of `find_other_format`. If the store fails, the first version may be committed, so the result is Unknown instead of an error.
 
     Args:
         storage: The storage of the table's folder.
@@ -113,7 +125,7 @@ def conflict_after_put(storage: Storage, table: str, format_: str, expected: Cre
         expected: The result of `creation_version` when the statement began. None if the other format does not matter.
     """
     try:
-        return conflict_with_other(storage, table, format_, expected)
+        return find_other_format(storage, table, format_, expected)
     except StorageError as failure:
         return Unknown(failure.message)
 
@@ -130,8 +142,8 @@ def has_other_table(storage: Storage, objects: Iterable[StoredObject], format_: 
         CorruptLog: The newest version of the other format cannot be parsed.
         StorageError: The store failed.
     """
-    newest = _newest(objects, _OTHER[format_])
-    return newest is not None and not _is_dropped(storage, _OTHER[format_], newest)
+    newest = _newest_listed(objects, _OTHER_FORMAT[format_])
+    return newest is not None and not _is_dropped(storage, _OTHER_FORMAT[format_], newest)
 
 
 def is_iceberg_drop(metadata: Mapping[str, Any]) -> bool:
@@ -142,13 +154,13 @@ def is_iceberg_drop(metadata: Mapping[str, Any]) -> bool:
     return _has_property(metadata.get("properties")) and not metadata.get("metadata-log") and not metadata.get("snapshots")
 
 
-def _newest_of_other(storage: Storage, format_: str) -> int | None:
-    other = _OTHER[format_]
-    return _newest(storage.list(other.folder, after=other.list_after), other)
+def _newest_version(storage: Storage, format_: _Format) -> int | None:
+    """List the versions of a format in a folder, and return the newest one, None if it has none. Raises StorageError."""
+    return _newest_listed(storage.list(format_.folder, after=format_.list_after), format_)
 
 
-def _newest(objects: Iterable[StoredObject], format_: _Format) -> int | None:
-    paths = (stored.path for stored in objects if not is_temporary(stored.path))
+def _newest_listed(objects: Iterable[StoredObject], format_: _Format) -> int | None:
+    paths = (listed.path for listed in objects if not is_temporary(listed.path))
     return max((int(match[1]) for path in paths if (match := format_.pattern.match(path))), default=None)
 
 

@@ -1,7 +1,7 @@
 """Markers of dropped tables in a table's folder.
 
-A dropped table keeps its log, which ends with a version without files. A new table in the folder continues the version numbers, so that
-no late commit of the dropped table has the number of one of its versions. If a folder has a marker, the catalog reads the newest version,
+A dropped table keeps its log, which ends with a version without files. A new table in the folder continues the version numbers. So no late
+commit of the dropped table has the number of one of its versions. If a folder has a marker, the catalog reads the newest version,
 which may be a drop. The marker is put before that version, and deleted after the version that creates the new table. Its name contains the
 version, so that no process deletes the marker of another drop.
 
@@ -29,13 +29,13 @@ MARKERS = "_dropped"
 _NAME = re.compile(rf"{MARKERS}/([a-z]+)-(\d{{20}})")
 
 
-def put_marker(storage: Storage, format_: str, version: int) -> None:
-    """Mark the version that a drop will put.
+def announce_drop(storage: Storage, format_: str, version: int) -> None:
+    """Put the marker of a drop before the drop itself, so that the catalog reads the newest version of the folder.
 
     Args:
         storage: The storage of the table's folder.
         format_: The table format, `delta` or `iceberg`.
-        version: The version of the drop.
+        version: The version that the drop will put.
 
     Raises:
         StorageError: The store failed. The marker may exist.
@@ -58,7 +58,15 @@ def after_drop(table: str) -> Iterator[None]:
 
 
 def marked_versions(storage: Storage, format_: str) -> list[int]:
-    """Return the marked versions of a table format, in ascending order. Raises StorageError."""
+    """Return the versions of drops that have a marker, in ascending order.
+
+    Args:
+        storage: The storage of the table's folder.
+        format_: The table format, `delta` or `iceberg`.
+
+    Raises:
+        StorageError: The store failed.
+    """
     names = [match for marker in storage.list(MARKERS) if (match := _NAME.fullmatch(marker.path))]
     return sorted(int(match[2]) for match in names if match[1] == format_)
 
@@ -93,5 +101,10 @@ def delete_markers(storage: Storage, format_: str, new_version: int) -> None:
 
 
 def has_markers(objects: list[StoredObject], format_: str) -> bool:
-    """Return whether a listing of the table's folder has a marker of a table format."""
-    return any((match := _NAME.fullmatch(stored.path)) and match[1] == format_ for stored in objects)
+    """Return whether a listing contains the marker of a drop.
+
+    Args:
+        objects: The listed objects, with paths relative to the table's folder.
+        format_: The table format, `delta` or `iceberg`.
+    """
+    return any((match := _NAME.fullmatch(listed.path)) and match[1] == format_ for listed in objects)

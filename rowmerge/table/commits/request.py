@@ -100,6 +100,11 @@ def named_files(paths: Collection[str]) -> str:
 
 
 def named_rows(rows: Positions, path: str) -> str:
-    """Return the first of the rows of a file, and the number of the others, for the error of a conflict."""
+    """Return the first of the rows of a file, and the number of the others, for the error of a conflict.
+
+    Args:
+        rows: The rows of the conflict, at least one.
+        path: The path of the file.
+    """
     more = f" and {len(rows) - 1} more" if len(rows) > 1 else ""
     return f"row {rows.min()}{more} of {path}"

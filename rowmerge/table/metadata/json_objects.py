@@ -10,6 +10,7 @@ from rowmerge.errors import CorruptLog
 
 DEEPEST = 128
 """The deepest nesting of objects and arrays. serde_json, which delta-rs and DuckDB use, has the same limit."""
+_TOO_DEEP = f"objects and arrays are nested more than {DEEPEST} levels deep"
 _CONTAINERS = frozenset({dict, list})
 
 
@@ -41,14 +42,13 @@ def decode_json(text: str | bytes) -> Any:
     """
     try:
         value = json.loads(text)
-    except RecursionError:
-        value = None
     except json.JSONDecodeError as error:
         raise ValueError(f"{error.msg}, character {error.pos + 1}") from error
-    else:
-        if not _is_nested_deeper(value):
-            return value
-    raise ValueError(f"objects and arrays are nested more than {DEEPEST} levels deep")
+    except RecursionError:
+        raise ValueError(_TOO_DEEP) from None
+    if _is_nested_deeper(value):
+        raise ValueError(_TOO_DEEP)
+    return value
 
 
 def check_texts(value: Any) -> None:

@@ -5,9 +5,9 @@ columns, as in Iceberg, and false in Delta. Spark groups the rows of a partition
 writer computes the committed values with `rowmerge.parquet.transforms`. File pruning uses the same functions: it hashes keys to exclude
 files of other buckets.
 
-A new transform needs its name in `Transform`, its values in `rowmerge.parquet.transforms`, its SQL in
-`rowmerge.sql.statements.partitioning`, an expression in `rowmerge.spark.writing.distribution`, and the type of its values in
-`rowmerge.iceberg.metadata.partition_values`.
+A new transform needs its name in `Transform`, its values in `rowmerge.parquet.transforms` and its SQL in
+`rowmerge.sql.statements.partitioning`. It also needs an expression in `rowmerge.spark.writing.distribution`, and the type of its values
+in `rowmerge.iceberg.metadata.partition_values`.
 """
 
 from __future__ import annotations

@@ -120,11 +120,21 @@ class Struct:
         return tuple(field.name for field in self.fields)
 
     def find(self, name: str, *, case_sensitive: bool = False) -> Field | None:
-        """Return the first field of this name, None without one."""
+        """Return the first field of this name, None without one.
+
+        Args:
+            name: The name of the field.
+            case_sensitive: Whether upper and lower case differ.
+        """
         return self._exact.get(name) if case_sensitive else self._folded.get(name.lower())
 
     def at(self, path: Sequence[str], *, case_sensitive: bool = False) -> Field | None:
-        """Return the field at a path through structs, None without one."""
+        """Return the field at a path through structs, None without one.
+
+        Args:
+            path: The names of the structs and, last, of the field.
+            case_sensitive: Whether upper and lower case differ.
+        """
         field = self.find(path[0], case_sensitive=case_sensitive)
         if field is None or len(path) == 1:
             return field
@@ -236,24 +246,29 @@ def _field_to_json(field: Field) -> dict[str, Any]:
     return {"name": field.name, "type": to_json(field.type), "nullable": field.nullable, "metadata": dict(field.metadata)}
 
 
-def bare(schema: Struct, kept_keys: Collection[str] = ()) -> Struct:
-    """Return the schema with names and types alone. All types are nullable, and fields at any depth have only the metadata `kept_keys`."""
+def bare(schema: Struct, metadata_keys: Collection[str] = ()) -> Struct:
+    """Return the schema with names and types alone. All types are nullable.
+
+    Args:
+        schema: The columns.
+        metadata_keys: The keys of metadata that fields at any depth keep.
+    """
     columns = []
     for column in schema:
-        metadata = {key: column.metadata[key] for key in kept_keys if key in column.metadata}
-        columns.append(Field(column.name, _bare_type(column.type, kept_keys), True, metadata))
+        metadata = {key: column.metadata[key] for key in metadata_keys if key in column.metadata}
+        columns.append(Field(column.name, _bare_type(column.type, metadata_keys), True, metadata))
     return Struct(tuple(columns))
 
 
-def _bare_type(type_: DataType, kept_keys: Collection[str]) -> DataType:
-    """Return the type with nullable fields, elements and values at any depth, and with only the metadata `kept_keys`."""
+def _bare_type(type_: DataType, metadata_keys: Collection[str]) -> DataType:
+    """Return the type with nullable fields, elements and values at any depth, and with only the metadata `metadata_keys`."""
     match type_:
         case Struct():
-            return bare(type_, kept_keys)
+            return bare(type_, metadata_keys)
         case Array(element, _):
-            return Array(_bare_type(element, kept_keys))
+            return Array(_bare_type(element, metadata_keys))
         case Map(key, value, _):
-            return Map(_bare_type(key, kept_keys), _bare_type(value, kept_keys))
+            return Map(_bare_type(key, metadata_keys), _bare_type(value, metadata_keys))
     return type_
 
 
@@ -311,7 +326,12 @@ def outermost_structs(type_: DataType) -> Iterator[Struct]:
 
 
 def nested_path(path: str, name: str) -> str:
-    """Return the path of the element, key or value `name` of the array or map at a path, as in NESTED_IDS."""
+    """Return the path of the elements of an array, or of the keys or values of a map, as in NESTED_IDS.
+
+    Args:
+        path: The path of the array or map in its column, empty for the column itself.
+        name: `element`, `key` or `value`.
+    """
     return f"{path}.{name}" if path else name
 
 

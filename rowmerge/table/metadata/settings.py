@@ -151,7 +151,11 @@ def parse_write_mode(properties: Mapping[str, str], name: str, default: WriteMod
 
 
 def parse_codec(properties: Mapping[str, str], name: str) -> str | None:
-    """Return the codec in the property `name`, by its name in Arrow's Parquet writer. Return None without the property.
+    """Return the codec in a table property, by its name in Arrow's Parquet writer. Return None without the property.
+
+    Args:
+        properties: The properties of the table.
+        name: The name of the property.
 
     Raises:
         ConfigurationError: The codec is unknown, or not every reader of Parquet supports it.

@@ -33,7 +33,7 @@ class TableShape:
     """The columns, the partitioning and the data files of an existing version of a table, or of the version that a commit will make.
 
     `name`: for messages, the catalog's name or the location. `location`, `data_location`: the folders of the table and of its new data
-    files, absolute, not percent-encoded, with their scheme and without a slash at the end (`file:///w/analytics/orders`).
+    files. These paths are absolute and not percent-encoded. They have a scheme and no slash at the end (`file:///w/analytics/orders`).
     `stored_schema`: the columns of `schema` as in data files. Names may differ at every level, and fields may have a FIELD_ID.
     `by_field_id`: readers find columns by FIELD_ID alone, whatever their names in a file are.
     `partitioning`: the partition fields of new data files. `partition_values_in_files`: data files hold the partition columns too.

@@ -53,11 +53,11 @@ def frame_vector(data: bytes) -> bytes:
     return struct.pack(">i", len(data)) + data + struct.pack(">I", zlib.crc32(data))
 
 
-def unframe_vector(stored: bytes, size: int, path: str, offset: int) -> bytes:
+def unframe_vector(content: bytes, size: int, path: str, offset: int) -> bytes:
     """Return the data of a deletion vector without its size and its checksum, which are verified.
 
     Args:
-        stored: The bytes of the file from the offset of the vector on.
+        content: The bytes of the file from the offset of the vector on.
         size: The size of the data in bytes, as the table's metadata has it.
         path: The path of the file, for errors.
         offset: The offset of the vector in the file, for errors.
@@ -65,9 +65,9 @@ def unframe_vector(stored: bytes, size: int, path: str, offset: int) -> bytes:
     Raises:
         CorruptLog: The file has another size or checksum.
     """
-    if len(stored) < size + FRAME or struct.unpack(">i", stored[:4])[0] != size:
+    if len(content) < size + FRAME or struct.unpack(">i", content[:4])[0] != size:
         raise CorruptLog(path, f"there is no deletion vector of {size} bytes at offset {offset}")
-    data, checksum = stored[4 : 4 + size], struct.unpack(">I", stored[4 + size : FRAME + size])[0]
+    data, checksum = content[4 : 4 + size], struct.unpack(">I", content[4 + size : FRAME + size])[0]
     if zlib.crc32(data) != checksum:
         raise CorruptLog(path, "a deletion vector does not have its checksum")
     return data

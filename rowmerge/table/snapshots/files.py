@@ -136,12 +136,12 @@ FileMask = Callable[[FileListing], pa.Array | pa.ChunkedArray]
 class FileLayout:
     """The columns of some data files of a table.
 
-    `stored` has all columns of the table, in order, under their names in the files. With `by_field_id`, only the FIELD_ID of a field
+    `stored_schema` has all columns of the table, in order, under their names in the files. With `by_field_id`, only the FIELD_ID of a field
     identifies its column. `missing_columns`: columns that these files lack. The file listing has their values.
     """
 
     paths: tuple[str, ...]
-    stored: Struct
+    stored_schema: Struct
     by_field_id: bool
     missing_columns: tuple[str, ...]
 
@@ -173,10 +173,10 @@ class EqualityDeletes:
 class AddedFile:
     """A data file that a command wrote.
 
-    `partition`, `lower`, `upper` and `nulls` map logical column names to typed Python values (ints for long, `datetime.date`,
-    `datetime.datetime` — aware, UTC, for timestamp; naive for timestamp_ntz —, `decimal.Decimal`, bytes, …); nested structs nest.
-    A column without a known bound is absent from lower/upper. `sizes`: compressed bytes of every leaf column, nested as the columns are,
-    lists as `element`, maps as `key` and `value`. `ordered`: the rows are in the sort order that the table had when the file was written.
+    `partition`, `lower`, `upper` and `nulls` map logical column names to Python values, such as int, `datetime.date` or `decimal.Decimal`.
+    A timestamp is a `datetime.datetime` in UTC, a timestamp_ntz one without a time zone. A struct is a nested mapping. A column without a
+    known bound is absent from `lower` and `upper`. `sizes`: the compressed bytes of every leaf column, nested as the columns are. Lists
+    have the key `element`, maps `key` and `value`. `ordered`: the rows are in the sort order that the table had when the file was written.
     """
 
     path: str

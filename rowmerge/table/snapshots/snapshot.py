@@ -92,7 +92,12 @@ class Snapshot(Protocol):
         """Return the row ids and versions of the rows in these data files, for a table with `shape.row_lineage`."""
 
     def has_transaction(self, application: str, version: int) -> bool:
-        """Return whether the table has a transaction of this application with this version or a later one (`CommitRequest.transaction`)."""
+        """Return whether a transaction of an application is committed (`CommitRequest.transaction`).
+
+        Args:
+            application: The id of the application.
+            version: The version of the transaction. A committed transaction with a later version counts, too.
+        """
 
     def check_writable(self) -> None:
         """Raise UnsupportedTableFeature if a commit to the table would need a feature that the engine does not implement."""
