@@ -27,9 +27,9 @@ class Read:
     """One table or table function that a query reads.
 
     Tokens `start` up to, not including, `end` are the name with its time travel or its arguments. `query_span` has the first token of the
-    query that reads the table, and the token after the query. `alias_index` is the token before which the table's alias has to be added,
-    or None if the table has an alias or the grammar allows none. `arguments` are those of the table function TABLE_CHANGES, whose first
-    argument names the table. `files` are the files of READ_FILES.
+    query that reads the table, and the token after the query. An alias has to be added before token `alias_index`. It is None if the
+    table has an alias or the grammar allows none. `arguments` are those of the table function TABLE_CHANGES, whose first argument names
+    the table. `files` are the files of READ_FILES.
     """
 
     name: TableName
@@ -58,7 +58,7 @@ def find_reads(cursor: Cursor) -> list[Read]:
 def find_reads_of_expression(cursor: Cursor) -> list[Read]:
     """Return the tables that the subqueries of an expression read."""
     finder = _ReadFinder(cursor)
-    finder.find_reads_in_expression(finder.size, frozenset())
+    finder.find_reads_in_expression(finder.text_end, frozenset())
     return finder.reads
 
 
@@ -79,12 +79,13 @@ class _Scope:
 class _ReadFinder:
     """Adds the tables that a statement reads to `reads`. One cursor moves over the tokens.
 
-    Each method moves the cursor past the tokens that it searches. `end` is the index of the token after them.
+    Each method moves the cursor past the tokens that it searches. `end` is the index of the token after them. `closings` has the index of
+    the closing bracket by that of the opening one, and `text_end` is the index of the END token.
     """
 
     def __init__(self, cursor: Cursor) -> None:
-        self.cursor, self.closing = cursor, cursor.tokens.closings
-        self.size = len(cursor.tokens) - 1
+        self.cursor, self.closings = cursor, cursor.tokens.closings
+        self.text_end = len(cursor.tokens) - 1
         self.depth = 0
         self.reads: list[Read] = []
 
@@ -94,7 +95,7 @@ class _ReadFinder:
         if cursor.accept("EXPLAIN"):
             cursor.accept_any("EXTENDED", "FORMATTED", "COST", "CODEGEN", "LOGICAL")
         with_names = self.find_reads_in_with_list(frozenset()) if cursor.next_is("WITH") else None
-        scope = _Scope(with_names or frozenset(), (0, self.size))
+        scope = _Scope(with_names or frozenset(), (0, self.text_end))
         verb = cursor.key()
         if verb in ("MERGE", "UPDATE", "DELETE") and cursor.key(1) != "(":
             self._find_reads_in_row_statement(scope)
@@ -104,7 +105,7 @@ class _ReadFinder:
             return
         if verb == "INSERT":
             self._skip_to_insert_query(scope.with_names)
-        self.find_reads_in_query(self.size, scope)
+        self.find_reads_in_query(self.text_end, scope)
 
     def _skip_to_insert_query(self, with_names: Set[str]) -> None:
         """Step from INSERT over the target and its clauses to the query whose rows are inserted."""
@@ -117,12 +118,12 @@ class _ReadFinder:
             if cursor.accept("REPLACE", "WHERE"):
                 self._skip_replace_condition(with_names)
                 return
-            self._skip_token_or_group(with_names)
+            self._skip_token_or_brackets(with_names)
 
     def _skip_replace_condition(self, with_names: Set[str]) -> None:
         """Step over the condition of REPLACE WHERE. In `id IN (SELECT …) SELECT …`, the first SELECT is part of the condition."""
         while not self.cursor.at_end and not expressions.begins_separate_query(self.cursor):
-            self._skip_token_or_group(with_names)
+            self._skip_token_or_brackets(with_names)
 
     def _find_described_table(self, scope: _Scope) -> None:
         """Add the table of `DESCRIBE [TABLE] [EXTENDED|FORMATTED] name` to the reads, but no other described object."""
@@ -140,22 +141,26 @@ class _ReadFinder:
         verb = cursor.key()
         cursor.index += 1
         while cursor.accept_any("WITH", "SCHEMA", "EVOLUTION", "INTO", "FROM"):
-            pass
-        _parse_name(cursor)
+            pass  # the order of these words is checked when the statement is parsed
+        _parse_name(cursor)  # the target is written, not read
         if verb == "MERGE":
             while not cursor.at_end and not cursor.accept("USING"):  # the target's alias
                 cursor.index += 1
             self._find_reads_in_relation(scope)
-        self.find_reads_in_expression(self.size, scope.with_names)
+        # The other clauses, such as SET and WHERE, read tables in subqueries only.
+        self.find_reads_in_expression(self.text_end, scope.with_names)
 
     def find_reads_in_query(self, end: int, scope: _Scope, starts_in_from: bool = False) -> None:
         """Find the tables that a query reads. With `starts_in_from`, the next token is inside the FROM clause of the query."""
         self._enter_level()
-        cursor, query_start, in_from = self.cursor, self.cursor.index, starts_in_from
+        cursor, query_start = self.cursor, self.cursor.index
+        in_from = starts_in_from  # In a FROM clause, a comma separates relations.
         while cursor.index < end:
             key = "" if cursor.key(-1) == "." else cursor.key()  # a field name is no keyword
-            if key == "WITH" and (with_names := self.find_reads_in_with_list(scope.with_names)) is not None:
-                scope, query_start = replace(scope, with_names=with_names), cursor.index
+            with_names = self.find_reads_in_with_list(scope.with_names) if key == "WITH" else None
+            if with_names is not None:
+                scope = replace(scope, with_names=with_names)
+                query_start = cursor.index  # the query follows its WITH list
             elif key == "TABLE" and _begins_table_query(cursor, query_start):
                 cursor.index += 1
                 self._find_table(scope, allows_alias=False)
@@ -165,7 +170,7 @@ class _ReadFinder:
                 self._find_reads_in_relation(scope)
             else:
                 in_from = in_from and not _ends_from(cursor, key)
-                self._skip_token_or_group(scope.with_names)
+                self._skip_token_or_brackets(scope.with_names)
         cursor.index = end
         self._leave_level()
 
@@ -187,17 +192,18 @@ class _ReadFinder:
         cursor, with_index = self.cursor, self.cursor.index
         if not expressions.accept_with_list(cursor):
             return None
-        list_end, cursor.index = cursor.index, with_index + 1  # back into the list, to search its queries
+        list_end = cursor.index
+        cursor.index = with_index + 1  # back to the first name of the list, to search its queries
         is_recursive = expressions.accept_recursive(cursor)
         visible_names = set(outer_names)
         while cursor.index < list_end:
             name = cursor.token().name.lower()
             cursor.index += 1
             expressions.skip_to_with_query(cursor)
-            if is_recursive:  # the query sees its own name
+            if is_recursive:  # this query sees its own name
                 visible_names.add(name)
-            self._find_reads_in_group(visible_names, is_query=True)
-            visible_names.add(name)
+            self._find_reads_in_brackets(visible_names, is_query=True)
+            visible_names.add(name)  # the queries after this one see its name
             cursor.accept(",")
         return visible_names
 
@@ -221,16 +227,17 @@ class _ReadFinder:
 
     def _find_reads_in_parentheses(self, scope: _Scope) -> None:
         """Find the tables of a relation in parentheses: `(query)` or `(relation JOIN relation …)`."""
-        cursor, closing = self.cursor, self.closing[self.cursor.index]
+        cursor, closing = self.cursor, self.closings[self.cursor.index]
         cursor.index += 1
         if self._is_query(closing):
-            self.find_reads_in_query(closing, _Scope(scope.with_names, (cursor.index, closing)))
+            self._find_reads_in_subquery(closing, scope.with_names)
         else:
+            # The first relation follows the parenthesis. The others follow JOIN or a comma, as in the FROM clause of a query.
             self._enter_level()
-            self._find_reads_in_relation(scope)  # the first relation
+            self._find_reads_in_relation(scope)
             self._leave_level()
-            self.find_reads_in_query(closing, scope, starts_in_from=True)  # the joined relations
-        cursor.index = min(closing + 1, self.size)
+            self.find_reads_in_query(closing, scope, starts_in_from=True)
+        self._leave_brackets(closing)
 
     def _find_table(self, scope: _Scope, allows_alias: bool) -> None:
         """Add the next table or table function to the reads, unless it is a query of a WITH list.
@@ -243,32 +250,32 @@ class _ReadFinder:
             self._find_table_function(name, start, scope, allows_alias)
             return
         travel = expressions.parse_time_travel(cursor)
-        read = Read(name, start, cursor.index, scope.query_span, travel=travel)
+        end = cursor.index
         if cursor.next_is("WITH", "("):  # options of the read
             cursor.index += 1
             cursor.skip_group()
         expressions.skip_sample(cursor)
         is_query_of_with_list = len(name.parts) == 1 and name.parts[0].lower() in scope.with_names
         if not is_query_of_with_list:
-            self.reads.append(replace(read, alias_index=self._alias_index(allows_alias)))
+            self.reads.append(Read(name, start, end, scope.query_span, self._alias_index(allows_alias), travel))
 
     def _find_table_function(self, name: TableName, start: int, scope: _Scope, allows_alias: bool) -> None:
-        """Add TABLE_CHANGES(…) or READ_FILES(…) to the reads, or find the tables in the arguments of another table function.
+        """Add a call of TABLE_CHANGES or READ_FILES to the reads. Of another table function, add the tables in its arguments.
 
-        `start`: the index of the first token of `name`.
+        `start`: the index of the first token of `name`, the function's name. The cursor is at the parenthesis of the arguments.
         """
         cursor, is_qualified = self.cursor, len(name.parts) > 1
-        if not allows_alias and not is_qualified:
+        if not allows_alias and not is_qualified:  # `TABLE name` and DESCRIBE take no table function
             return
         function = "" if is_qualified else name.parts[0].upper()
-        arguments = _parse_changes_arguments(cursor) if function == "TABLE_CHANGES" else None
-        files = parse_file_source(cursor) if function == "READ_FILES" else None
-        if arguments is None and files is None:
+        if function not in ("TABLE_CHANGES", "READ_FILES"):
             self._find_tables_in_arguments(scope)
             return
-        read = Read(name, start, cursor.index, scope.query_span, arguments=arguments, files=files)
+        arguments = _parse_changes_arguments(cursor) if function == "TABLE_CHANGES" else None
+        files = parse_file_source(cursor) if function == "READ_FILES" else None
+        end = cursor.index
         expressions.skip_sample(cursor)
-        self.reads.append(replace(read, alias_index=self._alias_index(allows_alias)))
+        self.reads.append(Read(name, start, end, scope.query_span, self._alias_index(allows_alias), arguments=arguments, files=files))
 
     def _alias_index(self, allows_alias: bool) -> int | None:
         """Return the index of the next token, before which a table's alias has to be added. Return None if no alias has to be added."""
@@ -276,48 +283,62 @@ class _ReadFinder:
 
     def _find_tables_in_arguments(self, scope: _Scope) -> None:
         """Find the tables in the arguments of a table function: `TABLE(name)`, `TABLE name`, and those that queries read."""
-        cursor, closing = self.cursor, self.closing[self.cursor.index]
+        cursor, closing = self.cursor, self.closings[self.cursor.index]
         cursor.index += 1
         arguments_scope = replace(scope, query_span=(cursor.index, closing))
         while cursor.index < closing:
             if _accept_table_keyword(cursor):
                 self._find_table(arguments_scope, allows_alias=False)
             else:
-                self._skip_token_or_group(scope.with_names)
-        cursor.index = min(closing + 1, self.size)
+                self._skip_token_or_brackets(scope.with_names)
+        self._leave_brackets(closing)
 
     def find_reads_in_expression(self, end: int, with_names: Set[str]) -> None:
         """Find the tables that the subqueries of an expression, or of several clauses, read. Subqueries are in brackets."""
         cursor = self.cursor
         while cursor.index < end:
-            closing = self.closing[cursor.index] if cursor.key() in CLOSING else 0
+            closing = self.closings[cursor.index] if cursor.key() in CLOSING else 0
             cursor.index += 1
             if closing and self._is_query(closing):
-                self.find_reads_in_query(closing, _Scope(with_names, (cursor.index, closing)))
-                cursor.index = min(closing + 1, self.size)
+                self._find_reads_in_subquery(closing, with_names)
+                self._leave_brackets(closing)
         cursor.index = end
 
-    def _skip_token_or_group(self, with_names: Set[str]) -> None:
+    def _skip_token_or_brackets(self, with_names: Set[str]) -> None:
         """Step over one token, or over brackets. Find the tables that queries in the brackets read."""
         if self.cursor.key() in CLOSING:
-            self._find_reads_in_group(with_names)
+            self._find_reads_in_brackets(with_names)
         else:
             self.cursor.index += 1
 
-    def _find_reads_in_group(self, with_names: Set[str], is_query: bool = False) -> None:
-        """Find the tables that the query or the subqueries in a pair of brackets read, and step over the brackets."""
-        cursor = self.cursor
-        closing = inner_closing = self.closing[cursor.index]
+    def _find_reads_in_brackets(self, with_names: Set[str], is_query: bool = False) -> None:
+        """Find the tables that the query or the subqueries in a pair of brackets read, and step over the brackets.
+
+        `is_query`: whether the grammar allows only a query here.
+        """
+        cursor, closing = self.cursor, self.closings[self.cursor.index]
         cursor.index += 1
-        # `((query))` is one level of nesting: go to the innermost parentheses.
-        while cursor.next_is("(") and self.closing[cursor.index] == inner_closing - 1:
-            inner_closing -= 1
-            cursor.index += 1
-        if is_query or self._is_query(inner_closing):
-            self.find_reads_in_query(inner_closing, _Scope(with_names, (cursor.index, inner_closing)))
+        end = self._enter_inner_parentheses(closing)
+        if is_query or self._is_query(end):
+            self._find_reads_in_subquery(end, with_names)
         else:
-            self.find_reads_in_expression(inner_closing, with_names)
-        cursor.index = min(closing + 1, self.size)
+            self.find_reads_in_expression(end, with_names)
+        self._leave_brackets(closing)
+
+    def _enter_inner_parentheses(self, closing: int) -> int:
+        """Step from `((query))` into `query`, which is one level of nesting only. Return the index of its closing parenthesis."""
+        while self.cursor.next_is("(") and self.closings[self.cursor.index] == closing - 1:
+            closing -= 1
+            self.cursor.index += 1
+        return closing
+
+    def _leave_brackets(self, closing: int) -> None:
+        """Step over a closing bracket. A bracket that is not closed ends with the text."""
+        self.cursor.index = min(closing + 1, self.text_end)
+
+    def _find_reads_in_subquery(self, end: int, with_names: Set[str]) -> None:
+        """Find the tables that the query from the next token up to a closing bracket reads."""
+        self.find_reads_in_query(end, _Scope(with_names, (self.cursor.index, end)))
 
     def _is_query(self, end: int) -> bool:
         """Return whether the tokens up to `end`, inside brackets, are a query rather than an expression with a subquery."""
@@ -326,9 +347,9 @@ class _ReadFinder:
             return False
         if not cursor.next_is("("):
             return True
-        following_index = min(self.closing[cursor.index] + 1, end)  # after the parentheses with which the tokens begin
+        following_index = min(self.closings[cursor.index] + 1, end)  # after the parentheses with which the tokens begin
         following = cursor.tokens.keys[following_index]
-        return following_index in (end, self.size) or following in _ENDS_FROM or following in expressions.BEFORE_BY
+        return following_index in (end, self.text_end) or following in _ENDS_FROM or following in expressions.BEFORE_BY
 
 
 def _accept_describe_query(cursor: Cursor) -> bool:

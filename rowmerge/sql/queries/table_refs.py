@@ -15,7 +15,7 @@ from rowmerge.sql.queries.relations import Read, find_reads, find_reads_of_expre
 from rowmerge.table.metadata.schema import backquote
 
 _Finder = Callable[[Cursor], list[Read]]
-Resolve = Callable[["TableReference"], str | None]
+ResolveTable = Callable[["TableReference"], str | None]
 _HOLDS_QUERY = re.compile(r"\b(?:select|from|table)\b", re.IGNORECASE)
 _HOLDS_CALL = re.compile(r"[\w`]\s*\(")
 
@@ -49,36 +49,36 @@ def references(text: str) -> list[TableReference]:
     return [_table_reference(cursor, read) for read in _find_reads(cursor, find_reads)]
 
 
-def bind(text: str, resolve: Resolve, functions: ResolveFunction | None = None) -> str:
+def bind(text: str, resolve_table: ResolveTable, resolve_function: ResolveFunction | None = None) -> str:
     """Replace the tables that a statement reads and the calls of the warehouse's functions, and return the new text.
 
-    A replaced table without an alias gets the last part of its name as alias. Columns that are qualified by more of the name
-    (`analytics.orders.id`) keep only the last part of the qualifier.
+    A replaced table without an alias gets the last part of its name as alias: `FROM analytics.orders` becomes `FROM … AS orders`. The
+    alias is then the qualifier of the table's columns: `analytics.orders.id` becomes `orders.id`.
 
     Args:
         text: The text of one statement.
-        resolve: Returns the quoted name that replaces a table with its time travel, or None to keep the text.
-        functions: Returns the function that a call means, or None to keep the call. None keeps all calls.
+        resolve_table: Returns the quoted name that replaces a table with its time travel, or None to keep the text.
+        resolve_function: Returns the function that a call means, or None to keep the call. None keeps all calls.
 
     Raises:
         Unparsable: A string, a quoted name or a comment is not closed, or a time travel does not follow the grammar.
         UnsupportedStatement: Queries are nested too deeply, or the engine cannot replace the call of an aggregate function.
         PlanError: The arguments of a call do not fit the function.
     """
-    return _replace_tables_and_calls(text, find_reads, resolve, functions)
+    return _replace_tables_and_calls(text, find_reads, resolve_table, resolve_function)
 
 
-def bind_expression(text: str, resolve: Resolve, functions: ResolveFunction | None = None) -> str:
+def bind_expression(text: str, resolve_table: ResolveTable, resolve_function: ResolveFunction | None = None) -> str:
     """Replace the tables in the subqueries of an expression and the calls of the warehouse's functions, as `bind` does.
 
     Args:
         text: The text of one expression.
-        resolve: Returns the quoted name that replaces a table with its time travel, or None to keep the text.
-        functions: Returns the function that a call means, or None to keep the call. None keeps all calls.
+        resolve_table: Returns the quoted name that replaces a table with its time travel, or None to keep the text.
+        resolve_function: Returns the function that a call means, or None to keep the call. None keeps all calls.
     """
-    if not _HOLDS_QUERY.search(text) and (functions is None or not _HOLDS_CALL.search(text)):
+    if not _HOLDS_QUERY.search(text) and (resolve_function is None or not _HOLDS_CALL.search(text)):
         return text
-    return _replace_tables_and_calls(text, find_reads_of_expression, resolve, functions)
+    return _replace_tables_and_calls(text, find_reads_of_expression, resolve_table, resolve_function)
 
 
 def _find_reads(cursor: Cursor, finder: _Finder) -> list[Read]:
@@ -98,40 +98,48 @@ def _table_reference(cursor: Cursor, read: Read) -> TableReference:
     return TableReference(name, travel.version, travel.timestamp, start, end, read.arguments, travel.reference, read.files)
 
 
-def _replace_tables_and_calls(text: str, finder: _Finder, resolve: Resolve, functions: ResolveFunction | None) -> str:
-    """Replace the tables of a text, the qualifiers of their columns, and the calls of functions, as `bind` does.
+def _replace_tables_and_calls(text: str, finder: _Finder, resolve_table: ResolveTable, resolve_function: ResolveFunction | None) -> str:
+    """Replace the tables that `finder` returns, the qualifiers of their columns, and the calls of the warehouse's functions.
 
-    `finder` returns the tables that the text reads.
+    A replaced table without an alias gets the last part of its name as alias.
     """
     cursor = Cursor(tokenize(text))
     reads = _find_reads(cursor, finder)
     edits: list[Edit] = []
-    renamed_reads: list[tuple[Read, TableName]] = []
+    aliased_reads: list[tuple[Read, TableName]] = []
     for read in reads:
-        reference = _table_reference(cursor, read)
-        replacement = resolve(reference)
+        table = _table_reference(cursor, read)
+        replacement = resolve_table(table)
         if replacement is None:
             continue
-        edits.append(Edit(reference.start, reference.end, replacement))
+        edits.append(Edit(table.start, table.end, replacement))
         if read.alias_index is not None:
-            renamed_reads.append((read, reference.name))
-            alias_offset = cursor.tokens.ends[read.alias_index - 1]  # directly behind the token before it
-            edits.append(Edit(alias_offset, alias_offset, f" AS {backquote(reference.name.parts[-1])}"))
-    edits += _qualifier_edits(cursor.tokens, reads, renamed_reads)
-    return apply_edits(text, edits if functions is None else add_call_edits(cursor, functions, edits))
+            edits.append(_alias_edit(cursor.tokens, read.alias_index, table.name.parts[-1]))
+            aliased_reads.append((read, table.name))
+    edits += _qualifier_edits(cursor.tokens, reads, aliased_reads)
+    return apply_edits(text, edits if resolve_function is None else add_call_edits(cursor, resolve_function, edits))
 
 
-def _qualifier_edits(tokens: Tokens, reads: list[Read], renamed_reads: list[tuple[Read, TableName]]) -> Iterator[Edit]:
-    """Yield an edit for each column `analytics.orders.id` of a table that has the alias `orders` now: it becomes `orders.id`."""
-    qualified_reads = [(read, name) for read, name in renamed_reads if len(name.parts) > 1]
-    if not qualified_reads:
+def _alias_edit(tokens: Tokens, alias_index: int, alias: str) -> Edit:
+    """Return the edit that adds an alias before token `alias_index`, directly behind the previous token."""
+    offset = tokens.ends[alias_index - 1]
+    return Edit(offset, offset, f" AS {backquote(alias)}")
+
+
+def _qualifier_edits(tokens: Tokens, reads: list[Read], aliased_reads: list[tuple[Read, TableName]]) -> Iterator[Edit]:
+    """Yield an edit for each column `analytics.orders.id` of a table that has the alias `orders` now: it becomes `orders.id`.
+
+    If the qualifier can mean several tables, it means the first one.
+    """
+    tables = [(read, name.parts) for read, name in aliased_reads if len(name.parts) > 1]
+    if not tables:
         return
     table_starts = {read.start for read in reads}
     for start, parts in _dotted_names(tokens):
-        qualifier_sizes = [qualifier_size(parts, name.parts) for read, name in qualified_reads if read.is_read_by_query_of(start)]
-        long_sizes = [size for size in qualifier_sizes if size > 1]  # a qualifier of one part is the alias, and stays
-        if long_sizes and start not in table_starts:
-            alias_index = start + 2 * (long_sizes[0] - 1)  # every second token is a dot
+        sizes = [qualifier_size(parts, table_parts) for read, table_parts in tables if read.is_read_by_query_of(start)]
+        size = next((size for size in sizes if size > 1), None)  # a qualifier of one part is the alias, and stays
+        if size is not None and start not in table_starts:
+            alias_index = start + 2 * (size - 1)  # the last part of the qualifier: every second token is a dot
             yield Edit(tokens.starts[start], tokens.starts[alias_index], "")
 
 

@@ -41,7 +41,7 @@ def problem_of(reader: Callable[[str], object], text: str) -> StatementError | N
 
 def check(text: str) -> None:
     lines = text.split("\n")
-    for reader in (parse, references, partial(bind, resolve=bound)):
+    for reader in (parse, references, partial(bind, resolve_table=bound)):
         problem = problem_of(reader, text)
         if problem is not None:
             assert problem.text == text
@@ -86,5 +86,5 @@ def test_words_of_statements_in_any_order(words: list[str]) -> None:
 @given(st.lists(st.sampled_from(WORDS), max_size=15))
 def test_expressions_of_any_words(words: list[str]) -> None:
     text = " ".join(words)
-    problem = problem_of(partial(bind_expression, resolve=bound), text)
+    problem = problem_of(partial(bind_expression, resolve_table=bound), text)
     assert problem is None or problem.text == text
