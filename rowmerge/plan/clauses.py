@@ -54,14 +54,28 @@ class ClauseScope:
         return replace_qualifiers(text, sides, case_sensitive=self.case_sensitive)
 
     def column(self, name: str, clause: str) -> Field:
-        """Return the column to which a clause assigns a value. `clause`, such as `the SET list`, is for the message of UnknownColumn."""
+        """Return the column to which a clause assigns a value.
+
+        Args:
+            name: The column's name as the statement has it.
+            clause: The noun for the clause in the message of UnknownColumn, such as `the SET list`.
+        """
         is_source_column = self.source is not None and name.lower() in map(str.lower, self.source.columns)
         advice = _EVOLVE if is_source_column and not self.evolves else ""
         return column_of(self.new_schema, name, self.case_sensitive, clause, advice)
 
 
 def clause_of(when: When, statement: ClauseScope) -> Clause:
-    """Return the clause of a plan for a WHEN clause. Raises UnknownColumn, PlanError."""
+    """Return the clause of a plan for a WHEN clause: names are resolved, and `*` is expanded.
+
+    Args:
+        when: The WHEN clause of the statement.
+        statement: The scope of the whole statement, which `of_clause` narrows to the sides that the clause may use.
+
+    Raises:
+        UnknownColumn: A column does not exist, or the source lacks a column that `*` needs.
+        PlanError: A column is assigned twice, or a name is ambiguous.
+    """
     scope = statement.of_clause(when.match)
     condition = None if when.condition is None else scope.qualified(when.condition.text)
     match when.action:
@@ -139,36 +153,58 @@ Assignments = dict[str, "str | Assignments"]
 
 
 def update_values(assignments: Iterable[Assignment], scope: ClauseScope) -> dict[str, str]:
-    """Return the values of UPDATE SET as SQL text by column. Assignments to fields of a struct become the value of the whole struct."""
+    """Return the values of UPDATE SET as SQL text by column. Assignments to fields of a struct become the value of the whole struct.
+
+    A generated column that is set to DEFAULT has no value, because the writer computes it.
+
+    Args:
+        assignments: The assignments of the SET list.
+        scope: The names that the values may use, and the schemas before and after the statement.
+
+    Raises:
+        UnknownColumn: The table has no such column or field.
+        PlanError: A column is assigned twice or together with one of its fields, or a path leads into a column that is not a struct.
+    """
+    values = {}
+    for name, assigned in _assignments_by_column(assignments, scope).items():
+        new_column = scope.column(name, "the SET list")
+        old_column = scope.old_schema.find(name, case_sensitive=True)
+        old_value = f"{backquote(scope.target.alias)}.{backquote(name)}"
+        values[name] = _updated_value(assigned, new_column, old_column, old_value)
+    return _without_computed_columns(values)
+
+
+def _assignments_by_column(assignments: Iterable[Assignment], scope: ClauseScope) -> Assignments:
+    """Return the SQL text that a SET list assigns to each column, or to each field of a struct column."""
     assignments_by_column: Assignments = {}
     for assignment in assignments:
         path = without_qualifier(assignment.column, scope.target, scope.new_schema)
         column = scope.column(path[0], "the SET list")
-        default = _default_value(column.name, scope.rules) if len(path) == 1 else "NULL"  # fields have no defaults
+        # `rules` has the defaults of whole columns only, so that DEFAULT means NULL for a field of a struct.
+        default = _default_value(column.name, scope.rules) if len(path) == 1 else "NULL"
         value = _assigned_value(assignment, default, scope)
         _add_assignment(assignments_by_column, column, path, value, case_sensitive=scope.case_sensitive)
-    values = {}
-    for name, assigned_value in assignments_by_column.items():
-        column, old_column = scope.column(name, "the SET list"), scope.old_schema.find(name, case_sensitive=True)
-        old_value = f"{backquote(scope.target.alias)}.{backquote(name)}"
-        values[name] = _updated_value(assigned_value, column, old_column, old_value)
-    return _without_computed_columns(values)
+    return assignments_by_column
 
 
-def _add_assignment(assignments: Assignments, field: Field, path: tuple[str, ...], value: str, *, case_sensitive: bool) -> None:
-    """Add an assignment to the column `field`, or to the field inside it at `path`. Raise PlanError if it overlaps another one."""
+def _add_assignment(assignments: Assignments, column: Field, path: tuple[str, ...], value: str, *, case_sensitive: bool) -> None:
+    """Add the assignment of `value` to a column, or to a field of a struct. Raise PlanError if it overlaps another assignment.
+
+    `path`: the name of the column as the statement has it, and then the names of the fields inside it.
+    """
+    _, *field_names = path
     dotted_path = ".".join(path)
-    for name in path[1:]:
+    siblings, field = assignments, column
+    for name in field_names:
         if not isinstance(field.type, Struct):
             raise PlanError(f"`{dotted_path}` is no field: `{field.name}` is {field.sql_type}, not a struct. Assign the whole column.")
-        field_assignments = assignments.setdefault(field.name, {})
-        if isinstance(field_assignments, str):
+        children = siblings.setdefault(field.name, {})
+        if isinstance(children, str):  # the whole struct is assigned
             raise _double_assignment_error(dotted_path)
-        assignments = field_assignments
-        field = column_of(field.type, name, case_sensitive, f"the struct `{field.name}`")
-    if field.name in assignments:
+        siblings, field = children, column_of(field.type, name, case_sensitive, f"the struct `{field.name}`")
+    if field.name in siblings:
         raise _double_assignment_error(dotted_path)
-    assignments[field.name] = value
+    siblings[field.name] = value
 
 
 def _double_assignment_error(column: str) -> PlanError:

@@ -12,7 +12,7 @@ from rowmerge.plan.expressions.column_refs import DIALECT
 
 
 @dataclass(frozen=True)
-class Length:
+class TextLength:
     """The maximum length of a text. `padded`: whether it is the exact length, as in char(n), rather than that of varchar(n)."""
 
     characters: int
@@ -23,17 +23,19 @@ class Length:
 
 
 @dataclass(frozen=True)
-class Inside:
+class NestedLengths:
     """The lengths of the texts inside a nested value, by the name of a struct's field, or by `element`, `key` and `value`."""
 
-    parts: tuple[tuple[str, Lengths], ...]
+    lengths_by_name: tuple[tuple[str, Lengths], ...]
 
     def get(self, name: str) -> Lengths | None:
         """Return the lengths in a field, without regard to the case of its name, or None."""
-        return next((lengths for field, lengths in self.parts if field.lower() == name.lower()), None)
+        return next((lengths for field, lengths in self.lengths_by_name if field.lower() == name.lower()), None)
 
 
-Lengths = Length | Inside
+Lengths = TextLength | NestedLengths
+_CHILD_NAMES = {exp.DataType.Type.ARRAY: ("element",), exp.DataType.Type.MAP: ("key", "value")}
+"""The names of the values inside an array and a map, in the order of the type's parameters."""
 
 
 @lru_cache(maxsize=1024)
@@ -42,26 +44,26 @@ def lengths(declared: str) -> Lengths | None:
     if "char" not in declared.lower():
         return None
     try:
-        return _lengths(exp.DataType.build(declared, dialect=DIALECT))
+        return _lengths_in_type(exp.DataType.build(declared, dialect=DIALECT))
     except (SqlglotError, RecursionError):
         return None  # Spark, or the limit on the depth of types, rejects the type
 
 
-def _lengths(type_: exp.Expr | None) -> Lengths | None:
+def _lengths_in_type(type_: exp.Expr | None) -> Lengths | None:
     """Return the lengths in a type that sqlglot has parsed, or None if it has none."""
     if not isinstance(type_, exp.DataType):
         return None
     parameters = type_.expressions
     if type_.this in (exp.DataType.Type.CHAR, exp.DataType.Type.VARCHAR):
         padded = type_.this is exp.DataType.Type.CHAR
-        return Length(int(parameters[0].name), padded) if parameters else None
+        return TextLength(int(parameters[0].name), padded) if parameters else None
     if type_.this is exp.DataType.Type.STRUCT:
-        return _inside([(field.name, _lengths(field.args.get("kind"))) for field in parameters])
-    names = {exp.DataType.Type.ARRAY: ("element",), exp.DataType.Type.MAP: ("key", "value")}.get(type_.this, ())
-    return _inside([(name, _lengths(parameter)) for name, parameter in zip(names, parameters, strict=False)])
+        return _nested_lengths([(field.name, _lengths_in_type(field.args.get("kind"))) for field in parameters])
+    child_names = _CHILD_NAMES.get(type_.this, ())  # a type without children has no lengths
+    return _nested_lengths([(name, _lengths_in_type(child)) for name, child in zip(child_names, parameters, strict=False)])
 
 
-def _inside(lengths_by_name: list[tuple[str, Lengths | None]]) -> Inside | None:
+def _nested_lengths(lengths_by_name: list[tuple[str, Lengths | None]]) -> NestedLengths | None:
     """Return the lengths of the fields that have any, or None if no field has any."""
     limited_fields = tuple((name, lengths) for name, lengths in lengths_by_name if lengths is not None)
-    return Inside(limited_fields) if limited_fields else None
+    return NestedLengths(limited_fields) if limited_fields else None

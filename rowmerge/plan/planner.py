@@ -220,15 +220,19 @@ def plan_replace_on(insert: RowPlan, snapshot: Snapshot, condition: SqlText, tar
 
 
 def _with_matches_deleted(insert: RowPlan, snapshot: Snapshot, on: Condition, parameters: Mapping[str, object]) -> RowPlan:
-    """Return the plan of an INSERT that also deletes the table's rows that match a new row. `parameters` are for Delta's commitInfo."""
-    files, bound_columns = file_mask(on.target_only, insert.target, snapshot.schema, snapshot.partition_columns)
+    """Return the plan of an INSERT that also deletes the table's rows that match a new row.
+
+    The conjuncts of `on` over the target alone decide which files can have such rows. `parameters` are for Delta's commitInfo.
+    """
+    conjuncts = on.target_only
+    touched_files_mask, bound_columns = file_mask(conjuncts, insert.target, snapshot.schema, snapshot.partition_columns)
     return replace(
         insert,
         on=on,
         clauses=(Clause(Match.MATCHED, Effect.DELETE), *insert.clauses),
-        files=files,
+        files=touched_files_mask,
         bound_columns=bound_columns,
-        conjuncts=on.target_only,
+        conjuncts=conjuncts,
         parameters={"mode": "Overwrite", **parameters},
     )
 
@@ -311,7 +315,10 @@ def static_partition(table: TableShape, partition: Sequence[tuple[str, str | Non
 def _plan_without_source(
     snapshot: Snapshot, target: Side, effect: Effect, condition: SqlText | None, values: Mapping[str, str], *, case_sensitive: bool
 ) -> RowPlan:
-    """Plan an UPDATE or a DELETE: one clause over the target's rows. `values`: the SQL text of each column that an UPDATE assigns."""
+    """Plan an UPDATE or a DELETE: one clause over the target's rows. `values`: the SQL text of each column that an UPDATE assigns.
+
+    The clause is WHEN NOT MATCHED BY SOURCE: without a source, no row of the target is matched.
+    """
     _check_append_only(snapshot, effect.name, {effect})
     qualified_condition: str | None = None
     conjuncts: tuple[str, ...] = ()
@@ -319,17 +326,16 @@ def _plan_without_source(
         qualified_condition = qualify(condition.text, target, case_sensitive=case_sensitive)
         divided_condition = divide_condition(qualified_condition, target, None, case_sensitive=case_sensitive)
         conjuncts = (*divided_condition.target_only, *divided_condition.other)
-    files, bound_columns = file_mask(conjuncts, target, snapshot.schema, snapshot.partition_columns, case_sensitive=case_sensitive)
-    # Without a source, no row of the target is matched.
-    clause = Clause(Match.NOT_MATCHED_BY_SOURCE, effect, qualified_condition, values)
+    partition_columns = snapshot.partition_columns
+    touched_files_mask, bound_columns = file_mask(conjuncts, target, snapshot.schema, partition_columns, case_sensitive=case_sensitive)
     return RowPlan(
         operation=effect.name,
         table=snapshot.name,
         schema=snapshot.schema,
         target=target,
-        clauses=(clause,),
-        files=files,
-        bound_columns=bound_columns,
+        clauses=(Clause(Match.NOT_MATCHED_BY_SOURCE, effect, qualified_condition, values),),
+        files=touched_files_mask,
+        bound_columns=bound_columns,  # the columns whose bounds the mask reads
         conjuncts=conjuncts,
         parameters={"predicate": [condition.text] if condition else []},
     )

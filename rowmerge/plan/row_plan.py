@@ -15,7 +15,7 @@ from itertools import chain
 from rowmerge.commands.rows import Match
 from rowmerge.plan.expressions.column_refs import has_query, parse, references
 from rowmerge.plan.expressions.conditions import Condition, Side, nondeterministic, resolve
-from rowmerge.plan.schema_evolution import new_columns
+from rowmerge.plan.schema_evolution import added_or_changed_columns
 from rowmerge.table.metadata.rules import Rules
 from rowmerge.table.metadata.schema import Struct
 from rowmerge.table.snapshots.files import FileMask
@@ -119,7 +119,7 @@ class RowPlan:
             lines += [f"    key {key.column} {key.op} {key.source}" for key in self.on.keys]
         lines += [f"  {clause.describe(has_source=self.source is not None)}" for clause in self.clauses]
         if self.new_schema is not None:
-            lines += [f"  new column {column}" for column in new_columns(self.old_schema, self.new_schema)]
+            lines += [f"  new column {column}" for column in added_or_changed_columns(self.old_schema, self.new_schema)]
         if self.source_rows is SourceRows.ALL:
             lines.append("  every source row is inserted")
         lines += [f"  generated {column} = {expression}" for column, expression in self.rules.generated.items()]

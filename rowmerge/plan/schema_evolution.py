@@ -25,7 +25,7 @@ Path = tuple[str, ...]
 
 
 def never(_old: DataType, _new: DataType) -> bool:
-    """Return False, so that columns keep their types and values are cast to them."""
+    """Return False for each pair of types, so that columns keep their types and values are cast to them."""
     return False
 
 
@@ -77,13 +77,23 @@ def schema_after_insert(
     static_names = {name.lower() for name in static}
     dynamic_names = [name for name in table.names if name.lower() not in static_names]
     target_names = dynamic_names if columns is None else columns
-    if len(query) < len(target_names) or (columns is not None and len(query) > len(target_names)):
+    has_wrong_size = len(query) < len(target_names) or (columns is not None and len(query) > len(target_names))
+    if has_wrong_size:
         return table  # the planner raises an error for this number of columns
+    return merge_schemas(table, _named_by_position(query, target_names, table), can_widen)
+
+
+def _named_by_position(query: Struct, target_names: Sequence[str], table: Struct) -> Struct:
+    """Return the columns of a query with the names of the table's columns that store them.
+
+    The columns beyond `target_names` are new and keep their names. A column whose target the table lacks is left out: the planner raises
+    an error for it. Raise PlanError if a new column has the name of an old one.
+    """
     new_fields = query.fields[len(target_names) :]
     _check_names_are_new(new_fields, table)
     renamed_fields = [replace(field, name=name) for field, name in zip(query.fields, target_names, strict=False)]
     old_fields = [field for field in renamed_fields if table.find(field.name) is not None]
-    return merge_schemas(table, Struct((*old_fields, *new_fields)), can_widen)
+    return Struct((*old_fields, *new_fields))
 
 
 def _check_names_are_new(new_fields: Sequence[Field], table: Struct) -> None:
@@ -131,7 +141,12 @@ def _check_names_differ(struct: Struct, parent_path: Path) -> None:
 
 
 def with_missing_fields(type_: DataType, target: DataType) -> DataType:
-    """Return a type with the struct fields that it lacks and `target` has, at any depth. These fields are nullable."""
+    """Return a type with the struct fields that it lacks and `target` has, at any depth. These fields are nullable.
+
+    Args:
+        type_: The type of new values.
+        target: The type of the column that stores them.
+    """
     match type_, target:
         case Struct(), Struct():
             return _struct_with_missing_fields(type_, target)
@@ -155,8 +170,8 @@ def _struct_with_missing_fields(struct: Struct, target: Struct) -> Struct:
     return Struct((*own_fields, *missing_fields))
 
 
-def new_columns(old_schema: Struct, new_schema: Struct, parent_path: Path = ()) -> list[str]:
-    """Return `name type` of every column and field that is new in `new_schema` or has another type than in `old_schema`.
+def added_or_changed_columns(old_schema: Struct, new_schema: Struct, parent_path: Path = ()) -> list[str]:
+    """Return the columns and fields that are new in `new_schema` or have another type than in `old_schema`, as SQL text: `name type`.
 
     Args:
         old_schema: The schema before a statement, or a struct in it.
@@ -168,7 +183,7 @@ def new_columns(old_schema: Struct, new_schema: Struct, parent_path: Path = ()) 
         path = (*parent_path, field.name)
         old_field = old_schema.find(field.name)
         if old_field is not None and isinstance(old_field.type, Struct) and isinstance(field.type, Struct):
-            columns += new_columns(old_field.type, field.type, path)
+            columns += added_or_changed_columns(old_field.type, field.type, path)
         elif old_field is None or old_field.type != field.type:
             columns.append(f"{_quoted_path(path)} {sql_name(field.type)}")
     return columns

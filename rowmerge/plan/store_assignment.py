@@ -21,15 +21,15 @@ _EXACT_IN = {"float": ("byte", "short"), "double": ("byte", "short", "integer", 
 """The numeric types whose values a floating-point type represents exactly: integers of up to 24 and 53 bits, and float in double."""
 
 
-def why_not_assignable(source: DataType, target: DataType, *, texts: bool = False) -> str | None:
+def why_not_assignable(source: DataType, target: DataType, *, casts_strings: bool = False) -> str | None:
     """Return why a column cannot store values of another type.
 
-    A value of an assignable type can still be wrong: Spark reports an overflow, or a text that is no such value, when the statement runs.
+    A value of an assignable type can still be wrong. Spark reports an overflow, or a string that is no such value, when the statement runs.
 
     Args:
         source: The type of the values.
         target: The type of the column.
-        texts: Whether strings can be stored in every type that Spark can cast a string to.
+        casts_strings: Whether strings can be stored in every type that Spark can cast a string to.
 
     Returns:
         The reason as a part of a sentence, or None if the column can store the values.
@@ -40,21 +40,26 @@ def why_not_assignable(source: DataType, target: DataType, *, texts: bool = Fals
         case Array(), Array():
             if source.contains_null and not target.contains_null:
                 return "its elements may be NULL"
-            return _why_not_inside("its elements", source.element, target.element, texts)
+            return _why_not_inside("its elements", source.element, target.element, casts_strings)
         case Map(), Map():
             if source.value_contains_null and not target.value_contains_null:
                 return "its values may be NULL"
-            key_reason = _why_not_inside("its keys", source.key, target.key, texts)
-            return key_reason or _why_not_inside("its values", source.value, target.value, texts)
+            key_reason = _why_not_inside("its keys", source.key, target.key, casts_strings)
+            return key_reason or _why_not_inside("its values", source.value, target.value, casts_strings)
         case Struct(), Struct():
-            return _why_not_struct(source, target, texts)
-        case ((Primitive() | Decimal()), (Primitive() | Decimal())) if _is_assignable(source, target, texts):
+            return _why_not_struct(source, target, casts_strings)
+        case ((Primitive() | Decimal()), (Primitive() | Decimal())) if _is_assignable(source, target, casts_strings):
             return None
     return f"{sql_name(source)} is no {sql_name(target)}"
 
 
 def is_lossless(source: DataType, target: DataType) -> bool:
-    """Return whether a cast from `source` to `target` can neither fail nor change a value."""
+    """Return whether a cast from `source` to `target` can neither fail nor change a value.
+
+    Args:
+        source: The type of the values.
+        target: The type to which they are cast.
+    """
     if source == target or source == Primitive("void"):
         return True
     match source, target:
@@ -104,6 +109,10 @@ def match_names_by_position(source: DataType, target: DataType) -> DataType:
     """Return `source` with its struct fields renamed to those of `target` at the same position, as Spark's INSERT does.
 
     A struct with the same field names as the target, in any order, keeps its names.
+
+    Args:
+        source: The type of the values.
+        target: The type of the column that stores them.
     """
     match source, target:
         case Array(), Array():
@@ -131,22 +140,22 @@ def _match_field(field: Field, name: str, target_type: DataType) -> Field:
     return replace(field, name=name, type=match_names_by_position(field.type, target_type))
 
 
-def _is_assignable(source: Primitive | Decimal, target: Primitive | Decimal, texts: bool) -> bool:
-    """Return whether a type that is not nested can be stored in another one. `texts`: whether strings are cast."""
+def _is_assignable(source: Primitive | Decimal, target: Primitive | Decimal, casts_strings: bool) -> bool:
+    """Return whether a type that is not nested can be stored in another one. `casts_strings`: see `why_not_assignable`."""
     if target == Primitive("string") or (_is_numeric(source) and _is_numeric(target)):
         return True
-    if texts and source == Primitive("string"):
+    if casts_strings and source == Primitive("string"):
         return isinstance(target, Decimal) or target.name in _READ_FROM_TEXT
     return isinstance(source, Primitive) and isinstance(target, Primitive) and {source.name, target.name} <= _DATETIME
 
 
-def _why_not_struct(source: Struct, target: Struct, texts: bool) -> str | None:
+def _why_not_struct(source: Struct, target: Struct, casts_strings: bool) -> str | None:
     """Return why a struct cannot be stored in another one, or None if it can. Fields are matched by name."""
     if names_reason := _why_names_differ(source, target):
         return names_reason
     source_types = _types_by_name(source)
     for field in target:
-        if field_reason := _why_not_inside(f"its field `{field.name}`", source_types[field.name.lower()], field.type, texts):
+        if field_reason := _why_not_inside(f"its field `{field.name}`", source_types[field.name.lower()], field.type, casts_strings):
             return field_reason
     return None
 
@@ -171,8 +180,8 @@ def _quoted_names(names: Sequence[str]) -> str:
     return ", ".join(f"`{name}`" for name in names)
 
 
-def _why_not_inside(where: str, source: DataType, target: DataType, texts: bool) -> str | None:
-    reason = why_not_assignable(source, target, texts=texts)
+def _why_not_inside(where: str, source: DataType, target: DataType, casts_strings: bool) -> str | None:
+    reason = why_not_assignable(source, target, casts_strings=casts_strings)
     return f"in {where}, {reason}" if reason else None
 
 

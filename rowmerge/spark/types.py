@@ -13,7 +13,7 @@ from pyspark.sql.types import StructField, StructType
 
 from rowmerge.commands.definitions import ColumnDefinition
 from rowmerge.errors import PlanError, TypeMismatch, UnsupportedStatement
-from rowmerge.plan.lengths import Length, lengths
+from rowmerge.plan.lengths import TextLength, lengths
 from rowmerge.table.metadata.rules import DEFAULT, GENERATED
 from rowmerge.table.metadata.schema import (
     CHAR_VARCHAR,
@@ -140,7 +140,7 @@ def parse_columns(spark: SparkSession, columns: Sequence[ColumnDefinition]) -> S
     if not columns:
         return Struct()
     # Spark's type of a char or varchar column is string. Only the metadata holds the length.
-    types = ["string" if isinstance(lengths(column.type.text), Length) else column.type.text for column in columns]
+    types = ["string" if isinstance(lengths(column.type.text), TextLength) else column.type.text for column in columns]
     casts = ", ".join(f"cast(null as {type_}) as {backquote(column.name)}" for type_, column in zip(types, columns, strict=True))
     schema = schema_of(spark.sql(f"select {casts}"))
     check_collations(schema)
@@ -151,7 +151,7 @@ def parse_columns(spark: SparkSession, columns: Sequence[ColumnDefinition]) -> S
 def _column_metadata(column: ColumnDefinition) -> dict[str, Any]:
     """Return the metadata of a column under Spark's keys: declared lengths of strings, comment, generation expression and default."""
     limit = lengths(column.type.text)
-    declared = str(limit) if isinstance(limit, Length) else column.type.text
+    declared = str(limit) if isinstance(limit, TextLength) else column.type.text
     entries = {
         CHAR_VARCHAR: None if limit is None else declared,
         "comment": column.comment,

@@ -23,8 +23,8 @@ from rowmerge.table.metadata.partitioning import PartitionField
 _Command = RowCommand | DefinitionCommand | MaintenanceCommand | FunctionCommand
 Statement = _Command | Query | Explain
 
-_RAW = frozenset({"SET", "RESET", "ADD", "LIST", "REFRESH"})
-"""Statements in which Spark reads everything after the first word as raw text, with quotes."""
+_RAW_STATEMENTS = frozenset({"SET", "RESET", "ADD", "LIST", "REFRESH"})
+"""First words of statements in which Spark does not divide the following text into tokens. A quote there needs no second one."""
 _EXPLAINED = ("MERGE", "UPDATE", "DELETE", "INSERT", "WITH", "TRUNCATE", "CREATE", "REPLACE")
 _EXPLAIN_MODES = ("EXTENDED", "FORMATTED", "COST", "CODEGEN", "LOGICAL")
 _RULES: dict[tuple[str, ...], Callable[[Cursor], _Command | None]] = {
@@ -65,13 +65,14 @@ def parse(text: str) -> Statement:
     try:
         tokens = tokenize(text).without_semicolons()
     except Unparsable:
-        if first_word(text) in _RAW:
+        if first_word(text) in _RAW_STATEMENTS:  # Spark executes it as it is
             return Query(text)
         raise
-    if len(tokens) == 1:
+    if len(tokens) == 1:  # END alone
         raise Unparsable("There is no statement here. Write one", text=text)
     cursor = Cursor(tokens)
-    if ";" in tokens.keys and not cursor.next_is("BEGIN"):  # a script of several statements is Spark's
+    is_script = cursor.next_is("BEGIN")  # BEGIN … END, several statements that Spark executes
+    if ";" in tokens.keys and not is_script:
         second_statement = tokens[tokens.keys.index(";") + 1]
         raise cursor.unsupported("A second statement begins here. Send one statement at a time", second_statement)
     return _parse_explain(cursor) or _parse_command(cursor) or Query(text[: tokens.ends[-1]])

@@ -58,6 +58,10 @@ def references(tree: exp.Expr, text: str) -> list[Reference] | None:
     """Return the column references of a tree parsed from `text`, in no order, or None if the position of one in the text is uncertain.
 
     Lambda variables and the names in `* EXCEPT (…)` are left out.
+
+    Args:
+        tree: The tree of an expression, or of an operand in it.
+        text: The text of the whole expression, to which the positions in the tree refer.
     """
     column_references = [_reference(column, text, in_query) for column, in_query in _columns(tree)]
     return None if None in column_references else [reference for reference in column_references if reference is not None]
@@ -83,6 +87,10 @@ def mentions(text: str, path: Sequence[str]) -> bool:
     """Return whether an expression uses a column or field, a struct around it, or a field inside it.
 
     If the columns of the expression are uncertain, every token with the name of the column counts.
+
+    Args:
+        text: The SQL text of the expression.
+        path: The name of a column, and of the fields inside it, in any case.
     """
     tree = parse(text)
     column_references = None if tree is None else references(tree, text)
@@ -92,7 +100,12 @@ def mentions(text: str, path: Sequence[str]) -> bool:
 
 
 def rewrite(text: str, edits: Iterable[tuple[int, int, str]]) -> str:
-    """Return a text with each `[start, end)` replaced. Edits must not overlap."""
+    """Return a text with the edits applied.
+
+    Args:
+        text: The text.
+        edits: The start and the end of each replaced range, half open, and its replacement. Ranges must not overlap.
+    """
     for start, end, replacement in sorted(edits, reverse=True):
         text = text[:start] + replacement + text[end:]
     return text
@@ -103,16 +116,16 @@ def has_query(tree: exp.Expr) -> bool:
     return tree.find(*_QUERIES) is not None
 
 
-def has_hidden_column(text: str, tokens: Sequence[Token], tree_references: Iterable[Reference], columns: Iterable[str]) -> bool:
-    """Return whether an expression may use one of these columns in a place where sqlglot's tree has no column.
+def may_use_column_outside_tree(text: str, tokens: Sequence[Token], tree_references: Iterable[Reference], columns: Iterable[str]) -> bool:
+    """Return whether an expression may use one of these columns although sqlglot's tree has no column node at that place.
 
-    sqlglot parses some arguments as keywords (`trunc(d, unit)`). Text in double quotes is a name under
-    spark.sql.ansi.doubleQuotedIdentifiers.
+    In `trunc(d, unit)`, for example, sqlglot parses `unit` as a keyword, but it can be a column. `"a"` is a string for sqlglot, but a
+    column under spark.sql.ansi.doubleQuotedIdentifiers.
 
     Args:
         text: The SQL text of the expression.
         tokens: The tokens of the text, or those of an operand in it.
-        tree_references: The column references that sqlglot's tree has.
+        tree_references: The references of the column nodes in sqlglot's tree.
         columns: The names of the columns, in any case.
     """
     lower_columns = {column.lower() for column in columns}
@@ -122,7 +135,10 @@ def has_hidden_column(text: str, tokens: Sequence[Token], tree_references: Itera
 
 
 def _may_be_name(text: str, tokens: Sequence[Token], index: int) -> bool:
-    """Return whether a token can be the name of a column, rather than a string, a keyword, a function or a unit of time."""
+    """Return whether a token can be the name of a column, rather than a string, a keyword, a function or a unit of time.
+
+    Text in double quotes can be a name, because it depends on a setting of Spark whether it is a string.
+    """
     token = tokens[index]
     if token.token_type is TokenType.STRING:
         return text[token.start] == '"'

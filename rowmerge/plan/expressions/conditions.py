@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from sqlglot import Token, TokenType, exp
 
-from rowmerge.plan.expressions.column_refs import Reference, has_hidden_column, has_query, parse, references, rewrite, tokens_of
+from rowmerge.plan.expressions.column_refs import Reference, has_query, may_use_column_outside_tree, parse, references, rewrite, tokens_of
 from rowmerge.table.metadata.schema import backquote
 
 NONDETERMINISTIC = frozenset(
@@ -58,8 +58,8 @@ class KeyPair:
 class Condition:
     """A condition as the AND of its conjuncts.
 
-    `other` has the conjuncts over both sides that are no key, conjuncts with subqueries or nondeterministic functions, and all text that
-    the parser does not understand. If `analysed` is true, other conjuncts can be joined to each conjunct with AND.
+    `other` has the conjuncts over both sides that are no key, conjuncts with subqueries or nondeterministic functions, and text that
+    sqlglot cannot parse. If `analysed` is true, other conjuncts can be joined to each conjunct with AND.
     """
 
     text: str
@@ -114,17 +114,17 @@ def _is_qualifier(parts: Sequence[str], side: Side, case_sensitive: bool) -> boo
     return any(is_same_name(name, parts, case_sensitive) for name in {(side.alias,), *side.names})
 
 
-def is_same_name(left: Sequence[str], right: Sequence[str], case_sensitive: bool) -> bool:
+def is_same_name(name: Sequence[str], other: Sequence[str], case_sensitive: bool) -> bool:
     """Return whether two dotted names are the same.
 
     Args:
-        left: The parts of a name.
-        right: The parts of the other name.
+        name: The parts of a name.
+        other: The parts of the other name.
         case_sensitive: Whether names that differ in case alone are different.
     """
     if case_sensitive:
-        return tuple(left) == tuple(right)
-    return [part.lower() for part in left] == [part.lower() for part in right]
+        return tuple(name) == tuple(other)
+    return [part.lower() for part in name] == [part.lower() for part in other]
 
 
 def divide_condition(text: str, target: Side, source: Side | None, *, case_sensitive: bool = False) -> Condition:
@@ -228,7 +228,7 @@ class _Scope:
         operand_references = references(operand.tree, self.text)
         if operand_references is None or nondeterministic(self.text_of(operand)):
             return None
-        if any(has_hidden_column(self.text, operand.tokens, operand_references, side.columns) for side in self.sides):
+        if any(may_use_column_outside_tree(self.text, operand.tokens, operand_references, side.columns) for side in self.sides):
             return None
         columns = [resolve(reference.parts, self.sides, case_sensitive=self.case_sensitive) for reference in operand_references]
         return None if None in columns else {column.side for column in columns if column is not None}
@@ -238,8 +238,8 @@ class _Scope:
         comparison = _comparison(conjunct.without_parentheses())
         if comparison is None:
             return None
-        op, left, right = comparison
-        return self._key(left, op, right) or self._key(right, MIRRORED[op], left)
+        op, first_operand, second_operand = comparison
+        return self._key(first_operand, op, second_operand) or self._key(second_operand, MIRRORED[op], first_operand)
 
     def _key(self, column: _Operand, op: str, value: _Operand) -> KeyPair | None:
         """Return the key `column op value`, or None unless `column` is a column of the target and `value` uses the source alone."""
@@ -276,19 +276,20 @@ class _Scope:
 
 
 def _conjuncts(condition: _Operand) -> list[_Operand] | None:
-    """Return the conjuncts of a condition: the operands of its top-level ANDs. Return None if its tree and its tokens do not agree.
+    """Return the conjuncts of a condition, the operands of its top-level ANDs, each with its tree and its tokens.
 
-    The tree shows where the condition has an AND, and the tokens have the position of each operand in the text. Both are divided.
+    sqlglot's tree decides what an operand is, but has no positions of whole operands in the text. The tokens have them. Return None if
+    sqlglot found another number of operands than the search for AND among the tokens.
     """
     if isinstance(condition.tree, exp.Paren):
         return _conjuncts_in_parentheses(condition)
     if not isinstance(condition.tree, exp.And):
         return [condition]
-    operand_trees, operand_tokens = list(condition.tree.flatten(unnest=False)), _split_at_and(condition.tokens)
-    if operand_tokens is None or len(operand_tokens) != len(operand_trees):
+    trees, token_lists = list(condition.tree.flatten(unnest=False)), _split_at_and(condition.tokens)
+    if token_lists is None or len(token_lists) != len(trees):
         return None
     conjuncts: list[_Operand] = []
-    for tree, tokens in zip(operand_trees, operand_tokens, strict=True):
+    for tree, tokens in zip(trees, token_lists, strict=True):
         operand_conjuncts = _conjuncts(_Operand(tree, tokens))
         if operand_conjuncts is None:
             return None
@@ -351,19 +352,22 @@ def _and_indexes(tokens: list[Token], candidates: Iterable[int]) -> list[int]:
 
 
 def _comparison(operand: _Operand) -> tuple[str, _Operand, _Operand] | None:
-    """Return the operator and the two sides of a comparison, or None for any other expression."""
+    """Return the operator and the two operands of a comparison, or None for any other expression.
+
+    The tokens have one comparison operator outside of brackets, and sqlglot's tree has the same operator. The tokens are needed for the
+    positions of the operands in the text.
+    """
     tree, tokens, depths = operand.tree, operand.tokens, _depths(operand.tokens)
-    if depths is None:
+    if depths is None:  # the brackets do not balance
         return None
     top_level_operators = [_comparison_operator(tokens, index) for index, depth in enumerate(depths) if depth == 0]
     operators = [operator for operator in top_level_operators if operator is not None]
     if len(operators) != 1:
         return None
     ((op, start, end),) = operators
-    left_tokens, right_tokens = tokens[:start], tokens[end:]
-    if op != COMPARISON_TREES.get(type(tree)) or not left_tokens or not right_tokens:
+    if op != COMPARISON_TREES.get(type(tree)) or not tokens[:start] or not tokens[end:]:
         return None
-    return op, _Operand(tree.this, left_tokens), _Operand(tree.expression, right_tokens)
+    return op, _Operand(tree.this, tokens[:start]), _Operand(tree.expression, tokens[end:])
 
 
 def _comparison_operator(tokens: list[Token], index: int) -> tuple[str, int, int] | None:

@@ -51,7 +51,8 @@ def replace_qualifiers(text: str, sides: Sequence[Side], *, case_sensitive: bool
 def _rewrite_references(text: str, sides: Sequence[Side], case_sensitive: bool, *, qualifies_columns: bool) -> str:
     """Return an expression with the qualifiers of its sides replaced by their aliases, and its stars by columns.
 
-    `qualifies_columns`: whether columns without a qualifier get the alias of their side too.
+    `qualifies_columns`: whether columns without a qualifier get the alias of their side too. The text is returned unchanged if sqlglot
+    cannot parse it, or if the position of a column in it is uncertain. Spark then resolves the names, or reports the error.
     """
     tree = parse(text)
     column_references = references(tree, text) if tree is not None else None
@@ -77,27 +78,33 @@ def _qualifier_edits(
     """Yield the edits that replace qualifiers by the alias of their side, and `t.*` by the side's columns."""
     query_tables = {table.name.lower() for table in tree.find_all(exp.Table)}
     for reference in column_references:
-        side, qualifier_size = _qualifier(reference, sides, case_sensitive)
+        side, qualifier = _qualifier(reference, sides, case_sensitive)
         if side is None:
             continue
-        qualifier = reference.parts[:qualifier_size]
-        # In a subquery, `t.id` can mean an alias `t` of the subquery, and `db.t.id` a table `t` that the subquery reads.
-        may_be_of_query = reference.in_query and (qualifier_size == 1 or qualifier[-1].lower() in query_tables)
-        is_plain_star = reference.parts[-1] == "*" and not reference.in_query and not _EXCEPT.match(text, reference.ends[-1])
-        if is_plain_star:
-            yield reference.starts[0], reference.ends[-1], _column_list((side,))
-        elif not may_be_of_query and not is_same_name(qualifier, (side.alias,), case_sensitive):
-            yield reference.starts[0], reference.ends[qualifier_size - 1], backquote(side.alias)
+        start, qualifier_end, name_end = reference.starts[0], reference.ends[len(qualifier) - 1], reference.ends[-1]
+        is_star = reference.parts[-1] == "*" and not reference.in_query
+        if is_star and not _EXCEPT.match(text, name_end):
+            yield start, name_end, _column_list((side,))
+        elif not _may_be_of_query(reference, qualifier, query_tables) and not is_same_name(qualifier, (side.alias,), case_sensitive):
+            yield start, qualifier_end, backquote(side.alias)
 
 
-def _qualifier(reference: Reference, sides: Sequence[Side], case_sensitive: bool) -> tuple[Side | None, int]:
-    """Return the side that the qualifier of a reference names, and the number of parts in the qualifier. Without a side: None and 0."""
+def _may_be_of_query(reference: Reference, qualifier: tuple[str, ...], query_tables: set[str]) -> bool:
+    """Return whether a qualifier in a subquery can mean a table of the subquery, rather than a side of the statement.
+
+    `t.id` can mean an alias `t` of the subquery, and `db.t.id` a table `t` that the subquery reads.
+    """
+    return reference.in_query and (len(qualifier) == 1 or qualifier[-1].lower() in query_tables)
+
+
+def _qualifier(reference: Reference, sides: Sequence[Side], case_sensitive: bool) -> tuple[Side | None, tuple[str, ...]]:
+    """Return the side that the qualifier of a reference names, and the qualifier. Without such a side, return None and no parts."""
     if reference.parts[-1] != "*":
         resolved = resolve(reference.parts, sides, case_sensitive=case_sensitive)
-        return (resolved.side, resolved.qualifiers) if resolved is not None and resolved.qualifiers else (None, 0)
+        return (None, ()) if resolved is None or not resolved.qualifiers else (resolved.side, reference.parts[: resolved.qualifiers])
     qualifier = reference.parts[:-1]
     matches = [side for side in sides for name in {(side.alias,), *side.names} if is_same_name(name, qualifier, case_sensitive)]
-    return (matches[0], len(qualifier)) if len(matches) == 1 else (None, 0)
+    return (matches[0], qualifier) if len(matches) == 1 else (None, ())
 
 
 def _column_list(sides: Sequence[Side]) -> str:
@@ -108,27 +115,28 @@ def _column_list(sides: Sequence[Side]) -> str:
 def _star_edits(tree: exp.Expr, text: str, sides: Sequence[Side]) -> Iterator[Edit]:
     """Yield an edit for each `*` without a qualifier that means all columns: `struct(*)` becomes `struct(t.a, t.b)`.
 
-    `* EXCEPT (a)` becomes `t.* EXCEPT (a)` if there is one side. An expression with count(*) or a subquery gets no edits.
+    `* EXCEPT (a)` becomes `t.* EXCEPT (a)` if there is one side. An expression with a count or a subquery gets no edits: `count(*)` means
+    no columns, and a star in a subquery means the columns of the subquery.
     """
     has_star = any(not isinstance(star.parent, exp.Column) for star in tree.find_all(exp.Star))
     if not has_star or tree.find(exp.Query, exp.Count) is not None:
         return
-    for star, next_type in _star_arguments(tokens_of(text) or []):
-        if next_type in (TokenType.R_PAREN, TokenType.COMMA):
+    for star, following in _star_arguments(tokens_of(text) or []):
+        if following.token_type in (TokenType.R_PAREN, TokenType.COMMA):
             yield star.start, star.end + 1, _column_list(sides)
-        elif next_type is TokenType.EXCEPT and len(sides) == 1:
+        elif following.token_type is TokenType.EXCEPT and len(sides) == 1:
             yield star.start, star.start, f"{backquote(sides[0].alias)}."
 
 
-def _star_arguments(tokens: list[Token]) -> Iterator[tuple[Token, TokenType]]:
-    """Yield each `*` that begins an argument, with the type of the next token. After an operand, a `*` is a multiplication."""
+def _star_arguments(tokens: list[Token]) -> Iterator[tuple[Token, Token]]:
+    """Yield each `*` that begins an argument, and the token after it. After an operand, a `*` is a multiplication."""
     for previous, token, following in zip(tokens, tokens[1:], tokens[2:], strict=False):
         if token.token_type is TokenType.STAR and previous.token_type in (TokenType.L_PAREN, TokenType.COMMA):
-            yield token, following.token_type
+            yield token, following
 
 
 def side_of(parts: tuple[str, ...], alias: str | None, columns: tuple[str, ...]) -> Side:
-    """Return a table as a side of a statement.
+    """Return a table as an input of a statement, with the names that can qualify its columns.
 
     As in Spark, only the alias qualifies columns if there is one. Otherwise the table's name, or its last parts, qualify them.
 
@@ -139,10 +147,10 @@ def side_of(parts: tuple[str, ...], alias: str | None, columns: tuple[str, ...])
     """
     if alias is not None:
         return Side(alias, (), columns)
-    names = [parts[start:] for start in range(len(parts) - 1)]
-    if len(parts) == 2:
-        names += [(catalog, *parts) for catalog in CATALOGS]
-    return Side(parts[-1], tuple(names), columns)
+    longer_names = [parts[start:] for start in range(len(parts) - 1)]  # of `a.b.c`: `a.b.c` and `b.c`; the alias is `c`
+    if len(parts) == 2:  # a name with a schema and no catalog means a table of the engine's catalog
+        longer_names += [(catalog, *parts) for catalog in CATALOGS]
+    return Side(parts[-1], tuple(longer_names), columns)
 
 
 def apart_from(side: Side, other: Side, role: str) -> Side:
@@ -161,6 +169,10 @@ def apart_from(side: Side, other: Side, role: str) -> Side:
 def check_apart(target: Side, source: Side) -> None:
     """Raise an error if the two sides of a MERGE have the same alias.
 
+    Args:
+        target: The side of the changed table.
+        source: The side of the source.
+
     Raises:
         PlanError: Both sides have one alias, or the same table without an alias is target and source.
     """
@@ -169,14 +181,16 @@ def check_apart(target: Side, source: Side) -> None:
 
 
 def without_qualifier(path: tuple[str, ...], target: Side, schema: Struct) -> tuple[str, ...]:
-    """Return the path of an assigned column without the names of the target before it.
+    """Return the path of an assigned column without a qualifier of the target before it.
+
+    The alias of the target and its other names are qualifiers, but only if one of the table's columns follows.
 
     Args:
         path: The parts of the name as the statement has it, such as `("t", "s", "a")` for the field `a` of the column `s`.
         target: The side of the changed table.
-        schema: The table's columns. A first part that is only a name of the target is removed if a column follows.
+        schema: The table's columns.
     """
-    for name in sorted({(target.alias,), *target.names}, key=len, reverse=True):
+    for name in sorted({(target.alias,), *target.names}, key=len, reverse=True):  # as in Spark, the longest qualifier wins
         qualifier, column_path = path[: len(name)], path[len(name) :]
         is_qualified = is_same_name(qualifier, name, case_sensitive=False)
         if is_qualified and column_path and schema.find(column_path[0]) is not None:

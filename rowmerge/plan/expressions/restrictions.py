@@ -37,28 +37,32 @@ def check_update(update: Update) -> None:
         check_condition(update.condition, "the WHERE condition")
 
 
-def check_condition(text: SqlText, where: str) -> None:
+def check_condition(text: SqlText, description: str) -> None:
     """Raise an error for a condition that is not a function of one row.
 
     The engine evaluates a condition several times and in any order, so that the result for a row must always be the same.
 
     Args:
         text: The SQL text of the condition.
-        where: The noun for the condition in the error message, such as `the ON condition`.
+        description: The noun for the condition in the error message, such as `the ON condition`.
 
     Raises:
         UnsupportedStatement: The condition has a nondeterministic function, an aggregate, a window function or a generator function.
     """
     if function := nondeterministic(text.text):
         raise UnsupportedStatement(
-            f"{function}() gives another value each time it is asked, so {where} would have no one meaning. Compute it in the source first",
+            f"{function}() gives another value each time it is asked, so {description} would have no one meaning. "
+            "Compute it in the source first",
             text=text.text,
         )
-    _check_one_row(text, where)
+    _check_one_row(text, description)
 
 
-def _check_one_row(text: SqlText, where: str) -> None:
-    """Raise UnsupportedStatement for an aggregate, window or generator function outside of subqueries."""
+def _check_one_row(text: SqlText, description: str) -> None:
+    """Raise UnsupportedStatement for an aggregate, window or generator function outside of subqueries.
+
+    `description`: the noun for the expression in the error message.
+    """
     tree = parse(text.text)
     if tree is None:
         return
@@ -67,10 +71,10 @@ def _check_one_row(text: SqlText, where: str) -> None:
             continue
         function = node.this if isinstance(node, exp.Window) else node
         reason = _MANY_VALUES if isinstance(node, exp.UDTF) else _MANY_ROWS
-        raise UnsupportedStatement(reason.format(f"{_written(function, text.text)}()", where), text=text.text)
+        raise UnsupportedStatement(reason.format(f"{_function_name(function, text.text)}()", description), text=text.text)
 
 
-def _written(function: exp.Expr, text: str) -> str:
+def _function_name(function: exp.Expr, text: str) -> str:
     """Return a function's name as the text has it, in lower case."""
     for token in tokens_of(text) or ():
         if FUNCTION_BY_NAME.get(token.text.upper()) is type(function):

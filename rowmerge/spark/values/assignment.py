@@ -6,7 +6,7 @@ import json
 from functools import partial
 
 from rowmerge.errors import TypeMismatch
-from rowmerge.plan.lengths import Inside, Length, Lengths, lengths
+from rowmerge.plan.lengths import Lengths, NestedLengths, TextLength, lengths
 from rowmerge.plan.schema_evolution import evolved_type, with_missing_fields
 from rowmerge.plan.store_assignment import is_lossless, why_not_assignable
 from rowmerge.spark.failures import STOP_PREFIX, Stop
@@ -53,7 +53,7 @@ def store_assignment_sql(
 def _check_assignable(type_: DataType, column: Field, table: str, *, adds_fields: bool, parses_strings: bool) -> None:
     """Raise TypeMismatch if a column cannot store values of a type."""
     complete_type = with_missing_fields(type_, column.type) if adds_fields else type_
-    if reason := why_not_assignable(complete_type, column.type, texts=parses_strings):
+    if reason := why_not_assignable(complete_type, column.type, casts_strings=parses_strings):
         problem = f"Cannot store a value of type {sql_name(type_)} in the column `{column.name}` of {table}, which is {column.sql_type}"
         raise TypeMismatch(f"{problem}: {reason}. {_advice(type_, column, adds_fields=adds_fields)}.")
 
@@ -106,12 +106,12 @@ def _with_char_lengths(value_sql: str, type_: DataType, limits: Lengths | None, 
 
     A char is padded with spaces. Trailing spaces beyond the length are cut. Other characters beyond it stop the statement.
     """
-    if isinstance(limits, Length):
+    if isinstance(limits, TextLength):
         too_long = _stop_at_column(Stop.TOO_LONG, column, table, value_sql)
         length = limits.characters
         cut_sql = f"if(char_length(rtrim({value_sql})) > {length}, {too_long}, substring({value_sql}, 1, {length}))"
         return f"rpad({cut_sql}, {length}, ' ')" if limits.padded else cut_sql
-    if not isinstance(limits, Inside):
+    if not isinstance(limits, NestedLengths):
         return value_sql
 
     def fit_part(name: str, part_sql: str, part_type: DataType) -> str:

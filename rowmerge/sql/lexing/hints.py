@@ -31,17 +31,21 @@ def idempotency_key(text: str) -> str | tuple[str, int] | None:
 
 
 def _parse_hint(text: str, start: int, end: int) -> str | tuple[str, int] | None:
-    """Return the key in the text of a hint between two offsets, or None if only a string in the hint has the word IDEMPOTENCY_KEY."""
+    """Return the key, or the application and the version, in the hint between two offsets. Return None without IDEMPOTENCY_KEY.
+
+    `start` and `end` are the offsets of the text between `/*+` and `*/`. Raise Unparsable for another form of IDEMPOTENCY_KEY.
+    """
     tokens = tokenize(text[start:end])
-    if _HINT_NAME not in tokens.keys:
+    if _HINT_NAME not in tokens.keys:  # the word is only in a string, as in `HINT('idempotency_key')`
         return None
     name_index = tokens.keys.index(_HINT_NAME)
     match tokens[name_index + 1 :]:
         case [Token(key="("), Token(Kind.STRING, key), Token(key=")"), *_]:
             return string_value(key)
-        case [Token(key="("), Token(Kind.STRING, app), Token(key=","), Token(Kind.NUMBER, version), Token(key=")"), *_]:
-            if version.isdigit():  # a whole number, rather than `7.5` or `7L`
-                return string_value(app), int(version)
+        case [Token(key="("), Token(Kind.STRING, app), Token(key=","), Token(Kind.NUMBER, version), Token(key=")"), *_] if (
+            version.isdigit()
+        ):
+            return string_value(app), int(version)
     reason = f"{_HINT_NAME} takes a text in quotes, and after it a whole number if you like. Write {_HINT_NAME}('my key')"
     raise unparsable(text, start + tokens.starts[name_index], reason)
 

@@ -89,7 +89,12 @@ class Tokens(Sequence[Token]):
         return self.kinds[at] is Kind.WORD or self.kinds[at] is Kind.QUOTED
 
     def between(self, first: int, last: int) -> Tokens:
-        """Return the tokens from `first` up to, not including, `last`, and an END token after them."""
+        """Return some of the tokens, and an END token after them.
+
+        Args:
+            first: The index of the first token.
+            last: The index after the last token.
+        """
         return Tokens(self.text, self.keys[first:last], self.kinds[first:last], self.starts[first:last], self.ends[first:last])
 
     def without_semicolons(self) -> Tokens:
@@ -177,15 +182,17 @@ def split_statements(text: str) -> Iterator[str]:
     A statement begins with a line feed for each line before it, which keeps its line number. The last one may have an unclosed string.
     """
     tokens, unclosed_offset = _tokens_before_unclosed(text)
-    start = first_token = 0  # the offset and the first token of the next statement
+    start_offset = 0  # of the next statement
+    first_token = 0  # of the next statement
     for semicolon in [index for index, key in enumerate(tokens.keys) if key == ";"]:
         if first_token < semicolon:
-            yield _text_on_its_line(tokens, start, tokens.starts[semicolon])
-        start, first_token = tokens.ends[semicolon], semicolon + 1
+            yield _text_on_its_line(tokens, start_offset, tokens.starts[semicolon])
+        start_offset, first_token = tokens.ends[semicolon], semicolon + 1
+    has_tokens = tokens.kinds[first_token] is not Kind.END
     # An unclosed string or name has no token, but belongs to a statement. An unclosed comment does not.
-    has_unclosed_string = unclosed_offset is not None and text[unclosed_offset] != "/"
-    if first_token < len(tokens) - 1 or has_unclosed_string:
-        yield _text_on_its_line(tokens, start, len(text))
+    has_unclosed_string = unclosed_offset is not None and not text.startswith("/*", unclosed_offset)
+    if has_tokens or has_unclosed_string:
+        yield _text_on_its_line(tokens, start_offset, len(text))
 
 
 def _text_on_its_line(tokens: Tokens, start: int, end: int) -> str:
@@ -291,7 +298,12 @@ def unparsable(text: str, offset: int, reason: str) -> Unparsable:
 
 
 def position(text: str, offset: int) -> tuple[int, int]:
-    """Return line and column of a character, both from 1."""
+    """Return line and column of a character, both from 1.
+
+    Args:
+        text: The text that contains the character.
+        offset: The offset of the character, from 0.
+    """
     return text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset)
 
 

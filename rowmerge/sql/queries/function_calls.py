@@ -75,12 +75,12 @@ ResolveFunction = Callable[[TableName], CalledFunction | None]
 
 @dataclass(frozen=True)
 class _Call:
-    """A call: the function's name, and the indexes of the first token of the name and of the parentheses."""
+    """A call: the function's name, and the token indexes of the name's first part and of the two parentheses."""
 
     name: TableName
-    first: int
-    opening: int
-    closing: int
+    name_index: int
+    opening_index: int
+    closing_index: int
 
 
 def add_call_edits(cursor: Cursor, resolve: ResolveFunction, edits: list[Edit]) -> list[Edit]:
@@ -103,13 +103,17 @@ def add_call_edits(cursor: Cursor, resolve: ResolveFunction, edits: list[Edit]) 
         if function is None:
             continue
         _refuse_aggregate(cursor, call, function)
-        start, end = cursor.tokens.starts[call.first], cursor.tokens.ends[call.closing]
-        # The edits do not overlap, so that their ends have the same order as their starts.
-        first_inside = bisect_left(edits, start, key=lambda edit: edit.start)
-        first_behind = bisect_right(edits, end, key=lambda edit: edit.end)
-        arguments = _bind_arguments(cursor, call, function, edits[first_inside:first_behind])
-        edits[first_inside:first_behind] = [Edit(start, end, call_of(function, arguments))]
+        start, end = cursor.tokens.starts[call.name_index], cursor.tokens.ends[call.closing_index]
+        inside_call = _slice_between(edits, start, end)
+        arguments = _bind_arguments(cursor, call, function, edits[inside_call])
+        edits[inside_call] = [Edit(start, end, call_of(function, arguments))]
     return edits
+
+
+def _slice_between(edits: list[Edit], start: int, end: int) -> slice:
+    """Return the slice of the edits between two offsets. The edits do not overlap, so that sorting orders their starts and their ends."""
+    first = bisect_left(edits, start, key=lambda edit: edit.start)
+    return slice(first, bisect_right(edits, end, key=lambda edit: edit.end))
 
 
 def apply_edits(text: str, edits: list[Edit], start: int = 0, end: int | None = None) -> str:
@@ -156,7 +160,9 @@ def expression_of(body: str) -> str:
 def call_of(function: CalledFunction, arguments: Mapping[str, str]) -> str:
     """Return the SQL text that replaces a call: the function's body, or a call of the function that `register` registers in Spark.
 
-    `arguments` has the SQL text of each argument by the name of its parameter in lower case.
+    Args:
+        function: The called function.
+        arguments: The SQL text of each argument by the name of its parameter in lower case.
     """
     definition = function.definition
     if definition.language == "sql" and (definition.aggregate or _fits_inline(definition, function.body, arguments)):
@@ -277,11 +283,11 @@ def _parameter_at(position: int, function: CalledFunction) -> str:
 
 def _argument_spans(tokens: Tokens, call: _Call) -> list[tuple[int, int]]:
     """Return the indexes of the first and the last token of each argument. An empty argument is left out."""
-    delimiters = [call.opening]  # the parentheses of the call, and the commas between its arguments
+    delimiters = [call.opening_index]  # the parentheses of the call, and the commas between its arguments
     bracket_depth = 0  # of brackets inside an argument, whose commas separate other things
-    for index in range(call.opening + 1, call.closing + 1):
+    for index in range(call.opening_index + 1, call.closing_index + 1):
         key = tokens.keys[index]
-        if not bracket_depth and (key == "," or index == call.closing):
+        if not bracket_depth and (key == "," or index == call.closing_index):
             delimiters.append(index)
         bracket_depth += (key in CLOSING) - (key in CLOSING.values())
     return [(delimiter + 1, following - 1) for delimiter, following in pairwise(delimiters) if following - delimiter > 1]
@@ -297,7 +303,7 @@ def _refuse_aggregate(cursor: Cursor, call: _Call, function: CalledFunction) -> 
     """Raise UnsupportedStatement for an aggregate over distinct values or with a filter, and for one in SQL over a window."""
     if not function.definition.aggregate:
         return
-    first_argument, following = cursor.tokens[call.opening + 1], cursor.tokens[call.closing + 1]
+    first_argument, following = cursor.tokens[call.opening_index + 1], cursor.tokens[call.closing_index + 1]
     if first_argument.key == "DISTINCT":
         reason = f"DISTINCT cannot stand in the aggregate {function.name}. Select the distinct rows in a subquery"
         raise cursor.unsupported(reason, first_argument)

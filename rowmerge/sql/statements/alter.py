@@ -151,7 +151,7 @@ _Forms = dict[tuple[str, ...], Callable[[Cursor, TableName], Alteration]]
 _VIEW_FORMS: _Forms = {("SET", "TBLPROPERTIES"): _parse_set_properties, ("UNSET", "TBLPROPERTIES"): _parse_unset_properties}
 _TABLE_FORMS: _Forms = {
     **_VIEW_FORMS,
-    **{(verb, "PARTITION", "FIELD"): partial(partitioning.parse_field_change, verb=verb) for verb in ("ADD", "DROP", "REPLACE")},
+    **{(verb, "PARTITION", "FIELD"): partial(partitioning.parse_partition_field_change, verb=verb) for verb in ("ADD", "DROP", "REPLACE")},
     ("ADD", "COLUMN"): _parse_add_columns,
     ("ADD", "COLUMNS"): _parse_add_columns,
     ("ADD",): _parse_add_constraint,

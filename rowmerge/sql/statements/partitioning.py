@@ -56,12 +56,12 @@ def _parse_parameter(cursor: Cursor, transform: str) -> int:
     return number
 
 
-def parse_field_change(cursor: Cursor, name: TableName, verb: str) -> ChangePartitioning:
+def parse_partition_field_change(cursor: Cursor, table: TableName, verb: str) -> ChangePartitioning:
     """Parse the fields after ALTER TABLE … ADD, DROP or REPLACE PARTITION FIELD, as in Iceberg's SQL extensions.
 
     Args:
         cursor: The cursor at `f [AS n]` (ADD), `f` (DROP) or `f WITH g [AS n]` (REPLACE).
-        name: The name of the table.
+        table: The name of the table.
         verb: ADD, DROP or REPLACE.
 
     Raises:
@@ -74,7 +74,7 @@ def parse_field_change(cursor: Cursor, name: TableName, verb: str) -> ChangePart
     if added is not None and cursor.accept("AS"):
         added = replace(added, name=cursor.identifier("the name of the partition field"))
     cursor.expect_end("the partition field")
-    return ChangePartitioning(name, dropped, added)
+    return ChangePartitioning(table, dropped, added)
 
 
 def parse_write_order(cursor: Cursor, name: TableName) -> SetWriteOrder:
@@ -82,6 +82,10 @@ def parse_write_order(cursor: Cursor, name: TableName) -> SetWriteOrder:
 
     The two clauses can have any order, and one of them is enough. ORDERED BY alone sorts over all files, LOCALLY sorts inside each file.
     DISTRIBUTED BY replaces the distribution that the order implies.
+
+    Args:
+        cursor: The cursor after WRITE.
+        name: The name of the table.
 
     Raises:
         Unparsable: The text does not follow the grammar, or a clause occurs twice.

@@ -191,13 +191,13 @@ def _parse_overwrite_mode(cursor: Cursor, mode: str) -> OverwriteMode | None:
     cursor.index += 1
     options = parse_properties(cursor, "The option")
     unknown_options = [option for option in options if option.lower() not in _OVERWRITE_MODE_OPTIONS]
-    unsupported_options = [*unknown_options, *options] if mode == "INTO" else unknown_options
-    if unsupported_options:
-        raise cursor.unsupported(f"The option `{unsupported_options[0]}` of INSERT {mode} is not supported. Leave it out", with_token)
-    overwrite_modes = {value.lower() for value in options.values()}  # both names can be given, with the same value
-    if overwrite_modes not in ({"dynamic"}, {"static"}):
+    if unknown_options or mode == "INTO":  # INTO overwrites nothing
+        option = next(iter(unknown_options or options))
+        raise cursor.unsupported(f"The option `{option}` of INSERT {mode} is not supported. Leave it out", with_token)
+    modes = {value.lower() for value in options.values()}  # one mode, even if the option has both names
+    if modes not in ({"dynamic"}, {"static"}):
         raise cursor.error(f"`{next(iter(options))}` is dynamic or static. Set it to one of them", with_token)
-    return OverwriteMode(overwrite_modes.pop())
+    return OverwriteMode(modes.pop())
 
 
 def _parse_columns(cursor: Cursor) -> tuple[tuple[str, ...] | None, bool]:

@@ -7,7 +7,13 @@ import pytest
 from rowmerge.commands.names import SqlText
 from rowmerge.commands.rows import Assignment, DeleteAction, InsertAction, Match, UpdateAction, When
 from rowmerge.errors import PlanError, TypeMismatch
-from rowmerge.plan.schema_evolution import merge_schemas, new_columns, schema_after_insert, schema_after_merge, with_missing_fields
+from rowmerge.plan.schema_evolution import (
+    added_or_changed_columns,
+    merge_schemas,
+    schema_after_insert,
+    schema_after_merge,
+    with_missing_fields,
+)
 from rowmerge.table.metadata.schema import Array, DataType, Field, Map, Primitive, Struct
 
 INT, LONG, STRING, VOID = Primitive("integer"), Primitive("long"), Primitive("string"), Primitive("void")
@@ -163,5 +169,5 @@ def test_a_value_is_completed_by_the_fields_that_it_lacks() -> None:
 
 def test_what_is_new_is_told_with_its_path_and_type() -> None:
     before, after = struct(k=INT, s=struct(a=INT)), struct(k=LONG, s=struct(a=INT, b=Array(INT)), e=STRING)
-    assert new_columns(before, after) == ["`k` bigint", "`s`.`b` array<int>", "`e` string"]
-    assert new_columns(after, after) == []
+    assert added_or_changed_columns(before, after) == ["`k` bigint", "`s`.`b` array<int>", "`e` string"]
+    assert added_or_changed_columns(after, after) == []

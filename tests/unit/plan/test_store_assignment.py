@@ -31,9 +31,9 @@ def test_text_goes_where_a_statement_reads_it(target: DataType) -> None:
         (Array(STRING), Array(target)),
         (Struct((Field("a", STRING),)), Struct((Field("a", target),))),
     ):
-        assert why_not_assignable(source, wanted, texts=True) is None
-    assert why_not_assignable(STRING, Array(target), texts=True) is not None
-    assert why_not_assignable(Primitive("boolean"), LONG, texts=True) == "boolean is no bigint"
+        assert why_not_assignable(source, wanted, casts_strings=True) is None
+    assert why_not_assignable(STRING, Array(target), casts_strings=True) is not None
+    assert why_not_assignable(Primitive("boolean"), LONG, casts_strings=True) == "boolean is no bigint"
 
 
 def test_the_null_type_goes_everywhere() -> None:
