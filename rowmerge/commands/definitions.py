@@ -215,10 +215,10 @@ class SetNullable:
 class ColumnPlace:
     """The position of a column: FIRST (None), or AFTER another column of the same table or struct."""
 
-    after: str | None
+    previous_column: str | None
 
     def __str__(self) -> str:
-        return "FIRST" if self.after is None else f"AFTER {self.after}"
+        return "FIRST" if self.previous_column is None else f"AFTER {self.previous_column}"
 
 
 @dataclass(frozen=True)

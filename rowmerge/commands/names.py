@@ -40,6 +40,10 @@ def qualifier_size(column: Sequence[str], table: Sequence[str]) -> int:
     """Return the number of parts before a column's name that qualify the column by a table: 2 for `analytics.orders.id`.
 
     The qualifier can be the table's name or its last parts, in any case. The result is 0 without such a qualifier.
+
+    Args:
+        column: The parts of the column's name as the statement has it.
+        table: The parts of the table's name or alias.
     """
     column_parts, table_parts = [part.lower() for part in column], [part.lower() for part in table]
     for size in range(min(len(table), len(column) - 1), 0, -1):

@@ -104,9 +104,11 @@ class Insert:
     """INSERT INTO or INSERT OVERWRITE.
 
     `columns` is the column list, None without one. `partition` has each column of PARTITION (p = 1, q) with its value or None. `query` is
-    SELECT, VALUES, TABLE or a query in parentheses. As in Databricks, the statement also deletes the rows for which `replace_where` is
-    true, the rows whose values of the `replace_using` columns equal (`=`) those of a new row, or the rows for which `replace_on` is true
-    with a new row. `alias` and `query_alias` are the names of table and query in `replace_on`.
+    SELECT, VALUES, TABLE or a query in parentheses.
+
+    As in Databricks, the statement can also delete old rows. `replace_where` deletes the rows for which the condition is true.
+    `replace_using` deletes the rows whose values of these columns equal (`=`) those of a new row. `replace_on` deletes the rows for which
+    the condition is true with a new row. `alias` and `query_alias` are the names of table and query in that condition.
     """
 
     target: TableName

@@ -192,10 +192,9 @@ def _add_assignment(assignments: Assignments, column: Field, path: tuple[str, ..
 
     `path`: the name of the column as the statement has it, and then the names of the fields inside it.
     """
-    _, *field_names = path
     dotted_path = ".".join(path)
     siblings, field = assignments, column
-    for name in field_names:
+    for name in path[1:]:
         if not isinstance(field.type, Struct):
             raise PlanError(f"`{dotted_path}` is no field: `{field.name}` is {field.sql_type}, not a struct. Assign the whole column.")
         children = siblings.setdefault(field.name, {})

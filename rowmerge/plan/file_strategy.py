@@ -110,14 +110,21 @@ def bins_to_compact(files: FileListing, target: int, options: CompactionOptions)
 
 
 def bins_to_purge(files: FileListing, target: int) -> list[Bin]:
-    """Return all files with deleted rows, in bins whose live rows have up to `target` bytes."""
+    """Return all files with deleted rows, in bins of files that are written as one file.
+
+    Args:
+        files: The live files of a snapshot.
+        target: The size of the live rows in one bin, in bytes.
+    """
     return [_bin(group) for group in _groups_by_partition([file for file in files.files() if file.deleted], target)]
 
 
 def bins_to_rewrite(files: Sequence[ListedFile], target: int | None) -> list[Bin]:
     """Return the bins of the files that a command rewrites: small files in bins of up to `TOGETHER` bytes, each other file by itself.
 
-    `target`: the size of a file in bytes that the table sets, or None.
+    Args:
+        files: The files to rewrite.
+        target: The size of a file that the table sets, in bytes; None if it sets none.
     """
     small_files = [file for file in files if file.size <= SMALL_FILE]
     single_files = [[file] for file in files if file.size > SMALL_FILE]

@@ -224,17 +224,9 @@ def _with_matches_deleted(insert: RowPlan, snapshot: Snapshot, on: Condition, pa
 
     The conjuncts of `on` over the target alone decide which files can have such rows. `parameters` are for Delta's commitInfo.
     """
-    conjuncts = on.target_only
-    touched_files_mask, bound_columns = file_mask(conjuncts, insert.target, snapshot.schema, snapshot.partition_columns)
-    return replace(
-        insert,
-        on=on,
-        clauses=(Clause(Match.MATCHED, Effect.DELETE), *insert.clauses),
-        files=touched_files_mask,
-        bound_columns=bound_columns,
-        conjuncts=conjuncts,
-        parameters={"mode": "Overwrite", **parameters},
-    )
+    touched_files_mask, bound_columns = file_mask(on.target_only, insert.target, snapshot.schema, snapshot.partition_columns)
+    plan = replace(insert, on=on, clauses=(Clause(Match.MATCHED, Effect.DELETE), *insert.clauses), conjuncts=on.target_only)
+    return replace(plan, files=touched_files_mask, bound_columns=bound_columns, parameters={"mode": "Overwrite", **parameters})
 
 
 def insert_columns(

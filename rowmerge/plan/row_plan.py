@@ -150,8 +150,7 @@ def _kept_columns(update: Clause, schema: Struct) -> set[str]:
 def is_upsert(plan: RowPlan) -> bool:
     """Return whether each source row becomes the same new row, whether or not it matches a target row.
 
-    This is the case if the plan has one UPDATE and one INSERT without conditions, and both assign the same values of the source to all
-    columns.
+    Such a plan has one UPDATE and one INSERT, both without a condition. Both assign the same values of the source to all columns.
     """
     updates, inserts = plan.of(Match.MATCHED), plan.of(Match.NOT_MATCHED)
     if len(updates) != 1 or len(inserts) != 1 or len(plan.clauses) != 2:

@@ -25,7 +25,12 @@ Path = tuple[str, ...]
 
 
 def never(_old: DataType, _new: DataType) -> bool:
-    """Return False for each pair of types, so that columns keep their types and values are cast to them."""
+    """Return False for each pair of types, so that columns keep their types and values are cast to them.
+
+    Args:
+        _old: The type of a column.
+        _new: The type of new values.
+    """
     return False
 
 
@@ -77,8 +82,7 @@ def schema_after_insert(
     static_names = {name.lower() for name in static}
     dynamic_names = [name for name in table.names if name.lower() not in static_names]
     target_names = dynamic_names if columns is None else columns
-    has_wrong_size = len(query) < len(target_names) or (columns is not None and len(query) > len(target_names))
-    if has_wrong_size:
+    if len(query) < len(target_names) or (columns is not None and len(query) > len(target_names)):
         return table  # the planner raises an error for this number of columns
     return merge_schemas(table, _named_by_position(query, target_names, table), can_widen)
 

@@ -132,8 +132,7 @@ def _match_struct_names(source: Struct, target: Struct) -> Struct:
         return Struct(tuple(_match_field(field, field.name, target_types[field.name.lower()]) for field in source))
     if len(source) != len(target):
         return source
-    field_pairs = zip(source, target, strict=True)
-    return Struct(tuple(_match_field(field, target_field.name, target_field.type) for field, target_field in field_pairs))
+    return Struct(tuple(_match_field(field, column.name, column.type) for field, column in zip(source, target, strict=True)))
 
 
 def _match_field(field: Field, name: str, target_type: DataType) -> Field:

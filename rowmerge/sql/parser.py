@@ -71,8 +71,7 @@ def parse(text: str) -> Statement:
     if len(tokens) == 1:  # END alone
         raise Unparsable("There is no statement here. Write one", text=text)
     cursor = Cursor(tokens)
-    is_script = cursor.next_is("BEGIN")  # BEGIN … END, several statements that Spark executes
-    if ";" in tokens.keys and not is_script:
+    if ";" in tokens.keys and not cursor.next_is("BEGIN"):  # BEGIN … END is a script of statements, which Spark executes
         second_statement = tokens[tokens.keys.index(";") + 1]
         raise cursor.unsupported("A second statement begins here. Send one statement at a time", second_statement)
     return _parse_explain(cursor) or _parse_command(cursor) or Query(text[: tokens.ends[-1]])

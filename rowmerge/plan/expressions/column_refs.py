@@ -116,7 +116,7 @@ def has_query(tree: exp.Expr) -> bool:
     return tree.find(*_QUERIES) is not None
 
 
-def may_use_column_outside_tree(text: str, tokens: Sequence[Token], tree_references: Iterable[Reference], columns: Iterable[str]) -> bool:
+def has_column_outside_tree(text: str, tokens: Sequence[Token], tree_references: Iterable[Reference], columns: Iterable[str]) -> bool:
     """Return whether an expression may use one of these columns although sqlglot's tree has no column node at that place.
 
     In `trunc(d, unit)`, for example, sqlglot parses `unit` as a keyword, but it can be a column. `"a"` is a string for sqlglot, but a

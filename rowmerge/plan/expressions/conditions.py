@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from sqlglot import Token, TokenType, exp
 
-from rowmerge.plan.expressions.column_refs import Reference, has_query, may_use_column_outside_tree, parse, references, rewrite, tokens_of
+from rowmerge.plan.expressions.column_refs import Reference, has_column_outside_tree, has_query, parse, references, rewrite, tokens_of
 from rowmerge.table.metadata.schema import backquote
 
 NONDETERMINISTIC = frozenset(
@@ -228,7 +228,7 @@ class _Scope:
         operand_references = references(operand.tree, self.text)
         if operand_references is None or nondeterministic(self.text_of(operand)):
             return None
-        if any(may_use_column_outside_tree(self.text, operand.tokens, operand_references, side.columns) for side in self.sides):
+        if any(has_column_outside_tree(self.text, operand.tokens, operand_references, side.columns) for side in self.sides):
             return None
         columns = [resolve(reference.parts, self.sides, case_sensitive=self.case_sensitive) for reference in operand_references]
         return None if None in columns else {column.side for column in columns if column is not None}

@@ -115,8 +115,8 @@ def _column_list(sides: Sequence[Side]) -> str:
 def _star_edits(tree: exp.Expr, text: str, sides: Sequence[Side]) -> Iterator[Edit]:
     """Yield an edit for each `*` without a qualifier that means all columns: `struct(*)` becomes `struct(t.a, t.b)`.
 
-    `* EXCEPT (a)` becomes `t.* EXCEPT (a)` if there is one side. An expression with a count or a subquery gets no edits: `count(*)` means
-    no columns, and a star in a subquery means the columns of the subquery.
+    `* EXCEPT (a)` becomes `t.* EXCEPT (a)` if there is one side. An expression with a count or a subquery gets no edits: `count(*)` counts
+    rows, and a star in a subquery means the subquery's columns.
     """
     has_star = any(not isinstance(star.parent, exp.Column) for star in tree.find_all(exp.Star))
     if not has_star or tree.find(exp.Query, exp.Count) is not None:

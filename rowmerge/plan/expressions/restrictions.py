@@ -50,11 +50,8 @@ def check_condition(text: SqlText, description: str) -> None:
         UnsupportedStatement: The condition has a nondeterministic function, an aggregate, a window function or a generator function.
     """
     if function := nondeterministic(text.text):
-        raise UnsupportedStatement(
-            f"{function}() gives another value each time it is asked, so {description} would have no one meaning. "
-            "Compute it in the source first",
-            text=text.text,
-        )
+        problem = f"{function}() gives another value each time it is asked, so {description} would have no one meaning"
+        raise UnsupportedStatement(f"{problem}. Compute it in the source first", text=text.text)
     _check_one_row(text, description)
 
 

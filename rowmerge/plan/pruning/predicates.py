@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import Token, TokenType, exp
 
-from rowmerge.plan.expressions.column_refs import may_use_column_outside_tree, parse, references, tokens_of
+from rowmerge.plan.expressions.column_refs import has_column_outside_tree, parse, references, tokens_of
 from rowmerge.plan.expressions.conditions import COMPARISON_TREES, MIRRORED, Side, resolve
 from rowmerge.plan.pruning import bounds
 from rowmerge.plan.pruning.bounds import ColumnExtents, Extent, Verdict, comparable
@@ -85,7 +85,7 @@ def understand(text: str, side: Side, schema: Struct, partition_columns: Collect
     tree, tokens = parse(text), tokens_of(text)
     if tree is None or tokens is None or any(_is_ambiguous(token, text) for token in tokens):
         return UNKNOWN
-    if may_use_column_outside_tree(text, tokens, references(tree, text) or (), side.columns):
+    if has_column_outside_tree(text, tokens, references(tree, text) or (), side.columns):
         return UNKNOWN
     return _predicate(tree, _Table(text, side, schema, frozenset(partition_columns), case_sensitive))
 

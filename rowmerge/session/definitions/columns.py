@@ -219,11 +219,11 @@ def insert_field(struct: Struct, field: Field, place: ColumnPlace) -> Struct:
     Raises:
         UnknownColumn: The struct lacks the field after AFTER.
     """
-    if place.after is None:
+    if place.previous_column is None:
         return Struct((field, *struct))
-    previous_field = struct.find(place.after)
+    previous_field = struct.find(place.previous_column)
     if previous_field is None:
-        raise UnknownColumn(place.after, struct.names, where="AFTER")
+        raise UnknownColumn(place.previous_column, struct.names, where="AFTER")
     position = struct.fields.index(previous_field) + 1
     return Struct((*struct.fields[:position], field, *struct.fields[position:]))
 

@@ -139,11 +139,21 @@ class TokenCursor:
         return self.text_from(start)
 
     def error(self, reason: str, token: Token | None = None) -> Unparsable:
-        """Return the error for a statement that does not follow the grammar at a token, by default the next one."""
+        """Return the error for a statement that does not follow the grammar.
+
+        Args:
+            reason: What is wrong, and the way out, without a full stop at the end.
+            token: The wrong token, which the error shows as line and column; None for the next one.
+        """
         return unparsable(self.text, (token or self.token()).start, reason)
 
     def unsupported(self, reason: str, token: Token | None = None) -> UnsupportedStatement:
-        """Return the error for a form of a statement that the engine refuses, at a token, by default the next one."""
+        """Return the error for a form of a statement that the engine refuses.
+
+        Args:
+            reason: What is refused, and the way out, without a full stop at the end.
+            token: The refused token, which the error shows as line and column; None for the next one.
+        """
         line, column = self.tokens.place((token or self.token()).start)
         return UnsupportedStatement(reason, text=self.text, line=line, column=column)
 
@@ -154,7 +164,8 @@ class TokenCursor:
         # A misspelled keyword before the next token was parsed as an alias: the error shows the misspelled word.
         if not _is_misspelled(token, keywords) and _is_misspelled(previous, keywords):
             token = previous
-        token_text = "the end of the statement" if token.kind is Kind.END else f"`{_shorten(token.text)}`"
+        short_text = token.text if len(token.text) <= 40 else f"{token.text[:40]}…"
+        token_text = "the end of the statement" if token.kind is Kind.END else f"`{short_text}`"
         return self.error(f"Expected {description}, found {token_text}", token)
 
 
@@ -207,7 +218,12 @@ class Cursor(TokenCursor):
         return string_value(token.text)
 
     def optional_string(self, keyword: str, description: str) -> str | None:
-        """Read `keyword 'string'` and return the string, or return None if the keyword does not come next."""
+        """Read `keyword 'string'` and return the string, or return None if the keyword does not come next.
+
+        Args:
+            keyword: The word before the string, in upper case.
+            description: The noun for the string in error messages.
+        """
         return self.string(description) if self.accept(keyword) else None
 
     def integer(self, description: str) -> int:
@@ -251,7 +267,12 @@ class Cursor(TokenCursor):
 
 
 def suggest(name: str, candidates: tuple[str, ...]) -> str:
-    """Return a question with the candidates that resemble a misspelled name, or else a list of all candidates."""
+    """Return a question with the candidates that resemble a misspelled name, or else a list of all candidates.
+
+    Args:
+        name: The name in the statement, in any case.
+        candidates: The valid names in lower case.
+    """
     similar_names = get_close_matches(name.lower(), candidates, n=2, cutoff=0.7)
     return f"Did you mean {' or '.join(similar_names)}?" if similar_names else f"There are: {', '.join(candidates)}"
 
@@ -261,7 +282,3 @@ def _is_misspelled(token: Token, keywords: list[str]) -> bool:
     # A word that is much longer than a keyword cannot resemble it, and would take long to compare.
     candidates = [keyword for keyword in keywords if len(token.key) <= 3 * len(keyword)]
     return token.kind is Kind.WORD and any(0.65 < SequenceMatcher(None, token.key, keyword).ratio() < 1 for keyword in candidates)
-
-
-def _shorten(text: str) -> str:
-    return text if len(text) <= 40 else f"{text[:40]}…"

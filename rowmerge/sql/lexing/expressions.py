@@ -11,24 +11,17 @@ from rowmerge.sql.lexing.cursor import Cursor
 from rowmerge.sql.lexing.lexer import CLOSING, Kind
 
 QUERY_WORDS = frozenset({"SELECT", "WITH", "VALUES", "TABLE", "FROM"})
-# fmt: off
-_NO_ALIAS = frozenset({
-    "ANTI", "CROSS", "EXCEPT", "FULL", "INNER", "INTERSECT", "JOIN", "LATERAL", "LEFT", "NATURAL", "ON", "RIGHT", "SEMI", "SETMINUS",
-    "UNION", "USING", "MINUS", "WHERE", "HAVING", "LIMIT", "OFFSET", "WINDOW", "QUALIFY", "PIVOT", "UNPIVOT", "TABLESAMPLE", "SELECT",
-    "SET", "WHEN",
-})
+_NO_ALIAS = frozenset(
+    """ANTI CROSS EXCEPT FULL INNER INTERSECT JOIN LATERAL LEFT NATURAL ON RIGHT SEMI SETMINUS UNION USING MINUS WHERE HAVING
+    LIMIT OFFSET WINDOW QUALIFY PIVOT UNPIVOT TABLESAMPLE SELECT SET WHEN""".split()
+)
 """Words that end a relation instead of naming it: Spark's strict non-reserved words, and the clauses that may follow."""
 BEFORE_BY = frozenset({"GROUP", "ORDER", "SORT", "CLUSTER", "DISTRIBUTE"})
-_NO_OPERAND = frozenset({
-    "AND", "OR", "IN", "IS", "LIKE", "ILIKE", "RLIKE", "REGEXP", "BETWEEN", "DIV", "AS", "THEN", "ELSE", "END", "ASC", "DESC", "ON",
-    "USING", "WHERE", "GROUP", "ORDER", "HAVING", "UNION",
-})
-_AFTER_OPERATOR = frozenset({
-    "AND", "OR", "NOT", "IN", "EXISTS", "LIKE", "ILIKE", "RLIKE", "REGEXP", "BETWEEN", "DIV", "ANY", "ALL", "SOME", "THEN", "ELSE", "WHEN",
-    "CASE", "WHERE",
-})
+_NO_OPERAND = frozenset(
+    """AND OR IN IS LIKE ILIKE RLIKE REGEXP BETWEEN DIV AS THEN ELSE END ASC DESC ON USING WHERE GROUP ORDER HAVING UNION""".split()
+)
+_AFTER_OPERATOR = frozenset("AND OR NOT IN EXISTS LIKE ILIKE RLIKE REGEXP BETWEEN DIV ANY ALL SOME THEN ELSE WHEN CASE WHERE".split())
 _UNITS = frozenset("NANOSECOND MICROSECOND MILLISECOND SECOND MINUTE HOUR DAY WEEK MONTH QUARTER YEAR".split())
-# fmt: on
 _QUANTITY = (Kind.STRING, Kind.NUMBER)
 _SIGNS = ("-", "+")
 _BINARY = frozenset(["+", "-", "*", "/", "%", "||", "&", "^", "|", "DIV"])
@@ -85,7 +78,12 @@ def at_end(cursor: Cursor) -> bool:
 
 
 def parse_parenthesized_expression(cursor: Cursor, description: str) -> SqlText:
-    """Read `(expression)` and return the expression."""
+    """Read `(expression)` and return the expression.
+
+    Args:
+        cursor: The cursor at the parenthesis.
+        description: The noun for the expression in error messages.
+    """
     cursor.expect("(")
     text = parse_expression(cursor, description, at_end)
     cursor.expect(")")
@@ -93,14 +91,24 @@ def parse_parenthesized_expression(cursor: Cursor, description: str) -> SqlText:
 
 
 def parse_last_expression(cursor: Cursor, description: str) -> SqlText:
-    """Read the expression that ends the statement."""
+    """Read the expression that ends the statement.
+
+    Args:
+        cursor: The cursor at the first token of the expression.
+        description: The noun for the expression in error messages.
+    """
     text = parse_expression(cursor, description, at_end)
     cursor.expect_end(description)
     return text
 
 
 def skip_value_expression(cursor: Cursor, description: str) -> None:
-    """Step over an expression that a name may follow without AS: operands joined by arithmetic operators."""
+    """Step over an expression that a name may follow without AS: operands joined by arithmetic operators.
+
+    Args:
+        cursor: The cursor at the first token of the expression.
+        description: The noun for the expression in error messages.
+    """
     while True:
         while cursor.accept_any("-", "+", "~"):
             pass
@@ -271,7 +279,7 @@ def accept_recursive(cursor: Cursor) -> bool:
 
 
 def skip_to_with_query(cursor: Cursor) -> None:
-    """After a name of a WITH list, step over its columns, depth limit and AS up to the parenthesis of its query."""
+    """Step from the name of a query in a WITH list over the columns, the depth limit and AS to the parenthesis of the query."""
     if cursor.next_is("("):
         start = cursor.index
         cursor.skip_group()
@@ -333,7 +341,12 @@ def _parse_at_sign(cursor: Cursor) -> TimeTravel | None:
 
 
 def parse_relation(cursor: Cursor, description: str) -> SqlText:
-    """Read one relation without its alias: a name with or without time travel, a query in parentheses, VALUES, a table function."""
+    """Read one relation without its alias: a name with or without time travel, a query in parentheses, VALUES, a table function.
+
+    Args:
+        cursor: The cursor at the first token of the relation.
+        description: The noun for the relation in error messages.
+    """
     start = cursor.index
     if cursor.next_is("("):
         cursor.skip_group()

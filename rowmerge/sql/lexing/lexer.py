@@ -182,8 +182,7 @@ def split_statements(text: str) -> Iterator[str]:
     A statement begins with a line feed for each line before it, which keeps its line number. The last one may have an unclosed string.
     """
     tokens, unclosed_offset = _tokens_before_unclosed(text)
-    start_offset = 0  # of the next statement
-    first_token = 0  # of the next statement
+    start_offset, first_token = 0, 0  # of the next statement
     for semicolon in [index for index, key in enumerate(tokens.keys) if key == ";"]:
         if first_token < semicolon:
             yield _text_on_its_line(tokens, start_offset, tokens.starts[semicolon])

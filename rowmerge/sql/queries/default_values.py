@@ -32,7 +32,12 @@ class Defaults:
         return sum(1 for place in self.places if place.column == column) == self.rows
 
     def filled(self, text: str, value: Callable[[int], str]) -> str:
-        """Return the query with each DEFAULT replaced. `value` returns the SQL text for the column at a position."""
+        """Return the query with each DEFAULT replaced.
+
+        Args:
+            text: The text of the query in which the DEFAULTs were found.
+            value: Returns the SQL text of the default for the position of a column, which counts from 0.
+        """
         return apply_edits(text, [Edit(place.start, place.end, value(place.column)) for place in self.places])
 
 

@@ -1,8 +1,8 @@
 """Calls of the warehouse's functions in a text, and their replacement by expressions and functions that Spark executes.
 
 The expression of a function replaces a call, with its arguments cast to the parameter types, so that a condition with it prunes files.
-Spark gets a registered function instead where the expression would mean something else: a function in Python, a body with a subquery or a
-lambda, or an argument that would be computed twice.
+A registered function replaces the call where the expression would mean something else. This is the case for a function in Python, a body
+with a subquery or a lambda, and an argument that would be computed twice.
 """
 
 from __future__ import annotations
@@ -42,12 +42,11 @@ _NO_NAMES = _BEFORE_CALL | {
     "OVER", "PARTITION", "SET", "STRUCT", "TRY_CAST", "UNION", "UPDATE", "USING", "VARCHAR", "WITH",
 }
 """Words before a bracket that are no function's name."""
-_NOT_INLINED = frozenset({
-    "DATE", "TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ", "TIME", "INTERVAL", "YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE",
-    "SECOND", "STRING", "INT", "INTEGER", "BIGINT", "LONG", "SMALLINT", "TINYINT", "FLOAT", "DOUBLE", "DECIMAL", "BOOLEAN", "BINARY",
-    "CASE", "WHEN", "THEN", "ELSE", "END", "NULL", "TRUE", "FALSE", "LEADING", "TRAILING", "BOTH", "FROM", "FOR", "ESCAPE", "NULLS",
-    "FIRST", "LAST",
-})
+_NOT_INLINED = frozenset(
+    """DATE TIMESTAMP TIMESTAMP_LTZ TIMESTAMP_NTZ TIME INTERVAL YEAR QUARTER MONTH WEEK DAY HOUR MINUTE SECOND STRING INT
+    INTEGER BIGINT LONG SMALLINT TINYINT FLOAT DOUBLE DECIMAL BOOLEAN BINARY CASE WHEN THEN ELSE END NULL TRUE FALSE LEADING
+    TRAILING BOTH FROM FOR ESCAPE NULLS FIRST LAST""".split()
+)
 """Names of parameters that are keywords in some places of an expression."""
 _ENDS_SELECT_LIST = frozenset({
     "FROM", "WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "UNION", "EXCEPT", "INTERSECT", "MINUS", "LATERAL", "WINDOW", "QUALIFY",
@@ -212,8 +211,7 @@ def _find_calls(tokens: Tokens) -> Iterator[_Call]:
         first = _first_of_dotted_name(tokens, opening - 1)
         closing = tokens.closings[opening]
         previous = tokens[first - 1] if first else None
-        is_closed = closing < len(tokens) - 1
-        if is_closed and _begins_expression(previous):
+        if closing < len(tokens) - 1 and _begins_expression(previous):  # the parenthesis is closed before END
             name = TableName(tuple(token.name for token in tokens[first:opening:2]))
             yield _Call(name, first, opening, closing)
 

@@ -138,8 +138,7 @@ class _ReadFinder:
     def _find_reads_in_row_statement(self, scope: _Scope) -> None:
         """Find the tables that the source of a MERGE and the subqueries of a MERGE, UPDATE or DELETE read."""
         cursor = self.cursor
-        verb = cursor.key()
-        cursor.index += 1
+        verb = cursor.accept_any("MERGE", "UPDATE", "DELETE")
         while cursor.accept_any("WITH", "SCHEMA", "EVOLUTION", "INTO", "FROM"):
             pass  # the order of these words is checked when the statement is parsed
         _parse_name(cursor)  # the target is written, not read
@@ -172,16 +171,13 @@ class _ReadFinder:
                 in_from = in_from and not _ends_from(cursor, key)
                 self._skip_token_or_brackets(scope.with_names)
         cursor.index = end
-        self._leave_level()
+        self.depth -= 1
 
     def _enter_level(self) -> None:
         """Count one more level of nesting. Raise UnsupportedStatement beyond DEEPEST levels, before Python's stack overflows."""
         self.depth += 1
         if self.depth > DEEPEST:
             raise self.cursor.unsupported(f"Queries are nested more than {DEEPEST} levels deep. Name some of them in a WITH list")
-
-    def _leave_level(self) -> None:
-        self.depth -= 1
 
     def find_reads_in_with_list(self, outer_names: Set[str]) -> Set[str] | None:
         """Find the tables that the queries of a WITH list read, and return the names that a query after the list sees, in lower case.
@@ -235,7 +231,7 @@ class _ReadFinder:
             # The first relation follows the parenthesis. The others follow JOIN or a comma, as in the FROM clause of a query.
             self._enter_level()
             self._find_reads_in_relation(scope)
-            self._leave_level()
+            self.depth -= 1
             self.find_reads_in_query(closing, scope, starts_in_from=True)
         self._leave_brackets(closing)
 

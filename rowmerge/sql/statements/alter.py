@@ -92,7 +92,7 @@ def _parse_add_columns(cursor: Cursor, name: TableName) -> definitions.AddColumn
 
     placed_columns = cursor.list_with_or_without_parentheses(read_column)
     cursor.expect_end("the columns")
-    positions = {column.path: place.after for column, place in placed_columns if place is not None}
+    positions = {column.path: place.previous_column for column, place in placed_columns if place is not None}
     return definitions.AddColumns(name, tuple(column for column, _ in placed_columns), positions)
 
 

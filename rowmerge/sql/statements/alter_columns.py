@@ -15,6 +15,10 @@ ColumnChange = AlterColumn | CommentOn | CommentOnColumns
 def parse_rename_column(cursor: Cursor, name: TableName) -> RenameColumn:
     """Parse `a.b TO c` after RENAME COLUMN.
 
+    Args:
+        cursor: The cursor at the column's old name.
+        name: The name of the table.
+
     Raises:
         Unparsable: The text does not follow the grammar.
         UnsupportedStatement: The new name is a path, which would move the column into or out of a struct.
@@ -29,7 +33,12 @@ def parse_rename_column(cursor: Cursor, name: TableName) -> RenameColumn:
 
 
 def parse_drop_columns(cursor: Cursor, name: TableName) -> DropColumns:
-    """Parse `[IF EXISTS] (a, b.c)` after DROP COLUMN[S]."""
+    """Parse `[IF EXISTS] (a, b.c)` after DROP COLUMN[S].
+
+    Args:
+        cursor: The cursor after COLUMN or COLUMNS.
+        name: The name of the table.
+    """
     if_exists = cursor.accept("IF", "EXISTS")
     columns = cursor.list_with_or_without_parentheses(lambda: cursor.path("a column's name"))
     cursor.expect_end("the columns")
@@ -69,7 +78,12 @@ def parse_column_change(cursor: Cursor, name: TableName, column: tuple[str, ...]
 
 
 def parse_column_place(cursor: Cursor, description: str) -> ColumnPlace | None:
-    """Parse `FIRST` or `AFTER column`, or return None. `description` is the noun for the column in error messages."""
+    """Parse `FIRST` or `AFTER column`, or return None.
+
+    Args:
+        cursor: The cursor at FIRST or AFTER, or at another token.
+        description: The noun for the column after AFTER in error messages.
+    """
     if cursor.accept("FIRST"):
         return ColumnPlace(None)
     return ColumnPlace(cursor.identifier(description)) if cursor.accept("AFTER") else None

@@ -17,7 +17,9 @@ _CONSTRAINTS = frozenset({"CONSTRAINT", "PRIMARY", "FOREIGN", "UNIQUE", "CHECK",
 def parse_column_definition(cursor: Cursor, *, nested: bool = False) -> ColumnDefinition:
     """Parse `name type` and the column's options in any order. Only CHECK can occur twice.
 
-    With `nested`, the name can be the path of a field inside a struct, as in ADD COLUMN.
+    Args:
+        cursor: The cursor at the name.
+        nested: Whether the name can be the path of a field inside a struct, as in ADD COLUMN.
 
     Raises:
         Unparsable: The text does not follow the grammar, or an option occurs twice.
@@ -105,7 +107,12 @@ def _parse_generated(cursor: Cursor, column: ColumnDefinition) -> ColumnDefiniti
 
 
 def parse_properties(cursor: Cursor, entry_kind: str = "The property") -> dict[str, str]:
-    """Parse `('key' = 'value', key.with.dots = true, 'key' 1)`. Return numbers and booleans as text, as Spark does."""
+    """Parse `('key' = 'value', key.with.dots = true, 'key' 1)`. Return numbers and booleans as text, as Spark does.
+
+    Args:
+        cursor: The cursor at the parenthesis.
+        entry_kind: The noun for one entry, which begins the sentence of an error message.
+    """
 
     def read_value(key: str) -> str:
         if not cursor.accept_any("=", "==") and cursor.key() in (",", ")"):

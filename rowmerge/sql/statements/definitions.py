@@ -72,6 +72,10 @@ def parse_schema_name(cursor: Cursor) -> str:
 def parse_table(cursor: Cursor, or_replace: bool) -> CreateTable | CloneTable | None:
     """Parse a table's definition or a clone after CREATE [OR REPLACE] TABLE or REPLACE TABLE.
 
+    Args:
+        cursor: The cursor after TABLE.
+        or_replace: Whether the statement begins with CREATE OR REPLACE or REPLACE. Then it cannot have IF NOT EXISTS.
+
     Returns:
         The command, or None for a table of another format than Delta and Iceberg, which Spark creates.
 

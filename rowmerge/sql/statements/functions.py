@@ -175,8 +175,7 @@ def _parse_language(cursor: Cursor) -> functions.Language:
     """Parse SQL or PYTHON. Raise UnsupportedStatement for other languages."""
     language = cursor.identifier("a language").lower()
     if language not in ("sql", "python"):
-        reason = f"Functions in the language {language} are not supported. Write it in SQL or PYTHON"
-        raise cursor.unsupported(reason, cursor.token(-2))
+        raise cursor.unsupported(f"Functions in the language {language} are not supported. Write it in SQL or PYTHON", cursor.token(-2))
     return cast(functions.Language, language)
 
 

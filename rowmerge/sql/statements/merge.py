@@ -14,7 +14,12 @@ _ONLY_INSERT = "WHEN NOT MATCHED takes INSERT only: the target has no such row t
 
 
 def parse_merge(cursor: Cursor, with_clause: SqlText | None = None) -> Merge:
-    """Parse `MERGE [WITH SCHEMA EVOLUTION] INTO target USING source ON condition WHEN …`."""
+    """Parse `MERGE [WITH SCHEMA EVOLUTION] INTO target USING source ON condition WHEN …`.
+
+    Args:
+        cursor: The cursor after MERGE.
+        with_clause: The WITH list before MERGE, or None.
+    """
     schema_evolution = cursor.accept("WITH", "SCHEMA", "EVOLUTION")
     cursor.expect("INTO")
     target = cursor.table_name("the table to merge into")
@@ -31,7 +36,12 @@ def parse_merge(cursor: Cursor, with_clause: SqlText | None = None) -> Merge:
 
 
 def qualifier_of(target: TableName, target_alias: str | None) -> tuple[str, ...]:
-    """Return the name that qualifies the target's columns: its alias, or else its name, of which the last parts are enough."""
+    """Return the name that qualifies the target's columns: its alias, or else its name, of which the last parts are enough.
+
+    Args:
+        target: The name of the changed table.
+        target_alias: The alias of the changed table, or None.
+    """
     return target.parts if target_alias is None else (target_alias,)
 
 

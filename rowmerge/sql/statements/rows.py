@@ -42,7 +42,11 @@ def parse_with_statement(cursor: Cursor) -> Merge | Update | Delete | Insert | N
 
 
 def parse_update(cursor: Cursor, with_clause: SqlText | None = None) -> Update:
-    """Parse `UPDATE table [[AS] alias] SET column = value, … [WHERE condition]`. `with_clause` is the WITH list before UPDATE.
+    """Parse `UPDATE table [[AS] alias] SET column = value, … [WHERE condition]`.
+
+    Args:
+        cursor: The cursor after UPDATE.
+        with_clause: The WITH list before UPDATE, or None.
 
     Raises:
         Unparsable: The statement does not follow the grammar.
@@ -58,7 +62,11 @@ def parse_update(cursor: Cursor, with_clause: SqlText | None = None) -> Update:
 
 
 def parse_delete(cursor: Cursor, with_clause: SqlText | None = None) -> Delete:
-    """Parse `DELETE FROM table [[AS] alias] [WHERE condition]`. `with_clause` is the WITH list before DELETE.
+    """Parse `DELETE FROM table [[AS] alias] [WHERE condition]`.
+
+    Args:
+        cursor: The cursor after DELETE.
+        with_clause: The WITH list before DELETE, or None.
 
     Raises:
         Unparsable: The statement does not follow the grammar.
