@@ -63,7 +63,7 @@ def _attempt_of_result(request: RowChangeRequest, result: ExecutionResult, timin
     with discard_on_error(result.output, request.snapshot.shape.filesystem_options), timings.measure("spark"):
         files, copied_rows = file_changes(request.spark, request.snapshot, plan, result.output, result.files)
     counts = row_counts(result.output, files, result.files.removable)
-    source_rows = 0 if result.source is None else result.source.rows
+    source_rows = 0 if result.source is None else result.source.row_count
     change = CommitRequest(
         plan.operation,
         parameters=plan.parameters,

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from rowmerge.concurrency import STORE_THREADS, map_in_batches
 from rowmerge.parquet.filesystems import Options, filesystem_of
 from rowmerge.parquet.fitting import conform, to_file_rows
-from rowmerge.parquet.footers import column_statistics, file_paths, leaves
+from rowmerge.parquet.footers import column_statistics, leaves, parquet_paths
 from rowmerge.parquet.partitions import PartitionKey, partition_path, split_by_partition
 
 ROW_ID, CHANGED_IN = "__rowmerge_row_id", "__rowmerge_changed_in"
@@ -30,12 +30,12 @@ class StoredColumns:
     """The columns of `WriteSpec.schema` as an existing file stores them.
 
     Attributes:
-        stored: The columns in the order of the table, with the names, field ids and types of the file.
+        file_schema: The columns in the order of the table, with the names, field ids and types of the file.
         by_field_id: Whether readers identify the file's columns by field id instead of name.
         missing_columns: The table's names of columns that the file lacks, because their value is a partition value.
     """
 
-    stored: pa.Schema
+    file_schema: pa.Schema
     by_field_id: bool
     missing_columns: tuple[str, ...]
 
@@ -48,7 +48,7 @@ class FilesLineage:
     Another file then stores the id of the row in a hidden column, and for an unchanged row also its version (`TableShape.row_lineage`).
 
     Attributes:
-        origins: By path, the id of a file's first row, None if its rows have no ids, and the version that last changed its rows.
+        origins: By path, the id of a file's first row, and the version that last changed its rows. The id is None if the rows have no ids.
     """
 
     origins: dict[str, tuple[int | None, int]] = field(default_factory=dict)
@@ -56,21 +56,24 @@ class FilesLineage:
     def ids_and_versions(self, paths: pa.Array, positions: pa.Array, ids: pa.Array, versions: pa.Array) -> tuple[pa.Array, pa.Array]:
         """Return the ids of rows, and the versions that last changed them.
 
+        Both are NULL for a row without id: the file stores no id for it, and `origins` has no first id of the file.
+
         Args:
-            paths: The path of each row's file.
+            paths: The path of each row's file, NULL for an inserted row.
             positions: The position of each row in its file.
-            ids: The id that the file stores for each row. NULL stands for the id that follows from the position.
+            ids: The id that the file stores for each row. NULL stands for the id of the file's first row plus the position.
             versions: The version that the file stores for each row. NULL stands for the version of the file.
         """
         encoded = pc.dictionary_encode(paths)
-        origins = [self.origins.get(path, (None, 0)) for path in encoded.dictionary.to_pylist()]
+        no_lineage = (None, 0)
+        origins = [self.origins.get(path, no_lineage) for path in encoded.dictionary.to_pylist()]
         first_ids = pc.take(pa.array([first_id for first_id, _ in origins], pa.int64()), encoded.indices)
         file_versions = pc.take(pa.array([version for _, version in origins], pa.int64()), encoded.indices)
         row_ids = pc.coalesce(ids, pc.add(first_ids, positions.cast(pa.int64())))
-        row_versions = pc.coalesce(versions, file_versions)
-        return row_ids, pc.if_else(pc.is_valid(row_ids), row_versions, pa.scalar(None, pa.int64()))
+        row_versions = pc.if_else(pc.is_valid(row_ids), pc.coalesce(versions, file_versions), pa.scalar(None, pa.int64()))
+        return row_ids, row_versions
 
-    def fill_hidden_columns(self, rows: pa.Table, path: str, start: int) -> pa.Table:
+    def fill_row_lineage(self, rows: pa.Table, path: str, start: int) -> pa.Table:
         """Return consecutive rows of one file with their ids and versions in the hidden columns.
 
         Args:
@@ -92,22 +95,22 @@ class WriteSpec:
         root: The folder of the table's data files.
         names: The columns of the table in order.
         schema: The columns of a data file, under the table's names.
-        stored: The same columns with the names, field ids and types of the file.
+        file_schema: The same columns with the names, field ids and types of the file.
         by_field_id: Whether readers identify columns by field id instead of name.
         partition: The partition fields.
-        values_in_files: Whether data files also hold the partition columns, and partition values and folders are as in Iceberg, else as in
-            Delta.
-        bounds: The top-level columns whose bounds and null counts are collected.
+        partition_values_in_files: Whether data files also hold the partition columns. Partition values and folders are then as in Iceberg,
+            else as in Delta.
+        bounded_columns: The top-level columns whose bounds and null counts are collected.
         target_file_size: The bytes at which a new file begins.
         row_group_size: The bytes of Arrow data of a row group.
         compression: The codec of Parquet pages.
         compression_level: The level of the codec, None for the codec's default.
         prefix: The beginning of file names.
         attempt: A UUID in the names of all files of one job.
-        ordered: Whether the rows come in the table's sort order.
-        older_layouts: By path, the columns of existing files that identify columns otherwise than new files.
-        lineage: The row lineage of rows that come from other files, None without lineage. `schema` and `stored` then end with the hidden
-            columns.
+        is_ordered: Whether the rows come in the table's sort order.
+        stored_columns_by_path: By path, the columns of existing files that identify columns otherwise than new files.
+        lineage: The row lineage of rows that come from other files. `schema` and `file_schema` then end with the hidden columns. None
+            without lineage.
         initial_values: By the table's names, the values of columns for files that lack them, as arrays of one value.
         filesystem_options: Arguments of Arrow's file systems, credentials included.
     """
@@ -115,19 +118,19 @@ class WriteSpec:
     root: str
     names: tuple[str, ...]
     schema: pa.Schema
-    stored: pa.Schema
+    file_schema: pa.Schema
     by_field_id: bool
     partition: tuple[PartitionKey, ...]
-    values_in_files: bool
-    bounds: frozenset[str]
+    partition_values_in_files: bool
+    bounded_columns: frozenset[str]
     target_file_size: int = 128 * 1024 * 1024
     row_group_size: int = 64 * 1024 * 1024
     compression: str = "zstd"
     compression_level: int | None = None
     prefix: str = "part"
     attempt: str = ""
-    ordered: bool = False
-    older_layouts: dict[str, StoredColumns] = field(default_factory=dict)
+    is_ordered: bool = False
+    stored_columns_by_path: dict[str, StoredColumns] = field(default_factory=dict)
     lineage: FilesLineage | None = None
     initial_values: dict[str, pa.Array] = field(default_factory=dict)
     filesystem_options: Options = field(default_factory=dict, repr=False)
@@ -170,13 +173,18 @@ class PartitionedWriter:
 
     def write(self, rows: pa.Table) -> None:
         """Write rows, which have all columns of the table, into files of their partitions."""
-        keys, empty_is_null = self.spec.partition, not self.spec.values_in_files
+        keys, empty_is_null = self.spec.partition, not self.spec.partition_values_in_files
         rows_by_partition = split_by_partition(rows, keys, empty_is_null=empty_is_null) if keys else [({}, rows)]
         for partition, partition_rows in rows_by_partition:
             self.write_partition(partition, partition_rows.select(self.spec.schema.names))
 
     def write_partition(self, partition: dict[str, Any], rows: pa.Table) -> None:
-        """Write rows of one partition, which have the columns of data files."""
+        """Write rows of one partition.
+
+        Args:
+            partition: The partition values by field name.
+            rows: The rows, with the columns of `WriteSpec.schema`.
+        """
         if rows.num_rows == 0:
             return
         key = tuple("NaN" if value != value else value for value in partition.values())  # a NaN is not equal to itself
@@ -230,7 +238,7 @@ class RollingFile:
 
     def __init__(self, spec: WriteSpec, partition: dict[str, Any]) -> None:
         self._spec, self._partition = spec, partition
-        self._leaves = list(leaves(pa.struct(list(spec.schema)), pa.struct(list(spec.stored))))
+        self._leaves = list(leaves(pa.struct(list(spec.schema)), pa.struct(list(spec.file_schema))))
         self._pending: list[pa.Table] = []
         self.buffered = 0
         self._writer: pq.ParquetWriter | None = None
@@ -241,7 +249,7 @@ class RollingFile:
         self._finished: list[FileMessage] = []
 
     def write(self, rows: pa.Table) -> None:
-        """Buffer rows, and write the buffer once it makes a row group."""
+        """Add rows to the buffer, and write the buffer once it makes a row group."""
         self._pending.append(rows)
         self.buffered += rows.nbytes
         if self.buffered >= self._spec.row_group_size:
@@ -255,7 +263,7 @@ class RollingFile:
         row_groups = max(self.buffered // self._spec.row_group_size, 1)
         self._pending, self.buffered = [], 0
         writer = self._writer_for(SpecialFloats.of(rows))
-        writer.write_table(to_file_rows(rows, self._spec.stored), row_group_size=-(-rows.num_rows // row_groups))  # rounded up
+        writer.write_table(to_file_rows(rows, self._spec.file_schema), row_group_size=-(-rows.num_rows // row_groups))  # rounded up
         if self._stream.tell() >= self._spec.target_file_size:
             self._finish()
 
@@ -289,7 +297,7 @@ class RollingFile:
 
     def _open_stream(self) -> Any:
         """Open a new file in the partition's folder, and keep its path in `_path`."""
-        folder = partition_path(self._spec.partition, self._partition, as_hive=not self._spec.values_in_files)
+        folder = partition_path(self._spec.partition, self._partition, as_hive=not self._spec.partition_values_in_files)
         unique = f"{self._spec.attempt}-{uuid.uuid4().hex[:12]}" if self._spec.attempt else str(uuid.uuid4())
         name = f"{self._spec.prefix}-{len(self._finished):05d}-{unique}.c000.{self._spec.compression}.parquet"
         self._path = "/".join(part for part in (self._spec.root, folder, name) if part)
@@ -305,7 +313,7 @@ class RollingFile:
         """
         return pq.ParquetWriter(
             self._stream,
-            self._spec.stored,
+            self._spec.file_schema,
             compression=self._spec.compression,
             compression_level=self._spec.compression_level,
             version="2.6",
@@ -313,8 +321,8 @@ class RollingFile:
             store_schema=False,
             store_decimal_as_integer=True,
             metadata_collector=self._footers,
-            write_statistics=file_paths(self._leaves, special_floats.nan_columns),
-            use_dictionary=file_paths(self._leaves, special_floats.negative_zero_columns),
+            write_statistics=parquet_paths(self._leaves, special_floats.nan_columns),
+            use_dictionary=parquet_paths(self._leaves, special_floats.negative_zero_columns),
             write_page_index=True,  # a reader that looks for few keys skips pages by it
         )
 
@@ -325,8 +333,8 @@ class RollingFile:
         size = self._stream.tell()
         self._stream.close()
         footer = self._footers.pop()
-        statistics = column_statistics(footer, self._leaves, self._spec.bounds)
-        self._finished.append(FileMessage(self._path, size, footer.num_rows, self._partition, ordered=self._spec.ordered, **statistics))
+        statistics = column_statistics(footer, self._leaves, self._spec.bounded_columns)
+        self._finished.append(FileMessage(self._path, size, footer.num_rows, self._partition, ordered=self._spec.is_ordered, **statistics))
         self._writer = None
 
 
@@ -345,7 +353,14 @@ def with_lineage(rows: pa.Table, ids: pa.Array, versions: pa.Array) -> pa.Table:
 
 
 def delete_written(paths: list[str], filesystem_options: Options) -> None:
-    """Delete files that a task on an executor wrote, where `rowmerge.storage.deletion` is missing. VACUUM deletes what remains."""
+    """Delete files that a task on an executor wrote. A file that cannot be deleted stays for VACUUM.
+
+    Executors have no module `rowmerge.storage.deletion`, so this function deletes without it.
+
+    Args:
+        paths: The absolute paths of the files.
+        filesystem_options: Arguments of Arrow's file systems, credentials included.
+    """
     for path in paths:
         filesystem, inner_path = filesystem_of(path, filesystem_options)
         with suppress(OSError):

@@ -21,7 +21,12 @@ _SECRETS = ("access_key", "secret_key", "session_token", "access_token", "accoun
 
 
 def filesystem_of(path: str, options: Options) -> tuple[pyarrow.fs.FileSystem, str]:
-    """Return the file system of an absolute path, and the path inside the file system."""
+    """Return the file system of an absolute path, and the path inside the file system.
+
+    Args:
+        path: The path with its scheme, such as `s3://bucket/key`.
+        options: Arguments of Arrow's file systems, credentials included.
+    """
     scheme, _, inner_path = path.partition("://")
     authority, _, key = inner_path.partition("/")
     match scheme:
@@ -42,7 +47,12 @@ def filesystem_of(path: str, options: Options) -> tuple[pyarrow.fs.FileSystem, s
 
 
 def without_secrets(text: str, options: Options) -> str:
-    """Return a text, such as an error message, with the secrets in the options replaced by asterisks."""
+    """Return a text with all secrets of the options replaced by asterisks.
+
+    Args:
+        text: A text that may contain secrets, such as an error message of Arrow.
+        options: Arguments of Arrow's file systems, credentials included.
+    """
     for secret in (arguments[name] for arguments in options.values() for name in _SECRETS if name in arguments):
         text = text.replace(secret, "********")
     return text

@@ -22,7 +22,12 @@ for digits in (_DIGITS, np.frombuffer(b"0123456789ABCDEF", np.uint8)):
 
 
 def conform(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Return the rows with the columns of `schema`, cast to exactly its types. Names of columns and fields must be equal."""
+    """Return the rows with the columns of `schema`, cast to exactly its types.
+
+    Args:
+        rows: Rows with these columns in any order, and maybe others. Names of columns and fields are those of `schema`.
+        schema: The columns of the result.
+    """
     if rows.schema.equals(schema):
         return rows
     columns = [_map_chunks(rows[field.name], field.type, lambda chunk, type_: to_table_type(chunk, type_, type_)) for field in schema]
@@ -30,20 +35,25 @@ def conform(rows: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 def to_file_rows(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Return rows of a table with the names and types of a file's columns and fields, in the same order."""
+    """Return rows of a table with the names and types of a file's columns and fields.
+
+    Args:
+        rows: The rows, with the columns of the file in order.
+        schema: The schema of the file.
+    """
     columns = [_map_chunks(column, field.type, to_file_type) for column, field in zip(rows.columns, schema, strict=True)]
     return pa.Table.from_arrays(columns, schema=schema)
 
 
-def file_column_indexes(file_schema: pa.Schema, stored: pa.Schema, *, by_field_id: bool) -> list[int | None]:
-    """Return the index of each column of `stored` in a file, None for a column that the file lacks.
+def file_column_indexes(file_schema: pa.Schema, columns: pa.Schema, *, by_field_id: bool) -> list[int | None]:
+    """Return the index of each column in a file, None for a column that the file lacks.
 
     Args:
-        file_schema: The schema of the file.
-        stored: The columns to find.
-        by_field_id: Whether columns are identified by the field ids of `stored` instead of its names.
+        file_schema: The schema in the footer of the file.
+        columns: The columns to find, with the names and field ids of the file.
+        by_field_id: Whether columns are identified by field ids instead of names.
     """
-    return [_field_index(pa.struct(list(file_schema)), field, by_field_id) for field in stored]
+    return [_field_index(pa.struct(list(file_schema)), column, by_field_id) for column in columns]
 
 
 def has_field_ids(file_schema: pa.Schema) -> bool:
@@ -52,63 +62,65 @@ def has_field_ids(file_schema: pa.Schema) -> bool:
 
 
 def to_table_rows(
-    rows: pa.Table, schema: pa.Schema, stored: pa.Schema, *, by_field_id: bool, initial: Mapping[str, pa.Array] | None = None
+    rows: pa.Table, schema: pa.Schema, file_schema: pa.Schema, *, by_field_id: bool, initial_values: Mapping[str, pa.Array] | None = None
 ) -> pa.Table:
     """Return rows of a data file with the names and types of the table's columns.
 
     Args:
         rows: Rows with the columns of the file.
         schema: The columns of the table.
-        stored: The same columns with the names, field ids and types of the file.
-        by_field_id: Whether columns are identified by the field ids of `stored` instead of its names.
-        initial: By the table's names, the values of columns that the file lacks, as arrays of one value. Other such columns are NULL.
+        file_schema: The same columns with the names, field ids and types of the file.
+        by_field_id: Whether columns are identified by the field ids of `file_schema` instead of its names.
+        initial_values: By the table's names, the values of columns that the file lacks, as arrays of one value. None or another name: NULL.
     """
-    file_indexes = file_column_indexes(rows.schema, stored, by_field_id=by_field_id)
+    file_indexes = file_column_indexes(rows.schema, file_schema, by_field_id=by_field_id)
     columns = []
-    for index, field, stored_field in zip(file_indexes, schema, stored, strict=True):
+    for index, field, file_field in zip(file_indexes, schema, file_schema, strict=True):
         if index is None:
-            chunks = [_missing_values(field, rows.num_rows, initial or {})]
+            chunks = [_missing_values(field, rows.num_rows, initial_values or {})]
         else:
             file_chunks = rows.column(index).chunks
-            chunks = [to_table_type(chunk, field.type, stored_field.type, by_field_id=by_field_id) for chunk in file_chunks]
+            chunks = [to_table_type(chunk, field.type, file_field.type, by_field_id=by_field_id) for chunk in file_chunks]
         columns.append(pa.chunked_array(chunks, field.type))
     return pa.Table.from_arrays(columns, schema=schema)
 
 
-def _missing_values(field: pa.Field, row_count: int, initial: Mapping[str, pa.Array]) -> pa.Array:
+def _missing_values(field: pa.Field, row_count: int, initial_values: Mapping[str, pa.Array]) -> pa.Array:
     """Return the values of a column that a file lacks: the initial value if there is one, else NULL."""
-    return pa.repeat(initial[field.name][0], row_count) if field.name in initial else pa.nulls(row_count, field.type)
+    return pa.repeat(initial_values[field.name][0], row_count) if field.name in initial_values else pa.nulls(row_count, field.type)
 
 
-def to_table_type(values: pa.Array, target: pa.DataType, stored: pa.DataType, *, by_field_id: bool = False) -> pa.Array:
+def to_table_type(values: pa.Array, target: pa.DataType, file_type: pa.DataType, *, by_field_id: bool = False) -> pa.Array:
     """Convert values of a column in a data file to the type in the table.
 
     The file may be older than the table's schema. Fields that the file lacks become NULL, fields get the table's order, and leaves are cast
     to wider types.
 
     Args:
-        values: The values in the type of the file.
+        values: The values as read from the file. Their type is that of the table at the time when the file was written.
         target: The type in the table.
-        stored: The type in new files, which identifies the fields of structs: by field id with `by_field_id`, else by name.
-        by_field_id: Whether fields are identified by field id.
+        file_type: The type that a file written now would have, with the names and field ids of the fields to find in `values`.
+        by_field_id: Whether fields of structs are identified by field id, else by name.
     """
-    if values.type.equals(stored, check_metadata=by_field_id) and not has_fixed_size_binary(stored):
-        return values if stored.equals(target) else values.view(target)  # types without fixed-size binaries differ in names alone
+    has_file_type = values.type.equals(file_type, check_metadata=by_field_id)
+    if has_file_type and not has_fixed_size_binary(file_type):
+        # `target` differs from `file_type` in the names of fields alone, so no value changes.
+        return values if file_type.equals(target) else values.view(target)
     if pa.types.is_struct(target) and pa.types.is_struct(values.type):
-        return _to_table_struct(values, target, stored, by_field_id)
+        return _to_table_struct(values, target, file_type, by_field_id)
     if pa.types.is_map(target) and pa.types.is_map(values.type):
-        return _to_table_map(values, target, stored, by_field_id)
+        return _to_table_map(values, target, file_type, by_field_id)
     if pa.types.is_list(target):
         lists = values if pa.types.is_list(values.type) else values.cast(pa.list_(values.type.value_type))
-        elements = to_table_type(lists.values, target.value_type, stored.value_type, by_field_id=by_field_id)
+        elements = to_table_type(lists.values, target.value_type, file_type.value_type, by_field_id=by_field_id)
         return _with_child(lists, target, elements)
     return _to_table_leaf(values, target)
 
 
-def _to_table_map(values: pa.MapArray, target: pa.MapType, stored: pa.MapType, by_field_id: bool) -> pa.MapArray:
+def _to_table_map(values: pa.MapArray, target: pa.MapType, file_type: pa.MapType, by_field_id: bool) -> pa.MapArray:
     """Convert the keys and values of maps, as `to_table_type` does."""
-    keys = to_table_type(values.keys, target.key_type, stored.key_type, by_field_id=by_field_id)
-    items = to_table_type(values.items, target.item_type, stored.item_type, by_field_id=by_field_id)
+    keys = to_table_type(values.keys, target.key_type, file_type.key_type, by_field_id=by_field_id)
+    items = to_table_type(values.items, target.item_type, file_type.item_type, by_field_id=by_field_id)
     entries = pa.StructArray.from_arrays([keys, items], fields=[target.key_field, target.item_field])
     return _with_child(values, target, entries)
 
@@ -124,16 +136,16 @@ def _to_table_leaf(values: pa.Array, target: pa.DataType) -> pa.Array:
     return values.cast(target)
 
 
-def _to_table_struct(values: pa.StructArray, target: pa.StructType, stored: pa.StructType, by_field_id: bool) -> pa.StructArray:
+def _to_table_struct(values: pa.StructArray, target: pa.StructType, file_type: pa.StructType, by_field_id: bool) -> pa.StructArray:
     """Convert structs field by field, as `to_table_type` does. A field that the file lacks is NULL."""
     children = values.flatten()
     table_children = []
-    for field, stored_field in zip(target, stored, strict=True):
-        index = _field_index(values.type, stored_field, by_field_id)
+    for field, file_field in zip(target, file_type, strict=True):
+        index = _field_index(values.type, file_field, by_field_id)
         if index is None:
             table_children.append(pa.nulls(len(values), field.type))
         else:
-            table_children.append(to_table_type(children[index], field.type, stored_field.type, by_field_id=by_field_id))
+            table_children.append(to_table_type(children[index], field.type, file_field.type, by_field_id=by_field_id))
     return pa.StructArray.from_arrays(table_children, fields=list(target), mask=values.is_null())
 
 
@@ -143,13 +155,13 @@ def _with_child(values: pa.Array, target: pa.DataType, child: pa.Array) -> pa.Ar
     return pa.Array.from_buffers(target, len(values), [values.is_valid().buffers()[1], offsets.buffers()[1]], children=[child])
 
 
-def _field_index(struct: pa.StructType, stored: pa.Field, by_field_id: bool) -> int | None:
+def _field_index(struct: pa.StructType, field: pa.Field, by_field_id: bool) -> int | None:
     """Return the index of a field in a file's struct, None if the struct lacks it."""
     if not by_field_id:
-        index = struct.get_field_index(stored.name)
+        index = struct.get_field_index(field.name)
         return index if index >= 0 else None
-    field_id = _field_id(stored)
-    return next((index for index, field in enumerate(struct) if _field_id(field) == field_id), None)
+    field_id = _field_id(field)
+    return next((index for index, file_field in enumerate(struct) if _field_id(file_field) == field_id), None)
 
 
 def _field_id(field: pa.Field) -> bytes | None:
@@ -169,7 +181,12 @@ def has_fixed_size_binary(type_: pa.DataType) -> bool:
 
 
 def to_file_type(values: pa.Array, file_type: pa.DataType) -> pa.Array:
-    """Convert values of a column in the table to the type in data files: with the file's field names, and UUID texts as 16 bytes."""
+    """Convert values of a column in the table to the type in data files: with the file's field names, and UUID texts as 16 bytes.
+
+    Args:
+        values: The values, whose type differs from `file_type` in names and in UUIDs alone.
+        file_type: The type of the column in the file.
+    """
     if not has_fixed_size_binary(file_type):
         return values.view(file_type)  # the types differ in the names of fields alone
     if pa.types.is_struct(file_type):

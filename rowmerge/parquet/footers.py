@@ -20,38 +20,41 @@ class Leaf:
 
     Attributes:
         path: The names of the column and its fields in the table, with `element`, `key` and `value` for lists and maps.
-        file_path: The path in the file's schema, joined by dots.
+        parquet_path: The names of the column and its fields in the file's schema, joined by dots.
         is_float: Whether the leaf holds floats.
         has_bounds: Whether the bounds in the footer can serve as the column's bounds.
     """
 
     path: Path
-    file_path: str
+    parquet_path: str
     is_float: bool
     has_bounds: bool
 
 
-def leaves(type_: pa.DataType, file_type: pa.DataType, path: Path = (), file_path: Path = (), is_repeated: bool = False) -> Iterator[Leaf]:
+def leaves(
+    type_: pa.DataType, file_type: pa.DataType, path: Path = (), parquet_path: Path = (), is_repeated: bool = False
+) -> Iterator[Leaf]:
     """Yield the leaf columns of a type in the order of a file's column chunks.
 
     Args:
         type_: The type in the table: a struct of all columns, or the type of a column or field.
         file_type: The same type with the names and types of the file.
         path: The names in the table that lead to the type.
-        file_path: The names in the file that lead to the type.
+        parquet_path: The names in the file's schema that lead to the type.
         is_repeated: Whether the type is inside a list or map.
     """
     if not pa.types.is_nested(type_):
         is_float = pa.types.is_floating(type_)
-        # Bounds leave out NaN, which Spark sorts last. A column with NaN is written without bounds, but not a field with NaN.
+        # Bounds in a footer leave out NaN, which Spark sorts above all numbers. The writer omits bounds of top-level columns with NaN
+        # (`SpecialFloats`). It does not look for NaN in nested fields, so bounds of their floats are not used.
         may_hide_nan = is_float and len(path) > 1
         # Delta's statistics have no bounds of binaries. UUIDs and other binaries of a fixed length occur in Iceberg only.
         is_variable_binary = pa.types.is_binary(type_) and not pa.types.is_fixed_size_binary(file_type)
-        yield Leaf(path, ".".join(file_path), is_float, has_bounds=not (is_repeated or may_hide_nan or is_variable_binary))
+        yield Leaf(path, ".".join(parquet_path), is_float, has_bounds=not (is_repeated or may_hide_nan or is_variable_binary))
         return
     is_repeated = is_repeated or not pa.types.is_struct(type_)
     for name, file_names, child_type, child_file_type in _children(type_, file_type):
-        yield from leaves(child_type, child_file_type, (*path, name), (*file_path, *file_names), is_repeated)
+        yield from leaves(child_type, child_file_type, (*path, name), (*parquet_path, *file_names), is_repeated)
 
 
 def _children(type_: pa.DataType, file_type: pa.DataType) -> Iterator[tuple[str, Path, pa.DataType, pa.DataType]]:
@@ -66,9 +69,15 @@ def _children(type_: pa.DataType, file_type: pa.DataType) -> Iterator[tuple[str,
         yield "value", ("key_value", "value"), type_.item_type, file_type.item_type
 
 
-def file_paths(leaves: Sequence[Leaf], without: frozenset[str]) -> list[str]:
-    """Return the file paths of leaves, except those of the columns in `without` and those of floats inside other columns."""
-    return [leaf.file_path for leaf in leaves if leaf.path[0] not in without and not (leaf.is_float and "." in leaf.file_path)]
+def parquet_paths(leaves: Sequence[Leaf], excluded_columns: frozenset[str]) -> list[str]:
+    """Return the paths of leaves in the file's schema, without those of excluded columns and of floats inside other columns.
+
+    Args:
+        leaves: All leaf columns of the file.
+        excluded_columns: The names of the top-level columns to leave out.
+    """
+    included_leaves = (leaf for leaf in leaves if leaf.path[0] not in excluded_columns)
+    return [leaf.parquet_path for leaf in included_leaves if not (leaf.is_float and "." in leaf.parquet_path)]
 
 
 def column_statistics(footer: pq.FileMetaData, leaves: Sequence[Leaf], columns: frozenset[str]) -> dict[str, Statistics]:

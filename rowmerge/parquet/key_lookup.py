@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -18,7 +17,7 @@ from rowmerge.errors.tables import unreadable_data_file
 from rowmerge.parquet.data_files import StoredColumns
 from rowmerge.parquet.filesystems import Options, UnreadableFile, open_data_file
 from rowmerge.parquet.fitting import file_column_indexes, to_table_rows
-from rowmerge.parquet.source_keys import Numbers, SourceKeys
+from rowmerge.parquet.source_keys import NumpyArray, SourceKeys
 from rowmerge.table.metadata.engine_columns import FILE, POSITION
 from rowmerge.table.snapshots.files import Positions
 
@@ -58,7 +57,7 @@ class _Columns(NamedTuple):
     """Columns to read: their schema in the table, and their schema in a file."""
 
     schema: pa.Schema
-    stored: pa.Schema
+    file_schema: pa.Schema
 
 
 class _RowGroupMatches(NamedTuple):
@@ -69,14 +68,14 @@ class _RowGroupMatches(NamedTuple):
         start: The position of the row group's first row in the file.
         key_table: The key columns of all rows of the row group.
         indexes: The indexes of the matching rows in the row group.
-        key_numbers: The number of each matching row's key (see `SourceKeys.find_rows`).
+        key_ids: The id of each matching row's key (see `SourceKeys.find_rows`).
     """
 
     group: int
     start: int
     key_table: pa.Table
-    indexes: Numbers
-    key_numbers: Numbers
+    indexes: NumpyArray
+    key_ids: NumpyArray
 
 
 def read_rows_with_keys(table: str, files: Sequence[LookedUpFile], columns: pa.Schema, keys: SourceKeys) -> pa.Table:
@@ -134,7 +133,7 @@ def map_files(table: str, files: Sequence[LookedUpFile], read: Callable[[LookedU
         raise unreadable_data_file(table, error.path, error.reason) from error
 
 
-def _find_rows(file: LookedUpFile, columns: pa.Schema, keys: SourceKeys) -> list[tuple[pa.Table, Numbers]]:
+def _find_rows(file: LookedUpFile, columns: pa.Schema, keys: SourceKeys) -> list[tuple[pa.Table, NumpyArray]]:
     """Return the matching rows and their positions in the file, for each row group that has a match."""
     key_columns = _select(columns, file.stored_columns, keys.names)
     other_columns = _select(columns, file.stored_columns, set(columns.names).difference(keys.names))
@@ -157,27 +156,27 @@ def _take_rows(tables: Sequence[pa.Table], indexes: pa.Array, columns: pa.Schema
     return pa.Table.from_arrays([arrays[name] for name in columns.names], schema=columns)
 
 
-def find_positions(file: LookedUpFile, columns: pa.Schema, keys: SourceKeys, *, with_key_numbers: bool) -> tuple[Positions, Numbers]:
+def find_positions(file: LookedUpFile, columns: pa.Schema, keys: SourceKeys, *, with_key_ids: bool) -> tuple[Positions, NumpyArray]:
     """Return the positions of the live rows of a file that have a key of the source.
 
     Args:
         file: The data file.
         columns: The table's columns, which include the key columns.
         keys: The keys of the source.
-        with_key_numbers: Whether to return key numbers. A statement may delete so many rows that their numbers do not fit into memory.
+        with_key_ids: Whether to return key ids. A statement may delete so many rows that the ids of their keys do not fit into memory.
 
     Returns:
-        The positions, and the number of the key of each row (see `SourceKeys.find_rows`) in the order of the positions. The numbers are
-        empty without `with_key_numbers`.
+        The positions, and the id of the key of each row (see `SourceKeys.find_rows`) in the order of the positions. Without
+        `with_key_ids`, there are no ids.
     """
     key_columns = _select(columns, file.stored_columns, keys.names)
-    positions, key_numbers = Positions(), [np.zeros(0, dtype=np.int64)]
+    positions, key_ids = Positions(), [np.zeros(0, dtype=np.int64)]
     with open_data_file(file.path, file.filesystem_options, by_field_id=file.stored_columns.by_field_id) as source:
         for matches in _matching_rows(source, file, key_columns, keys):
             positions.update((matches.indexes + matches.start).astype(np.uint64))
-            if with_key_numbers:
-                key_numbers.append(matches.key_numbers)
-    return positions, np.concatenate(key_numbers)
+            if with_key_ids:
+                key_ids.append(matches.key_ids)
+    return positions, np.concatenate(key_ids)
 
 
 def _matching_rows(source: pq.ParquetFile, file: LookedUpFile, key_columns: _Columns, keys: SourceKeys) -> Iterator[_RowGroupMatches]:
@@ -187,19 +186,19 @@ def _matching_rows(source: pq.ParquetFile, file: LookedUpFile, key_columns: _Col
     """
     deleted_positions = np.array(file.deleted.to_array(), dtype=np.int64)
     row_counts = [source.metadata.row_group(group).num_rows for group in range(source.num_row_groups)]
-    starts = np.cumsum([0, *row_counts]).tolist()
+    starts = np.cumsum([0, *row_counts]).tolist()  # the position of each row group's first row, then the file's row count
     for groups in _batches(row_counts, keys.min_rows_at_once):
         key_tables = [_read_row_group(source, group, key_columns, file) for group in groups]
-        indexes, key_numbers = keys.find_rows(pa.concat_tables(key_tables))
-        positions = indexes + starts[groups[0]]
+        batch_indexes, key_ids = keys.find_rows(pa.concat_tables(key_tables))
+        positions = batch_indexes + starts[groups[0]]
         if len(deleted_positions):
             is_live = ~np.isin(positions, deleted_positions)
-            positions, key_numbers = positions[is_live], key_numbers[is_live]
-        # The positions ascend, so the matches of a row group are a slice.
-        bounds = np.searchsorted(positions, starts[groups[0] : groups[-1] + 2]).tolist()
-        for group, key_table, (first, end) in zip(groups, key_tables, pairwise(bounds), strict=True):
+            positions, key_ids = positions[is_live], key_ids[is_live]
+        for group, key_table in zip(groups, key_tables, strict=True):
+            start = starts[group]
+            first, end = np.searchsorted(positions, (start, starts[group + 1]))  # positions ascend, so a row group has a slice of them
             if first < end:
-                yield _RowGroupMatches(group, starts[group], key_table, positions[first:end] - starts[group], key_numbers[first:end])
+                yield _RowGroupMatches(group, start, key_table, positions[first:end] - start, key_ids[first:end])
 
 
 def _batches(row_counts: Sequence[int], min_rows: int) -> Iterator[list[int]]:
@@ -217,29 +216,35 @@ def _batches(row_counts: Sequence[int], min_rows: int) -> Iterator[list[int]]:
 
 def _select(columns: pa.Schema, stored_columns: StoredColumns, names: Collection[str]) -> _Columns:
     """Return the columns with these names."""
-    selected = [(column, stored) for column, stored in zip(columns, stored_columns.stored, strict=True) if column.name in names]
-    return _Columns(pa.schema([column for column, _ in selected]), pa.schema([stored for _, stored in selected]))
+    pairs = zip(columns, stored_columns.file_schema, strict=True)
+    selected = [(column, file_column) for column, file_column in pairs if column.name in names]
+    return _Columns(pa.schema([column for column, _ in selected]), pa.schema([file_column for _, file_column in selected]))
 
 
 def _read_row_group(source: pq.ParquetFile, group: int, columns: _Columns, file: LookedUpFile) -> pa.Table:
     """Return columns of a row group. A column that the file lacks holds the partition value, or else NULL."""
-    file_schema, by_field_id = source.schema_arrow, file.stored_columns.by_field_id
-    file_indexes = file_column_indexes(file_schema, columns.stored, by_field_id=by_field_id)
-    file_names = [file_schema.field(index).name for index in file_indexes if index is not None]
-    row_count = source.metadata.row_group(group).num_rows
-    if file_names:
-        file_rows = source.read_row_group(group, file_names, use_threads=len(file_names) > 1)
-        rows = to_table_rows(file_rows, columns.schema, columns.stored, by_field_id=by_field_id)
+    by_field_id = file.stored_columns.by_field_id
+    file_indexes = file_column_indexes(source.schema_arrow, columns.file_schema, by_field_id=by_field_id)
+    column_names = [source.schema_arrow.field(index).name for index in file_indexes if index is not None]
+    if column_names:
+        file_rows = source.read_row_group(group, column_names, use_threads=len(column_names) > 1)
+        rows = to_table_rows(file_rows, columns.schema, columns.file_schema, by_field_id=by_field_id)
     else:
+        row_count = source.metadata.row_group(group).num_rows
         rows = pa.table([pa.nulls(row_count, column.type) for column in columns.schema], schema=columns.schema)
-    for index, column in enumerate(columns.schema):
+    return _with_partition_values(rows, file)
+
+
+def _with_partition_values(rows: pa.Table, file: LookedUpFile) -> pa.Table:
+    """Return rows of a file with the partition values in those columns that the file lacks."""
+    for index, column in enumerate(rows.schema):
         if column.name in file.stored_columns.missing_columns:
             partition_value = pa.scalar(file.partition.get(column.name), column.type)
-            rows = rows.set_column(index, column, pa.repeat(partition_value, row_count))
+            rows = rows.set_column(index, column, pa.repeat(partition_value, rows.num_rows))
     return rows
 
 
-def _with_addresses(rows: pa.Table, file: str, positions: Numbers) -> pa.Table:
+def _with_addresses(rows: pa.Table, file: str, positions: NumpyArray) -> pa.Table:
     """Append FILE and POSITION to the rows of one file."""
     files = pa.repeat(pa.scalar(file, pa.string()), rows.num_rows)
     return rows.append_column(FILE, files).append_column(POSITION, pa.array(positions, pa.int64()))

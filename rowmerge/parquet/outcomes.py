@@ -29,8 +29,8 @@ class OutcomeColumns:
         position: The position of the target row in its data file.
         lineage: The row lineage that the data file holds: the id of the target row, and the version of its last change.
         source: The ordinal of the source row.
-        after: The table's columns after the change, in the table's order.
-        before: The table's columns before the change.
+        new_columns: The table's columns after the change, in the table's order.
+        old_columns: The table's columns before the change.
     """
 
     action: str
@@ -38,8 +38,8 @@ class OutcomeColumns:
     position: str | None = None
     lineage: tuple[str, str] | None = None
     source: str | None = None
-    after: tuple[str, ...] = ()
-    before: tuple[str, ...] = ()
+    new_columns: tuple[str, ...] = ()
+    old_columns: tuple[str, ...] = ()
 
 
 @dataclass
@@ -127,26 +127,30 @@ class OutcomeTask:
         """Collect the positions of updated and deleted rows, and write the old values of each position once, as change rows."""
         is_update = pc.equal(action, UPDATE)
         is_first_of_position = self._collect_positions(table, pc.or_(is_update, pc.equal(action, DELETE)))
-        if self._change_writer is not None and self._columns.before:
+        if self._change_writer is not None and self._columns.old_columns:
             change_type = pc.if_else(is_update, "update_preimage", "delete")
-            self._write_changes(table.select(self._columns.before), change_type, is_first_of_position)
+            self._write_changes(table.select(self._columns.old_columns), change_type, is_first_of_position)
 
     def _collect_positions(self, table: pa.Table, is_replaced: pa.Array) -> pa.Array:
         """Collect the positions of replaced rows, and return a mask of the rows that are the first to replace a position.
 
-        Several source rows may match one target row. Only the first of them has new positions; the others count as repeated.
+        Several source rows may match one target row. The first of them replaces it, and the others count as repeated.
+
+        Args:
+            table: A batch of outcome rows.
+            is_replaced: A mask of the rows that update or delete their target row.
         """
         is_first = np.zeros(table.num_rows, dtype=bool)
-        row_indexes = np.flatnonzero(is_replaced.to_numpy(zero_copy_only=False))
-        addresses = table.select([self._columns.file, self._columns.position]).take(pa.array(row_indexes))
+        replaced_indexes = np.flatnonzero(is_replaced.to_numpy(zero_copy_only=False))
+        addresses = table.select([self._columns.file, self._columns.position]).take(pa.array(replaced_indexes))
         for path, address_indexes, positions in rows_by_file(addresses):
+            row_indexes = replaced_indexes[address_indexes]
             new_positions = BitMap64(positions) - self._positions.setdefault(path, BitMap64())
             self._positions[path] |= new_positions
-            repeated_count = len(positions) - len(new_positions)
-            if repeated_count:
-                self._message.repeated_count += repeated_count
-                address_indexes = address_indexes[_first_indexes(positions, new_positions)]
-            is_first[row_indexes[address_indexes]] = True
+            if len(new_positions) < len(positions):
+                self._message.repeated_count += len(positions) - len(new_positions)
+                row_indexes = row_indexes[_first_indexes(positions, new_positions)]
+            is_first[row_indexes] = True
         return pa.array(is_first)
 
     def _write_new_rows(self, table: pa.Table, action: pa.Array) -> None:
@@ -157,7 +161,7 @@ class OutcomeTask:
         is_written = pc.is_in(action, value_set=pa.array([UPDATE, INSERT, MOVE], action.type))
         if not pc.any(is_written).as_py():
             return
-        new_rows = table.select(self._columns.after)
+        new_rows = table.select(self._columns.new_columns)
         rows_with_lineage = self._with_lineage(new_rows.rename_columns(list(self._writer.spec.names)), table, action)
         are_all_written = pc.all(is_written).as_py()
         self._writer.write(rows_with_lineage if are_all_written else rows_with_lineage.filter(is_written))

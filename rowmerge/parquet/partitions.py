@@ -82,7 +82,12 @@ def _partition_values(rows: pa.Table, key: PartitionKey, empty_is_null: bool) ->
 
 
 def bucket_function(transform: str, type_: pa.DataType) -> Callable[[pd.Series], pd.Series]:
-    """Return a function for a pandas UDF that applies a bucket transform to values of an Arrow type."""
+    """Return a function for a pandas UDF that applies a bucket transform.
+
+    Args:
+        transform: The transform as text, such as `bucket[16]`.
+        type_: The Arrow type to which the function converts the values of its argument.
+    """
 
     def buckets(values: pd.Series) -> pd.Series:
         return transformed(pa.Array.from_pandas(values, type=type_), transform).to_pandas()
@@ -106,7 +111,12 @@ def partition_path(keys: Sequence[PartitionKey], values: Mapping[str, Any], *, a
 
 
 def partition_folder(column: str, value: Any) -> str:
-    """Return the name `column=value` of a folder as in Hive and Spark. Readers take the value from the log, not from this name."""
+    """Return the name `column=value` of a folder as in Hive and Spark. Readers take the value from the log, not from this name.
+
+    Args:
+        column: The name of the partition column in files.
+        value: The partition value, None for NULL.
+    """
     if value is None:
         text = HIVE_NULL
     elif isinstance(value, bool):

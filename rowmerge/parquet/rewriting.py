@@ -30,7 +30,7 @@ def write_live_rows(
     live_rows = chain.from_iterable(_live_rows(spec, path, deleted, partition) for path, deleted in deleted_positions.items())
     try:
         for rows in live_rows:
-            if spec.values_in_files:
+            if spec.partition_values_in_files:
                 writer.write(rows)  # the partition spec may be newer than the files, so the rows decide about their partitions
             else:
                 writer.write_partition(partition, rows)
@@ -42,16 +42,22 @@ def write_live_rows(
 
 def _live_rows(spec: WriteSpec, path: str, deleted: BitMap64, partition: dict[str, Any]) -> Iterator[pa.Table]:
     """Yield the live rows of a file in batches, with the columns of `spec`."""
-    layout = spec.older_layouts.get(path, StoredColumns(spec.stored, spec.by_field_id, ()))
+    stored_columns = spec.stored_columns_by_path.get(path, StoredColumns(spec.file_schema, spec.by_field_id, ()))
     deleted_positions = np.array(deleted.to_array(), dtype=np.int64)
     start = 0
-    for batch in _batches(layout, path, spec.filesystem_options):
+    for batch in _batches(stored_columns, path, spec.filesystem_options):
         # The conversion comes before the filter: Arrow cannot filter every type that others write (string views of delta-rs).
         file_rows = pa.Table.from_batches([batch])
-        rows = to_table_rows(file_rows, spec.schema, layout.stored, by_field_id=layout.by_field_id, initial=spec.initial_values)
+        rows = to_table_rows(
+            file_rows,
+            spec.schema,
+            stored_columns.file_schema,
+            by_field_id=stored_columns.by_field_id,
+            initial_values=spec.initial_values,
+        )
         if spec.lineage is not None:
-            rows = spec.lineage.fill_hidden_columns(rows, path, start)
-        rows = _with_partition_values(rows, layout.missing_columns, partition)
+            rows = spec.lineage.fill_row_lineage(rows, path, start)
+        rows = _with_partition_values(rows, stored_columns.missing_columns, partition)
         yield _without_deleted(rows, start, deleted_positions)
         start += batch.num_rows
 
@@ -78,6 +84,6 @@ def _with_partition_values(rows: pa.Table, names: Sequence[str], partition: dict
 def _batches(stored_columns: StoredColumns, path: str, filesystem_options: Options) -> Iterator[pa.RecordBatch]:
     """Yield batches of a file with those of the stored columns that the file has."""
     with open_data_file(path, filesystem_options, by_field_id=stored_columns.by_field_id) as source:
-        indexes = file_column_indexes(source.schema_arrow, stored_columns.stored, by_field_id=stored_columns.by_field_id)
+        indexes = file_column_indexes(source.schema_arrow, stored_columns.file_schema, by_field_id=stored_columns.by_field_id)
         columns = [source.schema_arrow.field(index).name for index in indexes if index is not None]
         yield from source.iter_batches(batch_size=131_072, columns=columns)

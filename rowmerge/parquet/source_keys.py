@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-Numbers = np.ndarray[Any, Any]
+NumpyArray = np.ndarray[Any, Any]
 
 _ROWS_PER_HASHED_VALUE, _MAX_ROWS_AT_ONCE = 4, 4_000_000
 """The number of rows whose lookup takes as long as hashing one value, and the most rows whose key columns are in memory together."""
@@ -35,7 +35,7 @@ class KeyColumn:
     values: pa.Array
     matches_null: bool
 
-    def codes(self, column: pa.ChunkedArray) -> Numbers:
+    def codes(self, column: pa.ChunkedArray) -> NumpyArray:
         """Return the index in `values` of each value, `len(values)` for a NULL that matches, and -1 for a value that the source lacks."""
         first, values = self._values_in_range(column)
         codes = np.asarray(pc.index_in(column, value_set=values, skip_nulls=True).fill_null(-1), dtype=np.int64)
@@ -70,7 +70,7 @@ class SourceKeys:
     """
 
     columns: tuple[KeyColumn, ...]
-    key_codes: Numbers | None
+    key_codes: NumpyArray | None
     row_values: tuple[pa.ChunkedArray, ...]
     is_distinct: bool
 
@@ -102,28 +102,32 @@ class SourceKeys:
         """Return whether a row has a key if and only if it equals one source row in all these columns."""
         return len(self.columns) == 1 or self.key_codes is not None
 
-    def find_rows(self, rows: pa.Table) -> tuple[Numbers, Numbers]:
-        """Return the indexes of the rows that have a key of the source, and the number of each of these keys.
+    def find_rows(self, rows: pa.Table) -> tuple[NumpyArray, NumpyArray]:
+        """Find the rows that have a key of the source.
 
-        Equal keys have equal numbers, which are below the number of source rows. If the keys are not exact, the result also has rows that
-        combine values of different source rows.
+        Args:
+            rows: Rows of the table, with all key columns.
+
+        Returns:
+            The indexes of the rows, and the id of each row's key. Equal keys have equal ids, which are integers below the number of source
+            rows. If the keys are not exact (`is_exact`), the result also has rows that combine values of different source rows.
         """
+        if self.key_codes is not None:
+            other_digits = self._sum_of_constant_digits(rows)
+            if other_digits is not None:
+                return self._find_by_first_column(rows[self.columns[0].name], other_digits, self.key_codes)
+        row_indexes, column_codes = self._codes_of_rows(rows)
         if self.key_codes is None:
-            indexes, column_codes = self._codes_of_rows(rows)
-            return indexes, column_codes[0]
-        constant_code = self._code_of_constant_columns(rows)
-        if constant_code is not None:
-            return self._find_by_first_column(rows[self.columns[0].name], constant_code, self.key_codes)
-        indexes, column_codes = self._codes_of_rows(rows)
-        matches, key_numbers = _present(_index_in_sorted(self._key_codes_of(column_codes), self.key_codes))
-        return indexes[matches], key_numbers
+            return row_indexes, column_codes[0]  # the id of a key is the code of its first column
+        matches, key_ids = _present(_index_in_sorted(self._key_codes_of(column_codes), self.key_codes))
+        return row_indexes[matches], key_ids  # the id of a key is its index in `key_codes`
 
-    def source_numbers(self) -> Numbers:
-        """Return the number of the key of each source row, as in `find_rows`, and -1 for a row that matches nothing. Keys must be exact."""
+    def source_key_ids(self) -> NumpyArray:
+        """Return the id of the key of each source row, as in `find_rows`, and -1 for a row that matches no row. Keys must be exact."""
         row_codes = self._key_codes_of_source_rows()
         return row_codes if self.key_codes is None else _index_in_sorted(row_codes, self.key_codes)
 
-    def _codes_of_rows(self, rows: pa.Table) -> tuple[Numbers, list[Numbers]]:
+    def _codes_of_rows(self, rows: pa.Table) -> tuple[NumpyArray, list[NumpyArray]]:
         """Return the indexes of the rows that have a source value in every key column, and the codes of these values by column."""
         first, *other_columns = self.columns
         indexes, first_codes = _present(first.codes(rows[first.name]))
@@ -134,51 +138,61 @@ class SourceKeys:
             column_codes = [*(earlier_codes[matches] for earlier_codes in column_codes), codes]
         return indexes, column_codes
 
-    def _key_codes_of(self, column_codes: Sequence[Numbers]) -> Numbers:
+    def _key_codes_of(self, column_codes: Sequence[NumpyArray]) -> NumpyArray:
         """Return the key codes of rows from their codes in each column."""
         return np.asarray(sum(codes * place for codes, place in zip(column_codes, self._place_values, strict=True)))
 
     @property
     def _place_values(self) -> list[int]:
-        """Return the factor of each column's code in a key code. A column has one more code than values, for NULL."""
+        """Return the factor of each column's code in a key code. A column has one code for each value, and one for NULL."""
         return list(accumulate((len(column.values) + 1 for column in self.columns[:-1]), lambda place, count: place * count, initial=1))
 
-    def _key_codes_of_source_rows(self) -> Numbers:
+    def _key_codes_of_source_rows(self) -> NumpyArray:
         """Return the key code of each source row, and -1 for a row with a NULL that matches nothing."""
         column_codes = [column.codes(values) for column, values in zip(self.columns, self.row_values, strict=True)]
         is_missing = np.any([codes < 0 for codes in column_codes], axis=0)
         return np.where(is_missing, -1, self._key_codes_of(column_codes))
 
-    def _code_of_constant_columns(self, rows: pa.Table) -> int | None:
-        """Return what the columns after the first add to the key code of each row, if each of them has one value.
+    def _sum_of_constant_digits(self, rows: pa.Table) -> int | None:
+        """Return the sum of all digits but the first in the key code of each row, if all rows have the same values there.
 
-        This is so in a file of a partition. Returns -1 if the source lacks one of the values, and None if a column has several values.
+        This is the case for key columns that are partition columns. A key code is a sum of digits, each times its place value.
+
+        Returns:
+            The sum. -1 if the source lacks a value, so that no row has a key. None if rows differ in a column after the first.
         """
-        constant_code = 0
-        for column, place in zip(self.columns[1:], self._place_values[1:], strict=True):
+        digit_sum = 0
+        for column, place_value in zip(self.columns[1:], self._place_values[1:], strict=True):
             value = _only_value(rows[column.name])
             if value is None:
                 return None
-            code = pc.index(column.values, value).as_py()
-            if code < 0:
+            digit = pc.index(column.values, value).as_py()
+            if digit < 0:
                 return -1
-            constant_code += code * place
-        return constant_code
+            digit_sum += digit * place_value
+        return digit_sum
 
-    def _find_by_first_column(self, column: pa.ChunkedArray, constant_code: int, key_codes: Numbers) -> tuple[Numbers, Numbers]:
-        """Return the result of `find_rows` for rows that differ in the first column alone.
+    def _find_by_first_column(self, column: pa.ChunkedArray, other_digits: int, key_codes: NumpyArray) -> tuple[NumpyArray, NumpyArray]:
+        """Return the result of `find_rows` for rows that differ in the first key column alone.
 
-        Keys with the values of the other columns are neighbours in `key_codes`. Arrow hashes only the first values of these keys.
+        The key code of a row is `other_digits` plus the code of its first value. So the source keys that can match are a range of the
+        sorted `key_codes`, and Arrow hashes only the first values of these keys.
+
+        Args:
+            column: The first key column of the rows.
+            other_digits: See `_sum_of_constant_digits`.
+            key_codes: The sorted key codes of the source.
         """
-        if constant_code < 0:
+        if other_digits < 0:
             return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
         first = self.columns[0]
-        start, end = np.searchsorted(key_codes, (constant_code, constant_code + len(first.values) + 1))
-        codes, offsets = np.unique(key_codes[start:end] - constant_code, return_index=True)
-        has_null = bool(len(codes)) and codes[-1] == len(first.values)
-        values = first.values.take(pa.array(codes[:-1] if has_null else codes))
-        indexes, value_indexes = _present(KeyColumn(first.name, values, has_null).codes(column))
-        return indexes, start + offsets[value_indexes]
+        null_code = len(first.values)  # NULL has the highest code of a column
+        start, end = np.searchsorted(key_codes, (other_digits, other_digits + null_code + 1))
+        first_codes, first_offsets = np.unique(key_codes[start:end] - other_digits, return_index=True)
+        has_null = null_code in first_codes[-1:]
+        values = first.values.take(pa.array(first_codes[:-1] if has_null else first_codes))
+        row_indexes, value_indexes = _present(KeyColumn(first.name, values, has_null).codes(column))
+        return row_indexes, start + first_offsets[value_indexes]
 
 
 def _are_distinct(column: KeyColumn, row_values: pa.ChunkedArray) -> bool:
@@ -187,7 +201,7 @@ def _are_distinct(column: KeyColumn, row_values: pa.ChunkedArray) -> bool:
     return len(row_values) - null_count == len(column.values) and not (column.matches_null and null_count > 1)
 
 
-def _present(codes: Numbers) -> tuple[Numbers, Numbers]:
+def _present(codes: NumpyArray) -> tuple[NumpyArray, NumpyArray]:
     """Return the indexes of the codes that are not -1, and these codes."""
     indexes = np.flatnonzero(codes >= 0)
     return indexes, codes[indexes]
@@ -201,7 +215,7 @@ def _only_value(column: pa.ChunkedArray) -> pa.Scalar | None:
     return column[0] if bounds["min"] == bounds["max"] else None
 
 
-def _index_in_sorted(values: Numbers, sorted_values: Numbers) -> Numbers:
+def _index_in_sorted(values: NumpyArray, sorted_values: NumpyArray) -> NumpyArray:
     """Return the index of each value in `sorted_values`, -1 for a value that is not there."""
     if not len(sorted_values):
         return np.full(len(values), -1, dtype=np.int64)

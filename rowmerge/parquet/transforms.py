@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-Numbers = np.ndarray[Any, Any]
+NumpyArray = np.ndarray[Any, Any]
 
 _MICROS = {"day": 86_400_000_000, "hour": 3_600_000_000}
 _UNITS = {"year": "Y", "month": "M"}
@@ -23,8 +23,12 @@ _UNITS = {"year": "Y", "month": "M"}
 def transformed(values: pa.Array, transform: str) -> pa.Array:
     """Apply a partition transform ("Partition Transforms" in the Iceberg specification).
 
-    Returns int32 for buckets and for years, months, days and hours since 1970, else the type of the values. `values` are integers,
-    decimals, strings, binaries, dates, times or timestamps in microseconds, as the transform allows.
+    Args:
+        values: Integers, decimals, strings, binaries, dates, times or timestamps in microseconds, as the transform allows.
+        transform: The transform as text, such as `bucket[16]`.
+
+    Returns:
+        The transformed values. They are int32 for buckets and for years, months, days and hours since 1970, else of the type of `values`.
     """
     name, _, parameter = transform.rstrip("]").partition("[")
     match name:
@@ -33,7 +37,7 @@ def transformed(values: pa.Array, transform: str) -> pa.Array:
         case "void":
             return pa.nulls(len(values), values.type)
         case "bucket":
-            buckets = (hashes(values) & 0x7FFFFFFF) % int(parameter)
+            buckets = (bucket_hashes(values) & 0x7FFFFFFF) % int(parameter)
             return _with_nulls(buckets.astype(np.int32), values)
         case "truncate":
             return _truncated(values, int(parameter))
@@ -41,7 +45,12 @@ def transformed(values: pa.Array, transform: str) -> pa.Array:
 
 
 def folder_text(value: Any, transform: str) -> str:
-    """Return a partition value as Iceberg's Java writes it in the name of a folder. The name has no meaning: manifests hold the value."""
+    """Return a partition value as Iceberg's Java writes it in the name of a folder. Readers take the value from manifests instead.
+
+    Args:
+        value: The partition value, None for NULL. Years, months, days and hours are integers since 1970.
+        transform: The transform of the partition field as text.
+    """
     return urllib.parse.quote_plus("null" if value is None else _value_text(value, transform))
 
 
@@ -66,12 +75,12 @@ def _value_text(value: Any, transform: str) -> str:
     return str(value)
 
 
-def _since_1970(values: pa.Array, unit: str) -> Numbers:
+def _since_1970(values: pa.Array, unit: str) -> NumpyArray:
     """Return the years, months, days or hours from 1970-01-01 to dates or timestamps."""
     if pa.types.is_date(values.type):
-        days = _numbers(values.cast(pa.date32()).view(pa.int32()))
+        days = _to_numpy(values.cast(pa.date32()).view(pa.int32()))
         return days if unit == "day" else days.astype("datetime64[D]").astype(f"datetime64[{_UNITS[unit]}]").astype(np.int64)
-    micros = _numbers(values.view(pa.int64()))
+    micros = _to_numpy(values.view(pa.int64()))
     if unit in _MICROS:
         return micros // _MICROS[unit]
     return micros.astype("datetime64[us]").astype(f"datetime64[{_UNITS[unit]}]").astype(np.int64)
@@ -86,7 +95,7 @@ def _truncated(values: pa.Array, width: int) -> pa.Array:
         return pc.binary_slice(values, 0, width)
     if pa.types.is_decimal(type_):
         return _truncated_decimals(values, width)
-    numbers = _numbers(values)
+    numbers = _to_numpy(values)
     # The cast wraps a result below the type's minimum around to its maximum, as in Java.
     return _with_nulls((numbers - numbers.astype(np.int64) % width).astype(numbers.dtype), values)
 
@@ -98,57 +107,56 @@ def _truncated_decimals(values: pa.Array, width: int) -> pa.Array:
     significant one, and the last limb has the sign. The width has 32 bits, so the remainder of each step of the long division fits.
     """
     limbs = _unscaled_bytes(values).view("<u4").astype(np.int64)
-    limbs[:, 3] = limbs[:, 3].astype(np.int32)
+    limbs[:, 3] = limbs[:, 3].astype(np.int32)  # a last limb from 2**31 on is negative
     remainder = np.zeros(len(limbs), dtype=np.int64)
     for index in (3, 2, 1, 0):  # long division, from the most significant limb
         remainder = ((remainder << 32) + limbs[:, index]) % width
-    borrow = remainder
+    subtrahend = remainder
     for index in range(4):  # subtraction, from the least significant limb
-        limbs[:, index] -= borrow
-        borrow = (limbs[:, index] < 0).astype(np.int64)
-    # A cast to 32 bits adds 2**32 to a negative limb, which the next limb has lent.
-    data = pa.py_buffer(limbs.astype("<u4").tobytes())
+        limbs[:, index] -= subtrahend
+        subtrahend = (limbs[:, index] < 0).astype(np.int64)  # a negative limb borrows 1 from the next limb
+    data = pa.py_buffer(limbs.astype("<u4").tobytes())  # the cast adds the borrowed 2**32 to a negative limb
     return pa.Array.from_buffers(values.type, len(values), [values.is_valid().buffers()[1], data])
 
 
-def _unscaled_bytes(values: pa.Array) -> Numbers:
+def _unscaled_bytes(values: pa.Array) -> NumpyArray:
     """Return the unscaled values of decimals, 0 for NULL. A row has the 16 bytes of an integer in little-endian two's complement."""
     values = values.cast(pa.decimal128(values.type.precision, values.type.scale))
-    buffer: Numbers = np.frombuffer(values.buffers()[1], np.uint8).reshape(-1, 16)
+    buffer: NumpyArray = np.frombuffer(values.buffers()[1], np.uint8).reshape(-1, 16)
     unscaled = buffer[values.offset : values.offset + len(values)].copy()
     unscaled[values.is_null().to_numpy(zero_copy_only=False)] = 0
     return unscaled
 
 
-def _numbers(values: pa.Array) -> Numbers:
+def _to_numpy(values: pa.Array) -> NumpyArray:
     """Return integers as a NumPy array, with 0 for NULL."""
-    numbers: Numbers = values.fill_null(0).to_numpy(zero_copy_only=False)
+    numbers: NumpyArray = values.fill_null(0).to_numpy(zero_copy_only=False)
     return numbers
 
 
-def _with_nulls(numbers: Numbers, values: pa.Array) -> pa.Array:
+def _with_nulls(numbers: NumpyArray, values: pa.Array) -> pa.Array:
     """Return numbers as an Arrow array that has a NULL wherever `values` has one."""
     return pa.array(numbers, mask=values.is_null().to_numpy(zero_copy_only=False) if values.null_count else None)
 
 
-def hashes(values: pa.Array) -> Numbers:
-    """Return MurmurHash3 hashes (x86, 32 bits, seed 0; Appendix B of the Iceberg specification) as unsigned numbers.
+def bucket_hashes(values: pa.Array) -> NumpyArray:
+    """Return the hashes for the bucket transform: MurmurHash3 (x86, 32 bits, seed 0; Appendix B of the Iceberg specification).
 
-    The hash of a NULL is arbitrary.
+    The hashes are unsigned. The hash of a NULL is arbitrary.
     """
     type_ = values.type
     if pa.types.is_integer(type_):
-        return _hash_longs(_numbers(values.cast(pa.int64())))
+        return _hash_longs(_to_numpy(values.cast(pa.int64())))
     if pa.types.is_date(type_):
-        return _hash_longs(_numbers(values.cast(pa.date32()).view(pa.int32())))
+        return _hash_longs(_to_numpy(values.cast(pa.date32()).view(pa.int32())))
     if pa.types.is_timestamp(type_) or pa.types.is_time64(type_):
-        return _hash_longs(_numbers(values.view(pa.int64())))
+        return _hash_longs(_to_numpy(values.view(pa.int64())))
     if pa.types.is_decimal(type_):
         return _hash_decimals(_unscaled_bytes(values))
     return _hash_texts(values.cast(pa.binary()) if pa.types.is_fixed_size_binary(type_) else values)
 
 
-def _hash_texts(values: pa.Array) -> Numbers:
+def _hash_texts(values: pa.Array) -> NumpyArray:
     """Return the MurmurHash3 hashes of strings or binaries. Each distinct value is hashed once."""
     is_string = pa.types.is_string(values.type) or pa.types.is_large_string(values.type)
     encoded = values.dictionary_encode(null_encoding="encode")
@@ -157,18 +165,18 @@ def _hash_texts(values: pa.Array) -> Numbers:
     bounds = np.frombuffer(offsets, np.int64)[distinct.offset : distinct.offset + len(distinct) + 1]
     bytes_ = np.frombuffer(data, np.uint8) if data is not None else np.zeros(0, np.uint8)
     distinct_hashes = _hash_slices(bytes_, bounds[:-1], np.diff(bounds))
-    value_hashes: Numbers = distinct_hashes[encoded.indices.to_numpy(zero_copy_only=False)]
+    value_hashes: NumpyArray = distinct_hashes[encoded.indices.to_numpy(zero_copy_only=False)]
     return value_hashes
 
 
-def _hash_longs(numbers: Numbers) -> Numbers:
+def _hash_longs(numbers: NumpyArray) -> NumpyArray:
     """Return the MurmurHash3 hashes of 64-bit integers: two blocks of 4 bytes, and no tail."""
     low_blocks, high_blocks = np.ascontiguousarray(numbers.astype("<i8")).view("<u4").reshape(-1, 2).T
     state = _add_block(np.zeros(len(numbers), np.uint32), _mix_block(low_blocks))
     return _finalize(_add_block(state, _mix_block(high_blocks)), np.uint32(8))
 
 
-def _hash_decimals(unscaled: Numbers) -> Numbers:
+def _hash_decimals(unscaled: NumpyArray) -> NumpyArray:
     """Return the MurmurHash3 hashes of the fewest bytes that hold each unscaled value in big-endian two's complement."""
     big_endian = unscaled[:, ::-1]
     sign_byte = np.where(big_endian[:, :1] >= 0x80, 0xFF, 0).astype(np.uint8)
@@ -179,13 +187,18 @@ def _hash_decimals(unscaled: Numbers) -> Numbers:
     return _hash_slices(np.ascontiguousarray(big_endian).reshape(-1), starts, 16 - redundant_count)
 
 
-def _hash_slices(bytes_: Numbers, starts: Numbers, lengths: Numbers) -> Numbers:
+def _hash_slices(bytes_: NumpyArray, starts: NumpyArray, lengths: NumpyArray) -> NumpyArray:
     """Return the MurmurHash3 hashes (x86, 32 bits) of slices of bytes.
 
-    A hash takes the blocks of 4 bytes, then the tail of up to 3 bytes, then the length. The first step hashes the first block of all
-    slices, and the n-th step the n-th block of the slices that have one.
+    A hash takes the blocks of 4 bytes, then the tail of up to 3 bytes, then the length. Each step hashes one block of all slices that have
+    it: first the first blocks, then the second blocks, and so on.
+
+    Args:
+        bytes_: The bytes that contain all slices.
+        starts: The index of the first byte of each slice.
+        lengths: The number of bytes of each slice.
     """
-    # The longest slices come first, so the slices with an n-th block are always at the front.
+    # The longest slices come first, so the slices that have a block are always at the front.
     order = np.argsort(-lengths, kind="stable")
     starts, lengths = starts[order].astype(np.int64), lengths[order].astype(np.int64)
     bytes_ = np.concatenate([bytes_, np.zeros(4, np.uint8)])  # a tail is read as a whole block, also at the end of the last slice
@@ -193,33 +206,35 @@ def _hash_slices(bytes_: Numbers, starts: Numbers, lengths: Numbers) -> Numbers:
     # By block index, how many slices have the block. The negated counts ascend, as searchsorted requires.
     slice_counts = np.searchsorted(-block_counts, -np.arange(int(block_counts.max(initial=0))), side="left")
     state = np.zeros(len(starts), np.uint32)
-    for block, count in enumerate(slice_counts.tolist()):
-        state[:count] = _add_block(state[:count], _mix_block(_blocks_at(bytes_, starts[:count] + 4 * block)))
+    for block_index, slice_count in enumerate(slice_counts.tolist()):
+        blocks = _blocks_at(bytes_, starts[:slice_count] + 4 * block_index)
+        state[:slice_count] = _add_block(state[:slice_count], _mix_block(blocks))
     tail_lengths = (lengths % 4).astype(np.uint32)
-    tails = _blocks_at(bytes_, starts + 4 * block_counts) & ((np.uint32(1) << (8 * tail_lengths)) - np.uint32(1))
+    tail_masks = (np.uint32(1) << (8 * tail_lengths)) - np.uint32(1)
+    tails = _blocks_at(bytes_, starts + 4 * block_counts) & tail_masks
     state ^= np.where(tail_lengths > 0, _mix_block(tails), 0).astype(np.uint32)
     hashes_in_order = np.empty_like(state)
     hashes_in_order[order] = _finalize(state, lengths.astype(np.uint32))
     return hashes_in_order
 
 
-def _blocks_at(bytes_: Numbers, starts: Numbers) -> Numbers:
+def _blocks_at(bytes_: NumpyArray, starts: NumpyArray) -> NumpyArray:
     """Return the four bytes from each of these indexes on, as a little-endian number."""
-    overlapping_blocks: Numbers = np.ndarray((bytes_.size - 3,), "<u4", bytes_.data, strides=(1,))
+    overlapping_blocks: NumpyArray = np.ndarray((bytes_.size - 3,), "<u4", bytes_.data, strides=(1,))
     return overlapping_blocks[starts]
 
 
-def _mix_block(blocks: Numbers) -> Numbers:
+def _mix_block(blocks: NumpyArray) -> NumpyArray:
     """Return the blocks in the form in which MurmurHash3 adds them to its state."""
     return _rotate_left(blocks.astype(np.uint32) * np.uint32(0xCC9E2D51), 15) * np.uint32(0x1B873593)
 
 
-def _add_block(state: Numbers, mixed: Numbers) -> Numbers:
+def _add_block(state: NumpyArray, mixed: NumpyArray) -> NumpyArray:
     """Return the state of MurmurHash3 after a mixed block."""
     return _rotate_left(state ^ mixed, 13) * np.uint32(5) + np.uint32(0xE6546B64)
 
 
-def _finalize(state: Numbers, lengths: Numbers | np.uint32) -> Numbers:
+def _finalize(state: NumpyArray, lengths: NumpyArray | np.uint32) -> NumpyArray:
     """Return the hashes from the last state of MurmurHash3 and the number of hashed bytes (`fmix32`)."""
     state = state ^ lengths
     state = (state ^ (state >> np.uint32(16))) * np.uint32(0x85EBCA6B)
@@ -228,6 +243,6 @@ def _finalize(state: Numbers, lengths: Numbers | np.uint32) -> Numbers:
     return state
 
 
-def _rotate_left(words: Numbers, bits: int) -> Numbers:
-    rotated: Numbers = (words << np.uint32(bits)) | (words >> np.uint32(32 - bits))
+def _rotate_left(words: NumpyArray, bits: int) -> NumpyArray:
+    rotated: NumpyArray = (words << np.uint32(bits)) | (words >> np.uint32(32 - bits))
     return rotated

@@ -15,7 +15,7 @@ import pytest
 from pyiceberg import types as iceberg
 from pyiceberg.transforms import parse_transform
 
-from rowmerge.parquet.transforms import folder_text, hashes, transformed
+from rowmerge.parquet.transforms import bucket_hashes, folder_text, transformed
 
 UTC = dt.timezone.utc
 ZONED, LOCAL = pa.timestamp("us", tz="UTC"), pa.timestamp("us")
@@ -23,7 +23,7 @@ SEED = random.Random(7)
 
 
 def hash_of(value: Any, type_: pa.DataType) -> int:
-    return int(hashes(pa.array([value], type_)).astype(np.int32)[0])
+    return int(bucket_hashes(pa.array([value], type_)).astype(np.int32)[0])
 
 
 @pytest.mark.parametrize(

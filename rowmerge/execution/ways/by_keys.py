@@ -31,7 +31,7 @@ from rowmerge.table.snapshots.files import Positions
 def write_by_keys(request: RowChangeRequest) -> ExecutionResult | NotApplicable:
     """Look up the target rows that match, and write the rows that the clauses make of them and of the source rows without a match."""
     max_keys = MAX_KEYS_WITHOUT_JOIN if request.is_local_mode else 0
-    source = request.source.rows(request.key_pairs, max_keys=max_keys, prepare=_prepare_function(request))
+    source = request.source.materialize(request.key_pairs, max_keys=max_keys, prepare=_prepare_function(request))
     files = request.files_for(source)
     matches = find_matches(request, files, source)
     if matches is None:
@@ -88,7 +88,9 @@ def _change_matches(request: RowChangeRequest, matches: KeyMatches, source: Sour
     else:
         rows = met_or_new_rows(source.marked(matches.source_ordinals).alias(request.plan.source.alias), request.plan)
         # Spark analysed `rows` even if the source is empty, so that a wrong name is always an error.
-        output = write_source_rows(rows, source, request.table_after, distribution=request.distribution) if source.rows else WriteOutput()
+        output = (
+            write_source_rows(rows, source, request.table_after, distribution=request.distribution) if source.row_count else WriteOutput()
+        )
     _divide_matches(matches, output)
     return output
 

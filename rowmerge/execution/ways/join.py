@@ -13,7 +13,7 @@ def why_not_join(_: RowChangeRequest) -> Reason | None:
 
 def join_source(request: RowChangeRequest) -> ExecutionResult:
     """Evaluate the source, leave out files by its keys, and join it to the other files."""
-    source = request.source.rows(request.key_pairs)
+    source = request.source.materialize(request.key_pairs)
     files = request.files_for(source)
     return write_join(request, files, source, scan_target(request, files, source))
 

@@ -55,7 +55,7 @@ def find_matches(request: RowChangeRequest, files: TargetFiles, source: Source) 
     Returns:
         The positions of the matching rows, or None if Arrow cannot compare the keys, or if matches that must be one-to-one are not.
     """
-    if not len(files.to_read) or not source.rows:
+    if not len(files.to_read) or not source.row_count:
         return KeyMatches({})
     one_to_one = requires_one_to_one(request)
     depends_on_match = one_to_one or request.plan.source_rows is SourceRows.UNMATCHED

@@ -28,8 +28,8 @@ def join_looked_up_rows(request: RowChangeRequest) -> ExecutionResult | NotAppli
     assert request.needed_columns is not None
     # On a cluster, the driver takes no more keys than for every source.
     max_driver_keys = MAX_LOOKED_UP_KEYS if request.is_local_mode else 0
-    source = request.source.rows(request.key_pairs, max_keys=max_driver_keys)
-    if not source.rows:
+    source = request.source.materialize(request.key_pairs, max_keys=max_driver_keys)
+    if not source.row_count:
         return NotApplicable(Reason("the source has no rows"))
     if is_page_skipping_faster(request.snapshot, source, request.needed_columns):
         return NotApplicable(Reason(f"Spark skips pages for up to {FEW_KEYS} keys"))

@@ -88,7 +88,7 @@ def _write_joined_rows(request: RowChangeRequest, files: FileListing, source: So
     # A wrong name is an error even if there are no rows.
     check_names(plan, target.frame, source)
     outcomes = merge_outcomes(plan, target.join, target.frame, source, before=writes_change_rows, lineage=request.lineage is not None)
-    may_change_rows = len(files) > 0 and (source.rows > 0 or bool(plan.of(Match.NOT_MATCHED_BY_SOURCE)))
+    may_change_rows = len(files) > 0 and (source.row_count > 0 or bool(plan.of(Match.NOT_MATCHED_BY_SOURCE)))
     return write_changed_rows(request, outcomes, files, source, target) if may_change_rows else WriteOutput()
 
 
@@ -128,7 +128,7 @@ def write_changed_rows(
         may_repeat=request.plan.duplicates_allowed,
         lineage=request.lineage,
         origins=_row_origins(request, files, file_names),
-        may_be_few=may_be_few(files, source_is_few=source is not None and source.local is not None),
+        may_be_few=may_be_few(files, source_is_few=source is not None and source.local_rows is not None),
     )
     output = write_outcomes(outcomes, write_request)
     if file_names:
@@ -170,9 +170,13 @@ def add_new_rows(request: RowChangeRequest, output: WriteOutput, source: Source)
         return
     matched = BitMap64() if request.plan.source_rows is SourceRows.ALL else output.source_ordinals
     rows = unmatched_rows(request.plan, source, matched)
-    if len(matched) < source.rows:
-        changes_to = request.change_data_location if output.touched else None
-        output.add(write_source_rows(rows, source, request.table_after, distribution=request.distribution, changes_to=changes_to))
+    if len(matched) < source.row_count:
+        change_data_location = request.change_data_location if output.touched else None
+        output.add(
+            write_source_rows(
+                rows, source, request.table_after, distribution=request.distribution, change_data_location=change_data_location
+            )
+        )
 
 
 def deciding_rows(request: RowChangeRequest, output: WriteOutput, files: TargetFiles) -> dict[str, Positions]:

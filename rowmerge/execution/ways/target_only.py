@@ -19,7 +19,7 @@ def why_not_target_only(request: RowChangeRequest) -> Reason | None:
 
 def change_selected_rows(request: RowChangeRequest) -> ExecutionResult:
     """Change the target rows that the condition selects, and write the source's rows if there is a source."""
-    source = None if request.planned.source is None else request.source.rows(())
+    source = None if request.planned.source is None else request.source.materialize(())
     output = _write_selected_rows(request)
     if source is not None:
         with discard_on_error(output, request.snapshot.shape.filesystem_options):

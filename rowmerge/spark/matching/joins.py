@@ -50,7 +50,7 @@ def choose_join(plan: RowPlan, source: Source) -> Join:
     """Choose a broadcast join for a small source, never outer on the source's side, and one join for everything for a large source."""
     changes_unmatched_target = bool(plan.of(Match.NOT_MATCHED_BY_SOURCE))
     inserts_unmatched_source = plan.source_rows is SourceRows.UNMATCHED
-    if inserts_unmatched_source and not source.broadcastable:
+    if inserts_unmatched_source and not source.is_broadcastable:
         return Join("full" if changes_unmatched_target else "right")
     kind = "left" if changes_unmatched_target else "inner"
     return Join(kind, leaves_unmatched=inserts_unmatched_source, ordinals=inserts_unmatched_source)
@@ -84,7 +84,7 @@ def joined_rows(plan: RowPlan, join: Join, target: DataFrame, source: Source) ->
     left, right = target.alias(plan.target.alias), source.frame.alias(plan.source.alias)
     if join.looked_up:
         return F.broadcast(left).join(source.split_rows.alias(plan.source.alias), F.expr(boolean(plan.on.text)), join.kind)
-    return left.join(F.broadcast(right) if source.broadcastable else right, F.expr(boolean(plan.on.text)), join.kind)
+    return left.join(F.broadcast(right) if source.is_broadcastable else right, F.expr(boolean(plan.on.text)), join.kind)
 
 
 def check_names(plan: RowPlan, target: DataFrame, source: Source) -> None:

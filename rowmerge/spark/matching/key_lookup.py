@@ -32,7 +32,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from rowmerge.parquet.data_files import CHANGED_IN, ROW_ID, StoredColumns
 from rowmerge.parquet.key_lookup import LookedUpFile, TooManyRows, find_positions, map_files, read_rows_with_keys
-from rowmerge.parquet.source_keys import Numbers, SourceKeys
+from rowmerge.parquet.source_keys import NumpyArray, SourceKeys
 from rowmerge.spark.reading.scan import ADDRESS_FIELDS, deleted_rows, lineage_columns, spark_path
 from rowmerge.spark.source.keys import source_keys
 from rowmerge.spark.source.source import Source, can_be_held
@@ -59,7 +59,7 @@ def is_page_skipping_faster(snapshot: Snapshot, source: Source, needed_columns: 
         source: The source with its keys.
         needed_columns: The target columns that the statement reads.
     """
-    if source.rows > FEW_KEYS:
+    if source.row_count > FEW_KEYS:
         return False
     keys = _lookup_keys(snapshot, source)
     return keys is None or not needed_columns <= set(keys.names)
@@ -117,7 +117,7 @@ class KeyMatches:
 
     positions: dict[str, Positions]
     source_ordinals: BitMap64 = field(default_factory=BitMap64)
-    ordinals_by_path: Mapping[str, Numbers] = field(default_factory=dict)
+    ordinals_by_path: Mapping[str, NumpyArray] = field(default_factory=dict)
 
 
 def find_key_matches(
@@ -147,9 +147,9 @@ def find_key_matches(
     lookup_files = _lookup_files(spark, snapshot, files, columns, lineage=None)
     if lookup_files is None:
         return None
-    find_in_file = partial(find_positions, columns=arrow_schema(bare(columns)), keys=keys, with_key_numbers=one_to_one or with_sources)
+    find_in_file = partial(find_positions, columns=arrow_schema(bare(columns)), keys=keys, with_key_ids=one_to_one or with_sources)
     # One-to-one matches are not more than the source rows. Closing stops the reading of other files once there are more.
-    max_rows = source.rows if one_to_one else None
+    max_rows = source.row_count if one_to_one else None
     with closing(map_files(snapshot.name, lookup_files, find_in_file)) as matches_by_file:
         rows = _collect_rows(zip(lookup_files, matches_by_file, strict=True), max_rows, distinct_keys=not one_to_one)
     if rows is None or (one_to_one and _has_repeated_key(rows)):
@@ -162,7 +162,7 @@ def _can_decide_matches(keys: SourceKeys, source: Source, *, one_to_one: bool) -
     return keys.is_exact and len(keys.columns) >= len(source.keys) and (keys.is_distinct or not one_to_one)
 
 
-_FileMatches = tuple[LookedUpFile, tuple[Positions, Numbers]]
+_FileMatches = tuple[LookedUpFile, tuple[Positions, NumpyArray]]
 """A data file, the positions of its rows that have a key of the source, and the numbers of their keys."""
 
 
@@ -170,7 +170,7 @@ class _RowsWithKeys(NamedTuple):
     """Target rows that have a key of the source: their positions, and the numbers of their keys, both by path as Spark spells it."""
 
     positions: dict[str, Positions]
-    key_numbers: dict[str, Numbers]
+    key_ids: dict[str, NumpyArray]
 
 
 def _collect_rows(matches: Iterable[_FileMatches], max_rows: int | None, *, distinct_keys: bool) -> _RowsWithKeys | None:
@@ -179,42 +179,42 @@ def _collect_rows(matches: Iterable[_FileMatches], max_rows: int | None, *, dist
     `distinct_keys`: keep each key number once for a file instead of once for a row, to save memory.
     """
     rows, row_count = _RowsWithKeys({}, {}), 0
-    for file, (positions, key_numbers) in matches:
-        row_count += len(key_numbers)
+    for file, (positions, key_ids) in matches:
+        row_count += len(key_ids)
         if max_rows is not None and row_count > max_rows:
             return None
         if positions:
             path = spark_path(file.path)
             rows.positions[path] = positions
-            rows.key_numbers[path] = np.unique(key_numbers) if distinct_keys else key_numbers
+            rows.key_ids[path] = np.unique(key_ids) if distinct_keys else key_ids
     return rows
 
 
 def _has_repeated_key(rows: _RowsWithKeys) -> bool:
     """Return whether several rows have the same key, in one file or in several."""
-    all_numbers = np.concatenate([np.zeros(0, dtype=np.int64), *rows.key_numbers.values()])
-    return bool(np.bincount(all_numbers, minlength=1).max() > 1)
+    all_key_ids = np.concatenate([np.zeros(0, dtype=np.int64), *rows.key_ids.values()])
+    return bool(np.bincount(all_key_ids, minlength=1).max() > 1)
 
 
 def _with_source_ordinals(rows: _RowsWithKeys, source: Source, keys: SourceKeys, *, one_to_one: bool) -> KeyMatches:
     """Return target rows that have a key of the source with the ordinals of the source rows that have the same key.
 
-    A key number from 0 to below the number of source rows identifies a key. Source rows with a key that no target row can equal (NULL) have
+    A key id from 0 to below the number of source rows identifies a key. Source rows with a key that no target row can equal (NULL) have
     the number -1.
     """
     assert source.key_ordinals is not None
-    ordinals, key_numbers = source.key_ordinals.to_numpy(), keys.source_numbers()
-    can_match = key_numbers >= 0
-    ordinals, key_numbers = ordinals[can_match], key_numbers[can_match]
-    is_matched_key = np.zeros(source.rows, dtype=bool)
-    for target_key_numbers in rows.key_numbers.values():
-        is_matched_key[target_key_numbers] = True
-    matched_ordinals = BitMap64(ordinals[is_matched_key[key_numbers]].astype(np.uint64))
+    ordinals, key_ids = source.key_ordinals.to_numpy(), keys.source_key_ids()
+    can_match = key_ids >= 0
+    ordinals, key_ids = ordinals[can_match], key_ids[can_match]
+    is_matched_key = np.zeros(source.row_count, dtype=bool)
+    for target_key_ids in rows.key_ids.values():
+        is_matched_key[target_key_ids] = True
+    matched_ordinals = BitMap64(ordinals[is_matched_key[key_ids]].astype(np.uint64))
     if not one_to_one:
         return KeyMatches(rows.positions, matched_ordinals)
-    ordinal_by_key = np.full(source.rows, -1, dtype=np.int64)
-    ordinal_by_key[key_numbers] = ordinals
-    ordinals_by_path = {path: ordinal_by_key[target_key_numbers] for path, target_key_numbers in rows.key_numbers.items()}
+    ordinal_by_key = np.full(source.row_count, -1, dtype=np.int64)
+    ordinal_by_key[key_ids] = ordinals
+    ordinals_by_path = {path: ordinal_by_key[target_key_ids] for path, target_key_ids in rows.key_ids.items()}
     return KeyMatches(rows.positions, matched_ordinals, ordinals_by_path)
 
 

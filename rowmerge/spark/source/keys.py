@@ -121,19 +121,21 @@ def source_keys(keys: Sequence[tuple[SourceKey, Field]]) -> SourceKeys | None:
     return SourceKeys.of(columns) if columns else None
 
 
-def can_be_looked_up(op: str, type_: DataType, field: Field) -> bool:
-    """Return whether Arrow and Spark agree about which values of a column equal a key.
+def can_be_looked_up(op: str, key_type: DataType, column: Field) -> bool:
+    """Return whether Arrow can look up a key in a column of the table: it then finds the same rows as a comparison in Spark.
+
+    This holds for equality of integers, and of equal types whose values Arrow and Spark compare in the same way.
 
     Args:
         op: The comparison of the key with the column.
-        type_: The type of the key in the source.
-        field: The column.
+        key_type: The type of the key in the source.
+        column: The column of the table.
     """
-    if op not in ("=", "<=>") or is_padded(field):
+    if op not in ("=", "<=>") or is_padded(column):
         return False
-    if _is_integer(type_) and _is_integer(field.type):
+    if _is_integer(key_type) and _is_integer(column.type):
         return True
-    return type_ == field.type and (not isinstance(type_, Primitive) or type_.name in EXACT_TYPES)
+    return key_type == column.type and (not isinstance(key_type, Primitive) or key_type.name in EXACT_TYPES)
 
 
 def _key_column(key: SourceKey, field: Field) -> tuple[KeyColumn, pa.ChunkedArray] | None:

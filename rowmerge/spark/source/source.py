@@ -39,8 +39,8 @@ MAX_COLLECTED_KEYS = 1_000_000
 """The number of source rows up to which the driver always collects keys, to prune files by each key instead of the range of the keys."""
 MAX_KEYS_WITHOUT_JOIN, MAX_LOOKED_UP_KEYS, MAX_KEY_BYTES = 10_000_000, 4_000_000, 256 * 1024 * 1024
 """The limits of source rows if their keys replace a join, and if the keys select rows for a join. The third limit is the bytes of keys."""
-MAX_UNGATHERED_TASKS, MIN_ROWS_PER_FILE = 4, 50_000
-"""The most tasks that write source rows without a shuffle, and the least rows in a file on average."""
+MAX_UNSHUFFLED_TASKS, MIN_ROWS_PER_FILE = 4, 50_000
+"""The most tasks that write source rows without a shuffle, and the fewest rows that one file of them should have on average."""
 MAX_BROADCAST_BYTES = 64 * 1024 * 1024
 """The largest estimated size of a source that is broadcast, so that Spark does not shuffle the target."""
 
@@ -71,10 +71,10 @@ class Source:
     Attributes:
         frame: The rows with ORDINAL.
         schema: The columns without ORDINAL.
-        rows: The number of rows, an estimate if `counting` is set.
+        row_count: The number of rows, an estimate if `counting` is set.
         keys: The keys of the ON condition.
         ordinals: The first and the last ordinal.
-        local: The rows of `frame` on the driver, None if they are many.
+        local_rows: The rows of `frame` on the driver, None if they are many.
         key_ordinals: The ordinals of the rows in the order of `SourceKey.column`, None if the keys were not collected.
         prepared_rows: All source rows as table rows (see `rows_either_way`), None if they are many or were not requested.
         counting: The exact number of rows, after a job has read a source that is not kept.
@@ -82,31 +82,31 @@ class Source:
 
     frame: DataFrame
     schema: Struct
-    rows: int
+    row_count: int
     keys: tuple[SourceKey, ...]
     ordinals: tuple[int, int] = (0, 0)
-    local: pa.Table | None = None
+    local_rows: pa.Table | None = None
     key_ordinals: pa.ChunkedArray | None = None
     prepared_rows: pa.Table | None = None
     counting: Observation | None = None
 
     @property
-    def broadcastable(self) -> bool:
+    def is_broadcastable(self) -> bool:
         """Return whether the source is small enough to send to every executor."""
-        return _is_small(self.rows, self.schema)
+        return _is_small(self.row_count, self.schema)
 
     @property
     def split_rows(self) -> DataFrame:
-        """Return the rows in several tasks if one task evaluated many rows.
+        """Return the rows, which up to MAX_UNSHUFFLED_TASKS tasks read if one task evaluated many rows.
 
-        The rows are a union of ranges of ordinals. Each task filters its range out of all rows, which are in memory: this takes less time
-        than a shuffle.
+        The rows are then a union of ranges of ordinals. Each task filters its range out of all rows, which are in memory: this takes less
+        time than a shuffle.
         """
-        split_count = min(MAX_UNGATHERED_TASKS, os.cpu_count() or 1, self.rows // MIN_ROWS_PER_FILE)
-        if self.local is not None or self.task_count > 1 or split_count < 2:
+        split_count = min(MAX_UNSHUFFLED_TASKS, os.cpu_count() or 1, self.row_count // MIN_ROWS_PER_FILE)
+        if self.local_rows is not None or self.task_count > 1 or split_count < 2:
             return self.frame
-        first_ordinal, _ = self.ordinals
-        bounds = pairwise(first_ordinal + self.rows * index // split_count for index in range(split_count + 1))
+        first_ordinal, _ = self.ordinals  # one task numbers its rows consecutively
+        bounds = pairwise(first_ordinal + self.row_count * index // split_count for index in range(split_count + 1))
         splits = (self.frame.where(f"{ORDINAL} >= {start} and {ORDINAL} < {end}") for start, end in bounds)
         return reduce(DataFrame.unionAll, splits)
 
@@ -121,26 +121,26 @@ class Source:
         if self.counting is None:
             return self
         try:
-            return replace(self, rows=int(self.counting.get.get("rows", 0)))
+            return replace(self, row_count=int(self.counting.get.get("rows", 0)))
         except Exception as error:
             # If Spark saw that there are no rows and left the count out, PySpark cannot convert the result.
             if type(error).__module__ == "py4j.protocol" and "toPyRow" in str(error):
-                return replace(self, rows=0)
+                return replace(self, row_count=0)
             raise
 
     def without(self, ordinals: BitMap64) -> DataFrame:
         """Return the rows except those with these ordinals."""
         if not ordinals:
             return self.split_rows
-        if self.local is not None:
-            rows = self.local.filter(pc.invert(pc.is_in(self.local[ORDINAL], value_set=ordinal_array(ordinals))))
+        if self.local_rows is not None:
+            rows = self.local_rows.filter(pc.invert(pc.is_in(self.local_rows[ORDINAL], value_set=ordinal_array(ordinals))))
             return frame_of(self.frame.sparkSession, rows, _with_ordinal(self.schema))
         return self._joined_to(ordinals, "left_anti")
 
     def marked(self, ordinals: BitMap64) -> DataFrame:
         """Return the rows with the column MET, which is true for rows with these ordinals."""
-        if self.local is not None:
-            rows = self.local.append_column(MET, pc.is_in(self.local[ORDINAL], value_set=ordinal_array(ordinals)))
+        if self.local_rows is not None:
+            rows = self.local_rows.append_column(MET, pc.is_in(self.local_rows[ORDINAL], value_set=ordinal_array(ordinals)))
             return frame_of(self.frame.sparkSession, rows, Struct((*_with_ordinal(self.schema), Field(MET, Primitive("boolean")))))
         return self._joined_to(ordinals, "left").withColumn(MET, F.col(_MATCHED_ORDINAL).isNotNull()).drop(_MATCHED_ORDINAL)
 
@@ -154,7 +154,7 @@ def materialize(frame: DataFrame, alias: str, pairs: Sequence[KeyPair], *, max_k
     """Evaluate a source once, count its rows and extract its keys: in one job if the rows are few.
 
     The executors keep the rows (localCheckpoint), because a nondeterministic source has other rows when it is evaluated again. The driver
-    takes all rows of a small source, as a local relation.
+    takes all rows of a small source, as table rows (`prepare`) or as a local relation.
 
     Args:
         frame: The rows of the source.
@@ -169,13 +169,14 @@ def materialize(frame: DataFrame, alias: str, pairs: Sequence[KeyPair], *, max_k
         prepared_rows = _collect_prepared_rows(checkpoint.observed_rows, alias, names, schema, prepare)
         if prepared_rows is not None:
             source = checkpoint.to_source(schema, prepared_rows, max_keys)
-            return replace(source, prepared_rows=prepared_rows.drop_columns(names)) if prepared_rows.num_rows == source.rows else source
-    checkpoint = _Checkpoint(frame, alias, pairs)
+            has_all_rows = prepared_rows.num_rows == source.row_count  # the job returns only the first rows of each task
+            return replace(source, prepared_rows=prepared_rows.drop_columns(names)) if has_all_rows else source
+    checkpoint = _Checkpoint(frame, alias, pairs)  # a new one: the job of the first, if there was one, has failed
     key_rows, local_rows = _collect_keys_and_rows(checkpoint.observed_rows, names, schema)
     source = checkpoint.to_source(schema, key_rows, max_keys)
-    if local_rows is None or local_rows.num_rows < source.rows:
+    if local_rows is None or local_rows.num_rows < source.row_count:
         return source
-    return replace(source, frame=frame_of(frame.sparkSession, local_rows, _with_ordinal(schema)), local=local_rows)
+    return replace(source, frame=frame_of(frame.sparkSession, local_rows, _with_ordinal(schema)), local_rows=local_rows)
 
 
 class _Checkpoint:
@@ -195,9 +196,14 @@ class _Checkpoint:
         return Source(self._rows.drop(*key_names(self._pairs)), schema, row_count, keys, (first, last), key_ordinals=key_ordinals)
 
     def _extract_keys(self, row_count: int, max_keys: int, key_rows: pa.Table) -> tuple[tuple[SourceKey, ...], pa.ChunkedArray | None]:
-        """Return the keys of the source and the ordinals of its rows, or key ranges and None if there are too many rows.
+        """Return the keys of the ON condition with their values, and the ordinals of the rows in the order of these values.
 
-        `key_rows`: the keys and ordinals of some or all rows. If rows are missing, a job collects all keys.
+        A source with too many rows gets the minimum and maximum of each key instead of the values (`_key_ranges`), and no ordinals (None).
+
+        Args:
+            row_count: The number of source rows.
+            max_keys: The number of rows up to which all keys are collected, if it is above MAX_COLLECTED_KEYS and the keys are short.
+            key_rows: Key columns and ORDINAL of the first rows of each task. If that is not all rows, a job collects the keys of all rows.
         """
         if not self._pairs:
             return (), None
@@ -224,12 +230,12 @@ class SourceRowsOnce:
     frame: DataFrame
     alias: str
     was_streamed: bool = False
-    _kept: tuple[tuple[KeyPair, ...], Source] | None = None
+    _kept_source: Source | None = None
 
     @property
     def is_kept(self) -> bool:
         """Return whether an attempt evaluated the source and kept its rows."""
-        return self._kept is not None
+        return self._kept_source is not None
 
     def is_broadcastable(self, row_count: int) -> bool:
         """Return whether so many rows of this source are small enough to send to every executor."""
@@ -242,23 +248,24 @@ class SourceRowsOnce:
         rows = self.frame.observe(counting, F.count(F.lit(1)).alias("rows")).withColumn(ORDINAL, F.monotonically_increasing_id())
         return Source(rows, schema_of(self.frame), estimated_rows, (), counting=counting)
 
-    def rows(self, pairs: tuple[KeyPair, ...], *, max_keys: int = 0, prepare: Prepare | None = None) -> Source:
+    def materialize(self, pairs: tuple[KeyPair, ...], *, max_keys: int = 0, prepare: Prepare | None = None) -> Source:
         """Return the materialized source with these keys. The first call evaluates it, and later calls reuse the rows.
+
+        If a later call has other keys, they are extracted from the kept rows.
 
         Args:
             pairs: The keys of the ON condition.
-            max_keys: See `materialize`.
-            prepare: See `materialize`. Only the first call returns prepared rows.
+            max_keys: See the function `materialize`.
+            prepare: See the function `materialize`. Only the first call returns prepared rows.
         """
-        if self._kept is None:
+        if self._kept_source is None:
             source = materialize(self.frame, self.alias, pairs, max_keys=max_keys, prepare=prepare)
-            self._kept = (pairs, replace(source, prepared_rows=None))
+            self._kept_source = replace(source, prepared_rows=None)
             return source
-        kept_pairs, kept_source = self._kept
-        if kept_pairs != pairs:
-            kept_source = materialize(kept_source.frame.drop(ORDINAL), self.alias, pairs, max_keys=max_keys)
-            self._kept = (pairs, kept_source)
-        return kept_source
+        if tuple(key.pair for key in self._kept_source.keys) != pairs:
+            kept_rows = self._kept_source.frame.drop(ORDINAL)  # the new source numbers its rows itself
+            self._kept_source = materialize(kept_rows, self.alias, pairs, max_keys=max_keys)
+        return self._kept_source
 
 
 def _collect_prepared_rows(observed: DataFrame, alias: str, names: Sequence[str], schema: Struct, prepare: Prepare) -> pa.Table | None:
@@ -274,24 +281,30 @@ def _collect_prepared_rows(observed: DataFrame, alias: str, names: Sequence[str]
 
 
 def _collect_keys_and_rows(observed: DataFrame, names: Sequence[str], schema: Struct) -> tuple[pa.Table, pa.Table | None]:
-    """Return the keys of source rows, and the source rows themselves if they are few, in one job.
+    """Return the keys of many source rows, and all columns of a few source rows, in one job.
+
+    The job sees no total: it returns the first rows of each task. The caller compares their number with the row count.
+
+    Args:
+        observed: The source rows with ORDINAL and key columns.
+        names: The names of the key columns. Without keys, the job returns only the rows of the second table.
+        schema: The columns of the source.
 
     Returns:
-        A table with the key columns `names` and ORDINAL, of up to MAX_COLLECTED_KEYS rows or a few times as many. A table with all columns
-        and ORDINAL, of the first MAX_LOCAL_ROWS rows of each task; None if Arrow and Spark exchange a type only with changes.
+        A table with the key columns and ORDINAL of the rows that satisfy `_HAS_RETURNED_KEY`. A table with all columns and ORDINAL of the
+        first MAX_LOCAL_ROWS rows of each task, without rows with long texts. The second table is None if a type changes between Arrow and
+        Spark.
     """
-    can_be_local = can_be_held(schema)
     is_local_row = f"{_ROW_INDEX} < {MAX_LOCAL_ROWS} and {_TASK_INDEX} < {MAX_LOCAL_TASKS}"
-    if can_be_local:
-        is_local_row += _and_short_texts(schema, MAX_LOCAL_TEXT_BYTES)
+    if not can_be_held(schema):
+        return observed.where(_HAS_RETURNED_KEY if names else is_local_row).select(*names, ORDINAL).toArrow(), None
+    is_local_row += _and_short_texts(schema, MAX_LOCAL_TEXT_BYTES)
     returned_rows = observed.where(_HAS_RETURNED_KEY if names else is_local_row)
-    if not can_be_local:
-        return returned_rows.select(*names, ORDINAL).toArrow(), None
     columns = ", ".join(backquote(name) for name in (*schema.names, ORDINAL))
-    # An array of one row or NULL: a NULL array takes no room, unlike a NULL in each column.
+    # An array of one struct holds all columns. It is NULL for a row of the first table alone, which is smaller than a NULL in each column.
     row_array = f"if({is_local_row}, array(struct({columns})), null) as {_ROW}"
-    key_rows = returned_rows.selectExpr(*names, ORDINAL, row_array).toArrow()
-    return key_rows, pa.Table.from_struct_array(pc.list_flatten(key_rows[_ROW]))
+    rows = returned_rows.selectExpr(*names, ORDINAL, row_array).toArrow()
+    return rows, pa.Table.from_struct_array(pc.list_flatten(rows[_ROW]))
 
 
 def _and_short_texts(schema: Struct, most_bytes: int) -> str:

@@ -16,12 +16,12 @@ from pyspark.sql import DataFrame, SparkSession
 
 from rowmerge.commands.rows import Match
 from rowmerge.parquet.data_files import WriteSpec
-from rowmerge.parquet.outcomes import OutcomeColumns
+from rowmerge.parquet.outcomes import NONE, OutcomeColumns
 from rowmerge.plan.expressions.conditions import KeyPair
 from rowmerge.plan.file_strategy import Bin
 from rowmerge.plan.row_plan import RowPlan
 from rowmerge.spark.source.keys import can_be_looked_up, key_names, known_keys, ordinal_array
-from rowmerge.spark.source.source import MAX_UNGATHERED_TASKS, MIN_ROWS_PER_FILE, Source, SourceRowsOnce, max_collected_keys, with_keys
+from rowmerge.spark.source.source import MAX_UNSHUFFLED_TASKS, MIN_ROWS_PER_FILE, Source, SourceRowsOnce, max_collected_keys, with_keys
 from rowmerge.spark.types import has_collation, schema_of
 from rowmerge.spark.values.outcomes import new_rows, outcome_columns, output_column
 from rowmerge.spark.writing import sink
@@ -48,69 +48,84 @@ def write_source(source_rows: SourceRowsOnce, plan: RowPlan, table: TableShape) 
     Args:
         source_rows: The source of the statement. Errors of its evaluation pass through.
         plan: The plan of the MERGE.
-        table: The table without partitions and sort order.
+        table: The target table, which has neither partitions nor a sort order.
 
     Returns:
-        The source, of which only the keys are known, and the written files. None if the keys cannot be looked up or are too many: then no
-        file is left, and the caller must evaluate the source again.
+        The source with its keys and row count, and the written files. None if the keys cannot be looked up or are too many: then no file
+        is left, and the caller must evaluate the source again.
     """
     assert plan.on is not None and plan.source is not None
     source_rows.was_streamed = True  # the next attempt must evaluate the source again, and keeps it
     pairs = plan.on.keys
     rows_with_keys = with_keys(source_rows.frame, source_rows.alias, pairs)
     fields = schema_of(rows_with_keys).fields
-    source_schema, key_schema = Struct(fields[: -len(pairs)]), Struct(fields[-len(pairs) :])
-    if not _can_look_up_keys(pairs, key_schema, table.schema):
+    source_fields, key_fields = fields[: -len(pairs)], fields[-len(pairs) :]  # the key columns come last
+    if not _can_look_up_keys(pairs, Struct(key_fields), table.schema):
         return None
+    source = Source(source_rows.frame, Struct(source_fields), row_count=0, keys=())
     outcomes = new_rows(rows_with_keys.alias(plan.source.alias), plan, plan.of(Match.NOT_MATCHED), key_names(pairs))
-    return _write_and_collect_keys(outcomes, table, Source(source_rows.frame, source_schema, 0, ()), pairs, key_schema.fields)
+    return _write_and_collect_keys(outcomes, table, source, pairs, key_fields)
 
 
 def _write_and_collect_keys(
     outcomes: DataFrame, table: TableShape, source: Source, pairs: Sequence[KeyPair], key_fields: Sequence[Field]
 ) -> tuple[Source, WriteOutput] | None:
-    """Write outcome rows with key columns by one job, and return the source with its keys and row count, and the files.
+    """Write outcome rows by one job, which also returns the keys of their source rows.
 
-    Returns None if there are too many keys for the driver. Then, and after an error, no file is left.
+    Args:
+        outcomes: An inserted row for each source row, with the key columns `key_names`.
+        table: The target table.
+        source: The source, without keys and row count.
+        pairs: The keys of the ON condition.
+        key_fields: The names and types of the key columns.
+
+    Returns:
+        The source with its keys and row count, and the written files. None if a task had too many keys for the driver. Then, and after an
+        error, no file is left.
     """
     names, max_keys = tuple(key_names(pairs)), max_collected_keys(key_fields)
     spec = replace(write_spec(table), attempt=str(uuid.uuid4()))
     columns = outcome_columns(outcomes, len(table.schema))
-    write_rows = bind_for_executors(sink.source_sink, spec, columns, names, max_keys)
+    write_rows = bind_for_executors(sink.source_row_sink, spec, columns, names, max_keys)
     try:
         pickled_messages = outcomes.mapInArrow(write_rows, "message binary").toArrow()["message"].to_pylist()
         messages = [sink.SourceMessage(**pickle.loads(message)) for message in pickled_messages]
-        output = _complete_files(outcomes.sparkSession, table.name, spec, columns, messages)
-        if output is None:
+        output = _sum_of_messages(messages)
+        if any(message.has_too_many_rows for message in messages):
+            output.discard(spec.filesystem_options)
             return None
-        key_rows = _concatenate(message.keys for message in messages)
-        if key_rows is None:
-            return source, output
-        return replace(source, rows=key_rows.num_rows, keys=known_keys(pairs, key_fields, key_rows)), output
+        _complete_files(outcomes.sparkSession, table.name, spec, columns, messages, output)
+        return _with_collected_keys(source, pairs, key_fields, messages), output
     except BaseException:
         discard_attempt(spec)
         raise
 
 
-def _complete_files(
-    spark: SparkSession, table: str, spec: WriteSpec, columns: OutcomeColumns, messages: Sequence[sink.SourceMessage]
-) -> WriteOutput | None:
-    """Write the rows that tasks returned to the driver, and merge small files.
-
-    Returns None if a task had too many keys. All files are then deleted.
-    """
+def _sum_of_messages(messages: Sequence[sink.SourceMessage]) -> WriteOutput:
+    """Return the files that all tasks wrote. A task with too many rows has deleted its files."""
     output = WriteOutput()
-    task_results = [message.task_message for message in messages if message.task_message is not None]
-    for task_result in task_results:
-        output.add(read_task_message(task_result))
-    if len(task_results) < len(messages):
-        output.discard(spec.filesystem_options)
-        return None
+    for message in messages:
+        if message.task_message is not None:
+            output.add(read_task_message(message.task_message))
+    return output
+
+
+def _complete_files(
+    spark: SparkSession, table: str, spec: WriteSpec, columns: OutcomeColumns, messages: Sequence[sink.SourceMessage], output: WriteOutput
+) -> None:
+    """Write the rows that tasks returned to the driver, and merge small files. `output`: the files of the tasks, which change in place."""
     buffered_rows = _concatenate(message.rows for message in messages)
     if buffered_rows is not None:
         output.add(write_on_driver(buffered_rows, spec, columns, None))
     output.files = _merge_small_files(spark, table, spec, output.files)
-    return output
+
+
+def _with_collected_keys(
+    source: Source, pairs: Sequence[KeyPair], key_fields: Sequence[Field], messages: Sequence[sink.SourceMessage]
+) -> Source:
+    """Return the source with the keys and the row count from the messages of all tasks. An empty source stays as it is."""
+    key_rows = _concatenate(message.keys for message in messages)
+    return source if key_rows is None else replace(source, row_count=key_rows.num_rows, keys=known_keys(pairs, key_fields, key_rows))
 
 
 def _can_look_up_keys(pairs: Sequence[KeyPair], key_schema: Struct, table_schema: Struct) -> bool:
@@ -130,7 +145,7 @@ def _concatenate(streams: Iterable[bytes | None]) -> pa.Table | None:
 def _merge_small_files(spark: SparkSession, table: str, spec: WriteSpec, files: Sequence[AddedFile]) -> list[AddedFile]:
     """Rewrite small files as few files if they are many, and return all files. `table`: the table's name in error messages."""
     small_files = [file for file in files if file.records < MIN_ROWS_PER_FILE]
-    if len(small_files) <= MAX_UNGATHERED_TASKS:
+    if len(small_files) <= MAX_UNSHUFFLED_TASKS:
         return list(files)
     rewritten = rewrite_bins(spark, table, spec, _few_bins(small_files), deleted={})
     discard(small_files, spec.filesystem_options)
@@ -138,8 +153,8 @@ def _merge_small_files(spark: SparkSession, table: str, spec: WriteSpec, files: 
 
 
 def _few_bins(files: Sequence[AddedFile]) -> list[Bin]:
-    """Divide files of an unpartitioned table among up to MAX_UNGATHERED_TASKS bins, with MAX_REWRITE_BYTES or more in each."""
-    count = max(1, min(MAX_UNGATHERED_TASKS, sum(file.size for file in files) // MAX_REWRITE_BYTES))
+    """Divide files of an unpartitioned table among up to MAX_UNSHUFFLED_TASKS bins, with MAX_REWRITE_BYTES or more in each."""
+    count = max(1, min(MAX_UNSHUFFLED_TASKS, sum(file.size for file in files) // MAX_REWRITE_BYTES))
     groups = [files[index::count] for index in range(count)]
     return [Bin(tuple(file.path for file in group), {}, sum(file.size for file in group)) for group in groups]
 
@@ -178,39 +193,46 @@ def write_prepared_rows(source: Source, table: TableShape, matched: BitMap64 | N
     rows = source.prepared_rows
     assert rows is not None
     names = [output_column(position) for position in range(len(table.schema))]
-    columns = OutcomeColumns(ACTION, after=tuple(names))
+    columns = OutcomeColumns(ACTION, new_columns=tuple(names))
     if matched is None:
         return write_on_driver(rows.select([ACTION, *names]), write_spec(table), columns, None)
     is_matched = pc.is_in(rows[ORDINAL], value_set=ordinal_array(matched))
     action = pc.if_else(is_matched, rows[IF_MATCHED], rows[IF_UNMATCHED])
-    has_effect = pc.not_equal(action, 0)
-    ordinal_of_match = pc.if_else(pc.and_(is_matched, has_effect), rows[ORDINAL], pa.scalar(None, pa.int64()))
-    outcomes = rows.select(names).append_column(ACTION, action).append_column(ORDINAL, ordinal_of_match).filter(has_effect)
+    ordinal_of_match = pc.if_else(is_matched, rows[ORDINAL], pa.scalar(None, pa.int64()))
+    outcomes = rows.select(names).append_column(ACTION, action).append_column(ORDINAL, ordinal_of_match)
+    outcomes = outcomes.filter(pc.not_equal(action, NONE))  # rows for which no WHEN clause fires
     return write_on_driver(outcomes, write_spec(table), replace(columns, source=ORDINAL), None)
 
 
 def few_files_of(source: Source, table: TableShape) -> bool:
-    """Return whether the tasks of a source write few large files, because they are few and the table has no partitions and no order."""
-    has_large_tasks = source.task_count <= MAX_UNGATHERED_TASKS and source.rows >= source.task_count * MIN_ROWS_PER_FILE
+    """Return whether the tasks of a source write few large files, because they are few and the table has no partitions and no order.
+
+    Args:
+        source: The source whose rows are written.
+        table: The target table.
+    """
+    has_large_tasks = source.task_count <= MAX_UNSHUFFLED_TASKS and source.row_count >= source.task_count * MIN_ROWS_PER_FILE
     return (source.task_count == 1 or has_large_tasks) and not (table.partitioning or table.ordering)
 
 
 def write_source_rows(
-    rows: DataFrame, source: Source, table: TableShape, *, distribution: Distribution | None, changes_to: str | None = None
+    rows: DataFrame, source: Source, table: TableShape, *, distribution: Distribution | None, change_data_location: str | None = None
 ) -> WriteOutput:
     """Write outcome rows that come from source rows without a target row.
+
+    The driver writes the rows of a source that it has. Executors write other rows, and shuffle the rows of a small source into few files.
 
     Args:
         rows: The outcome rows.
         source: The source, whose size decides how the rows are distributed.
         table: The target table.
         distribution: The table's distribution for the operation, None for that of inserts.
-        changes_to: The folder of change rows, None for a table without change data feed.
+        change_data_location: The folder of change rows, None for a table without change data feed.
     """
-    if source.local is not None:
+    if source.local_rows is not None:
         gather = Gather.DRIVER
-    elif not source.broadcastable or few_files_of(source, table):
+    elif not source.is_broadcastable or few_files_of(source, table):
         gather = Gather.NONE
     else:
         gather = Gather.BY_SIZE
-    return write_outcomes(rows, WriteRequest(table, gather, distribution, change_data_location=changes_to))
+    return write_outcomes(rows, WriteRequest(table, gather, distribution, change_data_location=change_data_location))

@@ -66,12 +66,12 @@ def distribute_rows(
         rows: The rows to write.
         table: The target table.
         column_names: The names that the table's columns have in `rows`, in the table's order.
-        gather: How few rows come together in a table without partitions, too.
+        gather: How to bring rows together if they are few, so that they make few files also in a table without partitions.
         distribution: The table's distribution for the operation, None for that of inserts.
     """
     clustering = _clustering(table, column_names)
-    rows_by_task = _gather(clustering.add_columns(rows), table, clustering, gather, distribution)
-    return clustering.sort(rows_by_task)
+    distributed_rows = _repartition(clustering.add_columns(rows), table, clustering, gather, distribution)
+    return clustering.sort(distributed_rows)
 
 
 def divide_by_file(rows: DataFrame, table: TableShape, column_names: Sequence[str], *, file_count: int, partition_count: int) -> DataFrame:
@@ -91,7 +91,9 @@ def divide_by_file(rows: DataFrame, table: TableShape, column_names: Sequence[st
     return clustering.sort(keyed_rows.repartitionByRange(file_count, *clustering.keys, *clustering.order))
 
 
-def _gather(rows: DataFrame, table: TableShape, clustering: _Clustering, gather: Gather, distribution: Distribution | None) -> DataFrame:
+def _repartition(
+    rows: DataFrame, table: TableShape, clustering: _Clustering, gather: Gather, distribution: Distribution | None
+) -> DataFrame:
     """Bring the rows of a partition, or of a range of the sort order, into one task: as `gather` or else as the table requires."""
     if gather in (Gather.ONE_TASK, Gather.DRIVER):
         return rows.coalesce(1)
@@ -105,22 +107,26 @@ def _gather(rows: DataFrame, table: TableShape, clustering: _Clustering, gather:
 
 
 def _clustering(table: TableShape, column_names: Sequence[str]) -> _Clustering:
-    """Return the partition keys and the sort order of a table as columns over rows that have its columns under these names.
+    """Return the partition keys and the sort order of a table as columns of rows.
 
     Values of transforms and of nested fields become computed columns, because Spark's `rebalance` accepts only names of columns.
+
+    Args:
+        table: The table.
+        column_names: The names that the table's columns have in the rows, in the table's order.
     """
-    partition_fields = [field for field in table.partitioning if field.transform.name != VOID]
     computed_columns: dict[str, Column] = {}
-    columns: list[Column] = []
-    fields: list[PartitionField | SortField] = [*partition_fields, *table.ordering]
-    for field in fields:
+
+    def key_column(field: PartitionField | SortField) -> Column:
         name = column_names[table.schema.names.index(field.column[0])]
-        if field.transform.name != IDENTITY or len(field.column) > 1:
-            source_name, name = name, f"__rowmerge_key_{len(computed_columns)}"
-            computed_columns[name] = _transformed(table, source_name, field)
-        columns.append(F.col(name))
-    keys, sort_columns = columns[: len(partition_fields)], columns[len(partition_fields) :]
-    order = [_ordered(column, field) for column, field in zip(sort_columns, table.ordering, strict=True)]
+        if field.transform.name == IDENTITY and len(field.column) == 1:
+            return F.col(name)
+        computed_name = f"__rowmerge_key_{len(computed_columns)}"
+        computed_columns[computed_name] = _clustering_value(table, name, field)
+        return F.col(computed_name)
+
+    keys = [key_column(field) for field in table.partitioning if field.transform.name != VOID]
+    order = [_ordered(key_column(field), field) for field in table.ordering]
     return _Clustering(computed_columns, keys, order)
 
 
@@ -131,20 +137,26 @@ def _ordered(value: Column, field: SortField) -> Column:
     return value.desc_nulls_first() if field.nulls_first else value.desc_nulls_last()
 
 
-def _transformed(table: TableShape, column: str, field: PartitionField | SortField) -> Column:
-    """Return a column that groups and orders rows like the transformed field, whose exact values the writer computes from the rows.
+def _clustering_value(table: TableShape, column_name: str, field: PartitionField | SortField) -> Column:
+    """Return a column that groups and orders rows like a transformed field.
 
-    `column`: the name of the field's top-level column in the rows.
+    Its values may differ from those of the transform, such as the count of years since 0 instead of 1970. The partition values in files
+    do not come from this column: the writer computes them.
+
+    Args:
+        table: The table.
+        column_name: The name of the field's top-level column in the rows.
+        field: A partition or sort field, with a transform or over a nested field.
     """
-    column = ".".join((column, *map(backquote, field.column[1:])))
+    value_sql = ".".join((column_name, *map(backquote, field.column[1:])))
     source = table.schema.at(field.column, case_sensitive=True)
     assert source is not None
     if field.transform.name != BUCKET:
-        return F.expr(_transform_sql(column, source.type, field))
-    stored_field = stored_types(table.schema).at(field.column, case_sensitive=True)
-    if stored_field is not None and stored_field.type == UUID:
-        return _bucket(uuid_bytes_sql(column), Primitive("binary"), field.transform)
-    return _bucket(column, source.type, field.transform)
+        return F.expr(_transform_sql(value_sql, source.type, field))
+    file_source = stored_types(table.schema).at(field.column, case_sensitive=True)
+    if file_source is not None and file_source.type == UUID:
+        return _bucket(uuid_bytes_sql(value_sql), Primitive("binary"), field.transform)
+    return _bucket(value_sql, source.type, field.transform)
 
 
 def _transform_sql(column: str, type_: DataType, field: PartitionField | SortField) -> str:
@@ -176,7 +188,14 @@ def _time_transform_sql(column: str, type_: DataType, unit: str) -> str:
     else:
         date = f"cast({column} as date)"
         hours = f"unix_date({date}) * 24 + hour({column})"
-    return {"year": f"year({date})", "month": f"year({date}) * 12 + month({date})", "day": date, "hour": hours}.get(unit, date)
+    match unit:
+        case "year":
+            return f"year({date})"
+        case "month":
+            return f"year({date}) * 12 + month({date})"
+        case "hour":
+            return hours
+    return date
 
 
 def _micros(column: str, type_: DataType) -> str:

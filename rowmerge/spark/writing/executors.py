@@ -41,14 +41,19 @@ class _ArgumentUnpickler(pickle.Unpickler):
 def bind_for_executors(function: Callable[..., BatchFunction], *arguments: object) -> BatchFunction:
     """Return `function(*arguments)`, a function for mapInArrow, in a form that executors without rowmerge can load.
 
-    The executors call `function`, which is a function of sink.py. Its code is pickled once in a process, because pickling it takes longer
-    than planning a small job.
+    Code and arguments are pickled apart. The code is the same in every job and is pickled once in a process, because pickling it takes
+    longer than planning a small job. The arguments contain instances of classes of rowmerge, which the code brings along.
+
+    Args:
+        function: A function of sink.py, which executors call with the arguments.
+        arguments: Builtins, Arrow objects and instances of `_CLASSES`.
     """
     pickled_code, pickled_arguments = _pickle_code(function), pickle.dumps(arguments)
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        executor_function, unpickler, classes = pickle.loads(pickled_code)
-        batch_function: BatchFunction = executor_function(*unpickler(pickled_arguments, classes).load())
+        loaded_function, argument_unpickler, rowmerge_classes = pickle.loads(pickled_code)
+        loaded_arguments = argument_unpickler(pickled_arguments, rowmerge_classes).load()
+        batch_function: BatchFunction = loaded_function(*loaded_arguments)
         return batch_function(batches)
 
     return run
@@ -56,7 +61,7 @@ def bind_for_executors(function: Callable[..., BatchFunction], *arguments: objec
 
 @cache
 def _pickle_code(function: Callable[..., BatchFunction]) -> bytes:
-    """Pickle by value: the function, the unpickler of its arguments, and the classes of rowmerge by name."""
+    """Return the code of a job, pickled by value: the function, `_ArgumentUnpickler`, and the classes of rowmerge by name."""
     classes = {class_.__name__: class_ for class_ in _CLASSES}
     pickled_code: bytes = cloudpickle.dumps((function, _ArgumentUnpickler, classes))  # type: ignore[no-untyped-call]
     return pickled_code

@@ -41,6 +41,10 @@ class SourceMessage:
     keys: bytes | None = None
     rows: bytes | None = None
 
+    @property
+    def has_too_many_rows(self) -> bool:
+        return self.task_message is None
+
 
 def outcome_sink(spec: WriteSpec, columns: OutcomeColumns, change_spec: WriteSpec | None) -> BatchFunction:
     """Return the mapInArrow function that writes outcome rows and yields one pickled `TaskMessage`.
@@ -65,23 +69,25 @@ def outcome_sink(spec: WriteSpec, columns: OutcomeColumns, change_spec: WriteSpe
     return write_outcomes
 
 
-def source_sink(spec: WriteSpec, columns: OutcomeColumns, key_names: tuple[str, ...], max_keys: int) -> BatchFunction:
-    """Return the mapInArrow function that writes new rows and yields one pickled `SourceMessage`, with the keys of the rows.
+def source_row_sink(spec: WriteSpec, columns: OutcomeColumns, key_names: tuple[str, ...], max_keys: int) -> BatchFunction:
+    """Return the mapInArrow function that inserts source rows and yields one pickled `SourceMessage`, with the keys of the rows.
 
-    A task with few rows returns them to the driver, which writes the rows of several tasks into one file.
+    A task with few rows returns them to the driver, which writes the rows of several tasks into one file. A task with too many rows
+    deletes its files.
 
     Args:
         spec: How data files are written.
         columns: The columns of the outcome rows.
         key_names: The columns of the outcome rows that hold the keys of the source rows.
-        max_keys: The number of keys for the driver. The n-th task returns up to `max_keys` / n keys, and deletes its files if it has more
-            rows. So evenly filled tasks can return `max_keys` keys together, and other tasks a few times as many at most.
+        max_keys: The number of keys for the driver. Tasks cannot count the rows of each other, so the n-th task returns up to
+            `max_keys` / n keys. Evenly filled tasks can return `max_keys` keys together, and other tasks a few times as many at most.
     """
 
     def write_source_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         task_index = TaskContext.get().partitionId()  # type: ignore[union-attr]
+        max_rows = max_keys // (task_index + 1)
         outcome_task = OutcomeTask(columns, spec, None)
-        task = _SourceTask(outcome_task, key_names, max_keys // (task_index + 1), may_buffer=task_index < _BUFFERING_TASKS)
+        task = _SourceTask(outcome_task, key_names, max_rows, may_buffer=task_index < _BUFFERING_TASKS)
         with _delete_on_error(outcome_task, spec):
             for batch in batches:  # also if there are too many rows: Spark fails a task that leaves input unread
                 task.add(pa.Table.from_batches([batch]))
@@ -109,7 +115,7 @@ class _SourceTask:
         return self._row_count > self._max_rows
 
     def add(self, rows: pa.Table) -> None:
-        """Buffer a batch of rows, and write the buffer if it is full. Only count the rows if there are too many."""
+        """Add a batch of rows to the buffer, and write the buffer if it is full. Only count the rows if there are too many."""
         self._row_count += rows.num_rows
         if self.has_too_many_rows or not rows.num_rows:
             return

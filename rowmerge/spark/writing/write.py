@@ -61,7 +61,8 @@ _MAX_ROW_BYTES = 2_000
 def write_spec(table: TableShape) -> WriteSpec:
     """Return how data files of this table are written, with its properties or the defaults of `WriteSpec`.
 
-    A data file of a Delta table lacks the partition columns (PROTOCOL.md, Data Files).
+    A data file of a Delta table lacks the partition columns (PROTOCOL.md, Data Files). All columns in files have bounds. Each format
+    leaves out those that the table's properties exclude, when it commits the files.
     """
     partition_columns = () if table.partition_values_in_files else tuple(field.column[0] for field in table.partitioning)
     is_in_file = [name not in partition_columns for name in table.schema.names]
@@ -72,12 +73,12 @@ def write_spec(table: TableShape) -> WriteSpec:
         root=table.data_location,
         names=table.schema.names,
         schema=schema,
-        stored=_optional(Struct(tuple(compress(table.stored_schema, is_in_file)))),
+        file_schema=_optional(Struct(tuple(compress(table.stored_schema, is_in_file)))),
         by_field_id=table.by_field_id,
         partition=tuple(_partition_key(table, field) for field in table.partitioning),
-        values_in_files=table.partition_values_in_files,
-        ordered=bool(table.ordering),
-        bounds=frozenset(schema.names),
+        partition_values_in_files=table.partition_values_in_files,
+        is_ordered=bool(table.ordering),
+        bounded_columns=frozenset(schema.names),
         target_file_size=target_size,
         row_group_size=parquet.row_group_size or min(WriteSpec.row_group_size, max(target_size, _MIN_ROW_GROUP_BYTES)),
         compression=parquet.codec or WriteSpec.compression,
@@ -87,21 +88,23 @@ def write_spec(table: TableShape) -> WriteSpec:
 
 
 def _partition_key(table: TableShape, field: PartitionField) -> PartitionKey:
-    """Return the source column, the transform and the name of the folder from which the writer computes a partition field.
+    """Return how the writer computes the values of a partition field and names its folders.
 
     The folders of an Iceberg table have the field's name, those of a Delta table the physical name of its column (column mapping).
     """
-    if field.transform.name == VOID:
-        return PartitionKey(field.name, field.name, (), pa.null(), str(field.transform))
+    transform = str(field.transform)
+    if field.transform.name == VOID:  # all values are NULL, also if the source column was dropped
+        return PartitionKey(field.name, folder=field.name, source=(), type=pa.null(), transform=transform)
     source = table.schema.at(field.column, case_sensitive=True)
     file_source = stored_types(table.schema).at(field.column, case_sensitive=True)
     assert source is not None and file_source is not None
     # Spark has a UUID as text, but its bucket is the hash of the 16 bytes in the file.
     is_bucket_of_uuid = field.transform.name == BUCKET and file_source.type == UUID
     type_ = pa.binary(UUID.length) if is_bucket_of_uuid else arrow_type(source.type)
+    is_iceberg = table.partition_values_in_files
     physical_names = dict(zip(table.schema.names, table.stored_schema.names, strict=True))
-    folder = field.name if table.partition_values_in_files else physical_names[field.name]
-    return PartitionKey(field.name, folder, field.column, type_, str(field.transform))
+    folder = field.name if is_iceberg else physical_names[field.name]
+    return PartitionKey(field.name, folder, source=field.column, type=type_, transform=transform)
 
 
 def _optional(schema: Struct) -> pa.Schema:
@@ -110,19 +113,25 @@ def _optional(schema: Struct) -> pa.Schema:
 
 
 def change_rows_spec(spec: WriteSpec, location: str) -> WriteSpec:
-    """Return how change rows are written: like data rows, with the change type as last column (PROTOCOL.md, Change Data Files)."""
+    """Return how change rows are written: like data rows, with the change type as last column (PROTOCOL.md, Change Data Files).
+
+    Args:
+        spec: How data files of the table are written.
+        location: The folder of change files.
+    """
     change_type = pa.field(CHANGE_TYPE, pa.string())
-    columns = {"names": (*spec.names, CHANGE_TYPE), "schema": spec.schema.append(change_type), "stored": spec.stored.append(change_type)}
-    return replace(spec, root=location, bounds=frozenset(), prefix="cdc", **columns)
+    schema, file_schema = spec.schema.append(change_type), spec.file_schema.append(change_type)
+    change_spec = replace(spec, names=(*spec.names, CHANGE_TYPE), schema=schema, file_schema=file_schema)
+    return replace(change_spec, root=location, bounded_columns=frozenset(), prefix="cdc")
 
 
 def _with_lineage(spec: WriteSpec, lineage: Lineage, origins: Mapping[str, RowOrigin]) -> WriteSpec:
     """Add the hidden columns of row lineage. `origins`: by path as the tasks see it, the lineage of the files from which rows come."""
     hidden_columns = ((ROW_ID, lineage.row_id), (CHANGED_IN, lineage.changed_in))
-    hidden = _optional(Struct(tuple(Field(name, column.type) for name, column in hidden_columns)))
-    stored = _optional(Struct(tuple(column for _, column in hidden_columns)))
+    schema = pa.schema([*spec.schema, *_optional(Struct(tuple(Field(name, column.type) for name, column in hidden_columns)))])
+    file_schema = pa.schema([*spec.file_schema, *_optional(Struct(tuple(column for _, column in hidden_columns)))])
     files_lineage = FilesLineage({path: (origin.first_row_id, origin.version) for path, origin in origins.items()})
-    return replace(spec, schema=pa.schema([*spec.schema, *hidden]), stored=pa.schema([*spec.stored, *stored]), lineage=files_lineage)
+    return replace(spec, schema=schema, file_schema=file_schema, lineage=files_lineage)
 
 
 def are_small(files: FileListing) -> bool:
@@ -135,6 +144,10 @@ def may_be_few(files: FileListing, *, source_is_few: bool) -> bool:
 
     With few source rows, they usually are, because most keys match one row. If not, the test ends early. Without a source, small files are
     worth the test, because reading them twice takes less time than Python on an executor.
+
+    Args:
+        files: The files of the target rows.
+        source_is_few: Whether the statement has a source, and its rows are few.
     """
     return files.total_size <= _MAX_ROW_BYTES * files.total_records and (source_is_few or are_small(files))
 
@@ -193,8 +206,12 @@ def write_outcomes(outcomes: DataFrame, request: WriteRequest) -> WriteOutput:
 
     The driver writes few rows itself, which takes less time than starting Python on an executor. Executors write other rows, and the files
     of a failed job are deleted.
+
+    Args:
+        outcomes: The outcome rows.
+        request: How they are written.
     """
-    spec = replace(write_spec(request.table), attempt=str(uuid.uuid4()))
+    spec = replace(write_spec(request.table), attempt=str(uuid.uuid4()))  # a UUID in file names, to find the files of a failed job
     change_spec = None if request.change_data_location is None else change_rows_spec(spec, request.change_data_location)
     if request.lineage is not None:
         spec = _with_lineage(spec, request.lineage, request.origins)
@@ -213,7 +230,7 @@ def _first_rows(outcomes: DataFrame, columns: OutcomeColumns, request: WriteRequ
     """Return up to FEW_ROWS + 1 outcome rows, in the order in which the driver writes them."""
     rows = outcomes.coalesce(1) if request.gather is Gather.ONE_TASK else outcomes
     first_rows = rows.limit(FEW_ROWS + 1)
-    if table_columns := columns.after or columns.before:
+    if table_columns := columns.new_columns or columns.old_columns:
         first_rows = distribute_rows(first_rows, request.table, table_columns, gather=Gather.DRIVER)
     return first_rows.toArrow()
 
@@ -224,7 +241,7 @@ def _distribute_outcomes(outcomes: DataFrame, columns: OutcomeColumns, request: 
         # One task must get all outcome rows of a target row, to write one change row. Rows without a target row may go to any task.
         any_task = F.when(F.col(FILE).isNull(), F.monotonically_increasing_id())
         return outcomes.repartition(F.col(FILE), F.col(POSITION), any_task)
-    table_columns = columns.after or columns.before
+    table_columns = columns.new_columns or columns.old_columns
     if not table_columns:
         return outcomes
     return distribute_rows(outcomes, request.table, table_columns, gather=request.gather, distribution=request.distribution)
@@ -245,6 +262,8 @@ def rewrite_in_order(
 ) -> WriteOutput:
     """Rewrite files without their deleted rows, and sort the rows of all files in the table's order.
 
+    The job of row-level statements writes the rows, as outcome rows with the action "move".
+
     Args:
         spark: The session that runs the job.
         snapshot: The snapshot of a table with a sort order.
@@ -258,18 +277,20 @@ def rewrite_in_order(
     if lineage is not None:
         origins = snapshot.row_origins(files.paths)
         spec = _with_lineage(spec, lineage, {spark_path(path): origin for path, origin in origins.items()})
-    # The ids of rows without a stored id follow from their addresses.
+    # Row ids follow from the addresses of rows, unless a file stores them.
     rows = read_snapshot(spark, snapshot, files, with_addresses=lineage is not None, with_lineage=True)
     outcomes = moved_rows(rows, snapshot.schema.names)
     columns = outcome_columns(outcomes, len(snapshot.schema))
-    outcomes_by_file = divide_by_file(outcomes, snapshot.shape, columns.after, file_count=file_count, partition_count=partition_count)
+    outcomes_by_file = divide_by_file(outcomes, snapshot.shape, columns.new_columns, file_count=file_count, partition_count=partition_count)
     return _write_on_executors(outcomes_by_file, spec, columns, change_spec=None)
 
 
 def rewrite_files(
     spark: SparkSession, snapshot: Snapshot, bins: Sequence[Bin], deleted: Mapping[str, Positions], *, target_size: int | None = None
 ) -> WriteOutput:
-    """Rewrite the files of each bin into one or more files, without their deleted rows. The rows keep their order.
+    """Rewrite the files of each bin into one or more files, without their deleted rows. The rows are not sorted.
+
+    Rows keep their ids and the versions of their last changes, in the hidden columns of row lineage.
 
     Args:
         spark: The session that runs the job.
@@ -278,16 +299,16 @@ def rewrite_files(
         deleted: By path, the positions of all deleted rows.
         target_size: The size of a new file in bytes, None for the table's setting.
     """
-    spec = write_spec(snapshot.shape)
+    paths = [path for bin_ in bins for path in bin_.paths]
+    spec = replace(write_spec(snapshot.shape), is_ordered=False)  # a new file holds rows of several files, each with an order of its own
     if target_size is not None:
         spec = replace(spec, target_file_size=target_size)
-    paths = [path for bin_ in bins for path in bin_.paths]
-    lineage = snapshot.shape.row_lineage
-    if lineage is not None:
-        spec = _with_lineage(spec, lineage, snapshot.row_origins(paths))
-    older_layouts, initial_values = _columns_of_older_layouts(snapshot, spec, paths), _initial_values(spark, snapshot.shape)
-    spec = replace(spec, ordered=False, older_layouts=older_layouts, initial_values=initial_values)
-    return rewrite_bins(spark, snapshot.name, spec, bins, deleted)
+    if snapshot.shape.row_lineage is not None:
+        spec = _with_lineage(spec, snapshot.shape.row_lineage, snapshot.row_origins(paths))
+    stored_columns = _columns_of_older_layouts(snapshot, spec, paths)
+    initial_values = _initial_values(spark, snapshot.shape)
+    rewrite_spec = replace(spec, stored_columns_by_path=stored_columns, initial_values=initial_values)
+    return rewrite_bins(spark, snapshot.name, rewrite_spec, bins, deleted)
 
 
 def rewrite_bins(spark: SparkSession, table: str, spec: WriteSpec, bins: Sequence[Bin], deleted: Mapping[str, Positions]) -> WriteOutput:
@@ -302,13 +323,18 @@ def rewrite_bins(spark: SparkSession, table: str, spec: WriteSpec, bins: Sequenc
     """
     if sum(bin_.size for bin_ in bins) <= MAX_REWRITE_BYTES:
         return _rewrite_on_driver(table, spec, bins, deleted)
+    tasks = frame_of(spark, _bin_rows(bins, deleted)).repartition(len(bins))
+    return _sum_of_messages(tasks.mapInArrow(bind_for_executors(sink.rewrite_sink, spec), "message binary").toArrow())
+
+
+def _bin_rows(bins: Sequence[Bin], deleted: Mapping[str, Positions]) -> pa.Table:
+    """Return a row for each bin, the input of `sink.rewrite_sink`. Bitmaps are serialized, and partition values are pickled."""
     schema = pa.schema({"paths": pa.list_(pa.string()), "positions": pa.list_(pa.binary()), "partition": pa.binary()})
     rows = []
     for bin_ in bins:
         positions = [deleted.get(path, Positions()).serialize() for path in bin_.paths]
         rows.append({"paths": list(bin_.paths), "positions": positions, "partition": pickle.dumps(dict(bin_.partition))})
-    tasks = frame_of(spark, pa.Table.from_pylist(rows, schema)).repartition(len(bins))
-    return _sum_of_messages(tasks.mapInArrow(bind_for_executors(sink.rewrite_sink, spec), "message binary").toArrow())
+    return pa.Table.from_pylist(rows, schema)
 
 
 def _rewrite_on_driver(table: str, spec: WriteSpec, bins: Sequence[Bin], deleted: Mapping[str, Positions]) -> WriteOutput:
@@ -333,7 +359,7 @@ def _rewrite_bin(table: str, spec: WriteSpec, bin_: Bin, deleted: Mapping[str, P
 def _initial_values(spark: SparkSession, table: TableShape) -> dict[str, pa.Array]:
     """Return the default values of columns for files without these columns, as arrays of one value by column name."""
     pairs = zip(table.schema, table.stored_schema, strict=True)
-    defaults = {field.name: (field.type, stored.metadata[INITIAL]) for field, stored in pairs if INITIAL in stored.metadata}
+    defaults = {field.name: (field.type, file_field.metadata[INITIAL]) for field, file_field in pairs if INITIAL in file_field.metadata}
     if not table.supports_initial_defaults or not defaults:
         return {}
     literals = ", ".join(f"cast({text} as {sql_name(type_)})" for type_, text in defaults.values())
@@ -342,9 +368,12 @@ def _initial_values(spark: SparkSession, table: TableShape) -> dict[str, pa.Arra
 
 
 def _columns_of_older_layouts(snapshot: Snapshot, spec: WriteSpec, paths: Sequence[str]) -> dict[str, StoredColumns]:
-    """Return the stored columns of those files that identify columns otherwise than new files: by name instead of field id, or vice versa.
+    """Return the columns of those files whose columns are found by name while new files have field ids, or the other way round.
 
     They include the hidden columns of row lineage, whose values move to the new files.
+
+    Returns:
+        The columns by path, without the files that `spec` describes.
     """
     columns_by_path: dict[str, StoredColumns] = {}
     for layout in snapshot.layouts(paths):
@@ -353,7 +382,8 @@ def _columns_of_older_layouts(snapshot: Snapshot, spec: WriteSpec, paths: Sequen
         pairs = zip(snapshot.schema, layout.stored_schema, strict=True)
         file_columns = [file_column for column, file_column in pairs if column.name in spec.schema.names]
         file_columns += [file_column for _, file_column in lineage_columns(snapshot.shape.row_lineage, layout)]
-        stored_columns = StoredColumns(_optional(Struct(tuple(file_columns))), layout.by_field_id, layout.missing_columns)
+        file_schema = _optional(Struct(tuple(file_columns)))
+        stored_columns = StoredColumns(file_schema, layout.by_field_id, layout.missing_columns)
         columns_by_path |= dict.fromkeys(layout.paths, stored_columns)
     return columns_by_path
 

@@ -109,6 +109,10 @@ def discard_if_rejected(files: Iterable[AddedFile], filesystem_options: Options)
     """Delete the files if the block raises RowmergeError, which means that nothing was committed.
 
     After any other error, the commit may have succeeded and need the files.
+
+    Args:
+        files: The files to delete.
+        filesystem_options: Arguments of Arrow's file systems, credentials included.
     """
     return discard_on_error(WriteOutput(list(files)), filesystem_options, RowmergeError)
 
@@ -141,12 +145,22 @@ class DataFolder:
 
 
 def discard(files: Iterable[AddedFile], filesystem_options: Options) -> None:
-    """Delete files that no version lists, because their command failed for certain. A file that cannot be deleted stays for VACUUM."""
+    """Delete files that no version lists, because their command failed for certain. A file that cannot be deleted stays for VACUUM.
+
+    Args:
+        files: The written files.
+        filesystem_options: Arguments of Arrow's file systems, credentials included.
+    """
     discard_paths([file.path for file in files], filesystem_options)
 
 
 def discard_paths(paths: Sequence[str], filesystem_options: Options) -> None:
-    """Delete data files that jobs of this process wrote, by their absolute paths. A file that cannot be deleted stays for VACUUM."""
+    """Delete data files that jobs of this process wrote. A file that cannot be deleted stays for VACUUM.
+
+    Args:
+        paths: The absolute paths of the files.
+        filesystem_options: Arguments of Arrow's file systems, credentials included.
+    """
     paths_by_store: dict[tuple[str, ...], list[str]] = {}
     for path in paths:
         scheme_and_authority = tuple(path.split("/")[:3])

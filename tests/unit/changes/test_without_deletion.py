@@ -187,7 +187,7 @@ def test_a_write_of_the_driver_that_fails_reports_its_own_error(
     resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limits[1]))
     try:
         with caplog.at_level(logging.WARNING), pytest.raises(StorageError, match="File too large"):
-            write_on_driver(rows, write_spec(opened().snapshot().shape), OutcomeColumns("action", after=("id", "name")), None)
+            write_on_driver(rows, write_spec(opened().snapshot().shape), OutcomeColumns("action", new_columns=("id", "name")), None)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert len(list((tmp_path / "t").rglob("*.parquet"))) == 1

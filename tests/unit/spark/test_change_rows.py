@@ -18,7 +18,7 @@ from rowmerge.parquet.partitions import PartitionKey
 from rowmerge.spark.writing.sink import outcome_sink
 from rowmerge.spark.writing.write import change_rows_spec
 
-COLUMNS = OutcomeColumns("action", "file", "position", after=("after_0", "after_1"), before=("before_0", "before_1"))
+COLUMNS = OutcomeColumns("action", "file", "position", new_columns=("after_0", "after_1"), old_columns=("before_0", "before_1"))
 SCHEMA = pa.schema(
     [
         ("action", pa.int8()),

@@ -30,7 +30,7 @@ def spec(folder: Path, rows: pa.Table, *partition: str, **sizes: int) -> WriteSp
 
 
 def iceberg_spec(folder: Path, rows: pa.Table, *keys: PartitionKey) -> WriteSpec:
-    return replace(spec(folder, rows), partition=keys, values_in_files=True)
+    return replace(spec(folder, rows), partition=keys, partition_values_in_files=True)
 
 
 def write(folder: Path, rows: pa.Table, *partition: str, **sizes: int) -> list[FileMessage]:
@@ -206,7 +206,7 @@ def test_executors_do_not_need_this_package(tmp_path: Path) -> None:
     rows = pa.table({"n": pa.array([1, 2], pa.int64())})
     assert write_spec  # registers what travels by value
     payload = tmp_path / "sink.pickle"
-    columns = OutcomeColumns("__rowmerge_action", after=("__rowmerge_column_0",))
+    columns = OutcomeColumns("__rowmerge_action", new_columns=("__rowmerge_column_0",))
     payload.write_bytes(cloudpickle.dumps(outcome_sink(spec(tmp_path, rows), columns, None)))
     code = """
 import pickle, sys

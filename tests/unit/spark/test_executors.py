@@ -33,7 +33,7 @@ def test_an_executor_writes_files_without_rowmerge(tmp_path: Path) -> None:
     key = PartitionKey("p", "p", ("p",), pa.string(), "identity")
     spec = WriteSpec(tmp_path.as_uri(), ("n", "p"), columns, columns, False, (key,), False, frozenset({"n"}))
     function, message = tmp_path / "function", tmp_path / "message"
-    function.write_bytes(cloudpickle.dumps(bind_for_executors(outcome_sink, spec, OutcomeColumns("action", after=("n", "p")), None)))
+    function.write_bytes(cloudpickle.dumps(bind_for_executors(outcome_sink, spec, OutcomeColumns("action", new_columns=("n", "p")), None)))
     subprocess.run([sys.executable, "-c", EXECUTOR, str(function), str(message)], check=True)
     told = pickle.loads(message.read_bytes())
     assert told["inserted"] == 2 and INSERT == 3

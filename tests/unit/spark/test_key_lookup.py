@@ -86,7 +86,7 @@ def check_numbers(keys: SourceKeys, source: pa.Table, rows: pa.Table) -> None:
     if not keys.is_exact:
         return
     given: dict[tuple[Any, ...], set[int]] = {}
-    for row, number in zip(source.select(keys.names).to_pylist(), keys.source_numbers().tolist(), strict=True):
+    for row, number in zip(source.select(keys.names).to_pylist(), keys.source_key_ids().tolist(), strict=True):
         if number >= 0:
             given.setdefault(tuple(row.values()), set()).add(number)
     found, numbers = keys.find_rows(rows)

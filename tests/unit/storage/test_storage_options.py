@@ -155,7 +155,9 @@ def test_an_executor_without_credentials_of_its_own_writes_to_the_store(signed_s
     spec = write_spec(table.snapshot().shape)
     assert SECRET_KEY not in repr(spec)
     function, message = tmp_path / "function", tmp_path / "message"
-    function.write_bytes(cloudpickle.dumps(bind_for_executors(outcome_sink, spec, OutcomeColumns("action", after=("id", "name")), None)))
+    function.write_bytes(
+        cloudpickle.dumps(bind_for_executors(outcome_sink, spec, OutcomeColumns("action", new_columns=("id", "name")), None))
+    )
     environment = {name: value for name, value in os.environ.items() if not name.startswith("AWS_") or "METADATA" in name}
     subprocess.run([sys.executable, "-c", EXECUTOR, str(function), str(message)], check=True, env=environment)
     commit(table, FileChanges(tuple(AddedFile(**file) for file in pickle.loads(message.read_bytes())["files"])))
