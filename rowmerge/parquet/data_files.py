@@ -65,8 +65,7 @@ class FilesLineage:
             versions: The version that the file stores for each row. NULL stands for the version of the file.
         """
         encoded = pc.dictionary_encode(paths)
-        no_lineage = (None, 0)
-        origins = [self.origins.get(path, no_lineage) for path in encoded.dictionary.to_pylist()]
+        origins = [self.origins.get(path, (None, 0)) for path in encoded.dictionary.to_pylist()]
         first_ids = pc.take(pa.array([first_id for first_id, _ in origins], pa.int64()), encoded.indices)
         file_versions = pc.take(pa.array([version for _, version in origins], pa.int64()), encoded.indices)
         row_ids = pc.coalesce(ids, pc.add(first_ids, positions.cast(pa.int64())))

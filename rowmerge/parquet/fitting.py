@@ -97,7 +97,7 @@ def to_table_type(values: pa.Array, target: pa.DataType, file_type: pa.DataType,
     to wider types.
 
     Args:
-        values: The values as read from the file. Their type is that of the table at the time when the file was written.
+        values: The values in the type of the file, which may be older or come from another writer.
         target: The type in the table.
         file_type: The type that a file written now would have, with the names and field ids of the fields to find in `values`.
         by_field_id: Whether fields of structs are identified by field id, else by name.

@@ -31,16 +31,14 @@ class Leaf:
     has_bounds: bool
 
 
-def leaves(
-    type_: pa.DataType, file_type: pa.DataType, path: Path = (), parquet_path: Path = (), is_repeated: bool = False
-) -> Iterator[Leaf]:
+def leaves(type_: pa.DataType, file_type: pa.DataType, path: Path = (), file_path: Path = (), is_repeated: bool = False) -> Iterator[Leaf]:
     """Yield the leaf columns of a type in the order of a file's column chunks.
 
     Args:
         type_: The type in the table: a struct of all columns, or the type of a column or field.
         file_type: The same type with the names and types of the file.
         path: The names in the table that lead to the type.
-        parquet_path: The names in the file's schema that lead to the type.
+        file_path: The names in the file's schema that lead to the type.
         is_repeated: Whether the type is inside a list or map.
     """
     if not pa.types.is_nested(type_):
@@ -50,11 +48,11 @@ def leaves(
         may_hide_nan = is_float and len(path) > 1
         # Delta's statistics have no bounds of binaries. UUIDs and other binaries of a fixed length occur in Iceberg only.
         is_variable_binary = pa.types.is_binary(type_) and not pa.types.is_fixed_size_binary(file_type)
-        yield Leaf(path, ".".join(parquet_path), is_float, has_bounds=not (is_repeated or may_hide_nan or is_variable_binary))
+        yield Leaf(path, ".".join(file_path), is_float, has_bounds=not (is_repeated or may_hide_nan or is_variable_binary))
         return
     is_repeated = is_repeated or not pa.types.is_struct(type_)
     for name, file_names, child_type, child_file_type in _children(type_, file_type):
-        yield from leaves(child_type, child_file_type, (*path, name), (*parquet_path, *file_names), is_repeated)
+        yield from leaves(child_type, child_file_type, (*path, name), (*file_path, *file_names), is_repeated)
 
 
 def _children(type_: pa.DataType, file_type: pa.DataType) -> Iterator[tuple[str, Path, pa.DataType, pa.DataType]]:

@@ -140,9 +140,7 @@ def _find_rows(file: LookedUpFile, columns: pa.Schema, keys: SourceKeys) -> list
     rows_by_group = []
     with open_data_file(file.path, file.filesystem_options, by_field_id=file.stored_columns.by_field_id) as source:
         for matches in _matching_rows(source, file, key_columns, keys):
-            tables = [matches.key_table]
-            if len(other_columns.schema):
-                tables.append(_read_row_group(source, matches.group, other_columns, file))
+            tables = [matches.key_table, _read_row_group(source, matches.group, other_columns, file)]
             rows = _take_rows(tables, pa.array(matches.indexes), columns)
             rows_by_group.append((rows, matches.indexes + matches.start))
     return rows_by_group

@@ -202,8 +202,6 @@ def _first_indexes(positions: np.ndarray[Any, Any], new_positions: BitMap64) -> 
 
 def rows_by_file(addresses: pa.Table) -> Iterator[tuple[str, np.ndarray[Any, Any], np.ndarray[Any, Any]]]:
     """Yield each path in a table of (path, position), with the indexes of its rows and their positions."""
-    if addresses.num_rows == 0:
-        return
     encoded = pc.dictionary_encode(addresses.column(0).combine_chunks())
     codes = encoded.indices.to_numpy(zero_copy_only=False)
     positions = addresses.column(1).to_numpy()

@@ -49,11 +49,7 @@ def _live_rows(spec: WriteSpec, path: str, deleted: BitMap64, partition: dict[st
         # The conversion comes before the filter: Arrow cannot filter every type that others write (string views of delta-rs).
         file_rows = pa.Table.from_batches([batch])
         rows = to_table_rows(
-            file_rows,
-            spec.schema,
-            stored_columns.file_schema,
-            by_field_id=stored_columns.by_field_id,
-            initial_values=spec.initial_values,
+            file_rows, spec.schema, stored_columns.file_schema, by_field_id=stored_columns.by_field_id, initial_values=spec.initial_values
         )
         if spec.lineage is not None:
             rows = spec.lineage.fill_row_lineage(rows, path, start)

@@ -88,9 +88,8 @@ def _change_matches(request: RowChangeRequest, matches: KeyMatches, source: Sour
     else:
         rows = met_or_new_rows(source.marked(matches.source_ordinals).alias(request.plan.source.alias), request.plan)
         # Spark analysed `rows` even if the source is empty, so that a wrong name is always an error.
-        output = (
-            write_source_rows(rows, source, request.table_after, distribution=request.distribution) if source.row_count else WriteOutput()
-        )
+        table, distribution = request.table_after, request.distribution
+        output = write_source_rows(rows, source, table, distribution=distribution) if source.row_count else WriteOutput()
     _divide_matches(matches, output)
     return output
 

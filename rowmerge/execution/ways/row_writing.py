@@ -171,12 +171,8 @@ def add_new_rows(request: RowChangeRequest, output: WriteOutput, source: Source)
     matched = BitMap64() if request.plan.source_rows is SourceRows.ALL else output.source_ordinals
     rows = unmatched_rows(request.plan, source, matched)
     if len(matched) < source.row_count:
-        change_data_location = request.change_data_location if output.touched else None
-        output.add(
-            write_source_rows(
-                rows, source, request.table_after, distribution=request.distribution, change_data_location=change_data_location
-            )
-        )
+        change_folder = request.change_data_location if output.touched else None
+        output.add(write_source_rows(rows, source, request.table_after, distribution=request.distribution, change_folder=change_folder))
 
 
 def deciding_rows(request: RowChangeRequest, output: WriteOutput, files: TargetFiles) -> dict[str, Positions]:

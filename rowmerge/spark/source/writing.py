@@ -91,7 +91,7 @@ def _write_and_collect_keys(
         pickled_messages = outcomes.mapInArrow(write_rows, "message binary").toArrow()["message"].to_pylist()
         messages = [sink.SourceMessage(**pickle.loads(message)) for message in pickled_messages]
         output = _sum_of_messages(messages)
-        if any(message.has_too_many_rows for message in messages):
+        if any(message.task_message is None for message in messages):  # a task had too many rows
             output.discard(spec.filesystem_options)
             return None
         _complete_files(outcomes.sparkSession, table.name, spec, columns, messages, output)
@@ -216,7 +216,7 @@ def few_files_of(source: Source, table: TableShape) -> bool:
 
 
 def write_source_rows(
-    rows: DataFrame, source: Source, table: TableShape, *, distribution: Distribution | None, change_data_location: str | None = None
+    rows: DataFrame, source: Source, table: TableShape, *, distribution: Distribution | None, change_folder: str | None = None
 ) -> WriteOutput:
     """Write outcome rows that come from source rows without a target row.
 
@@ -227,7 +227,7 @@ def write_source_rows(
         source: The source, whose size decides how the rows are distributed.
         table: The target table.
         distribution: The table's distribution for the operation, None for that of inserts.
-        change_data_location: The folder of change rows, None for a table without change data feed.
+        change_folder: The folder of change rows, None for a table without change data feed.
     """
     if source.local_rows is not None:
         gather = Gather.DRIVER
@@ -235,4 +235,4 @@ def write_source_rows(
         gather = Gather.NONE
     else:
         gather = Gather.BY_SIZE
-    return write_outcomes(rows, WriteRequest(table, gather, distribution, change_data_location=change_data_location))
+    return write_outcomes(rows, WriteRequest(table, gather, distribution, change_data_location=change_folder))

@@ -166,12 +166,10 @@ def _transform_sql(column: str, type_: DataType, field: PartitionField | SortFie
         return column
     if name != "truncate":
         return _time_transform_sql(column, type_, name)
-    if isinstance(type_, Decimal):
-        unit = f"cast({width}e-{type_.scale} as decimal(38, {type_.scale}))"
-        return f"try_subtract({column}, pmod({column}, {unit}))"
     if type_ in (Primitive("string"), Primitive("binary")):
         return f"substring({column}, 1, {width})"
-    return f"try_subtract({column}, pmod({column}, {width}))"
+    unit = f"cast({width}e-{type_.scale} as decimal(38, {type_.scale}))" if isinstance(type_, Decimal) else width
+    return f"try_subtract({column}, pmod({column}, {unit}))"
 
 
 def _time_transform_sql(column: str, type_: DataType, unit: str) -> str:
@@ -188,14 +186,9 @@ def _time_transform_sql(column: str, type_: DataType, unit: str) -> str:
     else:
         date = f"cast({column} as date)"
         hours = f"unix_date({date}) * 24 + hour({column})"
-    match unit:
-        case "year":
-            return f"year({date})"
-        case "month":
-            return f"year({date}) * 12 + month({date})"
-        case "hour":
-            return hours
-    return date
+    if unit == "hour":
+        return hours
+    return {"year": f"year({date})", "month": f"year({date}) * 12 + month({date})"}.get(unit, date)
 
 
 def _micros(column: str, type_: DataType) -> str:

@@ -52,8 +52,7 @@ def bind_for_executors(function: Callable[..., BatchFunction], *arguments: objec
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         loaded_function, argument_unpickler, rowmerge_classes = pickle.loads(pickled_code)
-        loaded_arguments = argument_unpickler(pickled_arguments, rowmerge_classes).load()
-        batch_function: BatchFunction = loaded_function(*loaded_arguments)
+        batch_function: BatchFunction = loaded_function(*argument_unpickler(pickled_arguments, rowmerge_classes).load())
         return batch_function(batches)
 
     return run

@@ -41,10 +41,6 @@ class SourceMessage:
     keys: bytes | None = None
     rows: bytes | None = None
 
-    @property
-    def has_too_many_rows(self) -> bool:
-        return self.task_message is None
-
 
 def outcome_sink(spec: WriteSpec, columns: OutcomeColumns, change_spec: WriteSpec | None) -> BatchFunction:
     """Return the mapInArrow function that writes outcome rows and yields one pickled `TaskMessage`.

@@ -92,19 +92,17 @@ def _partition_key(table: TableShape, field: PartitionField) -> PartitionKey:
 
     The folders of an Iceberg table have the field's name, those of a Delta table the physical name of its column (column mapping).
     """
-    transform = str(field.transform)
     if field.transform.name == VOID:  # all values are NULL, also if the source column was dropped
-        return PartitionKey(field.name, folder=field.name, source=(), type=pa.null(), transform=transform)
+        return PartitionKey(field.name, folder=field.name, source=(), type=pa.null(), transform=str(field.transform))
     source = table.schema.at(field.column, case_sensitive=True)
     file_source = stored_types(table.schema).at(field.column, case_sensitive=True)
     assert source is not None and file_source is not None
     # Spark has a UUID as text, but its bucket is the hash of the 16 bytes in the file.
     is_bucket_of_uuid = field.transform.name == BUCKET and file_source.type == UUID
     type_ = pa.binary(UUID.length) if is_bucket_of_uuid else arrow_type(source.type)
-    is_iceberg = table.partition_values_in_files
     physical_names = dict(zip(table.schema.names, table.stored_schema.names, strict=True))
-    folder = field.name if is_iceberg else physical_names[field.name]
-    return PartitionKey(field.name, folder, source=field.column, type=type_, transform=transform)
+    folder = field.name if table.partition_values_in_files else physical_names[field.name]
+    return PartitionKey(field.name, folder, source=field.column, type=type_, transform=str(field.transform))
 
 
 def _optional(schema: Struct) -> pa.Schema:
