@@ -28,7 +28,7 @@ from rowmerge.spark.writing import sink
 from rowmerge.spark.writing.distribution import Gather
 from rowmerge.spark.writing.executors import bind_for_executors
 from rowmerge.spark.writing.write import MAX_REWRITE_BYTES, WriteRequest, rewrite_bins, write_on_driver, write_outcomes, write_spec
-from rowmerge.spark.writing.write_output import WriteOutput, discard, discard_attempt, read_task_message
+from rowmerge.spark.writing.write_output import WriteOutput, discard, discard_attempt, sum_of_tasks
 from rowmerge.storage.store import local_path
 from rowmerge.table.metadata.engine_columns import ACTION, IF_MATCHED, IF_UNMATCHED, ORDINAL
 from rowmerge.table.metadata.partitioning import Distribution
@@ -90,8 +90,9 @@ def _write_and_collect_keys(
     try:
         pickled_messages = outcomes.mapInArrow(write_rows, "message binary").toArrow()["message"].to_pylist()
         messages = [sink.SourceMessage(**pickle.loads(message)) for message in pickled_messages]
-        output = _sum_of_messages(messages)
-        if any(message.task_message is None for message in messages):  # a task had too many rows
+        task_results = [message.task_message for message in messages if message.task_message is not None]
+        output = sum_of_tasks(task_results)
+        if len(task_results) < len(messages):  # a task had too many rows, and deleted its files
             output.discard(spec.filesystem_options)
             return None
         _complete_files(outcomes.sparkSession, table.name, spec, columns, messages, output)
@@ -99,15 +100,6 @@ def _write_and_collect_keys(
     except BaseException:
         discard_attempt(spec)
         raise
-
-
-def _sum_of_messages(messages: Sequence[sink.SourceMessage]) -> WriteOutput:
-    """Return the files that all tasks wrote. A task with too many rows has deleted its files."""
-    output = WriteOutput()
-    for message in messages:
-        if message.task_message is not None:
-            output.add(read_task_message(message.task_message))
-    return output
 
 
 def _complete_files(

@@ -36,7 +36,14 @@ from rowmerge.spark.values.outcomes import moved_rows, outcome_columns
 from rowmerge.spark.writing import sink
 from rowmerge.spark.writing.distribution import Gather, distribute_rows, divide_by_file
 from rowmerge.spark.writing.executors import bind_for_executors
-from rowmerge.spark.writing.write_output import WriteOutput, discard_attempt, discard_on_error, discard_paths, read_task_message
+from rowmerge.spark.writing.write_output import (
+    WriteOutput,
+    discard_attempt,
+    discard_on_error,
+    discard_paths,
+    read_task_message,
+    sum_of_tasks,
+)
 from rowmerge.table.metadata.engine_columns import FILE, POSITION
 from rowmerge.table.metadata.partitioning import BUCKET, VOID, Distribution, PartitionField
 from rowmerge.table.metadata.rules import INITIAL
@@ -388,7 +395,4 @@ def _columns_of_older_layouts(snapshot: Snapshot, spec: WriteSpec, paths: Sequen
 
 def _sum_of_messages(messages: pa.Table) -> WriteOutput:
     """Return the result of a job from the pickled messages of its tasks."""
-    total = WriteOutput()
-    for pickled_message in messages["message"].to_pylist():
-        total.add(read_task_message(pickle.loads(pickled_message)))
-    return total
+    return sum_of_tasks(pickle.loads(pickled_message) for pickled_message in messages["message"].to_pylist())

@@ -201,6 +201,14 @@ def _data_files(filesystem: pyarrow.fs.FileSystem, folder: str, *, with_subfolde
             yield from _data_files(filesystem, entry.path, with_subfolders=True)
 
 
+def sum_of_tasks(messages: Iterable[Mapping[str, Any]]) -> WriteOutput:
+    """Return the result of a job from the fields of the `TaskMessage` of each task."""
+    total = WriteOutput()
+    for message in messages:
+        total.add(read_task_message(message))
+    return total
+
+
 def read_task_message(message: Mapping[str, Any]) -> WriteOutput:
     """Return the result of a task from the fields of its `TaskMessage`: files as AddedFile, and bitmaps deserialized."""
     source_ordinals = message["source_ordinals"]
