@@ -116,7 +116,7 @@ def live_rows(snapshot: Snapshot) -> pa.Table:
 def file_rows(snapshot: Snapshot, path: str, schema: pa.Schema, partition: Mapping[str, Any]) -> pa.Table:
     """All rows of a data file under the table's names."""
     rows = pq.ParquetFile(path[len("file://") :], coerce_int96_timestamp_unit="us").read()
-    own, held = (arrow_schema(bare(s, kept_keys=(FIELD_ID,))) for s in (snapshot.schema, snapshot.shape.stored_schema))
+    own, held = (arrow_schema(bare(s, metadata_keys=(FIELD_ID,))) for s in (snapshot.schema, snapshot.shape.stored_schema))
     return conformed(to_table_rows(rows, own, held, by_field_id=snapshot.shape.by_field_id), schema, partition)
 
 

@@ -45,7 +45,6 @@ class StatisticsSource(ABC):
     def __init__(self, length: int) -> None:
         self.length = length
         self._lock = threading.RLock()
-        self._records: pa.Array | None = None
         self._columns: dict[tuple[str, DataType], _Column] = {}
 
     @abstractmethod
@@ -68,7 +67,7 @@ class StatisticsSource(ABC):
             rows: The ascending rows of the files in this source.
         """
         with self._lock:
-            records, columns = self._cached_records(), self._cached_columns(fields)
+            records, columns = self._records, self._cached_columns(fields)
         return ColumnStatistics(
             records=_take(records, rows),
             lower=_take_struct([column.lower for column in columns], bounds_type(fields), rows),
@@ -76,10 +75,10 @@ class StatisticsSource(ABC):
             nulls=_take_struct([column.nulls for column in columns], nulls_type(fields), rows),
         )
 
-    def _cached_records(self) -> pa.Array:
-        if self._records is None:
-            self._records = _concat([read_records(batch) for batch in self._batches(())], pa.int64())
-        return self._records
+    @cached_property
+    def _records(self) -> pa.Array:
+        """The row counts of all files, null if unknown."""
+        return _concat([read_records(batch) for batch in self._batches(())], pa.int64())
 
     def _cached_columns(self, fields: Sequence[Field]) -> list[_Column]:
         """Return the statistics of these columns for all rows. Read those that are not cached."""

@@ -150,9 +150,7 @@ def _scan_blocks(blocks: tuple[Block, ...]) -> Iterator[pa.Table]:
 
 
 def _append_columns(rows: pa.Table, statistics: pa.Table) -> pa.Table:
-    for name in statistics.column_names:
-        rows = rows.append_column(name, statistics[name])
-    return rows
+    return pa.Table.from_arrays([*rows.columns, *statistics.columns], schema=pa.schema([*rows.schema, *statistics.schema]))
 
 
 def _compact(rows: pa.Table) -> pa.Table:
