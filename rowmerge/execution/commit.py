@@ -19,14 +19,14 @@ from rowmerge.table.table import Table
 class Attempt:
     """One planned and written change, to be committed on the snapshot `base`. `change` is None if the statement changes nothing.
 
-    `columns`: see `ChangeResult`.
+    `result_row`: see `ChangeResult`.
     """
 
     base: Snapshot
     change: CommitRequest | None
     counts: RowCounts
     new_files: tuple[AddedFile, ...] = ()
-    columns: Mapping[str, int] = field(default_factory=dict)
+    result_row: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -107,24 +107,30 @@ def find_earlier_result(table: Table, options: CommitOptions, timings: Timings) 
 
 def _commit(table: Table, attempt: Attempt, options: CommitOptions, timings: Timings) -> ChangeResult | CommitConflict:
     """Commit one attempt if it changes anything, and return the result or the conflict. Delete the files of a rejected attempt."""
-    base, change = attempt.base, attempt.change
-    if change is None or (change.changes_nothing and options.transaction is None):
-        return ChangeResult(base.version, attempt.counts, timings, columns=attempt.columns)
-    if options.transaction is not None and base.has_transaction(*options.transaction):
-        discard(attempt.new_files, base.shape.filesystem_options)
-        earlier_result = find_earlier_result(table, options, timings)
-        assert earlier_result is not None
-        return earlier_result
+    base, change, transaction = attempt.base, attempt.change, options.transaction
+    if change is None or (change.changes_nothing and transaction is None):
+        return ChangeResult(base.version, attempt.counts, timings, result_row=attempt.result_row)
+    if transaction is not None and base.has_transaction(*transaction):
+        return _replayed_result(table, attempt, options, timings)
+    # After RowmergeError, as after a conflict, nothing is committed, so the new files are deleted.
     with discard_if_rejected(attempt.new_files, base.shape.filesystem_options), timings.measure("commit"):
-        outcome = table.commit(base, replace(change, transaction=options.transaction or change.transaction))
+        outcome = table.commit(base, replace(change, transaction=transaction or change.transaction))
     match outcome:
         case Committed(version, rebases):
-            return ChangeResult(version, attempt.counts, timings, rebases=rebases, columns=attempt.columns)
+            return ChangeResult(version, attempt.counts, timings, rebases=rebases, result_row=attempt.result_row)
         case Conflicted(conflict):
             discard(attempt.new_files, base.shape.filesystem_options)
             return conflict
         case Unknown(reason):
-            raise _unknown_state_error(base.name, change.operation, reason, is_transaction=options.transaction is not None)
+            raise _unknown_state_error(base.name, change.operation, reason, is_transaction=transaction is not None)
+
+
+def _replayed_result(table: Table, attempt: Attempt, options: CommitOptions, timings: Timings) -> ChangeResult:
+    """Delete the files of an attempt whose transaction is in the table already, and return the result of the earlier run."""
+    discard(attempt.new_files, attempt.base.shape.filesystem_options)
+    earlier_result = find_earlier_result(table, options, timings)
+    assert earlier_result is not None  # the base of the attempt has the transaction, and so have all later versions
+    return earlier_result
 
 
 def _unknown_state_error(table: str, operation: str, reason: str, *, is_transaction: bool) -> CommitStateUnknown:

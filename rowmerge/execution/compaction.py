@@ -105,7 +105,7 @@ class Compaction:
             snapshot = self.table.snapshot()
             snapshot.check_writable()
             snapshot.shape.check_rows_may_move("rewrite files of")
-            files = self._candidates(snapshot)
+            files = self._selected_files(snapshot)
             target_size = self.target_size or snapshot.settings.target_file_size or WriteSpec.target_file_size
             bins = self.choose_bins(files, target_size)
         self.statistics = CompactionStatistics(considered_files=len(files))
@@ -128,42 +128,44 @@ class Compaction:
     def _rewrite(self, snapshot: Snapshot, removed: FileListing, bins: Sequence[Bin], target_size: int) -> tuple[AddedFile, ...]:
         """Rewrite the files of each bin together, without deleted rows and in the table's write order. Complete `statistics`."""
         partitions = len({tuple(bin_.partition.values()) for bin_ in bins})
-        deleted = deleted_rows(self.spark, snapshot, removed.paths)
+        deleted_positions = deleted_rows(self.spark, snapshot, removed.paths)
         if snapshot.shape.ordering:
-            written = rewrite_in_order(
+            # A scan of Spark leaves out the deleted rows, and a sort puts the others in order.
+            output = rewrite_in_order(
                 self.spark, snapshot, removed, file_count=len(bins), partition_count=partitions, target_size=target_size
             )
         else:
-            written = rewrite_files(self.spark, snapshot, bins, deleted, target_size=target_size)
+            output = rewrite_files(self.spark, snapshot, bins, deleted_positions, target_size=target_size)
         self.statistics = replace(
             self.statistics,
             bins=len(bins),
             partitions=partitions,
-            added_sizes=[file.size for file in written.files],
+            added_sizes=[file.size for file in output.files],
             removed_sizes=removed.sizes.to_pylist(),
-            removed_vectors=len(deleted),
-            removed_rows=sum(len(positions) for positions in deleted.values()),
+            removed_vectors=len(deleted_positions),
+            removed_rows=sum(len(positions) for positions in deleted_positions.values()),
         )
-        return tuple(written.files)
+        return tuple(output.files)
 
-    def _candidates(self, snapshot: Snapshot) -> FileListing:
-        """Return the files that the condition selects. Raise PlanError, UnknownColumn.
+    def _selected_files(self, snapshot: Snapshot) -> FileListing:
+        """Return the files that the condition selects, by their partition values or else by their column bounds.
 
-        `files_where` knows the partition columns only. It raises UnknownColumn for all other columns of the table.
+        Raise PlanError for a column that is no partition column, unless `by_bounds` is true, and UnknownColumn.
         """
         files = snapshot.files()
         if self.condition is None:
             return files
         try:
+            # Spark evaluates the condition on the partition values, and reports any other column as unknown.
             with translated(self.condition, snapshot.name):
                 return files_where(self.spark, snapshot, files, self.condition)
         except UnknownColumn as error:
-            # The column may exist, with the table's name as a qualifier, and be no partition column.
-            if snapshot.schema.find(error.name.rsplit(".", 1)[-1]) is None:
+            column = error.name.rsplit(".", 1)[-1]  # without the table's name as a qualifier
+            if snapshot.schema.find(column) is None:
                 raise
-            if self.by_bounds:
-                return self._candidates_by_bounds(snapshot, self.condition)
-            raise self._partition_column_error(snapshot, error.name) from error
+            if not self.by_bounds:
+                raise self._partition_column_error(snapshot, error.name) from error
+        return self._files_by_bounds(snapshot, self.condition)
 
     def _partition_column_error(self, snapshot: Snapshot, column: str) -> PlanError:
         """Return the error for a condition on a column that is no partition column."""
@@ -173,7 +175,7 @@ class Compaction:
             f"(there are: {partition_columns}). Leave WHERE out, or name partition columns only."
         )
 
-    def _candidates_by_bounds(self, snapshot: Snapshot, condition: str) -> FileListing:
+    def _files_by_bounds(self, snapshot: Snapshot, condition: str) -> FileListing:
         """Return the files whose partition values and column bounds allow a row for which the condition is true."""
         name = TableName(tuple(snapshot.name.split(".")[-1:]))
         with translated(condition, snapshot.name):

@@ -32,10 +32,8 @@ from rowmerge.table.snapshots.snapshot import Snapshot
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-Lines = list[str]
 
-
-def explain_row_change(spark: SparkSession, snapshot: Snapshot, statement: PlannedStatement, source: str | None) -> Lines:
+def explain_row_change(spark: SparkSession, snapshot: Snapshot, statement: PlannedStatement, source: str | None) -> list[str]:
     """Return the lines of EXPLAIN for MERGE, UPDATE, DELETE and INSERT … REPLACE.
 
     Args:
@@ -59,7 +57,7 @@ def explain_row_change(spark: SparkSession, snapshot: Snapshot, statement: Plann
     ]
 
 
-def _file_lines(snapshot: Snapshot, plan: RowPlan, files: TargetFiles) -> Lines:
+def _file_lines(snapshot: Snapshot, plan: RowPlan, files: TargetFiles) -> list[str]:
     """Explain which files the statement reads, and how it changes the files that lose rows."""
     lines = [f"  files: {len(files.candidates)} of {len(files.listing)} may hold rows to change ({_size(files.candidates)})"]
     for condition in plan.conjuncts:
@@ -69,13 +67,14 @@ def _file_lines(snapshot: Snapshot, plan: RowPlan, files: TargetFiles) -> Lines:
         lines.append(f"  by metadata alone: {len(files.removable)} file(s) leave as a whole, unread ({_size(files.removable)})")
     changes_target_rows = any(clause.effect is not Effect.INSERT for clause in plan.clauses)
     if len(files.to_read) and changes_target_rows:
-        mode, can_mark = snapshot.settings.write_mode(plan.operation), snapshot.shape.supports_merge_on_read
-        lines.append(f"  write mode: {mode.value}, deletion vectors {'on' if can_mark else 'off'}")
-        lines.append(f"    {_write_rule(mode, files.to_read, can_mark=can_mark)}; one that loses all its rows is dropped")
+        mode, has_deletion_vectors = snapshot.settings.write_mode(plan.operation), snapshot.shape.supports_merge_on_read
+        lines.append(f"  write mode: {mode.value}, deletion vectors {'on' if has_deletion_vectors else 'off'}")
+        rule = _explain_write_mode(mode, files.to_read, has_deletion_vectors=has_deletion_vectors)
+        lines.append(f"    {rule}; one that loses all its rows is dropped")
     return lines
 
 
-def _effect_of_keys(plan: RowPlan) -> Lines:
+def _effect_of_keys(plan: RowPlan) -> list[str]:
     """Explain whether the keys of the source leave out files at run time. Return no line for a statement without keys."""
     if plan.on is None:
         return []
@@ -85,7 +84,7 @@ def _effect_of_keys(plan: RowPlan) -> Lines:
     return [f"    when it runs, the source's values of {columns} leave out more files"] if columns else []
 
 
-def explain_insert(snapshot: Snapshot, rows: NewRows, source: str, overwrite: Overwrite | None) -> Lines:
+def explain_insert(snapshot: Snapshot, rows: NewRows, source: str, overwrite: Overwrite | None) -> list[str]:
     """Return the lines of EXPLAIN for INSERT INTO and INSERT OVERWRITE.
 
     Args:
@@ -95,17 +94,18 @@ def explain_insert(snapshot: Snapshot, rows: NewRows, source: str, overwrite: Ov
         overwrite: The files that INSERT OVERWRITE removes, or None for INSERT INTO.
     """
     plan = rows.plan(snapshot)
-    new_rows(rows.source.alias(rows.side.alias), plan, plan.clauses)  # Spark analyses the values
+    # Spark analyses a DataFrame when it is made. So this call raises the errors of the values, and its result is not needed.
+    new_rows(rows.source.alias(rows.plan_source.alias), plan, plan.clauses)
     return [
         f"INSERT {'INTO' if overwrite is None else 'OVERWRITE'} {snapshot.name}",
-        *str(plan).splitlines()[1:],
+        *str(plan).splitlines()[1:],  # without the first line, the operation and the table
         *_source_lines(source, rows.reads_table),
         *_insert_file_lines(snapshot, rows, overwrite),
         *_checks_and_version(snapshot, plan),
     ]
 
 
-def _insert_file_lines(snapshot: Snapshot, rows: NewRows, overwrite: Overwrite | None) -> Lines:
+def _insert_file_lines(snapshot: Snapshot, rows: NewRows, overwrite: Overwrite | None) -> list[str]:
     """Explain which files an INSERT INTO or INSERT OVERWRITE removes."""
     if overwrite is None:
         lines = [f"  files: none of {len(snapshot.files())} is read or leaves"]
@@ -127,13 +127,13 @@ def _removed_files_line(snapshot: Snapshot, mask: FileMask, *, if_not_exists: bo
     return f"  files: {len(removed)} of {len(listing)} leave by metadata alone, unread ({_size(removed)})"
 
 
-def explain_truncate(snapshot: Snapshot, mask: FileMask) -> Lines:
+def explain_truncate(snapshot: Snapshot, mask: FileMask) -> list[str]:
     """Return the lines of EXPLAIN for TRUNCATE TABLE. `mask` is true for the files that leave the table."""
     version = f"  on version {snapshot.version}, isolation level {snapshot.settings.isolation_level('TRUNCATE')}"
     return [f"TRUNCATE {snapshot.name}", _removed_files_line(snapshot, mask), version]
 
 
-def explain_create(name: str, command: CreateTable, columns: Struct, existing: Snapshot | None, source: str) -> Lines:
+def explain_create(name: str, command: CreateTable, columns: Struct, existing: Snapshot | None, source: str) -> list[str]:
     """Return the lines of EXPLAIN for CREATE [OR REPLACE] TABLE … AS SELECT.
 
     Args:
@@ -162,7 +162,7 @@ def _effect_on_existing(command: CreateTable, existing: Snapshot | None) -> str:
     return f"  files: all {len(listing)} of version {existing.version} leave ({_size(listing)}), its history stays"
 
 
-def _source_lines(source: str | None, reads_table: bool) -> Lines:
+def _source_lines(source: str | None, reads_table: bool) -> list[str]:
     """Explain the source of a statement, and whether the statement reads the table that it changes."""
     lines = [] if source is None else [f"  source: {source}"]
     if reads_table:
@@ -170,7 +170,7 @@ def _source_lines(source: str | None, reads_table: bool) -> Lines:
     return lines
 
 
-def _checks_and_version(snapshot: Snapshot, plan: RowPlan) -> Lines:
+def _checks_and_version(snapshot: Snapshot, plan: RowPlan) -> list[str]:
     """Explain the checks of written rows, the change data feed, and the version and isolation level of the statement."""
     rules = [check.text for check in plan.rules.checks]
     lines = [f"  checks of every written row: {', '.join(rules)}"] if rules else []
@@ -214,11 +214,11 @@ def _effect_of_condition(snapshot: Snapshot, target: Side, condition: str, listi
     return "leaves out none" if is_understood else "tells nothing of files"
 
 
-def _write_rule(mode: WriteMode, files: FileListing, *, can_mark: bool) -> str:
+def _explain_write_mode(mode: WriteMode, files: FileListing, *, has_deletion_vectors: bool) -> str:
     """Explain which files that lose rows get a deletion vector, and which are rewritten."""
     if mode is WriteMode.COPY_ON_WRITE:
         return "a file that loses rows is rewritten without them"
-    if not can_mark:
+    if not has_deletion_vectors:
         return "a file that loses rows is rewritten without them, because deletion vectors are off for this table"
     if mode is WriteMode.MERGE_ON_READ:
         return "a file that loses rows gets a deletion vector"

@@ -68,11 +68,11 @@ class NewRows:
         return self.frame.toDF(*(planner.VALUE_COLUMN % index for index in range(len(self.frame.columns))))
 
     @property
-    def side(self) -> Side:
-        """The rows as the source of the plan."""
+    def plan_source(self) -> Side:
+        """The alias and the columns of the rows, as the source of a plan."""
         return Side(self.alias or planner.SOURCE, (), tuple(self.source.columns))
 
-    def static_partition(self, table: TableShape) -> dict[str, str]:
+    def static_partition_values(self, table: TableShape) -> dict[str, str]:
         """Return the partition values of PARTITION (p = value, …) as SQL text by column name. Raises UnknownColumn, PlanError."""
         return planner.static_partition(table, self.partition, case_sensitive=self.case_sensitive)
 
@@ -81,7 +81,7 @@ class NewRows:
         shape = snapshot.shape
         if not self.evolves:
             return self._plan(shape, snapshot.schema)
-        partition, query = tuple(self.static_partition(shape)), schema_of(self.frame)
+        partition, query = tuple(self.static_partition_values(shape)), schema_of(self.frame)
         schema = schema_after_insert(snapshot.schema, query, self.columns, partition, by_name=self.by_name, can_widen=shape.can_widen)
         return replace(self._plan(shape, schema), evolved_from=snapshot.schema)
 
@@ -90,7 +90,7 @@ class NewRows:
 
         A column of the table gets the value of PARTITION (p = value, …), or else of its column in the query.
         """
-        static_values, source = self.static_partition(table), self.side
+        static_values, source = self.static_partition_values(table), self.plan_source
         target_names = planner.insert_columns(
             schema,
             self.frame.columns,
@@ -103,12 +103,12 @@ class NewRows:
         query_values = {}
         for target_name, source_name, source_field in zip(target_names, source.columns, schema_of(self.frame), strict=True):
             target_field = schema.find(target_name, case_sensitive=True)
-            assert target_field is not None
+            assert target_field is not None  # `insert_columns` returns names of this schema
             column_ref = f"{backquote(source.alias)}.{backquote(source_name)}"
-            query_values[target_name] = self._value(column_ref, source_field.type, target_field.type)
+            query_values[target_name] = self._cast_to_target_names(column_ref, source_field.type, target_field.type)
         return planner.plan_insert(table.name, schema, static_values | query_values, source, table.rules)
 
-    def _value(self, column_ref: str, source_type: DataType, target_type: DataType) -> str:
+    def _cast_to_target_names(self, column_ref: str, source_type: DataType, target_type: DataType) -> str:
         """Return the SQL for a column of the query, with a cast that gives nested fields the names of the target's."""
         # Statements that may add nested fields match them by name. Others match them by position.
         if self.by_name or self.evolves:
@@ -190,7 +190,7 @@ def plan_replace_on(rows: NewRows, snapshot: Snapshot, condition: SqlText, targe
     """
     target_side = side_of(target.parts, alias, snapshot.schema.names)
     plan = planner.plan_replace_on(rows.plan(snapshot), snapshot, condition, target_side, case_sensitive=rows.case_sensitive)
-    return PlannedStatement(plan, SourceRowsOnce(rows.source, rows.side.alias), rows.reads_table)
+    return PlannedStatement(plan, SourceRowsOnce(rows.source, rows.plan_source.alias), rows.reads_table)
 
 
 def plan_replace_where(rows: NewRows, snapshot: Snapshot, condition: str) -> PlannedStatement:
@@ -201,7 +201,8 @@ def plan_replace_where(rows: NewRows, snapshot: Snapshot, condition: str) -> Pla
         snapshot: The version of the table on which the statement is planned.
         condition: The condition over columns of the table.
     """
-    # The condition also checks the new rows, so the table's name cannot qualify its columns. The DELETE has the alias of the new rows.
+    # One condition selects the rows to delete and checks the new rows. Its columns may have no qualifier, or the alias of the new rows. So
+    # the DELETE is planned as if the table had this alias, and a condition with the name of the table is an error.
     delete_command = Delete(TableName((planner.SOURCE,)), None, SqlText(condition))
     delete = planner.plan_delete(delete_command, snapshot, case_sensitive=rows.case_sensitive)
     insert = rows.plan(snapshot)
@@ -240,28 +241,39 @@ def _attempt(table: Table, rows_for: RowsFor, overwrite: Overwrite | None, timin
     """Write the new rows, and return the commit that adds them and removes the overwritten files."""
     with timings.measure("plan"):
         snapshot = table.snapshot()
-        snapshot.check_writable()
-        if overwrite is not None and snapshot.shape.rules.append_only:
-            raise AppendOnly(snapshot.name, "INSERT OVERWRITE")
+        _check_writable(snapshot, overwrite)
         rows = rows_for(snapshot)
         if overwrite is not None and overwrite.is_skipped(snapshot, rows):
             return Attempt(snapshot, None, RowCounts())
         plan = rows.plan(snapshot)
-        table_after = snapshot.shape if plan.new_schema is None else snapshot.evolved(plan.new_schema)
+        new_shape = snapshot.shape if plan.new_schema is None else snapshot.evolved(plan.new_schema)
     with timings.measure("spark"):
-        output = rows.write_plan(plan, table_after)
-    change = CommitRequest(
+        output = rows.write_plan(plan, new_shape)
+    new_definition = None if plan.new_schema is None else TableDefinition(schema=new_shape.schema)
+    append = _append_request(snapshot, output, new_definition, reads_table=rows.reads_table)
+    if overwrite is None:
+        return Attempt(snapshot, append, row_counts(output, append.files), append.files.added)
+    return _overwrite_attempt(snapshot, append, overwrite.removed_files(snapshot, rows, output), output, reads_table=rows.reads_table)
+
+
+def _check_writable(snapshot: Snapshot, overwrite: Overwrite | None) -> None:
+    """Raise UnsupportedTableFeature for a table that cannot be written, and AppendOnly for INSERT OVERWRITE of an append-only table."""
+    snapshot.check_writable()
+    if overwrite is not None and snapshot.shape.rules.append_only:
+        raise AppendOnly(snapshot.name, "INSERT OVERWRITE")
+
+
+def _append_request(snapshot: Snapshot, output: WriteOutput, definition: TableDefinition | None, *, reads_table: bool) -> CommitRequest:
+    """Return the commit that adds the new files. `definition`: the definition with new columns, or None without new columns."""
+    return CommitRequest(
         "WRITE",
         parameters={"mode": "Append", "partitionBy": partition_by(snapshot.shape.partitioning)},
         metrics=insert_metrics(output),
         files=FileChanges(tuple(output.files)),
         # A blind append does not list the files.
-        reads=Reads(frozenset(snapshot.files().paths), every_file) if rows.reads_table else Reads(),
-        definition=None if plan.new_schema is None else TableDefinition(schema=table_after.schema),
+        reads=Reads(frozenset(snapshot.files().paths), every_file) if reads_table else Reads(),
+        definition=definition,
     )
-    if overwrite is None:
-        return Attempt(snapshot, change, row_counts(output, change.files), change.files.added)
-    return _overwrite_attempt(snapshot, change, overwrite.removed_files(snapshot, rows, output), output, reads_table=rows.reads_table)
 
 
 def _overwrite_attempt(snapshot: Snapshot, append: CommitRequest, mask: FileMask, output: WriteOutput, *, reads_table: bool) -> Attempt:
@@ -288,7 +300,7 @@ def _check_partitions_known(snapshot: Snapshot) -> None:
 
 def static_mask(snapshot: Snapshot, rows: NewRows) -> FileMask:
     """Return the mask of the files in the partition of PARTITION (p = value, …), or of all files without that clause."""
-    return partition_mask(rows.frame.sparkSession, snapshot, rows.static_partition(snapshot.shape))
+    return partition_mask(rows.frame.sparkSession, snapshot, rows.static_partition_values(snapshot.shape))
 
 
 def partition_mask(spark: SparkSession, snapshot: Snapshot, values: Mapping[str, str]) -> FileMask:

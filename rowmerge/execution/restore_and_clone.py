@@ -54,12 +54,12 @@ class Clone:
     def _create(self) -> ChangeResult:
         """Commit the clone as the first version of a new table."""
         timings = Timings()
-        change, columns = self._clone_request(None)
+        change, result_row = self._clone_request(None)
         with timings.measure("commit"):
             outcome = self.table.create(TableDefinition(properties=self.properties), change)
         match outcome:
             case Committed(version):
-                return ChangeResult(version, _clone_counts(columns), timings, columns=columns)
+                return ChangeResult(version, _clone_counts(result_row), timings, result_row=result_row)
             case Conflicted():
                 raise AlreadyExists(f"The table {self.name} was made by somebody else just now. Add IF NOT EXISTS or OR REPLACE.")
             case Unknown(reason):
@@ -69,12 +69,12 @@ class Clone:
     def _replacement(self) -> Attempt:
         """Return the attempt that replaces the current version of an existing table by the clone."""
         snapshot = self.table.snapshot()
-        change, columns = self._clone_request(snapshot)
+        change, result_row = self._clone_request(snapshot)
         replacement = replace(change, definition=TableDefinition(properties=self.properties), replace=True)
-        return Attempt(snapshot, replacement, _clone_counts(columns), columns=columns)
+        return Attempt(snapshot, replacement, _clone_counts(result_row), result_row=result_row)
 
     def _clone_request(self, current: Snapshot | None) -> tuple[CommitRequest, dict[str, int]]:
-        """Return the commit that adds the files of the source, and the columns of CLONE.
+        """Return the commit that adds the files of the source, and the row that CLONE returns in Delta.
 
         `current`: the current version of an existing table, or None for a new table. The commit removes the files of this version that are
         not files of the source.
@@ -82,18 +82,18 @@ class Clone:
         source_sizes = _sizes_by_path(self.source)
         current_sizes = {} if current is None else _sizes_by_path(current)
         removed_sizes = [size for path, size in current_sizes.items() if path not in source_sizes]
-        columns = _clone_columns(list(source_sizes.values()), removed_sizes)
+        result_row = _clone_result(list(source_sizes.values()), removed_sizes)
         parameters = {"source": self.source_name, "sourceVersion": self.source.version}
-        return CommitRequest("CLONE", parameters, history_metrics(columns), cloned=self.source), columns
+        return CommitRequest("CLONE", parameters, history_metrics(result_row), cloned=self.source), result_row
 
 
-def _clone_counts(columns: Mapping[str, int]) -> RowCounts:
+def _clone_counts(result_row: Mapping[str, int]) -> RowCounts:
     """Return the counts of changed files. A clone adds the files of the source to the table."""
-    return RowCounts(files_added=columns["source_num_of_files"], files_removed=columns["num_removed_files"])
+    return RowCounts(files_added=result_row["source_num_of_files"], files_removed=result_row["num_removed_files"])
 
 
-def _clone_columns(source_sizes: Sequence[int], removed_sizes: Sequence[int]) -> dict[str, int]:
-    """Return the columns of CLONE in the order of delta-spark. A shallow clone copies no file."""
+def _clone_result(source_sizes: Sequence[int], removed_sizes: Sequence[int]) -> dict[str, int]:
+    """Return the row of CLONE by column, in the order of delta-spark. A shallow clone copies no file."""
     return {
         "source_table_size": sum(source_sizes),
         "source_num_of_files": len(source_sizes),
@@ -110,8 +110,8 @@ def _sizes_by_path(snapshot: Snapshot) -> dict[str, int]:
     return dict(zip(listing.paths, pc.fill_null(listing.sizes, 0).to_pylist(), strict=True))
 
 
-def _restore_columns(current: Snapshot, restored: Snapshot) -> dict[str, int]:
-    """Return the columns of RESTORE in the order of delta-spark. Files in both versions count neither as removed nor as restored."""
+def _restore_result(current: Snapshot, restored: Snapshot) -> dict[str, int]:
+    """Return the row of RESTORE by column, in the order of delta-spark. Files in both versions count neither as removed nor as restored."""
     difference = current.difference(restored)
     removed_sizes, restored_sizes = difference.own_sizes, difference.other_sizes
     files_after = restored.files()
@@ -132,11 +132,11 @@ def _restore_attempt(table: Table, parameters: Mapping[str, object], version: in
     restored = table.snapshot_at(version=version, timestamp=timestamp)
     if restored.version == current.version:
         raise PlanError(f"{current.name} is at version {current.version} now. Restore an earlier one: see DESCRIBE HISTORY.")
-    columns = _restore_columns(current, restored)
-    counts = RowCounts(files_added=columns["num_restored_files"], files_removed=columns["num_removed_files"])
+    result_row = _restore_result(current, restored)
+    counts = RowCounts(files_added=result_row["num_restored_files"], files_removed=result_row["num_removed_files"])
     reads = Reads(frozenset(current.files().paths), every_file)
-    change = CommitRequest("RESTORE", parameters=parameters, metrics=history_metrics(columns), reads=reads, restored=restored)
-    return Attempt(current, change, counts, columns=columns)
+    change = CommitRequest("RESTORE", parameters=parameters, metrics=history_metrics(result_row), reads=reads, restored=restored)
+    return Attempt(current, change, counts, result_row=result_row)
 
 
 def restore(

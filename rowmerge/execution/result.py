@@ -59,7 +59,7 @@ class ChangeResult:
 
     `attempts`: the number of times that the command was planned and run. `rebases`: the number of concurrent commits that changed other
     rows of the same files. `replayed`: an earlier run of the same transaction committed `version` (the current version if the version of
-    the transaction is unknown), and this run changed nothing. `columns`: the row that RESTORE or CLONE returns in Delta, by column.
+    the transaction is unknown), and this run changed nothing. `result_row`: the row that RESTORE or CLONE returns in Delta, by column.
     """
 
     version: int
@@ -68,7 +68,7 @@ class ChangeResult:
     attempts: int = 1
     rebases: int = 0
     replayed: bool = False
-    columns: Mapping[str, int] = field(default_factory=dict)
+    result_row: Mapping[str, int] = field(default_factory=dict)
 
 
 def row_counts(output: WriteOutput, files: FileChanges, removed_files: FileListing | None = None) -> RowCounts:
@@ -83,11 +83,11 @@ def row_counts(output: WriteOutput, files: FileChanges, removed_files: FileListi
     return RowCounts(
         inserted=output.inserted,
         updated=output.updated,
-        # A target row that is touched and not updated is deleted.
-        deleted=output.touched - output.updated + rows_of_removed_files,
+        # A target row that is changed_row_count and not updated is deleted.
+        deleted=output.changed_row_count - output.updated + rows_of_removed_files,
         files_added=len(files.added),
         files_removed=len(files.removed),
-        files_marked=len(files.deleted),
+        files_marked=len(files.deleted),  # by path, the deleted rows of files that stay
         bytes_added=sum(file.size for file in files.added),
     )
 

@@ -52,27 +52,27 @@ def change_rows(
             request = RowChangeRequest(spark, snapshot, plan_for(snapshot), timings.measure)
             if request.updates_rows:  # an updated row moves to a new file, which a feature of the table may forbid
                 snapshot.shape.check_rows_may_move("update rows of")
-        return _attempt_of_result(request, selection.execute(request), timings)
+        return _rewrite_files_and_build_attempt(request, selection.execute(request), timings)
 
     return commit_with_retry(table, plan_and_execute, timings, options)
 
 
-def _attempt_of_result(request: RowChangeRequest, result: ExecutionResult, timings: Timings) -> Attempt:
+def _rewrite_files_and_build_attempt(request: RowChangeRequest, result: ExecutionResult, timings: Timings) -> Attempt:
     """Drop, mark or rewrite the files that lose rows, and return the attempt to commit the statement."""
-    plan = request.plan
-    with discard_on_error(result.output, request.snapshot.shape.filesystem_options), timings.measure("spark"):
-        files, copied_rows = file_changes(request.spark, request.snapshot, plan, result.output, result.files)
-    counts = row_counts(result.output, files, result.files.removable)
+    plan, snapshot = request.plan, request.snapshot
+    with discard_on_error(result.output, snapshot.shape.filesystem_options), timings.measure("spark"):
+        changes, copied_rows = change_files(request.spark, snapshot, plan, result.output, result.files)
+    counts = row_counts(result.output, changes, result.files.removable)
     source_rows = 0 if result.source is None else result.source.row_count
     change = CommitRequest(
         plan.operation,
         parameters=plan.parameters,
-        metrics=row_metrics(plan, counts, files, copied=copied_rows, source_rows=source_rows, timings=timings),
-        files=files,
+        metrics=row_metrics(plan, counts, changes, copied=copied_rows, source_rows=source_rows, timings=timings),
+        files=changes,
         reads=_reads(request, result),
         definition=None if plan.new_schema is None else TableDefinition(schema=request.table_after.schema),
     )
-    return Attempt(request.snapshot, change, counts, files.new_files)
+    return Attempt(snapshot, change, counts, changes.new_files)
 
 
 def _reads(request: RowChangeRequest, result: ExecutionResult) -> Reads:
@@ -80,15 +80,16 @@ def _reads(request: RowChangeRequest, result: ExecutionResult) -> Reads:
     files = result.files
     if request.planned.reads_table:  # every row of the version counts as read
         return Reads(frozenset(files.listing.paths), every_file)
-    return Reads(frozenset(files.candidates.paths), files.mask, files.columns, result.deciding_rows, result.matching)
+    return Reads(frozenset(files.candidates.paths), files.mask, files.columns, result.insert_preventing_rows, result.matching)
 
 
-def file_changes(
+def change_files(
     spark: SparkSession, snapshot: Snapshot, plan: RowPlan, output: WriteOutput, files: TargetFiles
 ) -> tuple[FileChanges, int]:
     """Drop, mark or rewrite each file that loses rows. Return the file changes to commit, and the number of copied live rows.
 
-    A marked file gets a deletion vector or a position delete file.
+    A file without other rows is dropped. A marked file stays, with a deletion vector or a position delete file. A rewritten file is
+    replaced by a new file with its other rows.
 
     Args:
         spark: The Spark session that rewrites files.
@@ -109,7 +110,7 @@ def file_changes(
     changes = FileChanges(
         added=(*output.files, *new_files),
         removed=(*files.removable.paths, *deleted_positions[Strategy.DROP], *deleted_positions[Strategy.REWRITE]),
-        deleted=deleted_positions[Strategy.MARK],
+        deleted=deleted_positions[Strategy.MARK],  # the files stay, and these positions become deleted rows
         change_rows=tuple(output.change_rows),
     )
     return changes, sum(file.records for file in new_files)

@@ -64,7 +64,7 @@ def create_table(
         options = replace(options, retries=0)
     else:
         base = None
-    return commit_with_retry(table, lambda: _replacement(table, definition, rows, base, timings), timings, options)
+    return commit_with_retry(table, lambda: _write_replacement(table, definition, rows, base, timings), timings, options)
 
 
 def _create(
@@ -77,6 +77,7 @@ def _create(
     with timings.measure("spark"):
         output = WriteOutput() if rows is None else rows.write(new_table)
     commit_request = replace(_creation_request("CREATE TABLE", definition, rows, output), transaction=options.transaction)
+    # After RowmergeError, as after a conflict, nothing is committed, so the new files are deleted.
     with discard_if_rejected(output.files, new_table.filesystem_options), timings.measure("commit"):
         outcome = table.create(definition, commit_request, creation_version)
     match outcome:
@@ -84,6 +85,7 @@ def _create(
             return ChangeResult(version, row_counts(output, commit_request.files), timings)
         case Conflicted(conflict):
             discard(output.files, new_table.filesystem_options)
+            # The other writer may be an earlier run of the same transaction. Then its result is the result of this statement.
             return _find_earlier_creation(table, name, conflict, options, timings)
         case Unknown(reason):
             raise CommitStateUnknown(f"It is not known whether {name} was created: {reason}. Look at SHOW TABLES before you run it again.")
@@ -177,8 +179,11 @@ def _change_metadata(
     return commit_with_retry(table, attempt, timings, options)
 
 
-def _replacement(table: Table, definition: TableDefinition, rows: NewRows | None, base: Snapshot | None, timings: Timings) -> Attempt:
-    """Write the rows, and return the attempt that replaces the table. `base`: the version to replace, or None for the newest version."""
+def _write_replacement(table: Table, definition: TableDefinition, rows: NewRows | None, base: Snapshot | None, timings: Timings) -> Attempt:
+    """Write the rows of CREATE OR REPLACE TABLE, and return the attempt that replaces the table.
+
+    `base`: the version to replace, or None for the newest version.
+    """
     with timings.measure("plan"):
         snapshot = table.snapshot() if base is None else base
         new_table = table.resolve_shape(definition, snapshot, replace=True)
@@ -191,7 +196,7 @@ def _replacement(table: Table, definition: TableDefinition, rows: NewRows | None
         files=FileChanges(tuple(output.files), tuple(old_paths)),
         reads=Reads(frozenset(old_paths), every_file) if reads_table else Reads(),
         definition=replace(definition, schema=new_table.schema),
-        replace=True,
+        replace=True,  # the definition replaces that of the table as a whole
     )
     return Attempt(snapshot, change, row_counts(output, change.files), tuple(output.files))
 

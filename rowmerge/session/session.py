@@ -24,7 +24,7 @@ from rowmerge.session.answers import frames
 from rowmerge.session.answers.description import RelationDescription
 from rowmerge.session.answers.results import StatementResult
 from rowmerge.session.definitions.columns import query_columns, set_metadata
-from rowmerge.session.definitions.creation import NewTable, create_new_table
+from rowmerge.session.definitions.creation import NewTable, create_or_replace_table
 from rowmerge.session.definitions.definitions import run_definition
 from rowmerge.session.definitions.listings import describe_files, describe_relation
 from rowmerge.session.definitions.partitioning import partition_field, resolve_partitioning
@@ -295,7 +295,7 @@ class Session:
                 partition_fields = resolve_partitioning(columns, tuple(partition_field(columns, text) for text in partitioned_by))
                 definition = TableDefinition(columns, partition_fields, dict(properties or {}), comment)
                 table = NewTable(self._context.names.qualify(table_name), definition, rows, or_replace=True, format=format)
-                result = create_new_table(self._context, table, options)
+                result = create_or_replace_table(self._context, table, options)
             else:
                 result = self._insert(table_name, rows, mode, schema_evolution, options)
             return StatementResult.from_change(frames.changed_row_counts(self._spark, "INSERT", result.counts), "INSERT", result)
@@ -345,11 +345,11 @@ class Session:
             PlanError: The text is no call of `read_files`.
             FilesNotFound: The path has no files or no table.
         """
-        files = references(f"select * from {text}")
-        if len(files) != 1 or files[0].files is None:
+        sources = [reference.files for reference in references(f"select * from {text}")]
+        if len(sources) != 1 or sources[0] is None:
             raise PlanError(f"{text} is not read_files('…'). Give the function with its arguments, as SQL has it.")
         with translated(text):
-            return describe_files(self._context, files[0].files)
+            return describe_files(self._context, sources[0])
 
     def close(self) -> None:
         """Stop Spark if `connect` started it. Spark keeps running if the caller passed a Spark session."""

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 import rowmerge
 from rowmerge.errors import AlreadyExists, ConfigurationError, Unparsable, UnsupportedStatement
-from rowmerge.session.statements.settings import APPLICATION, VERSION
+from rowmerge.session.statements.settings import APPLICATION_SETTING, VERSION_SETTING
 from tests.engine.conftest import assert_independent_readers_agree
 from tests.engine.interleaving import overtaken
 
@@ -107,18 +107,18 @@ def test_the_hint_and_the_settings_of_delta_are_keys_too(table: rowmerge.Session
     text = "insert into t values (5, 5)"
     # A version that is not above the last one was done.
     assert table.execute(text, idempotency_key=("app", 2)).replayed
-    spark.conf.set(APPLICATION, "app")
+    spark.conf.set(APPLICATION_SETTING, "app")
     try:
         with pytest.raises(ConfigurationError, match="txnVersion is not set"):
             table.execute(text)
-        spark.conf.set(VERSION, "3")
+        spark.conf.set(VERSION_SETTING, "3")
         assert table.execute(text).replayed
-        spark.conf.set(VERSION, "4")
+        spark.conf.set(VERSION_SETTING, "4")
         assert not table.execute(text).replayed
         assert table.sql("select count(*) from t").collect() == [(4,)]
     finally:
-        spark.conf.unset(APPLICATION)
-        spark.conf.unset(VERSION)
+        spark.conf.unset(APPLICATION_SETTING)
+        spark.conf.unset(VERSION_SETTING)
 
 
 def test_tables_are_created_and_written_once(session: rowmerge.Session) -> None:

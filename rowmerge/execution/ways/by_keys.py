@@ -15,8 +15,8 @@ import numpy as np
 from pyroaring import BitMap64
 
 from rowmerge.commands.rows import Match
-from rowmerge.execution.ways.key_matches import INEXACT, UNLESS_INEXACT, find_matches, replace_matches, requires_one_to_one, why_needs_rows
-from rowmerge.execution.ways.row_writing import add_new_rows, deciding_rows, matching_files
+from rowmerge.execution.ways.key_matches import INEXACT, UNLESS_INEXACT, find_matches, record_matches, requires_one_to_one, why_needs_rows
+from rowmerge.execution.ways.row_writing import add_new_rows, insert_preventing_rows, matching_files
 from rowmerge.execution.ways.way import ExecutionResult, NotApplicable, RowChangeRequest, Way
 from rowmerge.plan.row_plan import values_of_all
 from rowmerge.spark.matching.key_lookup import KeyMatches
@@ -37,7 +37,7 @@ def write_by_keys(request: RowChangeRequest) -> ExecutionResult | NotApplicable:
     if matches is None:
         return NotApplicable(INEXACT)
     output = _write_rows(request, matches, source)
-    return ExecutionResult(output, files, source, deciding_rows(request, output, files), matching_files(request, source))
+    return ExecutionResult(output, files, source, insert_preventing_rows(request, output, files), matching_files(request, source))
 
 
 def _prepare_function(request: RowChangeRequest) -> Prepare | None:
@@ -59,7 +59,7 @@ def _write_rows(request: RowChangeRequest, matches: KeyMatches, source: Source) 
         return change(request, matches, source)
     output = WriteOutput()
     _add_source_rows(request, output, source, matched=None)
-    replace_matches(request, output, matches)
+    record_matches(request, output, matches)
     return output
 
 

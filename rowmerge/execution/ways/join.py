@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 from rowmerge.execution.ways.row_writing import scan_target, write_join
-from rowmerge.execution.ways.way import ExecutionResult, Reason, RowChangeRequest, Way
-
-
-def why_not_join(_: RowChangeRequest) -> Reason | None:
-    """Return None, because a join executes every statement."""
-    return None
+from rowmerge.execution.ways.way import ExecutionResult, RowChangeRequest, Way
 
 
 def join_source(request: RowChangeRequest) -> ExecutionResult:
@@ -18,4 +13,4 @@ def join_source(request: RowChangeRequest) -> ExecutionResult:
     return write_join(request, files, source, scan_target(request, files, source))
 
 
-WAY = Way("join", why_not_join, join_source)
+WAY = Way("join", lambda request: None, join_source)  # a join executes every statement

@@ -53,17 +53,18 @@ def find_matches(request: RowChangeRequest, files: TargetFiles, source: Source) 
         source: The evaluated source with its keys.
 
     Returns:
-        The positions of the matching rows, or None if Arrow cannot compare the keys, or if matches that must be one-to-one are not.
+        The positions of the matching rows. None if Arrow cannot compare the keys, or if several rows match where the statement allows one.
     """
     if not len(files.to_read) or not source.row_count:
         return KeyMatches({})
     one_to_one = requires_one_to_one(request)
-    depends_on_match = one_to_one or request.plan.source_rows is SourceRows.UNMATCHED
-    with_sources = depends_on_match and not request.inserts_every_source_row
+    # A clause that updates matches, or inserts only the other source rows, needs to know which source rows match.
+    clauses_need_matched_sources = one_to_one or request.plan.source_rows is SourceRows.UNMATCHED
+    with_sources = clauses_need_matched_sources and not request.inserts_every_source_row
     return find_key_matches(request.spark, request.snapshot, files.to_read, source, one_to_one=one_to_one, with_sources=with_sources)
 
 
-def replace_matches(request: RowChangeRequest, output: WriteOutput, matches: KeyMatches) -> None:
+def record_matches(request: RowChangeRequest, output: WriteOutput, matches: KeyMatches) -> None:
     """Record the matching target rows as replaced by the new rows of the source.
 
     Args:
@@ -73,7 +74,8 @@ def replace_matches(request: RowChangeRequest, output: WriteOutput, matches: Key
     """
     output.positions = matches.positions
     if request.is_upsert:
-        output.updated = output.touched
+        # The job that wrote the rows counted each of them as inserted, because it did not know the matches.
+        output.updated = output.changed_row_count
         output.inserted -= output.updated
 
 

@@ -23,9 +23,9 @@ def why_not_lookup(request: RowChangeRequest) -> Reason | None:
     return None
 
 
-def join_looked_up_rows(request: RowChangeRequest) -> ExecutionResult | NotApplicable:
-    """Look up the target rows that have a key of the source, with all columns that the statement needs, and join the source to them."""
-    assert request.needed_columns is not None
+def look_up_and_write_join(request: RowChangeRequest) -> ExecutionResult | NotApplicable:
+    """Look up the target rows that have a key of the source, join the source to them, and write the rows that the clauses make of them."""
+    assert request.needed_columns is not None  # else `why_not_lookup` returns a reason
     # On a cluster, the driver takes no more keys than for every source.
     max_driver_keys = MAX_LOOKED_UP_KEYS if request.is_local_mode else 0
     source = request.source.materialize(request.key_pairs, max_keys=max_driver_keys)
@@ -36,10 +36,10 @@ def join_looked_up_rows(request: RowChangeRequest) -> ExecutionResult | NotAppli
     files = request.files_for(source)
     if not len(files.to_read):
         return NotApplicable(Reason("no file can hold a match"))
-    rows = rows_by_keys(request.spark, request.snapshot, files.to_read, source, request.needed_columns, request.lineage)
-    if rows is None:
+    looked_up_rows = rows_by_keys(request.spark, request.snapshot, files.to_read, source, request.needed_columns, request.lineage)
+    if looked_up_rows is None:
         return NotApplicable(Reason("the rows with a key are too many, or Arrow cannot compare or read them as Spark does"))
-    frame, file_names = rows
+    frame, file_names = looked_up_rows
     return write_join(request, files, source, TargetRows(frame, join_looked_up(request.plan), file_names))
 
 
@@ -47,4 +47,4 @@ _FALLBACK_CONDITION = (
     f"the source has at most {FEW_KEYS} rows and columns beside the keys are needed, more than {MAX_FOUND_ROWS:,} target rows have "
     "a key, or Arrow cannot compare the keys as Spark does"
 )
-WAY = Way("lookup", why_not_lookup, join_looked_up_rows, _FALLBACK_CONDITION)
+WAY = Way("lookup", why_not_lookup, look_up_and_write_join, _FALLBACK_CONDITION)

@@ -59,13 +59,17 @@ def scan_target(request: RowChangeRequest, files: TargetFiles, source: Source) -
 def write_join(request: RowChangeRequest, files: TargetFiles, source: Source, target: TargetRows) -> ExecutionResult:
     """Join the source to the target, and write the rows that the clauses make of matches and of rows without a match.
 
-    After an error, the written files are deleted.
+    The matched rows come from the join. The source rows without a match come from the join too, or are written afterwards. After an error,
+    the written files are deleted.
 
     Args:
         request: The statement.
         files: The files that the statement reads.
         source: The evaluated source.
         target: The rows of `files`, and the kind of join.
+
+    Returns:
+        The written files, and the target rows on which the result depends, for the detection of conflicts.
 
     Raises:
         MultipleSourceRowsMatch: Several source rows change one target row.
@@ -76,10 +80,10 @@ def write_join(request: RowChangeRequest, files: TargetFiles, source: Source, ta
         # Without files there is no join, so all source rows are without a match.
         if request.plan.source_rows is SourceRows.ALL or target.join.leaves_unmatched or not len(files.to_read):
             add_new_rows(request, output, source)
-        source = source.counted()
+        source = source.counted()  # the number of source rows is known once the join has read them
         _check_single_matches(request, files, source, output)
-    deciding = _deciding_rows_of_join(request, output, files, target.join)
-    return ExecutionResult(output, files, source, deciding, matching_files(request, source))
+    preventing_rows = _insert_preventing_rows_of_join(request, output, files, target.join)
+    return ExecutionResult(output, files, source, preventing_rows, matching_files(request, source))
 
 
 def _write_joined_rows(request: RowChangeRequest, files: FileListing, source: Source, target: TargetRows) -> WriteOutput:
@@ -100,11 +104,13 @@ def _check_single_matches(request: RowChangeRequest, files: TargetFiles, source:
     raise MultipleSourceRowsMatch(request.plan.table, repeated_keys(request.plan, target, source), output.repeated_count)
 
 
-def _deciding_rows_of_join(request: RowChangeRequest, output: WriteOutput, files: TargetFiles, join: Join) -> dict[str, Positions] | None:
-    """Return `deciding_rows`, or None if there may be such rows and the join has no ordinals, so that it does not report them."""
+def _insert_preventing_rows_of_join(
+    request: RowChangeRequest, output: WriteOutput, files: TargetFiles, join: Join
+) -> dict[str, Positions] | None:
+    """Return `insert_preventing_rows`, or None if such rows may exist, but a join without source ordinals does not report them."""
     clauses_may_skip_match = all(clause.condition for clause in request.plan.of(Match.MATCHED))
-    has_deciding_rows = len(files.to_read) > 0 and request.plan.source_rows is SourceRows.UNMATCHED and clauses_may_skip_match
-    return None if has_deciding_rows and not join.ordinals else deciding_rows(request, output, files)
+    may_prevent_inserts = len(files.to_read) > 0 and request.plan.source_rows is SourceRows.UNMATCHED and clauses_may_skip_match
+    return None if may_prevent_inserts and not join.ordinals else insert_preventing_rows(request, output, files)
 
 
 def write_changed_rows(
@@ -115,29 +121,33 @@ def write_changed_rows(
     Args:
         request: The statement.
         outcomes: The outcome rows. See `outcome_rows`.
-        files: The files of the target rows.
+        files: The files of the target rows. Their sizes decide whether one task writes the rows.
         source: The source of the join, or None without a join.
         target: The target rows of the join, or None without a join.
     """
     file_names = {} if target is None else target.file_names
     write_request = WriteRequest(
-        request.table_after,
+        request.table_after,  # new files have the schema after the statement
         _gather_mode(request, files, source, target),
         request.distribution,
         change_data_location=request.change_data_location,
         may_repeat=request.plan.duplicates_allowed,
         lineage=request.lineage,
         origins=_row_origins(request, files, file_names),
-        may_be_few=may_be_few(files, source_is_few=source is not None and source.local_rows is not None),
+        may_be_few=may_be_few(files, source_is_few=source is not None and source.local_rows is not None),  # few rows need no executor
     )
     output = write_outcomes(outcomes, write_request)
     if file_names:
         output.rename(file_names)  # from the short names in FILE to paths
-    if not output.touched:
-        # The statement only inserts rows, and their change feed is the added data files. Files of change rows would repeat them.
+    _discard_change_rows_of_inserts(request, output)
+    return output
+
+
+def _discard_change_rows_of_inserts(request: RowChangeRequest, output: WriteOutput) -> None:
+    """Delete the change data files of a statement that only inserted rows, because the change feed has these rows from the data files."""
+    if not output.changed_row_count:
         discard(output.change_rows, request.snapshot.shape.filesystem_options)
         output.change_rows = []
-    return output
 
 
 def _gather_mode(request: RowChangeRequest, files: FileListing, source: Source | None, target: TargetRows | None) -> Gather:
@@ -168,17 +178,20 @@ def add_new_rows(request: RowChangeRequest, output: WriteOutput, source: Source)
     """
     if request.plan.source_rows is SourceRows.NONE:
         return
-    matched = BitMap64() if request.plan.source_rows is SourceRows.ALL else output.source_ordinals
-    rows = unmatched_rows(request.plan, source, matched)
-    if len(matched) < source.row_count:
-        change_folder = request.change_data_location if output.touched else None
-        output.add(write_source_rows(rows, source, request.table_after, distribution=request.distribution, change_folder=change_folder))
+    excluded_ordinals = BitMap64() if request.plan.source_rows is SourceRows.ALL else output.source_ordinals
+    # Spark analyses the new rows even if there are none, so that a wrong name is always an error.
+    new_rows = unmatched_rows(request.plan, source, excluded_ordinals)
+    if len(excluded_ordinals) >= source.row_count:
+        return
+    # If the statement only inserts rows, the data files are its change feed.
+    change_folder = request.change_data_location if output.changed_row_count else None
+    output.add(write_source_rows(new_rows, source, request.table_after, distribution=request.distribution, change_folder=change_folder))
 
 
-def deciding_rows(request: RowChangeRequest, output: WriteOutput, files: TargetFiles) -> dict[str, Positions]:
+def insert_preventing_rows(request: RowChangeRequest, output: WriteOutput, files: TargetFiles) -> dict[str, Positions]:
     """Return the positions, by path, of unchanged target rows whose match prevents the insert of a source row.
 
-    Without any other unchanged row, the statement would do the same. So only a concurrent change of these rows is a conflict.
+    Other unchanged rows do not affect the result of the statement. So only a concurrent change of these rows is a conflict.
 
     Args:
         request: The statement.
@@ -187,7 +200,8 @@ def deciding_rows(request: RowChangeRequest, output: WriteOutput, files: TargetF
     """
     if request.plan.source_rows is not SourceRows.UNMATCHED:
         return {}
-    return {path: output.read_positions[spark_path(path)] for path in files.to_read.paths if spark_path(path) in output.read_positions}
+    matched_unchanged = output.read_positions
+    return {path: matched_unchanged[spark_path(path)] for path in files.to_read.paths if spark_path(path) in matched_unchanged}
 
 
 def matching_files(request: RowChangeRequest, source: Source | None) -> FileMask:

@@ -20,14 +20,22 @@ WAYS: tuple[Way, ...] = (target_only.WAY, write_first.WAY, by_keys.WAY, single_p
 
 
 def execute(request: RowChangeRequest) -> ExecutionResult:
-    """Find and write the rows of a statement by the first way of execution that applies. Nothing is committed.
+    """Find and write the rows of a statement by the first way of execution (`Way`) that applies. Nothing is committed.
+
+    The ways are alternative execution strategies with the same result. Those that apply to fewer statements are faster and come first.
+
+    Args:
+        request: The statement on one version of its table.
+
+    Returns:
+        The written rows and the files that the statement read.
 
     Raises:
         AssertionError: No way applies. This cannot happen, because the last one applies to every statement.
     """
     applicable_ways = (way for way in WAYS if way.rejection_reason(request) is None)
     for way in applicable_ways:
-        with request.measure("spark"):
+        with request.measure("spark"):  # the stage of the statement's timings
             result = way.run(request)
         if isinstance(result, ExecutionResult):
             return result
@@ -38,9 +46,9 @@ def execute(request: RowChangeRequest) -> ExecutionResult:
 
 
 def explain_ways(request: RowChangeRequest) -> list[str]:
-    """Return the lines of EXPLAIN about the way of execution: each way that may run, followed by the earlier ways that do not apply.
+    """Return the lines of EXPLAIN about the execution strategy: each `Way` that may run, followed by the earlier ones that do not apply.
 
-    Only a run can exclude a way that has a fallback condition. So the ways after it are explained, too.
+    A way with a fallback condition may turn out not to apply when it runs. So the ways after it are explained, too.
     """
     lines, rejection_lines = list[str](), list[str]()
     for way in WAYS:

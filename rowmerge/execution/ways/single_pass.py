@@ -15,11 +15,11 @@ from rowmerge.spark.source.writing import FEW_BYTES, reads_few_bytes
 
 
 def why_not_single_pass(request: RowChangeRequest) -> Reason | None:
-    """Return why the source is kept before the join, or None if the join reads it without keeping it."""
+    """Return why the join cannot read the source in a single pass, which evaluates the source and keeps no row of it, or None if it can."""
     source = request.planned.source
     if source is None or not changes_all_rows(request.plan):
         return Reason("no clause changes every target row without a match")
-    if source.is_kept or source.was_streamed:
+    if source.was_evaluated:
         return Reason("an earlier attempt evaluated the source")
     if reads_few_bytes(source.frame):
         return Reason(f"the source reads at most {FEW_BYTES // 1024 // 1024} MiB of files")
@@ -28,10 +28,10 @@ def why_not_single_pass(request: RowChangeRequest) -> Reason | None:
     return None
 
 
-def join_in_single_pass(request: RowChangeRequest) -> ExecutionResult:
+def stream_source_into_join(request: RowChangeRequest) -> ExecutionResult:
     """Join the target to the source while Spark evaluates the source."""
     source = request.source.stream(request.files.candidates.live_rows)
     return write_join(request, request.files, source, scan_target(request, request.files, source))
 
 
-WAY = Way("single_pass", why_not_single_pass, join_in_single_pass)
+WAY = Way("single_pass", why_not_single_pass, stream_source_into_join)

@@ -95,18 +95,22 @@ def target_files(snapshot: Snapshot, plan: RowPlan, keys: Sequence[PruningKey], 
         plan: The plan of the statement.
         keys: The keys of the source that exclude files. Empty before the source is evaluated.
         writes_change_rows: Whether the commit has files of change rows.
+
+    Returns:
+        All live files, those that the statement reads, and those that it removes as a whole, without reading them.
     """
+    # `plan.files` is the mask of the files that may hold a row which the conditions of the plan select.
     masks, bound_columns = [plan.files], list(plan.bound_columns)
     for key in keys:
-        key_mask, key_columns = key.file_mask(snapshot)
-        masks.append(key_mask)
+        mask_of_key, key_columns = key.file_mask(snapshot)
+        masks.append(mask_of_key)
         bound_columns += key_columns
     mask, columns = all_of(masks), tuple(dict.fromkeys(bound_columns))
     listing = snapshot.files(columns)
     candidates = listing.filter(mask(listing))
     removable = _removable_files(plan, candidates, writes_change_rows=writes_change_rows)
     is_removable = pc.is_in(candidates.rows["path"], value_set=removable.rows["path"].combine_chunks())
-    return TargetFiles(listing, candidates, removable, candidates.filter(pc.invert(is_removable)), mask, columns)
+    return TargetFiles(listing, candidates, removable, to_read=candidates.filter(pc.invert(is_removable)), mask=mask, columns=columns)
 
 
 def _removable_files(plan: RowPlan, candidates: FileListing, *, writes_change_rows: bool) -> FileListing:

@@ -38,8 +38,9 @@ def _write_selected_rows(request: RowChangeRequest) -> WriteOutput:
     if clause.condition is not None:
         # Spark makes semi joins of the IN and EXISTS subqueries of a filter, but not of those inside a CASE.
         rows = rows.where(boolean(clause.condition))
-    unconditional_clause = replace(clause, condition=None)
+    unconditional_clause = replace(clause, condition=None)  # the filter has applied the condition
     outcome_shape = OutcomeShape(addresses=True, before=request.change_data_location is not None, lineage=has_lineage)
+    # Spark analyses the outcomes even if there are no files, so that a wrong name is always an error.
     outcomes = outcome_rows(rows, plan, [("true", unconditional_clause)], outcome_shape)
     return write_changed_rows(request, outcomes, files) if len(files) else WriteOutput()
 

@@ -132,15 +132,19 @@ Reason = NewType("Reason", str)
 class ExecutionResult:
     """The rows of one statement, written but not committed.
 
-    `files`: the files of the target that the statement read; `source`: the evaluated source, or None if the statement has none;
-    `deciding_rows`: the positions of unchanged target rows that decided the result, by path, or None if all rows that were read decided it;
-    `matching`: the mask of files of concurrent commits that hold rows which the statement would have read.
+    Attributes:
+        output: The new files, and the positions of updated and deleted rows.
+        files: The files of the target that the statement read.
+        source: The evaluated source, or None if the statement has none.
+        insert_preventing_rows: By path, the positions of unchanged target rows whose match prevents the insert of a source row. None: the
+            positions are unknown, so all rows of the files count.
+        matching: The mask of files of concurrent commits that hold rows which the statement would have read.
     """
 
     output: WriteOutput
     files: TargetFiles
     source: Source | None
-    deciding_rows: Mapping[str, Positions] | None
+    insert_preventing_rows: Mapping[str, Positions] | None
     matching: FileMask
 
 

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from rowmerge.execution.ways.key_matches import INEXACT, UNLESS_INEXACT, files_with_matches, find_matches, replace_matches, why_needs_rows
-from rowmerge.execution.ways.row_writing import deciding_rows
+from rowmerge.execution.ways.key_matches import INEXACT, UNLESS_INEXACT, files_with_matches, find_matches, record_matches, why_needs_rows
+from rowmerge.execution.ways.row_writing import insert_preventing_rows
 from rowmerge.execution.ways.way import ExecutionResult, NotApplicable, Reason, RowChangeRequest, Way
 from rowmerge.spark.source.source import MAX_KEYS_WITHOUT_JOIN
 from rowmerge.spark.source.writing import FEW_BYTES, reads_few_bytes, write_source
@@ -23,14 +23,14 @@ from rowmerge.spark.writing.write_output import discard_on_error
 
 
 def why_not_write_first(request: RowChangeRequest) -> Reason | None:
-    """Return why the source's rows cannot be written before their matches are looked up, or None if they can."""
+    """Return why the rows of the source cannot be written before their matches in the target are looked up, or None if they can."""
     table, source = request.table_after, request.planned.source
     if (reason := why_needs_rows(request)) is not None:
         return reason
     if not request.inserts_every_source_row:
         return Reason("not every source row becomes a new row")
     # Only the first attempt writes before the lookup. Later attempts keep the source.
-    if source is None or source.is_kept or source.was_streamed:
+    if source is None or source.was_evaluated:
         return Reason("an earlier attempt evaluated the source")
     if table.partitioning or table.ordering:
         return Reason("the table is partitioned or ordered")
@@ -45,19 +45,19 @@ def why_not_write_first(request: RowChangeRequest) -> Reason | None:
 
 def write_first(request: RowChangeRequest) -> ExecutionResult | NotApplicable:
     """Write the source's rows, then look up the target rows that they replace."""
-    source_and_written = write_source(request.source, request.plan, request.table_after)
-    if source_and_written is None:
+    source_and_output = write_source(request.source, request.plan, request.table_after)
+    if source_and_output is None:
         return NotApplicable(Reason("the keys cannot be looked up, or are too many for the driver"))
-    source, output = source_and_written
+    source, output = source_and_output
     with discard_on_error(output, request.snapshot.shape.filesystem_options):
         files = request.files_for(source)
         matches = find_matches(request, files, source)
     if matches is None:
         return NotApplicable(INEXACT, output)
-    replace_matches(request, output, matches)
+    record_matches(request, output, matches)
     # The commit looks up the keys of the source in the files of concurrent commits.
-    matching_files = partial(files_with_matches, request, source)
-    return ExecutionResult(output, files, source, deciding_rows(request, output, files), matching_files)
+    concurrent_file_mask = partial(files_with_matches, request, source)
+    return ExecutionResult(output, files, source, insert_preventing_rows(request, output, files), concurrent_file_mask)
 
 
 WAY = Way("write_first", why_not_write_first, write_first, f"the source has more than {MAX_KEYS_WITHOUT_JOIN:,} keys, {UNLESS_INEXACT}")

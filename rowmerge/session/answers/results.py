@@ -42,8 +42,8 @@ class StatementResult:
             operation: The name of the statement, such as `MERGE`.
             result: The result of the commit.
         """
-        timings, attempts = result.timings.seconds, result.attempts
-        return cls(frame, operation, result.counts, result.version, timings, attempts, result.rebases, result.replayed)
+        seconds = result.timings.seconds
+        return cls(frame, operation, result.counts, result.version, seconds, result.attempts, result.rebases, result.replayed)
 
     @property
     def message(self) -> str:

@@ -246,18 +246,20 @@ def retype_column(schema: Struct, path: Path, declared_field: Field) -> Struct:
 
 
 def _retype_child(parent: DataType, path: Path, declared_field: Field) -> DataType:
-    """Return a struct, array or map with another type of its child at the end of `path`.
-
-    A field of a struct also gets the declared length of a char or varchar.
-    """
+    """Return a struct, array or map with another type of its child, whose name is the last one of `path`."""
     column_name = ".".join(path)
-    if not isinstance(parent, Struct):
-        change = partial(_checked_type, new=declared_field.type, column_name=column_name)
-        return _change_type(parent, path[-1:], change, path[:-1])
-    field = find_field(parent, path[-1])
+    if isinstance(parent, Struct):
+        return _retype_field(parent, find_field(parent, path[-1]), declared_field, column_name)
+    # An element, key or value has no metadata, so it has no declared length.
+    change = partial(_checked_type, new=declared_field.type, column_name=column_name)
+    return _change_type(parent, path[-1:], change, parent_path=path[:-1])
+
+
+def _retype_field(struct: Struct, field: Field, declared_field: Field, column_name: str) -> Struct:
+    """Return the struct with the declared type of a field, and with the declared length of a char or varchar."""
     _check_length(field, declared_field, column_name)
     new_field = replace(field, type=_checked_type(field.type, declared_field.type, column_name))
-    return replace_field(parent, field, set_metadata(new_field, CHAR_VARCHAR, declared_field.metadata.get(CHAR_VARCHAR)))
+    return replace_field(struct, field, set_metadata(new_field, CHAR_VARCHAR, declared_field.metadata.get(CHAR_VARCHAR)))
 
 
 def set_comment(schema: Struct, path: Path, comment: str | None) -> Struct:

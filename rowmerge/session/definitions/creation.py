@@ -61,7 +61,7 @@ def run_create_table(context: SessionContext, command: CreateTable, options: Com
     if name.relation is not None and command.if_not_exists:
         return empty_result(context.spark, "CREATE TABLE")
     new_table = _new_table(context, command, name)
-    result = create_new_table(context, new_table, options)
+    result = create_or_replace_table(context, new_table, options)
     operation = "CREATE OR REPLACE TABLE" if command.or_replace else "CREATE TABLE"
     outcome = StatementResult.from_change(frames.empty_frame(context.spark), operation, result)
     # A table without a query gets no rows to count.
@@ -96,26 +96,27 @@ def _query_rows(context: SessionContext, query: str, base: Snapshot | None) -> N
     return NewRows(frame, reads_table=base is not None and scope.reads(base))
 
 
-def create_new_table(context: SessionContext, new: NewTable, options: CommitOptions) -> ChangeResult:
-    """Create or replace a table, with its first rows if there are any.
+def create_or_replace_table(context: SessionContext, new_table: NewTable, options: CommitOptions) -> ChangeResult:
+    """Create a table, or replace the existing table of this name, with its first rows if there are any.
 
     Args:
         context: The session.
-        new: The table to create.
+        new_table: The table to create, and whether it may replace another one.
         options: The number of retries, and the transaction of the commit.
 
     Raises:
         AlreadyExists: A view, or without OR REPLACE a table, has the name.
         PlanError: The existing table has another format, or the definition has no columns.
     """
-    name, existing = new.name, new.name.relation
+    name, existing = new_table.name, new_table.name.relation
     if existing is None:
-        return _create_and_register(context, new, options)
+        return _create_and_register(context, new_table, options)
     _check_no_view(name)
-    if new.or_replace and new.format not in (None, existing.format):
-        problem = f"{name} has the format {existing.format}, which CREATE OR REPLACE cannot change to {new.format}."
+    if new_table.or_replace and new_table.format not in (None, existing.format):
+        problem = f"{name} has the format {existing.format}, which CREATE OR REPLACE cannot change to {new_table.format}."
         raise PlanError(f"{problem} Drop the table first.")
-    return _commit(context, context.catalog.open(name.schema, name.name), new, options)
+    # Without OR REPLACE, an existing table is an error, which `create_table` raises.
+    return _commit_new_table(context, context.catalog.open(name.schema, name.name), new_table, options)
 
 
 def _check_no_view(name: QualifiedName) -> None:
@@ -124,28 +125,28 @@ def _check_no_view(name: QualifiedName) -> None:
         raise AlreadyExists(f"{name} is a view. Drop it with DROP VIEW, or choose another name.")
 
 
-def _create_and_register(context: SessionContext, new: NewTable, options: CommitOptions) -> ChangeResult:
+def _create_and_register(context: SessionContext, new_table: NewTable, options: CommitOptions) -> ChangeResult:
     """Create a table under an unused name, and register its location in the catalog if the statement has a LOCATION."""
-    name, format_ = new.name, new.format or context.default_format
-    table = context.catalog.new_table(name.schema, name.name, format_, new.location)
-    has_only_location = new.location is not None and new.rows is None and not new.definition.schema
+    name, location, format_ = new_table.name, new_table.location, new_table.format or context.default_format
+    table = context.catalog.new_table(name.schema, name.name, format_, location)
+    has_only_location = location is not None and new_table.rows is None and not new_table.definition.schema
     if has_only_location and table.exists():
-        # The catalog gets an existing table, which does not change.
+        # The statement adds an existing table to the catalog. A change without a new definition commits nothing.
         result = change_definition(table, "CREATE TABLE", {}, lambda snapshot: None)
     else:
-        result = _commit(context, table, new, options)
-    if new.location is not None:
-        context.catalog.register(name.schema, name.name, format_, new.location)
+        result = _commit_new_table(context, table, new_table, options)
+    if location is not None:
+        context.catalog.register(name.schema, name.name, format_, location)
     return result
 
 
-def _commit(context: SessionContext, table: Table, new: NewTable, options: CommitOptions) -> ChangeResult:
-    """Check the definition, and commit it with the first rows. Raise PlanError for a definition without columns."""
-    name, definition = str(new.name), new.definition
+def _commit_new_table(context: SessionContext, table: Table, new_table: NewTable, options: CommitOptions) -> ChangeResult:
+    """Check the definition, and commit it with the first rows. Raise PlanError for a definition without columns, AlreadyExists."""
+    name, definition = str(new_table.name), new_table.definition
     if not definition.schema:
         raise PlanError(f"CREATE TABLE {name} has no columns. List them, add AS SELECT, or give the LOCATION of a table that exists.")
     check_rules(context.spark, name, definition.schema, table.resolve_shape(definition).rules)
-    return create_table(table, name, definition, new.rows, options, or_replace=new.or_replace, base=new.base)
+    return create_table(table, name, definition, new_table.rows, options, or_replace=new_table.or_replace, base=new_table.base)
 
 
 def clone_table(context: SessionContext, command: CloneTable, options: CommitOptions) -> StatementResult:
@@ -171,24 +172,23 @@ def clone_table(context: SessionContext, command: CloneTable, options: CommitOpt
     _check_no_view(name)
     source_name = context.names.qualify(command.source)
     source = _source_snapshot(context, command)
-    # The source is a table, which has a format, or else `_source_snapshot` raises.
-    assert source_name.relation is not None and source_name.relation.format is not None
-    format_ = source_name.relation.format
-    table = _clone_target(context, command, name, format_)
-    if table.location == source.shape.location:
+    source_relation = source_name.relation
+    assert source_relation is not None and source_relation.format is not None  # the source is a table: it has a snapshot
+    clone = _clone_target(context, command, name, source_relation.format)
+    if clone.location == source.shape.location:
         raise PlanError(f"{name} would be a clone of itself. Give the clone another name; older versions come back with RESTORE TABLE.")
-    result = Clone(table, str(name), source, str(source_name), command.properties, options).run(or_replace=command.or_replace)
+    result = Clone(clone, str(name), source, str(source_name), command.properties, options).run(or_replace=command.or_replace)
     if command.location is not None and name.relation is None:
-        context.catalog.register(name.schema, name.name, format_, command.location)
-    return StatementResult.from_change(frames.count_row(context.spark, result.columns), "CLONE", result)
+        context.catalog.register(name.schema, name.name, source_relation.format, command.location)
+    return StatementResult.from_change(frames.count_row(context.spark, result.result_row), "CLONE", result)
 
 
-def _clone_target(context: SessionContext, command: CloneTable, name: QualifiedName, format_: str) -> Table:
+def _clone_target(context: SessionContext, command: CloneTable, name: QualifiedName, source_format: str) -> Table:
     """Return the table that becomes the clone. Raise PlanError if it exists and has another format than the source."""
     if name.relation is None:
-        return context.catalog.new_table(name.schema, name.name, format_, command.location)
-    if name.relation.format != format_:
-        problem = f"{name} has the format {name.relation.format}, and a clone of {command.source} has {format_}."
+        return context.catalog.new_table(name.schema, name.name, source_format, command.location)
+    if name.relation.format != source_format:
+        problem = f"{name} has the format {name.relation.format}, and a clone of {command.source} has {source_format}."
         raise PlanError(f"{problem} Drop the table first.")
     return context.catalog.open(name.schema, name.name)
 

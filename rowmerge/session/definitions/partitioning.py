@@ -59,8 +59,7 @@ def change_partitioning(command: ChangePartitioning, snapshot: Snapshot) -> Tabl
     _check_not_duplicate(snapshot, fields, new_field)
     # A REPLACE that only renames a field leaves it in its position.
     is_rename = old_field is not None and (old_field.column, old_field.transform) == (new_field.column, new_field.transform)
-    position = old_fields.index(old_field) if is_rename else len(fields)
-    fields.insert(position, new_field)
+    fields.insert(old_fields.index(old_field) if is_rename else len(fields), new_field)
     return TableDefinition(partitioning=tuple(fields))
 
 

@@ -34,7 +34,10 @@ def _create_stored_view(context: SessionContext, command: CreateView) -> None:
 
 
 def _create_temporary_view(context: SessionContext, command: CreateView) -> None:
-    """Create or replace a temporary view. Raise PlanError for a name with a schema, AlreadyExists."""
+    """Create or replace a temporary view.
+
+    Raise PlanError if its name has a schema, and AlreadyExists if a view has the name, without IF NOT EXISTS and OR REPLACE.
+    """
     name, views = command.name.parts[-1], context.names.temporary_views
     if len(command.name.parts) > 1:
         raise PlanError(f"A temporary view has no schema: CREATE TEMPORARY VIEW {quote(name)}.")
@@ -47,7 +50,8 @@ def _create_temporary_view(context: SessionContext, command: CreateView) -> None
     if command.columns:
         aliases = ", ".join(quote(alias) for alias, _ in command.columns)
         query = f"select * from ({query}) as __rowmerge_view ({aliases})"
-    views.create(name, query, StatementScope.begin(context).query(query))
+    # SQL statements bind the text again, so they read the newest versions. The DataFrame API reads the current rows.
+    views.create(name, query, frame=StatementScope.begin(context).query(query))
 
 
 def alter_view(context: SessionContext, relation: Relation, command: AlterView) -> None:

@@ -40,18 +40,18 @@ def information_rows(spark: SparkSession, catalog: Catalog, catalog_name: str, t
         catalog_name: The name of the catalog in the rows.
         table: The name of the table, a key of TABLES.
     """
-    return rows_frame(spark, TABLES[table], _rows(catalog, catalog_name, table))
+    return rows_frame(spark, TABLES[table], _information_schema_rows(catalog, catalog_name, table))
 
 
-def _rows(catalog: Catalog, catalog_name: str, table: str) -> Iterator[Sequence[object]]:
-    """Yield the rows of a table of `information_schema`, schema by schema."""
+def _information_schema_rows(catalog: Catalog, catalog_name: str, table: str) -> Iterator[Sequence[object]]:
+    """Yield the rows of `information_schema.<table>`, schema by schema. `table` is a key of TABLES."""
     for schema in catalog.schemas():
         match table:
             case "schemata":
                 yield catalog_name, schema
             case "routines":
                 yield from _function_rows(catalog, catalog_name, schema)
-            case _:
+            case "tables" | "views" | "columns":
                 for relation in catalog.relations(schema):
                     name = (catalog_name, relation.schema, relation.name)
                     yield from ((*name, *row) for row in _relation_rows(catalog, relation, table))

@@ -94,10 +94,10 @@ class NameResolver:
             SchemaNotFound: The catalog has no such schema.
         """
         relation = self.qualify(name).relation
-        if relation is None:
-            self.table(name)  # raises the error that lists similar names
-            raise TableNotFound(str(name))
-        return relation
+        if relation is not None:
+            return relation
+        self.table(name)  # opening a missing table raises the error, which lists similar names
+        raise TableNotFound(str(name))  # another session has created the table in the meantime
 
     def resolve(self, name: TableName, default_schema: str) -> ResolvedName | None:
         """Return the table or view that a query reads, or None for a name that Spark resolves. Raises TableNotFound."""

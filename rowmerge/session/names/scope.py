@@ -120,7 +120,7 @@ class StatementScope:
     def view_for(self, reference: TableReference) -> str | None:
         """Return the quoted name of the Spark view that replaces a table name, or None for a name that Spark resolves."""
         first_part = reference.name.parts[0]
-        is_plain_name = not reference.timed and reference.changes is None and len(reference.name.parts) == 1
+        is_plain_name = not reference.has_time_travel and reference.changes is None and len(reference.name.parts) == 1
         if is_plain_name and first_part.lower() in self.with_clause.names:
             query = f"{self.with_clause.text} select * from {backquote(first_part)}"
             return self._register_query(f"WITH {first_part}", query, self.schema)
@@ -148,7 +148,7 @@ class StatementScope:
 
     def _register_temporary_view(self, name: str, reference: TableReference) -> str | None:
         """Register the query of a temporary view, or return None for a view of the DataFrame API. Raise PlanError for VERSION AS OF."""
-        if reference.timed:
+        if reference.has_time_travel:
             raise PlanError(f"{name} is a temporary view: it has no versions. Name a table before VERSION or TIMESTAMP AS OF.")
         query = self.context.names.temporary_views.query(name)
         return None if query is None else self._register_query(f"temporary view {name}", query, self.context.names.schema)
@@ -166,7 +166,7 @@ class StatementScope:
     def _register_catalog_view(self, resolved_name: ResolvedName, reference: TableReference) -> str:
         """Register the query of a view in the catalog. Raise PlanError for VERSION or TIMESTAMP AS OF."""
         relation = resolved_name.relation
-        if reference.timed:
+        if reference.has_time_travel:
             raise PlanError(f"{relation} is a view: it has no versions. Name a table before VERSION or TIMESTAMP AS OF.")
         view = self.context.catalog.view(relation.schema, relation.name)
         return self._register_query(str(relation), view.sql, view.default_schema, view.columns.names)
@@ -186,21 +186,21 @@ class StatementScope:
         """Return the scope of the text of a view or function, where the WITH list of the statement has no meaning."""
         return replace(self, schema=schema, with_clause=WithClause(), enclosing=(*self.enclosing, name))
 
-    def _resolve_snapshot(self, resolved_name: ResolvedName, time_travel: TableReference) -> Snapshot:
-        """Return the snapshot of a table at a branch, tag, version or time, or else the newest one.
+    def _resolve_snapshot(self, resolved_name: ResolvedName, reference: TableReference) -> Snapshot:
+        """Return the snapshot of a table at the branch, tag, version or time in the statement, or else the newest one.
 
-        A branch or tag is in the name (`orders.branch_audit`) or in the time travel (VERSION AS OF). Raise PlanError for both.
+        The branch or tag can be in the name (`orders.branch_audit`) or after VERSION AS OF. Raise PlanError for both.
         """
         relation, branch_or_tag = resolved_name.relation, resolved_name.branch_or_tag
-        if branch_or_tag is not None and time_travel.timed:
+        if branch_or_tag is not None and reference.has_time_travel:
             problem = f"{relation} is read at {branch_or_tag} already."
             raise PlanError(f"{problem} Leave VERSION or TIMESTAMP AS OF out, or name the table alone.")
         table = self.context.catalog.open(relation.schema, relation.name)
-        branch_or_tag = branch_or_tag or time_travel.reference
+        branch_or_tag = branch_or_tag or reference.reference
         if branch_or_tag is not None:
             return self.snapshots.record_read(branches_of(table, table.name).snapshot(branch_or_tag))
-        timestamp = None if time_travel.timestamp is None else time_travel.timestamp.text
-        return self._snapshot_at(table, time_travel.version, timestamp)
+        timestamp = None if reference.timestamp is None else reference.timestamp.text
+        return self._snapshot_at(table, reference.version, timestamp)
 
     def _snapshot_at(self, table: Table, version: int | None, timestamp: str | None) -> Snapshot:
         """Return the snapshot at a version, or at the time of an SQL expression. Without both, pin and return the newest one."""

@@ -72,7 +72,7 @@ def make_archive() -> Path:
         advice = f"Set {CACHE} to a folder that can be written, and JAVA_HOME."
         raise ConfigurationError(f"There is no place or no Java for an archive of classes. {advice}")
     with _create_temporary_folder(stem.parent) as folder:
-        new_archive = _train(folder)
+        new_archive = _create_archive(folder)
         path = Path(f"{stem}-{new_archive.stat().st_size}.jsa")
         new_archive.replace(path)
     for other_path in _archives(stem):
@@ -90,8 +90,11 @@ def _create_temporary_folder(parent: Path) -> tempfile.TemporaryDirectory[str]:
         raise ConfigurationError(f"{parent} cannot be written: {error.strerror}. Set {CACHE} to a folder that can be.") from error
 
 
-def _train(folder: str) -> Path:
-    """Run the training statements in a child process, and return the archive that Java writes. Raise ConfigurationError without one."""
+def _create_archive(folder: str) -> Path:
+    """Run the training statements in a child process, and return the class-data-sharing archive that Java writes when it ends.
+
+    Raise ConfigurationError if Java writes none.
+    """
     archive = Path(folder) / "classes.jsa"
     options = f"{_quote_option(f'-XX:ArchiveClassesAtExit={archive}')} {_QUIET}"
     code = "import sys; from rowmerge.session.training import train; train(*sys.argv[1:])"

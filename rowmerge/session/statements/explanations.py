@@ -79,7 +79,7 @@ def _with_column_names(lines: list[str], rows: NewRows) -> list[str]:
     """Replace the position names of the query's columns in a plan by their names. Rows with an alias already have their own names."""
     if rows.alias is not None:
         return lines
-    for position_name, name in zip(rows.side.columns, rows.frame.columns, strict=True):
+    for position_name, name in zip(rows.plan_source.columns, rows.frame.columns, strict=True):
         lines = [line.replace(f"`{position_name}`", backquote(name)) for line in lines]
     return lines
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rowmerge.commands.rows import Insert, OverwriteMode
@@ -71,23 +71,27 @@ class InsertStatement:
         return plan_replace_on(rows, snapshot, condition, target_name, command.alias)
 
     def rows(self, snapshot: Snapshot) -> NewRows:
-        """Return the rows of the query, with the options of the statement and the session that map them to columns of the target.
+        """Return the rows of the query, and how they map to the columns of the target.
 
-        `snapshot`: the version of the target, which has the defaults of columns, and which the query reads if it reads the target.
+        Args:
+            snapshot: The version of the target. It has the defaults of columns. A query that reads the target reads this version.
         """
         command, spark = self.command, self.context.spark
         scope = StatementScope.begin(self.context, snapshot)
         query = _replace_defaults(command, snapshot)
         frame = _query_frame(query, scope)
-        partition = tuple((name, None if value is None else value.text) for name, value in command.partition)
-        evolves, case_sensitive = command.schema_evolution or may_evolve(spark, snapshot), is_case_sensitive(spark)
-        rows = NewRows(
-            frame, query.columns, command.by_name, partition, scope.reads(snapshot), evolves=evolves, case_sensitive=case_sensitive
-        )
-        if command.replace_on is None:
-            return rows
         # The condition of REPLACE ON names columns of the query. All other forms name columns of the target only.
-        return replace(rows, frame=_without_duplicate_names(frame), alias=command.query_alias or SOURCE)
+        has_alias = command.replace_on is not None
+        return NewRows(
+            _without_duplicate_names(frame) if has_alias else frame,
+            query.columns,
+            command.by_name,
+            partition=tuple((name, None if value is None else value.text) for name, value in command.partition),
+            reads_table=scope.reads(snapshot),
+            evolves=command.schema_evolution or may_evolve(spark, snapshot),
+            alias=(command.query_alias or SOURCE) if has_alias else None,
+            case_sensitive=is_case_sensitive(spark),
+        )
 
 
 def _query_frame(query: InsertQuery, scope: StatementScope) -> DataFrame:
@@ -127,7 +131,7 @@ def _replace_defaults(command: Insert, snapshot: Snapshot) -> InsertQuery:
     """
     text = command.query.text
     defaults = find_defaults(text)
-    if not defaults.places:
+    if not defaults.keywords:
         return InsertQuery(text, command.columns)
     if command.by_name:
         raise PlanError("INSERT … BY NAME takes no DEFAULT. Leave the column out of the query, and it gets its default.")
@@ -150,14 +154,14 @@ def _columns_of_query(command: Insert, snapshot: Snapshot) -> tuple[str, ...]:
 def _generated_positions(defaults: Defaults, fields: Mapping[int, Field | None], snapshot: Snapshot) -> frozenset[int]:
     """Return the positions of generated columns that are DEFAULT in all rows. Raise PlanError for DEFAULT in only some rows."""
     positions = set()
-    for place in defaults.places:
-        field = fields.get(place.column)
+    for position in [keyword.position for keyword in defaults.keywords]:
+        field = fields.get(position)
         if field is None or field.name not in snapshot.shape.rules.generated:
             continue
-        if not defaults.everywhere(place.column):
+        if not defaults.fill_column(position):
             problem = f"The column `{field.name}` of {snapshot.name} is GENERATED, and only some of the rows say DEFAULT for it."
             raise PlanError(f"{problem} Say it in all of them, or leave the column out.")
-        positions.add(place.column)
+        positions.add(position)
     return frozenset(positions)
 
 

@@ -70,7 +70,7 @@ def _restore(context: SessionContext, command: Restore, options: CommitOptions) 
     version = command.version if command.reference is None else branches_of(table, command.target).snapshot_id(command.reference)
     parameters = {"version": version, "timestamp": timestamp_text}
     result = restore(table, parameters, version=version, timestamp=timestamp, options=options)
-    return StatementResult.from_change(frames.count_row(context.spark, result.columns), "RESTORE", result)
+    return StatementResult.from_change(frames.count_row(context.spark, result.result_row), "RESTORE", result)
 
 
 def _change_reference(context: SessionContext, command: SetReference | DropReference) -> StatementResult:
@@ -80,11 +80,10 @@ def _change_reference(context: SessionContext, command: SetReference | DropRefer
         raise PlanError(f"{command.target} is no Iceberg table, and has no branches and tags. Read older versions with VERSION AS OF.")
     kind = "TAG" if command.tag else "BRANCH"
     if isinstance(command, DropReference):
-        operation = f"DROP {kind}"
         table.branches.drop(command.name, tag=command.tag, if_exists=command.if_exists)
     else:
-        operation = f"CREATE {kind}"
         _set_reference(table.branches, command)
+    operation = f"{'DROP' if isinstance(command, DropReference) else 'CREATE'} {kind}"
     return StatementResult(frames.empty_frame(context.spark), operation, None, table.snapshot().version)
 
 

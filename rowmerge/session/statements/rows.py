@@ -40,9 +40,6 @@ if TYPE_CHECKING:
 
 _SELECT = "select * from "
 
-PlanRows = Callable[[Snapshot], PlannedStatement]
-"""Plans a statement on a version of its target. After a conflict, the statement is planned again on the next version."""
-
 
 def run_row_command(context: SessionContext, command: RowCommand, options: CommitOptions) -> StatementResult:
     """Execute a statement that changes rows, commit, and return the counts of changed rows. After an error, nothing is written.
@@ -71,8 +68,10 @@ def _change_target(context: SessionContext, command: RowCommand, options: Commit
             return change_rows(context.spark, target.table, planner_of(context, command, target), options)
 
 
-def planner_of(context: SessionContext, command: Merge | Update | Delete, target: Target) -> PlanRows:
-    """Return the function that plans a statement on a version of its target. MERGE keeps its evaluated source for the next version.
+def planner_of(context: SessionContext, command: Merge | Update | Delete, target: Target) -> Callable[[Snapshot], PlannedStatement]:
+    """Return the function that plans a statement on a version of its target.
+
+    After a conflict, the statement is planned again on the next version. MERGE keeps its evaluated source.
 
     Args:
         context: The session.
@@ -154,19 +153,24 @@ def _resolve_source(command: Merge, frame: DataFrame, names: NameResolver) -> Si
     columns = tuple(frame.columns)
     if command.source_alias is not None:
         return Side(command.source_alias, (), columns)
-    # `planner_of` has qualified the target's name with its schema.
     target = side_of(command.target.parts, command.target_alias, ())
-    source_name = _source_table_name(command)
-    if source_name is None:
+    table_name = _source_table_name(command)
+    if table_name is None:
         query_alias = apart_from(Side(SOURCE, (), columns), target, SOURCE).alias
         return Side(query_alias, (), columns)
-    is_resolved_by_spark = names.is_temporary_view(source_name) or len(source_name.parts) > 2
-    source_path = source_name.parts if is_resolved_by_spark else names.locate(source_name)
+    source_path = _source_path(table_name, names)
     source = side_of(source_path, None, columns)
-    if source_path == command.target.parts or command.target_alias is not None:
-        return source  # planning reports an error if target and source have the same alias
+    is_target = source_path == command.target.parts  # the command has the target's name with its schema
+    if is_target or command.target_alias is not None:
+        return source  # a source with the alias of the target is an error, which the plan reports
     # Two tables of one name in different schemas get different aliases.
     return apart_from(source, target, SOURCE)
+
+
+def _source_path(name: TableName, names: NameResolver) -> tuple[str, ...]:
+    """Return the parts of the name of a source table: with its schema, or unchanged for a name that Spark resolves."""
+    is_resolved_by_spark = names.is_temporary_view(name) or len(name.parts) > 2
+    return name.parts if is_resolved_by_spark else names.locate(name)
 
 
 def _source_table_name(command: Merge) -> TableName | None:

@@ -14,14 +14,8 @@ if TYPE_CHECKING:
 IdempotencyKey = str | tuple[str, int]
 """A key that is unique to a statement, or an application id with a version that increases with each statement."""
 
-APPLICATION = "spark.databricks.delta.write.txnAppId"
-VERSION = "spark.databricks.delta.write.txnVersion"
-_AUTO_RESET = "spark.databricks.delta.write.txnVersion.autoReset.enabled"
-_MAX_VERSION = (1 << 63) - 1
-
-AUTO_MERGE = "spark.databricks.delta.schema.autoMerge.enabled"
-CHECKSUM_MISMATCH = "spark.databricks.delta.checksum.mismatch.fatal"
-OVERWRITE_MODE = "spark.sql.sources.partitionOverwriteMode"
+APPLICATION_SETTING = "spark.databricks.delta.write.txnAppId"
+VERSION_SETTING = "spark.databricks.delta.write.txnVersion"
 RETENTION_CHECK = "spark.databricks.delta.retentionDurationCheck.enabled"
 
 
@@ -32,17 +26,17 @@ def is_case_sensitive(spark: SparkSession) -> bool:
 
 def overwrites_dynamically(spark: SparkSession) -> bool:
     """Return whether INSERT OVERWRITE replaces only the partitions of its rows. Otherwise it replaces all partitions, as in Spark."""
-    return _setting(spark, OVERWRITE_MODE, "static") == "dynamic"
+    return _setting(spark, "spark.sql.sources.partitionOverwriteMode", "static") == "dynamic"
 
 
 def may_evolve(spark: SparkSession, snapshot: Snapshot) -> bool:
     """Return whether Delta's setting of the session, or the table's property, lets statements add columns to the table."""
-    return snapshot.settings.evolves_schema or _setting(spark, AUTO_MERGE, "false") == "true"
+    return snapshot.settings.evolves_schema or _setting(spark, "spark.databricks.delta.schema.autoMerge.enabled", "false") == "true"
 
 
 def is_checksum_mismatch_fatal(spark: SparkSession) -> bool:
     """Return whether, by Delta's setting, a table version that differs from its checksum file is an error, not a warning."""
-    return _setting(spark, CHECKSUM_MISMATCH, "true") != "false"
+    return _setting(spark, "spark.databricks.delta.checksum.mismatch.fatal", "true") != "false"
 
 
 def is_retention_checked(spark: SparkSession) -> bool:
@@ -71,31 +65,32 @@ def transaction_of(spark: SparkSession, key: IdempotencyKey | None) -> tuple[str
     Raises:
         ConfigurationError: The key is empty, its version is no whole number from 0 to 2^63 - 1, or one of the settings is missing.
     """
-    key = _take_key_from_settings(spark) if key is None else key
+    key = _idempotency_key_of_settings(spark) if key is None else key
     if key is None:
         return None
     application, version = (key, 0) if isinstance(key, str) else key
     if not isinstance(application, str) or not application.strip():
         raise ConfigurationError(f"The idempotency key {key!r} has no text. Give a text, or a text and a whole number.")
     is_whole_number = isinstance(version, int) and not isinstance(version, bool)
-    if not is_whole_number or not 0 <= version <= _MAX_VERSION:
+    if not is_whole_number or not 0 <= version < 2**63:
         raise ConfigurationError(f"The version of the idempotency key {key!r} is no whole number from 0 to 2^63 - 1. Give one.")
     return application, version
 
 
-def _take_key_from_settings(spark: SparkSession) -> IdempotencyKey | None:
-    """Return the key in Delta's settings of the Spark session, or None. Unset the version afterwards if Delta's autoReset is on.
+def _idempotency_key_of_settings(spark: SparkSession) -> IdempotencyKey | None:
+    """Return the application id and version in Delta's settings `txnAppId` and `txnVersion` of the Spark session, or None without both.
 
-    Raises ConfigurationError if only one of the two settings is set, or the version is no number.
+    Unset the version afterwards if Delta's `autoReset` is on. Raise ConfigurationError if only one of the two settings is set, or if the
+    version is no number.
     """
-    application, version = spark.conf.get(APPLICATION, None), spark.conf.get(VERSION, None)
+    application, version = spark.conf.get(APPLICATION_SETTING, None), spark.conf.get(VERSION_SETTING, None)
     if application is None and version is None:
         return None
     if application is None or version is None:
-        missing_key = APPLICATION if application is None else VERSION
+        missing_key = APPLICATION_SETTING if application is None else VERSION_SETTING
         raise ConfigurationError(f"{missing_key} is not set, and the other one of the two is. Set both, or neither.")
     if not re.fullmatch(r"\s*\d+\s*", version):
-        raise ConfigurationError(f"{VERSION} is {version!r}. Set it to a whole number, 0 or more.")
-    if _setting(spark, _AUTO_RESET, "false") == "true":
-        spark.conf.unset(VERSION)
+        raise ConfigurationError(f"{VERSION_SETTING} is {version!r}. Set it to a whole number, 0 or more.")
+    if _setting(spark, f"{VERSION_SETTING}.autoReset.enabled", "false") == "true":
+        spark.conf.unset(VERSION_SETTING)
     return application, int(version)

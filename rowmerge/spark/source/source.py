@@ -233,9 +233,9 @@ class SourceRowsOnce:
     _kept_source: Source | None = None
 
     @property
-    def is_kept(self) -> bool:
-        """Return whether an attempt evaluated the source and kept its rows."""
-        return self._kept_source is not None
+    def was_evaluated(self) -> bool:
+        """Return whether an attempt evaluated the source, and kept its rows or not."""
+        return self._kept_source is not None or self.was_streamed
 
     def is_broadcastable(self, row_count: int) -> bool:
         """Return whether so many rows of this source are small enough to send to every executor."""

@@ -67,7 +67,7 @@ class WriteOutput:
         self.read_positions = {paths[name]: bitmap for name, bitmap in self.read_positions.items()}
 
     @property
-    def touched(self) -> int:
+    def changed_row_count(self) -> int:
         """Return the number of target rows that are updated or deleted."""
         return sum(len(bitmap) for bitmap in self.positions.values())
 

@@ -12,24 +12,24 @@ from rowmerge.sql.lexing.lexer import CLOSING, Kind, tokenize
 from rowmerge.sql.queries.function_calls import Edit, apply_edits
 
 
-class DefaultPlace(NamedTuple):
+class DefaultKeyword(NamedTuple):
     """The offsets of one DEFAULT in the text, half open, and the position of its column from 0."""
 
-    column: int
+    position: int
     start: int
     end: int
 
 
 @dataclass(frozen=True)
 class Defaults:
-    """The positions of DEFAULT in a query, and the number of rows in its VALUES list. A SELECT counts as one row."""
+    """The keywords DEFAULT in a query, and the number of rows in its VALUES list. A SELECT counts as one row."""
 
-    places: tuple[DefaultPlace, ...]
+    keywords: tuple[DefaultKeyword, ...]
     rows: int
 
-    def everywhere(self, column: int) -> bool:
+    def fill_column(self, position: int) -> bool:
         """Return whether all rows have DEFAULT in a column, whose position counts from 0."""
-        return sum(1 for place in self.places if place.column == column) == self.rows
+        return sum(1 for keyword in self.keywords if keyword.position == position) == self.rows
 
     def filled(self, text: str, value: Callable[[int], str]) -> str:
         """Return the query with each DEFAULT replaced.
@@ -38,7 +38,7 @@ class Defaults:
             text: The text of the query in which the DEFAULTs were found.
             value: Returns the SQL text of the default for the position of a column, which counts from 0.
         """
-        return apply_edits(text, [Edit(place.start, place.end, value(place.column)) for place in self.places])
+        return apply_edits(text, [Edit(keyword.start, keyword.end, value(keyword.position)) for keyword in self.keywords])
 
 
 def find_defaults(query: str) -> Defaults:
@@ -46,7 +46,7 @@ def find_defaults(query: str) -> Defaults:
     cursor = Cursor(tokenize(query))
     if cursor.accept("SELECT"):
         return Defaults(tuple(_find_in_values(cursor)), rows=1)
-    places: list[DefaultPlace] = []
+    places: list[DefaultKeyword] = []
     rows = 0
     while cursor.accept("," if rows else "VALUES") and not cursor.at_end:
         places += _find_in_row(cursor)
@@ -54,7 +54,7 @@ def find_defaults(query: str) -> Defaults:
     return Defaults(tuple(places), rows)
 
 
-def _find_in_row(cursor: Cursor) -> list[DefaultPlace]:
+def _find_in_row(cursor: Cursor) -> list[DefaultKeyword]:
     """Step over a row, `(value, …)` or the value of a single column, and return the places of its DEFAULTs."""
     if not cursor.accept("("):
         return _find_in_value(cursor, 0)
@@ -63,17 +63,17 @@ def _find_in_row(cursor: Cursor) -> list[DefaultPlace]:
     return places
 
 
-def _find_in_values(cursor: Cursor) -> list[DefaultPlace]:
+def _find_in_values(cursor: Cursor) -> list[DefaultKeyword]:
     """Step over `value, …`, and return the places of the DEFAULTs among them."""
     columns = itertools.count()
     values = cursor.comma_separated(lambda: _find_in_value(cursor, next(columns)))
     return [place for places in values for place in places]
 
 
-def _find_in_value(cursor: Cursor, column: int) -> list[DefaultPlace]:
+def _find_in_value(cursor: Cursor, column: int) -> list[DefaultKeyword]:
     """Step over one value, and return its place if the value is DEFAULT."""
     token, following = cursor.token(), cursor.token(1)
     is_default = token.key == "DEFAULT" and (following.kind is Kind.END or following.key in (",", ")", "AS", "FROM"))
     while not cursor.at_end and cursor.key() != "," and cursor.key() not in CLOSING.values():
         cursor.skip_token_or_group()
-    return [DefaultPlace(column, token.start, token.end)] if is_default else []
+    return [DefaultKeyword(column, token.start, token.end)] if is_default else []

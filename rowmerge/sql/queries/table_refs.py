@@ -38,7 +38,7 @@ class TableReference:
     files: FileSource | None = None
 
     @property
-    def timed(self) -> bool:
+    def has_time_travel(self) -> bool:
         """Return whether the reference has a version, a time, a branch or a tag."""
         return self.version is not None or self.timestamp is not None or self.reference is not None
 

@@ -27,7 +27,7 @@ ROW_IDS = {"delta.enableRowTracking": "true", "delta.enableDeletionVectors": "tr
 
 def clone(source: Lake, target: Lake, *, or_replace: bool = False, **properties: str) -> tuple[ChangeResult, dict[str, int]]:
     result = Clone(target.table, "s.c", source.table.snapshot(), "s.t", properties, DEFAULT_COMMIT_OPTIONS).run(or_replace=or_replace)
-    return result, dict(result.columns)
+    return result, dict(result.result_row)
 
 
 def actions(lake: Lake, version: int) -> dict[str, list[dict[str, Any]]]:

@@ -41,7 +41,7 @@ def test_a_statement_of_unknown_names_stays_as_written(case: printed.Case) -> No
 def test_a_reference_knows_its_place(case: printed.Case) -> None:
     for reference in references(case.text):
         written = case.text[reference.start : reference.end]
-        timed = reference.timed or reference.changes is not None
+        timed = reference.has_time_travel or reference.changes is not None
         assert written.startswith(("`", reference.name.parts[0]))
         assert timed or " as of " in written or written.endswith(("`", reference.name.parts[-1]))
         if reference.timestamp is not None and "@" not in written:
