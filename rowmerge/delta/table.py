@@ -17,7 +17,7 @@ from rowmerge.delta.log.log_files import list_log, list_newest, read_listed
 from rowmerge.delta.log.versions import is_dropped_at
 from rowmerge.delta.maintenance.log_cleanup import clean_log
 from rowmerge.delta.maintenance.vacuum import Vacuum
-from rowmerge.delta.metadata.definition import changed_table, new_table, replaced_table
+from rowmerge.delta.metadata.definition import metadata_after_alter, metadata_after_create, metadata_after_replace
 from rowmerge.delta.metadata.shape import table_shape
 from rowmerge.delta.snapshots.change_feed import DeltaChangeFeed
 from rowmerge.delta.snapshots.opening import SnapshotReader
@@ -94,10 +94,10 @@ class DeltaTable:
         """
         if base is None:
             # The shape does not contain the time of the creation.
-            protocol, metadata = new_table(self.name, definition, now=0)
+            protocol, metadata = metadata_after_create(self.name, definition, now=0)
         else:
             current = own_snapshot(base)
-            apply_definition = replaced_table if replace else changed_table
+            apply_definition = metadata_after_replace if replace else metadata_after_alter
             protocol, metadata = apply_definition(self.name, current.protocol, current.metadata, definition)
         return table_shape(self.name, self._storage, protocol, metadata)
 

@@ -22,7 +22,14 @@ from rowmerge.delta.log.log_files import LOG, commit_path
 from rowmerge.delta.log.ndjson import Document, is_drop, non_file_actions
 from rowmerge.delta.log.replay import advance, empty_state
 from rowmerge.delta.metadata.actions import Action, Metadata, Protocol, parameter_text, serialize
-from rowmerge.delta.metadata.definition import changed_table, cloned_table, new_table, replaced_table, restored_table, timestamps_from
+from rowmerge.delta.metadata.definition import (
+    metadata_after_alter,
+    metadata_after_clone,
+    metadata_after_create,
+    metadata_after_replace,
+    metadata_after_restore,
+    timestamps_from,
+)
 from rowmerge.delta.metadata.features import check_writable, is_enabled
 from rowmerge.delta.metadata.properties import APPEND_ONLY, DELETION_VECTORS, IN_COMMIT_TIMESTAMPS, ROW_TRACKING, DeltaSettings, is_true
 from rowmerge.delta.metadata.row_tracking import assign_row_ids, assigns_row_ids
@@ -257,10 +264,10 @@ def first_commit(storage: Storage, table: str, definition: TableDefinition, chan
     """
     now = time.time_ns() // 1_000_000
     if change.cloned is None:
-        protocol, metadata = new_table(table, definition, now)
+        protocol, metadata = metadata_after_create(table, definition, now)
     else:
         source = own_snapshot(change.cloned)
-        protocol, metadata = cloned_table(table, (source.protocol, source.metadata), replaced=None, definition=definition, now=now)
+        protocol, metadata = metadata_after_clone(table, (source.protocol, source.metadata), replaced=None, definition=definition, now=now)
     if version.number and is_true(metadata.configuration, IN_COMMIT_TIMESTAMPS):
         # The log begins with versions of a dropped table, which may lack in-commit timestamps. So the protocol requires the properties
         # with the first version that has one (PROTOCOL.md, In-Commit Timestamps).
@@ -312,14 +319,14 @@ def _change_definition(table: str, base: DeltaSnapshot, change: CommitRequest, n
     # A clone over a table is also a replacement, so `cloned` comes first.
     if change.cloned is not None:
         source, override = own_snapshot(change.cloned), change.definition or TableDefinition()
-        return cloned_table(table, (source.protocol, source.metadata), (protocol, metadata), override, now)
+        return metadata_after_clone(table, (source.protocol, source.metadata), (protocol, metadata), override, now)
     if change.restored is not None:
         return _restored_definition(table, base, own_snapshot(change.restored))
     if change.replace:
-        return replaced_table(table, protocol, metadata, change.definition or TableDefinition())
+        return metadata_after_replace(table, protocol, metadata, change.definition or TableDefinition())
     if change.definition is None:
         return protocol, metadata
-    return changed_table(table, protocol, metadata, change.definition, tuple(clustering_columns(base.state.domains)))
+    return metadata_after_alter(table, protocol, metadata, change.definition, tuple(clustering_columns(base.state.domains)))
 
 
 def _requires_writable_table(change: CommitRequest) -> bool:
@@ -334,7 +341,7 @@ def _requires_writable_table(change: CommitRequest) -> bool:
 
 def _restored_definition(table: str, base: DeltaSnapshot, source: DeltaSnapshot) -> tuple[Protocol, Metadata]:
     """Return the protocol and metadata after RESTORE to `source`. Raises UnsupportedTableFeature if such a table must not be written."""
-    protocol, metadata = restored_table(base.protocol, base.metadata, source.protocol, source.metadata)
+    protocol, metadata = metadata_after_restore(base.protocol, base.metadata, source.protocol, source.metadata)
     check_writable(table, protocol, metadata)
     return protocol, metadata
 

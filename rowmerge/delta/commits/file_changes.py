@@ -17,7 +17,7 @@ from rowmerge.delta.files.text_values import partition_text
 from rowmerge.delta.log.checkpoint_reading import read_footer
 from rowmerge.delta.log.replay import State
 from rowmerge.delta.metadata.actions import Action, Metadata, without_nulls
-from rowmerge.delta.metadata.column_mapping import stored_indexed_leaves, stored_values
+from rowmerge.delta.metadata.column_mapping import stored_indexed_leaves, values_by_physical_name
 from rowmerge.delta.snapshots.deletion_vectors import VectorFiles, file_and_vector_paths, vector_path, write_vectors
 from rowmerge.delta.snapshots.file_listing import files_of
 from rowmerge.delta.snapshots.snapshot import DeltaSnapshot, own_snapshot
@@ -123,7 +123,7 @@ class FileActionBuilder:
         fields = {**self._written_fields(file), "modificationTime": self.now, "dataChange": self.change.data_change}
         # Statistics have the physical names of columns.
         schema, stored_schema = self.metadata.schema, self.metadata.stored_schema
-        lower, upper, nulls = (stored_values(statistics, schema, stored_schema) for statistics in (file.lower, file.upper, file.nulls))
+        lower, upper, nulls = (values_by_physical_name(values, schema, stored_schema) for values in (file.lower, file.upper, file.nulls))
         return {"add": {**fields, "stats": statistics_json(replace(file, lower=lower, upper=upper, nulls=nulls), self._indexed_leaves)}}
 
     def _written_fields(self, file: AddedFile) -> dict[str, Any]:

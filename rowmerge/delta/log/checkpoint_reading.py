@@ -33,7 +33,16 @@ _READ_ERRORS = (ArithmeticError, AttributeError, LookupError, OSError, TypeError
 
 
 def read_checkpoint(storage: Storage, checkpoint: Checkpoint) -> State:
-    """Read the state of a checkpoint. Raises CorruptLog, which names the unreadable file, and StorageError."""
+    """Read the state of a table from a checkpoint and its sidecars.
+
+    Args:
+        storage: The storage of the table.
+        checkpoint: The checkpoint, of any kind.
+
+    Raises:
+        CorruptLog: A file of the checkpoint is missing or unreadable. The error names the file.
+        StorageError: The store is unavailable.
+    """
     documents = read_documents(storage, checkpoint.paths)
     actions = list(chain.from_iterable(map(_non_file_actions, documents)))
     state = apply_table_actions(empty_state(), actions, documents[0].path)
@@ -46,9 +55,18 @@ def read_checkpoint(storage: Storage, checkpoint: Checkpoint) -> State:
 
 
 def sidecar_paths(storage: Storage, files: Sequence[StoredObject]) -> list[str]:
-    """Return the paths of a checkpoint's sidecars. Raises CorruptLog, StorageError.
+    """Return the paths of a checkpoint's sidecars.
 
-    `files`: the files of the checkpoint. A path below the table is relative to it, another path is absolute.
+    Args:
+        storage: The storage of the table.
+        files: The files of the checkpoint.
+
+    Returns:
+        The paths, relative for files below the table, absolute for others.
+
+    Raises:
+        CorruptLog: A file of the checkpoint is missing or unreadable.
+        StorageError: The store is unavailable.
     """
     # Only the footer of a Parquet file is read if the file has no column of sidecars.
     paths = [file.path for file in files if not file.path.endswith(".parquet") or "sidecar" in _column_names(storage, file)]

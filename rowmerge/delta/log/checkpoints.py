@@ -47,12 +47,25 @@ _BATCH = 65_536
 
 
 def is_due(version: int, metadata: Metadata) -> bool:
-    """Return whether `delta.checkpointInterval` asks for a checkpoint of this version."""
+    """Return whether a version needs a checkpoint by `delta.checkpointInterval`.
+
+    Args:
+        version: The version that was committed.
+        metadata: The metadata of that version.
+
+    Raises:
+        ConfigurationError: The property is invalid.
+    """
     return version > 0 and version % checkpoint_interval(metadata.configuration) == 0
 
 
 def try_checkpoint(storage: Storage, state: State) -> bool:
-    """Write the checkpoint of a committed version, and return whether this succeeded. Log a failure, because no reader depends on it."""
+    """Write the checkpoint of a committed version, and return whether this succeeded. Log a failure, because no reader depends on it.
+
+    Args:
+        storage: The storage of the table.
+        state: The state of the version.
+    """
     try:
         write_checkpoint(storage, state)
     except (RowmergeError, pa.ArrowException, OSError) as error:
@@ -62,7 +75,15 @@ def try_checkpoint(storage: Storage, state: State) -> bool:
 
 
 def write_checkpoint(storage: Storage, state: State) -> None:
-    """Write `%020d.checkpoint.parquet` and the hint `_last_checkpoint`. Raises StorageError."""
+    """Write `%020d.checkpoint.parquet` and the hint `_last_checkpoint`.
+
+    Args:
+        storage: The storage of the table.
+        state: The state of the version.
+
+    Raises:
+        StorageError: The store failed. The checkpoint may be there without the hint.
+    """
     data, action_count = _checkpoint_file(checkpoint_tables(state, time.time_ns() // 1_000_000))
     storage.put(checkpoint_path(state.version), data)
     hint = {"version": state.version, "size": action_count, "sizeInBytes": len(data), "numOfAddFiles": state.files.count}
@@ -81,7 +102,12 @@ def _checkpoint_file(tables: Iterator[pa.Table]) -> tuple[bytes, int]:
 
 
 def checkpoint_tables(state: State, now: int) -> Iterator[pa.Table]:
-    """Yield tables of one schema, with an action per row and a column per kind of action. `now`: milliseconds since the epoch."""
+    """Yield the actions of a checkpoint as tables of one schema, with an action per row and a column per kind of action.
+
+    Args:
+        state: The state of the version.
+        now: The time at which transactions and tombstones expire, in milliseconds since the epoch.
+    """
     columns = _columns_except_add(state, now)
     no_adds = _add_actions(pa.RecordBatch.from_pylist([], schema=file_schema(state.metadata.stored_partition_columns)), state.metadata)
     types = [(name, column.type) for name, column in columns.items()]
@@ -105,9 +131,13 @@ def _columns_except_add(state: State, now: int) -> dict[str, pa.Array | pa.Chunk
 
 
 def unexpired_transactions(state: State, now: int) -> Mapping[str, Transaction]:
-    """Return the transactions within `delta.setTransactionRetentionDuration`, or all if it is not set. `now`: milliseconds since the epoch.
+    """Return the transactions within `delta.setTransactionRetentionDuration`, or all if it is not set.
 
     A transaction without `lastUpdated` never expires.
+
+    Args:
+        state: The state of the version.
+        now: The current time in milliseconds since the epoch.
     """
     retention = transaction_retention(state.metadata.configuration)
     return {
@@ -152,15 +182,17 @@ def _statistics_columns(batch: pa.RecordBatch, metadata: Metadata) -> dict[str, 
     """Return the fields `stats`, `stats_parsed` and `partitionValues_parsed` of `add`, unless the table's properties disable them."""
     writes_json = metadata.configuration.get("delta.checkpoint.writeStatsAsJson", "true").lower() != "false"
     writes_structs = metadata.configuration.get("delta.checkpoint.writeStatsAsStruct", "true").lower() != "false"
+    struct_columns: dict[str, pa.Array] = {}
+    if writes_structs:
+        struct_columns["stats_parsed"], is_unreadable = _struct_statistics(batch, metadata)
+        if metadata.partition_columns:
+            struct_columns["partitionValues_parsed"] = _struct_partition(batch["partition"], metadata)
+    if not writes_json:
+        return struct_columns
     if not writes_structs:
-        # Reading the statistics of no columns finds the texts that are not valid JSON.
-        return {"stats": _json_statistics(batch, read_statistics(batch, []).unreadable)} if writes_json else {}
-    structs, is_unreadable = _struct_statistics(batch, metadata)
-    columns = {"stats": _json_statistics(batch, is_unreadable)} if writes_json else {}
-    columns["stats_parsed"] = structs
-    if metadata.partition_columns:
-        columns["partitionValues_parsed"] = _struct_partition(batch["partition"], metadata)
-    return columns
+        # `read_statistics` parses the texts for the mask of the invalid ones. No bounds of columns are needed.
+        is_unreadable = read_statistics(batch, []).unreadable
+    return {"stats": _json_statistics(batch, is_unreadable)} | struct_columns
 
 
 def _json_statistics(batch: pa.RecordBatch, is_unreadable: pa.Array | None) -> pa.Array:
@@ -178,15 +210,18 @@ def _json_statistics(batch: pa.RecordBatch, is_unreadable: pa.Array | None) -> p
 
 
 def _struct_statistics(batch: pa.RecordBatch, metadata: Metadata) -> tuple[pa.StructArray, pa.Array | None]:
-    """Return the field `stats_parsed`, and a mask of the files whose JSON statistics are invalid, None if all are valid."""
+    """Return the field `stats_parsed`, and a mask of the files whose JSON statistics are invalid, None if all are valid.
+
+    The structs of an earlier checkpoint are reused if they have the same columns and types. Otherwise the JSON is parsed.
+    """
     fields = _indexed_fields(metadata)
     type_ = statistics_type(bounds_type(fields), nulls_type(fields))
     # Parquet cannot store structs without fields.
     type_ = pa.struct([field for field in type_ if not pa.types.is_struct(field.type) or field.type.num_fields])
     reusable_statistics = _reusable_statistics(batch["parsed"], type_) if "parsed" in batch.schema.names else None
     if reusable_statistics is not None:
-        # An earlier checkpoint parsed the JSON of these files, if they have any.
-        return reusable_statistics, None
+        return reusable_statistics, None  # the earlier checkpoint has validated the JSON
+    # The checkpoint keeps bounds as the log has them. Only a reader widens bounds that are not safe for pruning.
     statistics = read_statistics(batch, fields, as_written=True)
     columns = {"numRecords": statistics.records, "tightBounds": statistics.tight, "nullCount": statistics.nulls}
     columns |= {"minValues": statistics.lower, "maxValues": statistics.upper}

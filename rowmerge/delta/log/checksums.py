@@ -115,17 +115,26 @@ def put_checksum(storage: Storage, version: int, checksum: bytes) -> None:
 
 
 def read_checksum(storage: Storage, version: int) -> Mapping[str, Any] | None:
-    """Read the checksum of a version. Return None if it is missing or unreadable, which can result from a crash."""
+    """Read the fields of the checksum of a version.
+
+    Args:
+        storage: The storage of the table.
+        version: The version.
+
+    Returns:
+        The fields. None if the checksum is missing or unreadable, which can result from a crash.
+    """
+    problem: object = "it is no JSON object"
     try:
         checksum = json.loads(storage.get(checksum_path(version)))
-        if not isinstance(checksum, dict):
-            raise ValueError("it is no JSON object")
+        if isinstance(checksum, dict):
+            return checksum
     except FileNotFoundError:
         return None
     except (StorageError, ValueError, RecursionError) as error:
-        logger.warning("The checksum %s/%s is unreadable, and not compared: %s", storage.location, checksum_path(version), error)
-        return None
-    return checksum
+        problem = error
+    logger.warning("The checksum %s/%s is unreadable, and not compared: %s", storage.location, checksum_path(version), problem)
+    return None
 
 
 def check_state(storage: Storage, state: State, checksum: Mapping[str, Any], is_fatal: Callable[[], bool]) -> None:

@@ -39,14 +39,14 @@ def read_history(storage: Storage, table: str, listing: LogListing, limit: int |
     return [_history_entry(version, commit_info(non_file_actions(document)), listing.modified(version)) for version, document in commits]
 
 
-def find_transaction(storage: Storage, listing: LogListing, application: str, newest_transaction: int) -> int | None:
+def find_transaction(storage: Storage, listing: LogListing, app_id: str, max_transaction_version: int) -> int | None:
     """Return the newest version of the table that committed a transaction of an application (`txn`), None without one.
 
     Args:
         storage: The storage of the table.
         listing: The whole log.
-        application: The `appId` of the transaction.
-        newest_transaction: The highest transaction version that counts.
+        app_id: The `appId` of the transaction.
+        max_transaction_version: The highest `version` of a transaction that counts.
 
     Raises:
         CorruptLog: A commit is unreadable.
@@ -54,9 +54,9 @@ def find_transaction(storage: Storage, listing: LogListing, application: str, ne
     for version, document in _commits_newest_first(storage, listing):
         if b'"txn"' not in document.data:
             continue
-        for action in non_file_actions(document):
-            if (fields := action.get("txn")) and fields["appId"] == application and fields["version"] <= newest_transaction:
-                return version
+        transactions = [action["txn"] for action in non_file_actions(document) if action.get("txn")]
+        if any(fields["appId"] == app_id and fields["version"] <= max_transaction_version for fields in transactions):
+            return version
     return None
 
 
@@ -72,7 +72,16 @@ def _commits_newest_first(storage: Storage, listing: LogListing) -> Iterator[tup
 
 
 def read_commit_info(storage: Storage, version: int) -> Mapping[str, Any]:
-    """Return the `commitInfo` of one version, empty without one. Raises CorruptLog, StorageError."""
+    """Return the fields of the `commitInfo` of one version, empty without one.
+
+    Args:
+        storage: The storage of the table.
+        version: The version.
+
+    Raises:
+        CorruptLog: The commit is missing or unreadable.
+        StorageError: The store is unavailable.
+    """
     return commit_info(non_file_actions(read_documents(storage, [commit_path(version)])[0]))
 
 

@@ -104,7 +104,15 @@ class LogListing:
 
 
 def list_log(storage: Storage, *, since: int = 0) -> LogListing:
-    """List the commits, checkpoints and checksums of the versions from `since` on. Raises StorageError."""
+    """List the commits, checkpoints and checksums in the log.
+
+    Args:
+        storage: The storage of the table.
+        since: The first version whose files are listed. 0 lists the whole log.
+
+    Raises:
+        StorageError: The store is unavailable.
+    """
     commits: dict[int, StoredObject] = {}
     checksums: list[int] = []
     checkpoint_files: list[tuple[re.Match[str], StoredObject]] = []
@@ -150,7 +158,19 @@ def list_newest(storage: Storage) -> LogListing:
 
 
 def read_listed(storage: Storage, read: Callable[[LogListing], T]) -> T:
-    """Read files of a listing. On CorruptLog, list and read again: a cleanup may have deleted files after the listing."""
+    """Read files of a listing of the log. On CorruptLog, list and read again: a cleanup may have deleted files after the listing.
+
+    Args:
+        storage: The storage of the table.
+        read: The function that reads files of the listing.
+
+    Returns:
+        The result of `read`.
+
+    Raises:
+        CorruptLog: A file is missing or unreadable also after the second listing.
+        StorageError: The store is unavailable.
+    """
     try:
         return read(list_log(storage))
     except CorruptLog:
@@ -180,19 +200,19 @@ def resolve_version(listing: LogListing, table: str, version: int | None) -> int
     return version
 
 
-def needed_commits(listing: LogListing, location: str, after: int, to: int) -> range:
+def needed_commits(listing: LogListing, location: str, base_version: int, to: int) -> range:
     """Return the versions of the commits between two versions.
 
     Args:
         listing: A listing of these versions.
         location: The location of the table, for the error.
-        after: The version before the first commit, for example that of a checkpoint.
+        base_version: The version before the first commit, for example that of a checkpoint.
         to: The version of the last commit.
 
     Raises:
         CorruptLog: A commit is missing. The error names the first missing one.
     """
-    versions = range(after + 1, to + 1)
+    versions = range(base_version + 1, to + 1)
     for version in versions:
         if version not in listing.commits:
             raise CorruptLog(f"{location}/{commit_path(version)}", f"it is missing, although version {to} is there")
@@ -200,7 +220,19 @@ def needed_commits(listing: LogListing, location: str, after: int, to: int) -> r
 
 
 def read_documents(storage: Storage, paths: Sequence[str]) -> list[Document]:
-    """Read files of the log, concurrently if there are many. Raises CorruptLog for a missing file, StorageError."""
+    """Read files of the log, concurrently if there are many.
+
+    Args:
+        storage: The storage of the table.
+        paths: The paths of the files, relative to the table.
+
+    Returns:
+        The files, in the order of `paths`.
+
+    Raises:
+        CorruptLog: A file is missing.
+        StorageError: The store is unavailable.
+    """
     if len(paths) < 3:
         return [_read_document(storage, path) for path in paths]
     return map_concurrently(lambda path: _read_document(storage, path), paths)

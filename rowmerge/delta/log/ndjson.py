@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from bisect import bisect_left
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, compress
 from typing import Any
@@ -73,7 +73,11 @@ def cdc_actions(document: Document) -> list[Action]:
 
 
 def file_actions(documents: Sequence[Document], partition_columns: Sequence[str]) -> FileActions:
-    """Parse the `add` and `remove` actions of documents, oldest first. `non_file_actions` must have checked the documents before.
+    """Parse the `add` and `remove` actions of documents. `non_file_actions` must have checked the documents before.
+
+    Args:
+        documents: Commits or JSON files of checkpoints, oldest first.
+        partition_columns: The physical names of the partition columns, whose values the tables have as columns.
 
     Raises:
         CorruptLog: A file action is unreadable. The error has the path of its document, and the line if it can be found.
@@ -90,22 +94,19 @@ def file_actions(documents: Sequence[Document], partition_columns: Sequence[str]
 
 
 def _parse_file_actions(documents: Sequence[Document], partition_columns: Sequence[str]) -> FileActions:
-    """Parse the file actions of documents with Arrow, but the tags line by line if they have many names. Raises one of _READ_ERRORS."""
+    """Parse the file actions of documents with Arrow. Raises one of _READ_ERRORS."""
     data = b"\n".join(document.data for document in documents)
-    lines_by_document = [_numbered_lines(document) for document in documents]
-    lines = [line for _, line in chain.from_iterable(lines_by_document)]
+    lines_by_document = [[line for _, line in _numbered_lines(document)] for document in documents]
+    lines = list(chain.from_iterable(lines_by_document))
     tag_names = set(_tag_names(data))
     actions = _read_actions(data, lines, _actions_schema(partition_columns, tag_names))
-    line_counts = list(map(len, lines_by_document))
     # For each line, the index of its document in `documents`.
-    document_indices = pa.array(np.repeat(np.arange(len(documents)), line_counts), pa.int64())
+    document_indices = pa.array(np.repeat(np.arange(len(documents)), list(map(len, lines_by_document))), pa.int64())
     adds = _file_rows_with_document(actions["add"], document_indices, file_schema(partition_columns))
     if len(tag_names) > _MOST_TAGS:
-        # The schema then has no tags, because a struct of so many fields would need too much memory.
-        add_lines = compress(lines, actions["add"].is_valid().to_pylist())
-        tags = pa.array(map(_parse_tags, add_lines), TEXT_MAP)
-        adds = adds.set_column(adds.schema.get_field_index("tags"), "tags", tags)
-    return FileActions(adds, _file_rows_with_document(actions["remove"], document_indices, tombstone_schema(partition_columns)))
+        adds = _with_tags(adds, compress(lines, actions["add"].is_valid().to_pylist()))
+    removes = _file_rows_with_document(actions["remove"], document_indices, tombstone_schema(partition_columns))
+    return FileActions(adds, removes)
 
 
 def _read_actions(data: bytes, lines: Sequence[bytes], schema: pa.Schema) -> pa.Table:
@@ -187,6 +188,11 @@ def _actions_schema(partition_columns: Sequence[str], tag_names: Collection[str]
     tags = pa.struct([(name, pa.string()) for name in sorted(tag_names)] if len(tag_names) <= _MOST_TAGS else [])
     add, remove = {**ADD, "partitionValues": partition, "tags": tags}, {**REMOVE, "partitionValues": partition}
     return pa.schema({"add": pa.struct(add), "remove": pa.struct(remove)})
+
+
+def _with_tags(adds: pa.Table, lines: Iterable[bytes]) -> pa.Table:
+    """Return `add` actions with the tags in their lines, for tags with so many names that the schema for Arrow leaves them out."""
+    return adds.set_column(adds.schema.get_field_index("tags"), "tags", pa.array(map(_parse_tags, lines), TEXT_MAP))
 
 
 def _parse_tags(line: bytes) -> list[tuple[str, str]] | None:

@@ -46,7 +46,15 @@ def empty_state() -> State:
 
 
 def advance(state: State, commits: Sequence[Document]) -> State:
-    """Return the state after the next commits. `commits`: a document for each version, oldest first. Raises CorruptLog."""
+    """Return the state after the next commits.
+
+    Args:
+        state: The state before the commits.
+        commits: The commits of the following versions, oldest first, without a gap.
+
+    Raises:
+        CorruptLog: A commit is unreadable, or the table has no protocol or metadata after the commits.
+    """
     if not commits:
         return state
     actions_by_commit = [non_file_actions(commit) for commit in commits]
@@ -81,17 +89,19 @@ def reconcile(state: State, actions: FileActions, partition_columns: Sequence[st
 
 
 def _rows_of_newest_actions(adds: pa.Table, removes: pa.Table) -> tuple[pa.Array, pa.Array]:
-    """Return the row indices, in `adds` and in `removes`, of the newest action of each key.
+    """Return the row indices, in `adds` and in `removes`, of the newest action of each key (a logical file).
 
-    The actions of one commit have no order. If a commit adds and removes the same file, its `add` counts.
+    The column `document` has the index of an action's commit, oldest first. The actions of one commit have no order. If a commit adds and
+    removes the same file, its `add` counts.
     """
-    total = adds.num_rows + removes.num_rows
-    rank = np.concatenate([adds["document"].to_numpy() * 2 + 1, removes["document"].to_numpy() * 2])
-    # One number holds the rank and the row index (adds before removes), so that the maximum of a key has the row of the highest rank.
-    order = pa.array(rank * total + np.arange(total), pa.int64())
-    table = pa.table({"key": pa.chunked_array([*adds["key"].chunks, *removes["key"].chunks], pa.string()), "order": order})
-    newest = table.group_by("key").aggregate([("order", "max")])["order_max"].to_numpy()
-    rows = np.sort(newest % total)
+    row_count = adds.num_rows + removes.num_rows
+    ranks = np.concatenate([adds["document"].to_numpy() * 2 + 1, removes["document"].to_numpy() * 2])
+    # Each number has the rank of an action in the high digits and its row in the low digits. Rows count through `adds`, then `removes`.
+    # So the maximum of a key is that of its newest action, and the remainder is the row.
+    ranked_rows = pa.array(ranks * row_count + np.arange(row_count), pa.int64())
+    keys = pa.chunked_array([*adds["key"].chunks, *removes["key"].chunks], pa.string())
+    newest = pa.table({"key": keys, "ranked_row": ranked_rows}).group_by("key").aggregate([("ranked_row", "max")])
+    rows = np.sort(newest["ranked_row_max"].to_numpy() % row_count)
     is_add = rows < adds.num_rows
     return pa.array(rows[is_add]), pa.array(rows[~is_add] - adds.num_rows)
 

@@ -36,9 +36,9 @@ def read_state(
     return advance(base, _read_commits(storage, listing, base.version, version, own_commits or {}))
 
 
-def _read_commits(storage: Storage, listing: LogListing, after: int, to: int, own_commits: Mapping[int, bytes]) -> list[Document]:
-    """Return the commits of the versions from `after` + 1 to `to`. Raises CorruptLog, StorageError."""
-    versions = needed_commits(listing, storage.location, after, to)
+def _read_commits(storage: Storage, listing: LogListing, base_version: int, to: int, own_commits: Mapping[int, bytes]) -> list[Document]:
+    """Return the commits of the versions from `base_version` + 1 to `to`. Raises CorruptLog, StorageError."""
+    versions = needed_commits(listing, storage.location, base_version, to)
     documents: dict[int, Document] = {}
     for own_version, commit in own_commits.items():
         # If the listed file has another size, another writer has replaced the commit.
@@ -77,7 +77,15 @@ def _try_checkpoints(storage: Storage, checkpoints: Iterable[Checkpoint]) -> tup
 
 
 def is_dropped_at(storage: Storage, version: int) -> bool:
-    """Return whether a version dropped the table. Raises CorruptLog, StorageError."""
+    """Return whether a version dropped the table. A version without a readable commit did not.
+
+    Args:
+        storage: The storage of the table.
+        version: The version.
+
+    Raises:
+        StorageError: The store is unavailable.
+    """
     try:
         return is_drop(read_documents(storage, [commit_path(version)])[0])
     except CorruptLog:

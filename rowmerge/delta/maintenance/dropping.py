@@ -42,28 +42,40 @@ def drop_table(storage: Storage, table: str) -> None:
 
 
 def finish_drop(storage: Storage, delete: Deletion) -> None:
-    """Write the checkpoint of a drop, and delete the remaining files of the dropped table. Raises CorruptLog, StorageError.
+    """Write the checkpoint of a drop, and delete the remaining files of the dropped table.
 
-    Does nothing if the newest version is not that of a drop.
+    Does nothing if the newest version of the log is not the commit of a drop.
+
+    Args:
+        storage: The storage of the table.
+        delete: The function that deletes the files, such as `rowmerge.storage.deletion.delete_files`.
+
+    Raises:
+        CorruptLog: The commit of the drop is unreadable.
+        StorageError: The log cannot be read, or a file cannot be deleted.
     """
-    # Each drop by rowmerge leaves a marker file.
     if not marked_versions(storage, FORMAT):
-        return
+        return  # each drop by rowmerge leaves a marker file
     listing = list_log(storage)
     version = listing.newest
     if version is None or version not in listing.commits:
-        return
+        return  # no commit, or only a checkpoint: a cleanup of the log never deletes the commit of a drop
     drop_commit = read_documents(storage, [commit_path(version)])[0]
     if not is_drop(drop_commit):
-        return
+        return  # a new table was created in the folder
     has_checkpoint = any(checkpoint.version >= version for checkpoint in listing.checkpoints)
-    if not has_checkpoint:
-        # The checkpoint has no tombstones and no transactions, so the next table in the folder does not inherit them.
-        state = apply_table_actions(empty_state(), non_file_actions(drop_commit), f"{storage.location}/{LOG}")
-        has_checkpoint = try_checkpoint(storage, replace(state, version=version))
     # Without a checkpoint of the drop, readers still need the older log files.
-    if has_checkpoint:
+    if has_checkpoint or _try_drop_checkpoint(storage, drop_commit, version):
         _delete_dropped_files(storage, delete, drop_commit, version, listing.commits[version].modified)
+
+
+def _try_drop_checkpoint(storage: Storage, drop_commit: Document, version: int) -> bool:
+    """Write the checkpoint of a drop, and return whether this succeeded. Raises CorruptLog.
+
+    The checkpoint has no tombstones and no transactions, so the next table in the folder does not inherit them.
+    """
+    state = apply_table_actions(empty_state(), non_file_actions(drop_commit), f"{storage.location}/{LOG}")
+    return try_checkpoint(storage, replace(state, version=version))
 
 
 def _delete_dropped_files(storage: Storage, delete: Deletion, drop_commit: Document, version: int, dropped_at: int) -> None:

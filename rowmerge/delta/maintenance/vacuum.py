@@ -1,7 +1,7 @@
 """VACUUM: find the files in a table's folder that no version needs, and delete them.
 
-The needed files are those of the newest version and of the versions within the retention: files with unexpired tombstones, and files that
-commits within the retention removed or recorded as change data. VACUUM never deletes a file that is younger than the retention, because a
+The newest version and the versions within the retention need files. The files of the latter have unexpired tombstones, or commits within
+the retention removed them or recorded them as change data. VACUUM never deletes a file that is younger than the retention, because a
 running statement may commit it. It deletes the older files of interrupted statements.
 
 VACUUM keeps files with hidden names, except change data and temporary files in the log. It deletes no file outside the table's folder.
@@ -119,22 +119,26 @@ class Vacuum:
 
     def _delete(self, unneeded_files: Sequence[StoredObject], listed_files: Sequence[StoredObject]) -> int:
         """Delete the unneeded files, and record the end of the VACUUM. Return the newest version."""
-        # Since the files were listed, a RESTORE may have added some of them to the newest version.
         newest_snapshot = self.newest()
-        live_relative_paths = referenced_paths(newest_snapshot)
-        paths = [f"{self.storage.location}/{file.path}" for file in unneeded_files if file.path not in live_relative_paths]
-        live_files = newest_snapshot.state.files
-        live_paths = file_and_vector_paths(self.storage.location, live_files.column("path"), live_files.column("deletionVector"))
-        try:
-            # `live_paths` also protects live files whose paths are spelled differently: `delete_files` resolves all paths.
-            delete_files(self.storage, [paths], PathOrigin.LISTING, live_paths=live_paths)
-        except RowmergeError:
-            self._record("VACUUM END", {"status": "FAILED"}, {})
-            raise
+        # Since the files were listed, a RESTORE may have added some of them to the newest version.
+        restored_paths = referenced_paths(newest_snapshot)
+        paths = [f"{self.storage.location}/{file.path}" for file in unneeded_files if file.path not in restored_paths]
+        self._delete_paths(paths, newest_snapshot)
         # The path of the table's own folder is an empty text.
         folders = {""} | {posixpath.dirname(file.path) for file in listed_files if not file.path.startswith(f"{LOG}/")}
         metrics = {"numDeletedFiles": len(paths), "numVacuumedDirectories": len(folders)}
         return self._record("VACUUM END", {"status": "COMPLETED"}, metrics)
+
+    def _delete_paths(self, paths: Sequence[str], newest_snapshot: DeltaSnapshot) -> None:
+        """Delete files, and record a failure in the history. Raises StorageError."""
+        live_files = newest_snapshot.state.files
+        # A live file can be listed under another path than in the log, for example through a link. `delete_files` resolves both paths.
+        live_paths = file_and_vector_paths(self.storage.location, live_files.column("path"), live_files.column("deletionVector"))
+        try:
+            delete_files(self.storage, [paths], PathOrigin.LISTING, live_paths=live_paths)
+        except RowmergeError:
+            self._record("VACUUM END", {"status": "FAILED"}, {})
+            raise
 
     def _record(self, operation: str, parameters: dict[str, object], metrics: dict[str, int]) -> int:
         """Commit a version without file actions for the history, if `options.record` is set. Return the newest version."""

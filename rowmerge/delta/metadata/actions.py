@@ -198,13 +198,18 @@ def domain_fields(domains: Iterable[tuple[str, str]]) -> list[dict[str, Any]]:
     return [{"domain": name, "configuration": configuration, "removed": False} for name, configuration in domains]
 
 
+def _is_text_map(value: Any) -> bool:
+    """Return whether a JSON value is an object whose values are texts or null."""
+    return isinstance(value, Mapping) and all(isinstance(item, str | None) for item in value.values())
+
+
 _TYPE_TESTS: Mapping[str, Callable[[Any], bool]] = {
     "text": lambda value: isinstance(value, str),
     "number": lambda value: isinstance(value, int) and not isinstance(value, bool) and -(2**63) <= value < 2**63,
     "truth value": lambda value: isinstance(value, bool),
     "object": lambda value: isinstance(value, Mapping),
     "list of texts": lambda value: isinstance(value, list) and all(isinstance(item, str) for item in value),
-    "map of texts": lambda value: isinstance(value, Mapping) and all(isinstance(item, str | None) for item in value.values()),
+    "map of texts": _is_text_map,
 }
 _FIELDS: Mapping[str, Mapping[str, tuple[str, bool]]] = {
     "protocol": {
@@ -253,14 +258,13 @@ def _check_fields(name: str, fields: object) -> None:
             raise ValueError(f"{key} of the action {name} is no {type_name}: {value!r:.80}")
 
 
-def _check_metadata(fields: Mapping[str, Any]) -> None:
-    """Raise ValueError for an invalid format or schema, and for a partition column that the schema does not have."""
-    format_ = fields.get("format") or {}
-    provider, options = format_.get("provider"), format_.get("options")
-    has_valid_options = options is None or _TYPE_TESTS["map of texts"](options)
-    if not isinstance(provider, str | None) or not has_valid_options:
-        raise ValueError(f"the format of the action metaData is {fields['format']!r:.80}")
-    metadata = Metadata.of(fields)
+def _check_metadata(metadata_fields: Mapping[str, Any]) -> None:
+    """Raise ValueError if a `metaData` action has an invalid format or schema, or a partition column that is not in the schema."""
+    file_format = metadata_fields.get("format") or {}
+    provider, options = file_format.get("provider"), file_format.get("options")
+    if not isinstance(provider, str | None) or not (options is None or _is_text_map(options)):
+        raise ValueError(f"the format of the action metaData is {metadata_fields['format']!r:.80}")
+    metadata = Metadata.of(metadata_fields)
     try:
         column_names = metadata.schema.names  # raises ValueError for an invalid schema
     except UnknownType:

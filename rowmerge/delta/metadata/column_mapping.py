@@ -13,7 +13,7 @@ from rowmerge.delta.files.statistics import ColumnPath, indexed_leaves, leaves
 from rowmerge.table.metadata.schema import FIELD_ID, DataType, Field, Struct, convert_parts, parts
 
 MAPPING_MODE = "delta.columnMapping.mode"
-MAX_ID = "delta.columnMapping.maxColumnId"
+MAX_COLUMN_ID = "delta.columnMapping.maxColumnId"
 ID = "delta.columnMapping.id"
 PHYSICAL_NAME = "delta.columnMapping.physicalName"
 NESTED_IDS = "delta.columnMapping.nested.ids"
@@ -95,46 +95,50 @@ def _map_nested_fields(type_: DataType, convert: Callable[[Field], Field]) -> Da
 
 
 def stored_partition_columns(schema: Mapping[str, Any], columns: Iterable[str]) -> tuple[str, ...]:
-    """Return the physical names of partition columns. `schema`: the parsed `schemaString`, which can have unknown types."""
+    """Return the physical names of partition columns.
+
+    Args:
+        schema: The parsed JSON of the `schemaString`, which can have types that rowmerge does not support.
+        columns: The logical names of the partition columns.
+    """
     names = {field["name"]: (field.get("metadata") or {}).get(PHYSICAL_NAME, field["name"]) for field in schema["fields"]}
     return tuple(names.get(column, column) for column in columns)
 
 
-def stored_values(values: Mapping[str, Any], schema: Struct, stored: Struct) -> dict[str, Any]:
+def values_by_physical_name(values: Mapping[str, Any], schema: Struct, physical_schema: Struct) -> dict[str, Any]:
     """Return values by physical column names, from values by logical column names.
 
     Args:
         values: A value for each column, and a mapping for each struct. Values without a column are dropped.
         schema: The columns with their logical names.
-        stored: The same columns with their physical names.
+        physical_schema: The same columns with their physical names.
     """
-    result: dict[str, Any] = {}
-    for field, stored_field in zip(schema, stored, strict=True):
+    physical_values: dict[str, Any] = {}
+    for field, physical_field in zip(schema, physical_schema, strict=True):
         if field.name in values:
             value = values[field.name]
-            is_nested = isinstance(value, Mapping) and isinstance(field.type, Struct) and isinstance(stored_field.type, Struct)
-            result[stored_field.name] = stored_values(value, field.type, stored_field.type) if is_nested else value  # type: ignore[arg-type]
-    return result
+            if isinstance(value, Mapping) and isinstance(field.type, Struct) and isinstance(physical_field.type, Struct):
+                value = values_by_physical_name(value, field.type, physical_field.type)
+            physical_values[physical_field.name] = value
+    return physical_values
 
 
 def stored_indexed_leaves(
-    schema: Struct, stored: Struct, partition_columns: Iterable[str], properties: Mapping[str, str], clustering: Iterable[ColumnPath] = ()
+    schema: Struct, physical_schema: Struct, partition: Iterable[str], properties: Mapping[str, str], clustering: Iterable[ColumnPath] = ()
 ) -> frozenset[ColumnPath]:
     """Return the leaf columns that have statistics, by their physical names.
 
     Args:
         schema: The columns with their logical names.
-        stored: The same columns with their physical names.
-        partition_columns: The logical names of the partition columns.
+        physical_schema: The same columns with their physical names.
+        partition: The logical names of the partition columns.
         properties: The properties of the table, which can list the columns with statistics.
         clustering: The clustering columns, by their physical names. They always have statistics.
 
     Raises:
         ConfigurationError: `delta.dataSkippingStatsColumns` or `delta.dataSkippingNumIndexedCols` is invalid.
     """
-    indexed = indexed_leaves(schema, partition_columns, properties)
+    indexed = indexed_leaves(schema, partition, properties)
     prefixes = tuple(clustering)
-    pairs = zip(leaves(schema), leaves(stored), strict=True)
-    return frozenset(
-        stored_leaf for leaf, stored_leaf in pairs if leaf in indexed or any(stored_leaf[: len(prefix)] == prefix for prefix in prefixes)
-    )
+    pairs = zip(leaves(schema), leaves(physical_schema), strict=True)
+    return frozenset(path for leaf, path in pairs if leaf in indexed or any(path[: len(prefix)] == prefix for prefix in prefixes))

@@ -8,9 +8,10 @@ from dataclasses import replace
 
 from rowmerge.delta.files.statistics import INDEXED_COLUMNS, ColumnPath, parse_columns
 from rowmerge.delta.metadata.actions import LOWEST_PROTOCOL, Metadata, Protocol, schema_text
-from rowmerge.delta.metadata.column_mapping import MAPPING_MODE, MAX_ID, assign_ids, highest_id, without_mapping
+from rowmerge.delta.metadata.column_mapping import MAPPING_MODE, MAX_COLUMN_ID, assign_ids, highest_id, without_mapping
 from rowmerge.delta.metadata.features import GENERATION_EXPRESSION, required_protocol
 from rowmerge.delta.metadata.properties import (
+    CHECKPOINT_PROTECTION,
     CONSTRAINT_PREFIX,
     DELETION_VECTORS,
     FEATURE_PREFIX,
@@ -18,13 +19,12 @@ from rowmerge.delta.metadata.properties import (
     LOG_PROPERTIES,
     MIN_READER,
     MIN_WRITER,
-    PROTECTED_BEFORE,
     ROW_TRACKING,
     check_properties,
     highest_column_id,
     is_true,
 )
-from rowmerge.delta.metadata.row_tracking import COLUMN_NAMES, with_column_names
+from rowmerge.delta.metadata.row_tracking import ROW_TRACKING_COLUMNS, with_row_tracking_columns
 from rowmerge.delta.metadata.schema_changes import SchemaChange, check_schema, renamed_leaf
 from rowmerge.errors import ConfigurationError, PlanError, UnsupportedTableFeature
 from rowmerge.table.metadata.partitioning import IDENTITY, PartitionField
@@ -37,7 +37,7 @@ _TRANSFORM = "Delta tables are partitioned by columns, not by transforms. Add a 
 _STRUCT_FIELD = "a field of a struct cannot partition a Delta table. Make it a column of its own."
 
 
-def new_table(table: str, definition: TableDefinition, now: int) -> tuple[Protocol, Metadata]:
+def metadata_after_create(table: str, definition: TableDefinition, now: int) -> tuple[Protocol, Metadata]:
     """Return the protocol and metadata of a table after CREATE TABLE.
 
     Deletion vectors are enabled unless `rowmerge.write.mode` is copy-on-write or `delta.enableDeletionVectors` is false.
@@ -52,7 +52,7 @@ def new_table(table: str, definition: TableDefinition, now: int) -> tuple[Protoc
         ConfigurationError: A property is unknown or invalid.
         UnsupportedTableFeature: The definition needs a feature or a type that is not supported.
     """
-    return _defined_table(table, LOWEST_PROTOCOL, _empty_metadata(now), definition)
+    return _metadata_after_definition(table, LOWEST_PROTOCOL, _empty_metadata(now), definition)
 
 
 def _empty_metadata(now: int) -> Metadata:
@@ -61,14 +61,20 @@ def _empty_metadata(now: int) -> Metadata:
 
 
 def timestamps_from(version: int, now: int) -> dict[str, str]:
-    """Return the properties that record the first version with in-commit timestamps and its time (PROTOCOL.md, In-Commit Timestamps)."""
+    """Return the properties that record the first version with an in-commit timestamp (PROTOCOL.md, In-Commit Timestamps).
+
+    Args:
+        version: The first version with an in-commit timestamp.
+        now: The timestamp of that version, in milliseconds since the epoch.
+    """
     return dict(zip(LOG_PROPERTIES[2:], (str(version), str(now)), strict=True))
 
 
-def replaced_table(table: str, protocol: Protocol, metadata: Metadata, definition: TableDefinition) -> tuple[Protocol, Metadata]:
+def metadata_after_replace(table: str, protocol: Protocol, metadata: Metadata, definition: TableDefinition) -> tuple[Protocol, Metadata]:
     """Return the protocol and metadata of a table after CREATE OR REPLACE TABLE.
 
-    The table keeps its id and the properties of its log. Its protocol is not lowered.
+    The table keeps its id, and its protocol is not lowered. A definition with properties also keeps the in-commit timestamps of the log,
+    unless it sets `delta.enableInCommitTimestamps` to another value than true.
 
     Args:
         table: The name of the table, for errors.
@@ -77,19 +83,23 @@ def replaced_table(table: str, protocol: Protocol, metadata: Metadata, definitio
         definition: The definition in the statement.
 
     Raises:
-        PlanError, ConfigurationError, UnsupportedTableFeature: As `new_table`.
+        PlanError, ConfigurationError, UnsupportedTableFeature: As `metadata_after_create`.
     """
     keeps_timestamps = definition.properties is not None and definition.properties.get(IN_COMMIT_TIMESTAMPS, "true") == "true"
-    log_properties = _select(metadata.configuration, LOG_PROPERTIES if keeps_timestamps else (PROTECTED_BEFORE,))
+    # The checkpoint protection of the log always stays. The other properties of the log describe its in-commit timestamps.
+    log_properties = _select(metadata.configuration, LOG_PROPERTIES if keeps_timestamps else (CHECKPOINT_PROTECTION,))
     properties = {**(definition.properties or {}), **log_properties}
     _refuse_enabling_timestamps(table, metadata.configuration, properties)
-    return _defined_table(table, protocol, metadata, replace(definition, properties=properties))
+    return _metadata_after_definition(table, protocol, metadata, replace(definition, properties=properties))
 
 
-def restored_table(
+def metadata_after_restore(
     protocol: Protocol, metadata: Metadata, restored_protocol: Protocol, restored_metadata: Metadata
 ) -> tuple[Protocol, Metadata]:
-    """Return the protocol and metadata of a table after RESTORE. The properties of the log do not change.
+    """Return the protocol and metadata of a table after RESTORE.
+
+    The schema and the properties are those of the older version, except LOG_PROPERTIES. The protocol is not lowered, nor is the highest
+    column id, because newer data files may use the ids up to it.
 
     Args:
         protocol: The protocol before RESTORE.
@@ -100,13 +110,13 @@ def restored_table(
     restored_properties = restored_metadata.configuration
     configuration = {name: value for name, value in restored_properties.items() if name not in LOG_PROPERTIES}
     configuration |= _select(metadata.configuration, LOG_PROPERTIES)
-    if MAX_ID in configuration:
-        configuration[MAX_ID] = str(max(highest_column_id(restored_properties), highest_column_id(metadata.configuration)))
+    if MAX_COLUMN_ID in configuration:
+        configuration[MAX_COLUMN_ID] = str(max(highest_column_id(restored_properties), highest_column_id(metadata.configuration)))
     # With the features of both versions, a client that can read the newest version can also read the versions between them.
     return protocol.with_features(restored_protocol.features), replace(restored_metadata, configuration=configuration)
 
 
-def cloned_table(
+def metadata_after_clone(
     table: str, source: tuple[Protocol, Metadata], replaced: tuple[Protocol, Metadata] | None, definition: TableDefinition, now: int
 ) -> tuple[Protocol, Metadata]:
     """Return the protocol and metadata of a shallow clone, as Delta's CloneTableBase.
@@ -116,50 +126,52 @@ def cloned_table(
 
     Args:
         table: The name of the clone, for errors.
-        source: The protocol and metadata of the source.
+        source: The protocol and metadata of the table that is cloned.
         replaced: The protocol and metadata of the table that the clone replaces, None for a new table.
         definition: The definition in the statement.
         now: Milliseconds since the epoch.
 
     Raises:
-        PlanError, ConfigurationError, UnsupportedTableFeature: As `changed_table`.
+        PlanError, ConfigurationError, UnsupportedTableFeature: As `metadata_after_alter`.
     """
-    protocol, metadata = source
-    old_metadata = _empty_metadata(now)
-    if replaced is not None:
-        old_protocol, old_metadata = replaced
-        protocol = old_protocol.with_features(protocol.features)
+    source_protocol, source_metadata = source
+    old_protocol, old = replaced or (source_protocol, _empty_metadata(now))
     properties = definition.properties or {}
-    _check_clone_properties(table, metadata, old_metadata, properties, is_new_table=replaced is None)
-    configuration = _inherited_properties(metadata, is_new_table=replaced is None)
-    configuration |= _select(old_metadata.configuration, LOG_PROPERTIES)
-    configuration |= _stored_properties(properties)
-    configuration = with_column_names(configuration, old_metadata.configuration)
-    clone = replace(metadata, id=old_metadata.id, name=old_metadata.name, description=old_metadata.description)
-    clone = replace(clone, created=old_metadata.created, configuration=configuration, mapping_supported=True)
-    _check_mapping_change(table, metadata, clone)
-    clone = _with_column_ids(clone, keep_names=metadata.mapping_mode == "none", last_id=highest_column_id(old_metadata.configuration))
-    return required_protocol(table, protocol, clone, properties, action="create"), clone
+    _check_clone_properties(table, source_metadata, old, properties, is_new_table=replaced is None)
+    configuration = _clone_properties(source_metadata, old, properties, is_new_table=replaced is None)
+    identity = replace(source_metadata, id=old.id, name=old.name, description=old.description, created=old.created)
+    metadata = replace(identity, configuration=configuration, mapping_supported=True)
+    _check_mapping_change(table, source_metadata, metadata)
+    # If the clone enables column mapping, the columns of the source's data files keep their names as physical names.
+    keep_names = source_metadata.mapping_mode == "none"
+    metadata = _with_column_ids(metadata, keep_names=keep_names, last_id=highest_column_id(old.configuration))
+    protocol = old_protocol.with_features(source_protocol.features)
+    return required_protocol(table, protocol, metadata, properties, action="create"), metadata
 
 
 def _check_clone_properties(table: str, source: Metadata, old: Metadata, properties: Mapping[str, str], *, is_new_table: bool) -> None:
     """Raise ConfigurationError or UnsupportedTableFeature for a property that CLONE cannot set. `old`: the replaced table's metadata."""
     check_properties(properties, source.configuration)
     _refuse_new_constraints(table, source.configuration, properties)
-    if PROTECTED_BEFORE in properties:
+    if CHECKPOINT_PROTECTION in properties:
         _refuse_protection_change(table, old.configuration, properties)
     if not is_new_table:
         _refuse_enabling_timestamps(table, old.configuration, properties)
 
 
-def _inherited_properties(source: Metadata, *, is_new_table: bool) -> dict[str, str]:
-    """Return the source's properties that apply to a clone, without the properties of the log and of row tracking's columns."""
-    excluded_names = {*LOG_PROPERTIES, *COLUMN_NAMES}
+def _clone_properties(source: Metadata, old: Metadata, properties: Mapping[str, str], *, is_new_table: bool) -> dict[str, str]:
+    """Return the properties of a clone. Those of the statement override those of the log, and these override the source's.
+
+    `old`: the metadata of the replaced table. Its names of the hidden columns of row tracking stay. Raises ConfigurationError.
+    """
+    excluded_names = {*LOG_PROPERTIES, *ROW_TRACKING_COLUMNS}
     if is_new_table:
         excluded_names.remove(IN_COMMIT_TIMESTAMPS)  # a new log can have in-commit timestamps from its first version on
     if source.mapping_mode == "none":
         excluded_names.add(MAPPING_MODE)
-    return {name: value for name, value in source.configuration.items() if name not in excluded_names}
+    inherited_properties = {name: value for name, value in source.configuration.items() if name not in excluded_names}
+    log_properties = _select(old.configuration, LOG_PROPERTIES)
+    return with_row_tracking_columns(inherited_properties | log_properties | _stored_properties(properties), old.configuration)
 
 
 def _select(properties: Mapping[str, str], names: Collection[str]) -> dict[str, str]:
@@ -167,7 +179,7 @@ def _select(properties: Mapping[str, str], names: Collection[str]) -> dict[str, 
     return {name: value for name, value in properties.items() if name in names}
 
 
-def changed_table(
+def metadata_after_alter(
     table: str, protocol: Protocol, metadata: Metadata, definition: TableDefinition, clustering: tuple[ColumnPath, ...] = ()
 ) -> tuple[Protocol, Metadata]:
     """Return the protocol and metadata of a table after ALTER TABLE.
@@ -184,7 +196,7 @@ def changed_table(
         ConfigurationError: A property is unknown or invalid, or cannot be changed.
         UnsupportedTableFeature: The change needs a feature or a type that is not supported.
     """
-    _refuse_order(table, definition)
+    _refuse_write_order(table, definition)
     _refuse_repartitioning(table, metadata, definition)
     new_metadata = _changed_metadata(table, metadata, definition, clustering)
     # When column mapping is switched on, the columns of existing data files keep their names as physical names.
@@ -200,25 +212,26 @@ def _changed_metadata(table: str, metadata: Metadata, definition: TableDefinitio
     if definition.description is not None:
         new_metadata = replace(new_metadata, description=definition.description or None)
     if definition.properties is not None:
-        new_metadata = _with_properties(table, metadata, new_metadata, definition.properties)
+        new_metadata = _with_properties(table, new_metadata, definition.properties, metadata)
     if definition.checks is not None:
         new_metadata = _with_constraints(new_metadata, definition.checks)
     return new_metadata
 
 
-def _with_properties(table: str, metadata: Metadata, new_metadata: Metadata, properties: Mapping[str, str]) -> Metadata:
-    """Return `new_metadata` with the properties of ALTER TABLE. `metadata`: the table's metadata before the statement.
+def _with_properties(table: str, metadata: Metadata, properties: Mapping[str, str], old_metadata: Metadata) -> Metadata:
+    """Return the metadata with the properties of ALTER TABLE. `old_metadata`: the table's metadata before the statement.
 
     Raises ConfigurationError or UnsupportedTableFeature for a property that ALTER TABLE cannot change.
     """
-    check_properties(properties, metadata.configuration)
-    _refuse_enabling_timestamps(table, metadata.configuration, properties)
-    _refuse_enabling_row_tracking(table, metadata.configuration, properties)
-    _refuse_protection_change(table, metadata.configuration, properties)
-    _refuse_new_constraints(table, metadata.configuration, properties)
+    old_properties = old_metadata.configuration
+    check_properties(properties, old_properties)
+    _refuse_enabling_timestamps(table, old_properties, properties)
+    _refuse_enabling_row_tracking(table, old_properties, properties)
+    _refuse_protection_change(table, old_properties, properties)
+    _refuse_new_constraints(table, old_properties, properties)
     # If the properties enable column mapping, the new protocol supports it.
-    new_metadata = replace(new_metadata, configuration=_stored_properties(properties), mapping_supported=True)
-    _check_mapping_change(table, metadata, new_metadata)
+    new_metadata = replace(metadata, configuration=_stored_properties(properties), mapping_supported=True)
+    _check_mapping_change(table, old_metadata, new_metadata)
     return new_metadata
 
 
@@ -237,7 +250,7 @@ def _refuse_repartitioning(table: str, metadata: Metadata, definition: TableDefi
         raise PlanError(f"The partitioning of {table} cannot be changed in place. Use CREATE OR REPLACE TABLE … PARTITIONED BY.")
 
 
-def _refuse_order(table: str, definition: TableDefinition) -> None:
+def _refuse_write_order(table: str, definition: TableDefinition) -> None:
     """Raise PlanError if a definition has a write order or a distribution, which Delta tables cannot store."""
     if definition.ordering is not None or definition.distribution is not None:
         clause = f" ORDERED BY {', '.join(field.text for field in definition.ordering)}" if definition.ordering else ""
@@ -271,32 +284,32 @@ def _check_mapping_change(table: str, old: Metadata, new: Metadata) -> None:
             f"CREATE OR REPLACE TABLE {table} … TBLPROPERTIES ('{MAPPING_MODE}' = '{new_mode}') AS SELECT."
         )
         raise ConfigurationError(f"The table property {MAPPING_MODE} of {table} cannot be changed from {old_mode} to {new_mode}. {advice}")
-    if old.configuration.get(MAX_ID) != new.configuration.get(MAX_ID):
-        raise ConfigurationError(f"The table property {MAX_ID} of {table} is kept by the table itself. Leave it out.")
+    if old.configuration.get(MAX_COLUMN_ID) != new.configuration.get(MAX_COLUMN_ID):
+        raise ConfigurationError(f"The table property {MAX_COLUMN_ID} of {table} is kept by the table itself. Leave it out.")
 
 
 def _with_column_ids(metadata: Metadata, *, keep_names: bool, last_id: int = 0) -> Metadata:
     """Return the metadata with an id and a physical name for each column, if the table has column mapping.
 
-    `keep_names`: whether physical names are the column names, as in existing data files. `last_id`: a lower limit of new ids.
+    `keep_names`: whether the statement enables column mapping, so that physical names are the column names of existing data files. The
+    schema's own ids and physical names then have no meaning and are replaced. `last_id`: new ids are higher than this one.
     """
     if metadata.mapping_mode == "none":
         return metadata
-    # Without column mapping until now, ids and physical names in the schema have no meaning.
     schema = without_mapping(metadata.schema) if keep_names else metadata.schema
-    last_id = max(last_id, highest_column_id(metadata.configuration), highest_id(schema))
-    schema, last_id = assign_ids(schema, last_id, keep_names=keep_names)
-    return replace(metadata, schema_string=schema_text(schema), configuration={**metadata.configuration, MAX_ID: str(last_id)})
+    used_ids = (last_id, highest_column_id(metadata.configuration), highest_id(schema))
+    schema, max_id = assign_ids(schema, max(used_ids), keep_names=keep_names)
+    return replace(metadata, schema_string=schema_text(schema), configuration={**metadata.configuration, MAX_COLUMN_ID: str(max_id)})
 
 
-def _defined_table(table: str, protocol: Protocol, old: Metadata, definition: TableDefinition) -> tuple[Protocol, Metadata]:
-    """Return the protocol and metadata of a table with a complete definition.
+def _metadata_after_definition(table: str, protocol: Protocol, old: Metadata, definition: TableDefinition) -> tuple[Protocol, Metadata]:
+    """Return the protocol and metadata of a table that CREATE or REPLACE defines.
 
-    `protocol`, `old`: the protocol and metadata of the replaced table, or the lowest protocol and empty metadata.
+    `protocol`, `old`: the protocol and metadata of the replaced table. For a new table, the lowest protocol and metadata without columns.
     """
     if definition.schema is None:
         raise PlanError(f"{table} needs columns. List them, or create it AS SELECT.")
-    _refuse_order(table, definition)
+    _refuse_write_order(table, definition)
     partition_columns = _partition_columns(table, definition.partitioning or ())
     properties = definition.properties or {}
     metadata = replace(
@@ -305,7 +318,7 @@ def _defined_table(table: str, protocol: Protocol, old: Metadata, definition: Ta
         partition_columns=partition_columns,
         configuration=_new_properties(table, old.configuration, properties) | _constraints(definition.checks or {}),
         description=definition.description or None,
-        mapping_supported=True,
+        mapping_supported=True,  # `required_protocol` adds the feature if the properties enable column mapping
     )
     is_mapped = metadata.mapping_mode != "none"
     check_schema(table, definition.schema, partition_columns, mapped=is_mapped)
@@ -315,34 +328,34 @@ def _defined_table(table: str, protocol: Protocol, old: Metadata, definition: Ta
     return required_protocol(table, protocol, metadata, properties, action="create"), metadata
 
 
-def _new_properties(table: str, old: Mapping[str, str], properties: Mapping[str, str]) -> dict[str, str]:
+def _new_properties(table: str, old_properties: Mapping[str, str], properties: Mapping[str, str]) -> dict[str, str]:
     """Return the stored properties of a new table, with deletion vectors unless its write mode is copy-on-write.
 
-    `old`: the properties of the replaced table. Raises ConfigurationError.
+    `old_properties`: those of the replaced table. Its names of the hidden columns of row tracking stay. Raises ConfigurationError.
     """
     check_properties(properties)
-    if MAX_ID in properties:
-        raise ConfigurationError(f"The table property {MAX_ID} is kept by the table itself. Leave it out.")
-    _refuse_protection_change(table, old, properties)
-    stored = _stored_properties(properties)
+    if MAX_COLUMN_ID in properties:
+        raise ConfigurationError(f"The table property {MAX_COLUMN_ID} is kept by the table itself. Leave it out.")
+    _refuse_protection_change(table, old_properties, properties)
+    new_properties = _stored_properties(properties)
     if parse_write_mode(properties, WRITE_MODE) is not WriteMode.COPY_ON_WRITE:
-        stored.setdefault(DELETION_VECTORS, "true")
-    return with_column_names(stored, old)
+        new_properties.setdefault(DELETION_VECTORS, "true")
+    return with_row_tracking_columns(new_properties, old_properties)
 
 
 def _stored_properties(properties: Mapping[str, str]) -> dict[str, str]:
     """Return the properties that the metadata stores, with deletion vectors for merge-on-read. Raises ConfigurationError."""
     # Properties of protocol versions and features change the protocol and are not stored.
     protocol_names = {name for name in properties if name in (MIN_READER, MIN_WRITER) or name.startswith(FEATURE_PREFIX)}
-    stored = {name: value for name, value in properties.items() if name not in protocol_names}
+    table_properties = {name: value for name, value in properties.items() if name not in protocol_names}
     if WRITE_MODE not in properties or parse_write_mode(properties, WRITE_MODE) is not WriteMode.MERGE_ON_READ:
-        return stored
-    if stored.setdefault(DELETION_VECTORS, "true") == "false":
+        return table_properties
+    if table_properties.setdefault(DELETION_VECTORS, "true") == "false":
         raise ConfigurationError(
             f"{WRITE_MODE} = merge-on-read needs deletion vectors, and {DELETION_VECTORS} is false. "
             f"Leave {DELETION_VECTORS} out, or set {WRITE_MODE} to copy-on-write."
         )
-    return stored
+    return table_properties
 
 
 def _stored_field(field: Field) -> Field:
@@ -376,8 +389,8 @@ def _refuse_new_constraints(table: str, old: Mapping[str, str], new: Mapping[str
 
 def _refuse_protection_change(table: str, old: Mapping[str, str], new: Mapping[str, str]) -> None:
     """Raise ConfigurationError if the properties change the checkpoint protection, which only dropping a feature does."""
-    if new.get(PROTECTED_BEFORE) != old.get(PROTECTED_BEFORE):
-        raise ConfigurationError(f"The table property {PROTECTED_BEFORE} of {table} is kept by the log itself. Leave it as it is.")
+    if new.get(CHECKPOINT_PROTECTION) != old.get(CHECKPOINT_PROTECTION):
+        raise ConfigurationError(f"The table property {CHECKPOINT_PROTECTION} of {table} is kept by the log itself. Leave it as it is.")
 
 
 def _refuse_enabling_timestamps(table: str, old: Mapping[str, str], new: Mapping[str, str]) -> None:

@@ -68,8 +68,8 @@ def check_readable(table: str, protocol: Protocol, metadata: Metadata) -> None:
         metadata: The metadata of that version.
 
     Raises:
-        UnsupportedTableFeature: The table requires a reader version, a reader feature, a data file format, a type or a column mapping
-            that rowmerge does not support.
+        UnsupportedTableFeature: rowmerge does not support a reader version, a reader feature, a data file format, a type or a column
+            mapping of the table.
     """
     if protocol.min_reader > _READER_VERSION:
         raise UnsupportedTableFeature(table, f"reader version {protocol.min_reader}", action="read", advice=_ANOTHER_ENGINE)
@@ -106,8 +106,7 @@ def check_writable(table: str, protocol: Protocol, metadata: Metadata, *, action
         raise UnsupportedTableFeature(table, f"writer version {protocol.min_writer}", action=action, advice=_ANOTHER_ENGINE)
     for feature in sorted(protocol.features - WRITABLE_FEATURES):
         advice = _ADVICE_IF_USED[feature](metadata) if feature in _ADVICE_IF_USED else _UPGRADE
-        # An empty advice means that the protocol has the feature, but the table does not use it.
-        if advice:
+        if advice is not None:
             raise UnsupportedTableFeature(table, feature, action=action, advice=advice)
     for field in all_fields(metadata.schema):
         if field.type == Primitive("void"):
@@ -136,32 +135,33 @@ def is_enabled(protocol: Protocol, metadata: Metadata, switch: str) -> bool:
     return protocol.supports(_FEATURES_OF_SWITCHES[switch]) and is_true(metadata.configuration, switch)
 
 
-def _property_advice(name: str, metadata: Metadata) -> str:
-    """Return advice if a property is true."""
-    return f"Unset it first: ALTER TABLE … SET TBLPROPERTIES ('{name}' = 'false')." if is_true(metadata.configuration, name) else ""
+def _property_advice(name: str, metadata: Metadata) -> str | None:
+    """Return advice if a property is true, else None."""
+    return f"Unset it first: ALTER TABLE … SET TBLPROPERTIES ('{name}' = 'false')." if is_true(metadata.configuration, name) else None
 
 
-def _identity_column_advice(metadata: Metadata) -> str:
-    """Return advice for the first identity column."""
+def _identity_column_advice(metadata: Metadata) -> str | None:
+    """Return advice for the first identity column, None without one."""
     names = (field.name for field in all_fields(metadata.schema) if any(key.startswith("delta.identity.") for key in field.metadata))
     advice = "write with an engine that supports it, or copy the rows into a table without."
-    return next((f"The column {name} has identity values: {advice}" for name in names), "")
+    return next((f"The column {name} has identity values: {advice}" for name in names), None)
 
 
-def _nested_invariant_advice(metadata: Metadata) -> str:
-    """Return advice for the first invariant inside an array or a map. `shape.py` enforces all other invariants."""
+def _nested_invariant_advice(metadata: Metadata) -> str | None:
+    """Return advice for the first invariant inside an array or a map, None without one. `shape.py` enforces all other invariants."""
     collections = (field.type for field in all_fields(metadata.schema) if isinstance(field.type, Array | Map))
     names = (field.name for collection in collections for field in all_fields(collection) if INVARIANT in field.metadata)
-    return next((f"The field {name} inside an array or a map has an invariant: copy the rows into a table without." for name in names), "")
+    advice = "copy the rows into a table without."
+    return next((f"The field {name} inside an array or a map has an invariant: {advice}" for name in names), None)
 
 
-_ADVICE_IF_USED: dict[str, Callable[[Metadata], str]] = {
+_ADVICE_IF_USED: dict[str, Callable[[Metadata], str | None]] = {
     "invariants": _nested_invariant_advice,
     "identityColumns": _identity_column_advice,
     "icebergCompatV1": partial(_property_advice, "delta.enableIcebergCompatV1"),
     "icebergCompatV2": partial(_property_advice, "delta.enableIcebergCompatV2"),
 }
-"""Unsupported features that are an error only if the table uses them. Each function returns advice, or an empty text without use."""
+"""Unsupported features that are an error only if the table uses them. Each function returns advice, None if the table does not."""
 
 
 def required_protocol(table: str, protocol: Protocol, metadata: Metadata, properties: Mapping[str, str], *, action: str) -> Protocol:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from difflib import get_close_matches
 from functools import cached_property
 
-from rowmerge.delta.metadata.column_mapping import MAPPING_MODE, MAX_ID
+from rowmerge.delta.metadata.column_mapping import MAPPING_MODE, MAX_COLUMN_ID
 from rowmerge.errors import ConfigurationError
 from rowmerge.table.metadata.settings import ParquetSettings, TableSettings, parse_codec, whole_number
 
@@ -28,9 +28,9 @@ LOG_RETENTION = "delta.logRetentionDuration"
 CHECKPOINT_RETENTION = "delta.checkpointRetentionDuration"
 TOMBSTONE_RETENTION = "delta.deletedFileRetentionDuration"
 TRANSACTION_RETENTION = "delta.setTransactionRetentionDuration"
-PROTECTED_BEFORE = "delta.requireCheckpointProtectionBeforeVersion"
+CHECKPOINT_PROTECTION = "delta.requireCheckpointProtectionBeforeVersion"
 LOG_PROPERTIES = (
-    PROTECTED_BEFORE,
+    CHECKPOINT_PROTECTION,
     IN_COMMIT_TIMESTAMPS,
     "delta.inCommitTimestampEnablementVersion",
     "delta.inCommitTimestampEnablementTimestamp",
@@ -46,7 +46,7 @@ _BOOLEANS = frozenset(
     )
 )
 _INTERVALS = frozenset((CHECKPOINT_RETENTION, TOMBSTONE_RETENTION, LOG_RETENTION, TRANSACTION_RETENTION))
-_NAMES = frozenset((*_BOOLEANS, *_INTERVALS, *LOG_PROPERTIES, MAX_ID, MAPPING_MODE, MIN_READER, MIN_WRITER, COMPRESSION)).union(
+_NAMES = frozenset((*_BOOLEANS, *_INTERVALS, *LOG_PROPERTIES, MAX_COLUMN_ID, MAPPING_MODE, MIN_READER, MIN_WRITER, COMPRESSION)).union(
     f"delta.{name}"
     for name in (
         *"autoOptimize.autoCompact autoOptimize.optimizeWrite checkpointInterval checkpointPolicy isolationLevel targetFileSize".split(),
@@ -55,6 +55,7 @@ _NAMES = frozenset((*_BOOLEANS, *_INTERVALS, *LOG_PROPERTIES, MAX_ID, MAPPING_MO
     )
 )
 _UNITS = {"millisecond": 1, "second": 1000, "minute": 60_000, "hour": 3_600_000, "day": 86_400_000, "week": 604_800_000}
+_BYTES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _MAX_INTERVAL = 100_000 * 365 * _UNITS["day"]
 """The longest interval in milliseconds, so that arithmetic with times stays within 64 bits."""
 
@@ -88,7 +89,7 @@ class DeltaSettings(TableSettings):
         size = re.fullmatch(r"([1-9]\d*)\s*([kmgt]?)b?", value.strip().lower())
         if not size:
             raise ConfigurationError(f"The table property delta.targetFileSize is {value!r}. Write bytes, or a size like '100mb'.")
-        return int(size[1]) << 10 * " kmgt".index(size[2] or " ")
+        return int(size[1]) * _BYTES[size[2]]
 
     @cached_property
     def parquet(self) -> ParquetSettings:
@@ -131,7 +132,12 @@ def _check_value(name: str, value: str) -> None:
 
 
 def is_true(properties: Mapping[str, str], name: str) -> bool:
-    """Return whether a property is true."""
+    """Return whether a property is true. A property that is not set is false.
+
+    Args:
+        properties: The properties of a table.
+        name: A property with a truth value.
+    """
     return properties.get(name, "false").strip().lower() == "true"
 
 
@@ -154,7 +160,7 @@ def in_commit_timestamps_begin(properties: Mapping[str, str]) -> int:
 
 def highest_column_id(properties: Mapping[str, str]) -> int:
     """Return `delta.columnMapping.maxColumnId`, 0 if it is not set. Raises ConfigurationError."""
-    return _whole_number(properties, MAX_ID)
+    return _whole_number(properties, MAX_COLUMN_ID)
 
 
 def _whole_number(properties: Mapping[str, str], name: str) -> int:
@@ -185,7 +191,7 @@ def transaction_retention(properties: Mapping[str, str]) -> int | None:
 
 def protected_before(properties: Mapping[str, str]) -> int:
     """Return `delta.requireCheckpointProtectionBeforeVersion`, 0 if it is not set. Raises ConfigurationError."""
-    return whole_number(properties, PROTECTED_BEFORE, 0)
+    return whole_number(properties, CHECKPOINT_PROTECTION, 0)
 
 
 def parse_interval(name: str, interval: str) -> int:

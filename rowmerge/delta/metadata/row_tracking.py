@@ -12,8 +12,8 @@ from rowmerge.delta.metadata.properties import ROW_TRACKING, ROW_TRACKING_SUSPEN
 from rowmerge.errors import CorruptLog
 from rowmerge.table.metadata.json_objects import parse_object
 
-DOMAIN = "delta.rowTracking"
-COLUMN_NAMES = {
+ROW_TRACKING_DOMAIN = "delta.rowTracking"
+ROW_TRACKING_COLUMNS = {
     "delta.rowTracking.materializedRowIdColumnName": "_row-id-col-",
     "delta.rowTracking.materializedRowCommitVersionColumnName": "_row-commit-version-col-",
 }
@@ -21,33 +21,41 @@ COLUMN_NAMES = {
 
 
 def assigns_row_ids(protocol: Protocol, metadata: Metadata) -> bool:
-    """Return whether every added file must have row ids."""
+    """Return whether every added file must have row ids: the table supports row tracking, and the tracking is not suspended.
+
+    Args:
+        protocol: The protocol of the table.
+        metadata: The metadata of the table.
+    """
     return protocol.supports("rowTracking") and not is_true(metadata.configuration, ROW_TRACKING_SUSPENDED)
 
 
-def assign_row_ids(actions: Sequence[Action], domains: Mapping[str, str], version: int, log: str) -> list[Action]:
+def assign_row_ids(actions: Sequence[Action], domains: Mapping[str, str], version: int, log_path: str) -> list[Action]:
     """Return the actions of a commit with row ids for each added file, and the action of a new high water mark.
 
     Args:
         actions: The file actions of the commit.
         domains: The metadata domains before the commit.
         version: The version of the commit.
-        log: The path of the log's folder, for the error.
+        log_path: The path of the log's folder, for the error.
 
     Raises:
         CorruptLog: The high water mark is invalid, or an added file has no row count.
     """
-    old_mark = high_water_mark(domains, log)
-    new_actions, mark = _assign_row_ids(actions, old_mark, version, log)
-    is_first_add = DOMAIN not in domains and any("add" in action for action in actions)
-    if mark > old_mark or is_first_add:
-        configuration = compact({"rowIdHighWaterMark": mark})
-        new_actions.append({"domainMetadata": {"domain": DOMAIN, "configuration": configuration, "removed": False}})
+    old_mark = high_water_mark(domains, log_path)
+    new_actions, new_mark = _with_row_ids(actions, old_mark, version, log_path)
+    is_first_add = ROW_TRACKING_DOMAIN not in domains and any("add" in action for action in actions)
+    if new_mark > old_mark or is_first_add:
+        configuration = compact({"rowIdHighWaterMark": new_mark})
+        new_actions.append({"domainMetadata": {"domain": ROW_TRACKING_DOMAIN, "configuration": configuration, "removed": False}})
     return new_actions
 
 
-def _assign_row_ids(actions: Sequence[Action], mark: int, version: int, log: str) -> tuple[list[Action], int]:
-    """Return the file actions with row ids above `mark` for each added file, and the new high water mark. Raises CorruptLog."""
+def _with_row_ids(actions: Sequence[Action], highest_row_id: int, version: int, log_path: str) -> tuple[list[Action], int]:
+    """Return the file actions with a range of row ids for each added file, and the new high water mark.
+
+    `highest_row_id`: the high water mark before the commit. Raises CorruptLog, which names `log_path`, if a file has no row count.
+    """
     new_actions: list[Action] = []
     for action in actions:
         if "add" not in action:
@@ -56,38 +64,48 @@ def _assign_row_ids(actions: Sequence[Action], mark: int, version: int, log: str
         file = {**action["add"]}
         # An existing file with a new deletion vector keeps its row ids.
         if file.get("baseRowId") is None:
-            file["baseRowId"] = mark + 1
-            mark += _record_count(file, log)
+            file["baseRowId"] = highest_row_id + 1
+            highest_row_id += _record_count(file, log_path)
         if file.get("defaultRowCommitVersion") is None:
             file["defaultRowCommitVersion"] = version
         new_actions.append({"add": file})
-    return new_actions, mark
+    return new_actions, highest_row_id
 
 
-def _record_count(file: Mapping[str, Any], log: str) -> int:
+def _record_count(file: Mapping[str, Any], log_path: str) -> int:
     """Return the row count in a file's statistics. Raises CorruptLog without a valid count."""
     count = (parse_statistics(file.get("stats")) or {}).get("numRecords")
     if not isinstance(count, int) or count < 0:
-        raise CorruptLog(log, f"the file {file['path']} has no count of its rows, so they cannot get ids")
+        raise CorruptLog(log_path, f"the file {file['path']} has no count of its rows, so they cannot get ids")
     return count
 
 
-def high_water_mark(domains: Mapping[str, str], log: str) -> int:
-    """Return the highest row id of any version so far, -1 without row ids.
+def high_water_mark(domains: Mapping[str, str], log_path: str) -> int:
+    """Return the highest row id that any version of a table has assigned, -1 if none was assigned.
+
+    Args:
+        domains: The configurations of the metadata domains, by domain. The high water mark is in that of `delta.rowTracking`.
+        log_path: The path of the log's folder, for the error.
 
     Raises:
         CorruptLog: The metadata domain `delta.rowTracking` is invalid.
     """
-    if DOMAIN not in domains:
+    configuration = domains.get(ROW_TRACKING_DOMAIN)
+    if configuration is None:
         return -1
-    mark = parse_object(domains[DOMAIN], log).get("rowIdHighWaterMark")
+    mark = parse_object(configuration, log_path).get("rowIdHighWaterMark")
     if not isinstance(mark, int):
-        raise CorruptLog(log, f"the metadata domain {DOMAIN} holds no high water mark: {domains[DOMAIN]:.80}")
+        raise CorruptLog(log_path, f"the metadata domain {ROW_TRACKING_DOMAIN} holds no high water mark: {configuration:.80}")
     return mark
 
 
-def with_column_names(configuration: dict[str, str], old: Mapping[str, str]) -> dict[str, str]:
-    """Return the properties, with names of the hidden columns if row tracking is enabled. `old`: properties with names to keep."""
-    if not is_true(configuration, ROW_TRACKING):
-        return configuration
-    return configuration | {name: old.get(name) or f"{prefix}{uuid.uuid4()}" for name, prefix in COLUMN_NAMES.items()}
+def with_row_tracking_columns(properties: dict[str, str], old_properties: Mapping[str, str]) -> dict[str, str]:
+    """Return the properties of a table, with the names of the hidden columns if row tracking is enabled.
+
+    Args:
+        properties: The new properties, without these names.
+        old_properties: The properties of the replaced table. Its names of the hidden columns stay.
+    """
+    if not is_true(properties, ROW_TRACKING):
+        return properties
+    return properties | {name: old_properties.get(name) or f"{prefix}{uuid.uuid4()}" for name, prefix in ROW_TRACKING_COLUMNS.items()}

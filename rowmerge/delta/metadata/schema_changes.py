@@ -136,7 +136,7 @@ class SchemaChange:
         if not self.mapped:
             return self.metadata.partition_columns
         names = {column.metadata.get(PHYSICAL_NAME): column.name for column in new}
-        return tuple(names[stored] for stored in self.metadata.stored_partition_columns)
+        return tuple(names[physical_name] for physical_name in self.metadata.stored_partition_columns)
 
     def _check_dropped(self, old: Struct, new: Struct) -> None:
         """Raise PlanError if the new schema drops a partition column or a clustering column."""
@@ -157,7 +157,7 @@ class SchemaChange:
                 )
 
     def _changed_struct(self, old: Struct, new: Struct, prefix: str) -> Struct:
-        """Return the new struct with its type changes in the metadata of the fields. `prefix`: the path of the fields, for errors."""
+        """Return the new struct, whose fields record their type changes in `delta.typeChanges`. `prefix`: their path, for errors."""
         old_fields = {self._identity(field): field for field in old}
         missing_names = [] if self.mapped else [name for name in old.names if new.find(name, case_sensitive=True) is None]
         if missing_names:
@@ -172,7 +172,10 @@ class SchemaChange:
         return field.metadata.get(ID, field.name) if self.mapped else field.name
 
     def _changed_field(self, old: Field | None, new: Field, path: str) -> Field:
-        """Return the new field with its type changes in its metadata. `old`: None for an added field, which must be nullable."""
+        """Return the new field, which records its type changes in `delta.typeChanges`.
+
+        `old`: None for an added field, which must be nullable. `path`: the names from the column to the field, for errors.
+        """
         if old is None:
             if not new.nullable:
                 raise PlanError(f"The new column {path} of {self.table} cannot be NOT NULL: older rows have no value. Leave NOT NULL out.")
@@ -182,7 +185,11 @@ class SchemaChange:
         return replace(new, type=type_, metadata={**new.metadata, TYPE_CHANGES: changes} if changes else new.metadata)
 
     def _changed_type(self, old: DataType, new: DataType, path: str) -> DataType:
-        """Return the new type with the type changes of nested fields in their metadata. Raises PlanError unless a type is widened."""
+        """Return the new type of a field. Raises PlanError for a change of a primitive type that is not a type widening.
+
+        The fields of nested structs record their type changes in `delta.typeChanges`. An array or a map has no metadata of its own: the
+        field that contains it records the changes of its element, key and value.
+        """
         match old, new:
             case Struct(), Struct():
                 return self._changed_struct(old, new, f"{path}.")
@@ -231,7 +238,12 @@ def renamed_leaf(leaf: ColumnPath, old: Struct, new: Struct) -> ColumnPath | Non
 
 
 def is_wider(new: DataType, old: DataType) -> bool:
-    """Return whether values of the primitive type `old` can be read as the wider type `new` without loss. False for equal types."""
+    """Return whether a change from `old` to `new` is a type widening (PROTOCOL.md, Type Widening).
+
+    Args:
+        new: The new type.
+        old: The old type. False is returned if it is equal to `new`.
+    """
     match old, new:
         case Decimal(), Decimal():
             return old != new and new.scale >= old.scale and new.precision - new.scale >= old.precision - old.scale

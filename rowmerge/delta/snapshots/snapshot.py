@@ -11,7 +11,7 @@ from rowmerge.delta.files.paths import absolute_paths
 from rowmerge.delta.files.statistics import clustering_columns as read_clustering_columns
 from rowmerge.delta.log.replay import State
 from rowmerge.delta.metadata.actions import Metadata, Protocol
-from rowmerge.delta.metadata.definition import changed_table
+from rowmerge.delta.metadata.definition import metadata_after_alter
 from rowmerge.delta.metadata.features import check_writable
 from rowmerge.delta.metadata.properties import DeltaSettings
 from rowmerge.delta.metadata.shape import table_shape
@@ -79,7 +79,7 @@ class DeltaSnapshot:
         return self.metadata.description
 
     def evolved(self, schema: Struct) -> TableShape:
-        protocol, metadata = changed_table(self.name, self.protocol, self.metadata, TableDefinition(schema=schema))
+        protocol, metadata = metadata_after_alter(self.name, self.protocol, self.metadata, TableDefinition(schema=schema))
         return table_shape(self.name, self.storage, protocol, metadata)
 
     @property

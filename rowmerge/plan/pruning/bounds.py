@@ -34,11 +34,11 @@ COLLATIONS = "__COLLATIONS"
 
 @dataclass(frozen=True)
 class LiteralPosition:
-    """The position of a literal in the order of a column's values. `below` and `above` have the column's comparison type.
+    """Where a literal lies among the values of a column's type, so that a column's bounds can be compared with the literal.
 
-    Both are the literal itself if it is a value of the type. If `is_between`, the literal lies strictly between two neighbouring values
-    (1.5 among integers: below 1, above 2). If `is_approximate`, it lies anywhere from `above` to `below`, ends included (a local time,
-    whose instant depends on the session's time zone).
+    `below` and `above` have the column's comparison type. Both are the literal itself if it is a value of the type. If `is_between`, the
+    literal lies strictly between two neighbouring values (1.5 among integers: below 1, above 2). If `is_approximate`, it lies anywhere from
+    `above` to `below`, ends included (a local time, whose instant depends on the session's time zone).
     """
 
     below: pa.Scalar
@@ -107,7 +107,12 @@ class ColumnExtents:
         return pa.repeat(pa.scalar(value), self._files.num_rows)
 
     def extent(self, field: Field, is_partition: bool) -> Extent:
-        """Return the extent of a column: from its value if it is a partition column, else from its bounds and null counts."""
+        """Return the extent of a column in each file.
+
+        Args:
+            field: The column.
+            is_partition: Whether the extent comes from partition values instead of bounds and null counts.
+        """
         if field.name not in self._extents:
             extent = self._partition_extent(field) if is_partition else self._statistics_extent(field)
             self._extents[field.name] = replace(extent, buckets=self._buckets(field.name))
@@ -162,7 +167,15 @@ def comparison_type(type_: DataType) -> pa.DataType | None:
 
 
 def in_comparison_type(values: pa.Array | pa.ChunkedArray, field: Field) -> pa.Array | pa.ChunkedArray | None:
-    """Cast values to the comparison type of a column. Return None if they cannot be cast."""
+    """Cast values to the comparison type of a column.
+
+    Args:
+        values: Values in a type of the source or of a file's statistics.
+        field: The column, whose comparison type is not None.
+
+    Returns:
+        The values, with 0.0 for -0.0. None if they cannot be cast.
+    """
     try:
         cast = values.cast(comparison_type(field.type))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
@@ -181,19 +194,34 @@ def is_padded(field: Field) -> bool:
 
 
 def less(column: Extent, position: LiteralPosition) -> Verdict:
-    """Judge `column < position`."""
+    """Judge `column < literal` for each file.
+
+    Args:
+        column: The extent of the column in each file.
+        position: The position of the literal among the column's values.
+    """
     below = pc.less_equal if position.is_between else pc.less
     return _verdict(column, below(column.lower, position.below), pc.greater_equal(column.upper, position.above))
 
 
 def less_or_equal(column: Extent, position: LiteralPosition) -> Verdict:
-    """Judge `column <= position`."""
+    """Judge `column <= literal` for each file.
+
+    Args:
+        column: The extent of the column in each file.
+        position: The position of the literal among the column's values.
+    """
     above = pc.greater_equal if position.is_between else pc.greater
     return _verdict(column, pc.less_equal(column.lower, position.below), above(column.upper, position.above))
 
 
 def equal(column: Extent, position: LiteralPosition) -> Verdict:
-    """Judge `column = position`."""
+    """Judge `column = literal` for each file.
+
+    Args:
+        column: The extent of the column in each file.
+        position: The position of the literal among the column's values.
+    """
     if position.is_between:
         return Verdict(column.no_file, column.has_values)
     is_inside = pc.and_kleene(pc.less_equal(column.lower, position.below), pc.greater_equal(column.upper, position.above))
@@ -206,25 +234,26 @@ def equal(column: Extent, position: LiteralPosition) -> Verdict:
 
 
 def in_list(column: Extent, values: pa.Array, *, has_null: bool) -> Verdict:
-    """Judge `column IN (list)`.
+    """Judge for each file whether `column IN (list)` may be true for one of its rows, and whether it may be false for one.
 
     Args:
-        column: The extent of the column.
-        values: The values of the list except NULL, in the column's comparison type.
-        has_null: Whether the list has a NULL.
-
-    Returns:
-        The verdict on the condition.
+        column: The bounds of the column in each file, and whether a file may have values and NULLs in it.
+        values: The members of the list except NULL, in the column's comparison type.
+        has_null: Whether NULL is a member. For a value that is not in the list, the condition is then NULL instead of false.
     """
     if has_null:
-        # For a value that is not in the list, the condition is then NULL instead of false.
         return Verdict(may_hold(column, holds_one_of(column, values)), column.no_file)
     is_single_member = pc.and_(pc.equal(column.lower, column.upper), pc.is_in(column.lower, value_set=values))
     return _verdict(column, holds_one_of(column, values), pc.invert(is_single_member))
 
 
 def starts_with(column: Extent, prefix: str) -> Verdict:
-    """Judge `column LIKE 'prefix%'`. UTF-8 bytes and code points have the same order."""
+    """Judge `column LIKE 'prefix%'` for each file. UTF-8 bytes and code points have the same order.
+
+    Args:
+        column: The extent of the column in each file.
+        prefix: The prefix without wildcards.
+    """
     low, high = pa.scalar(prefix), _successor(prefix)
     may_start, must_start = pc.greater_equal(column.upper, low), pc.greater_equal(column.lower, low)
     if high is not None:
@@ -239,13 +268,23 @@ def is_null(column: Extent) -> Verdict:
 
 
 def null_safe_equal(column: Extent, position: LiteralPosition) -> Verdict:
-    """Judge `column <=> position`, which is false, not NULL, for null rows."""
+    """Judge `column <=> literal` for each file. The condition is false, not NULL, for rows with NULL.
+
+    Args:
+        column: The extent of the column in each file.
+        position: The position of the literal among the column's values.
+    """
     verdict = equal(column, position)
     return Verdict(verdict.may_be_true, pc.or_(verdict.may_be_false, column.has_nulls))
 
 
 def holds_one_of(column: Extent, values: pa.Array) -> pa.Array:
-    """Return for each file whether one of the values lies within the bounds and one in the buckets. Null means unknown."""
+    """Return for each file whether its bounds and its buckets allow one of the values. Null means unknown.
+
+    Args:
+        column: The extent of the column in each file.
+        values: Values in the column's comparison type, without NULL and NaN.
+    """
     within = within_bounds(column, values)
     return pc.and_kleene(within, _in_buckets(column, values)) if column.buckets else within
 
@@ -267,6 +306,10 @@ def within_bounds(column: Extent, values: pa.Array) -> pa.Array:
 
     A value lies within the bounds if more values are less than or equal to the upper bound than less than the lower bound. Both counts
     come from ranks of values and bounds, so that one sort replaces a comparison of each value with each file.
+
+    Args:
+        column: The extent of the column in each file.
+        values: Values in the column's comparison type, without NULL and NaN.
     """
     below_lower = _count_values_up_to(values, column.lower, "min")
     up_to_upper = _count_values_up_to(values, column.upper, "max")
@@ -275,7 +318,12 @@ def within_bounds(column: Extent, values: pa.Array) -> pa.Array:
 
 
 def may_hold(column: Extent, test: pa.Array | None) -> pa.Array:
-    """Return for each file whether it may hold a value that a test of its bounds allows. A result of null or None excludes no file."""
+    """Return for each file whether it may hold a value that a test of its bounds allows. A file without values has none.
+
+    Args:
+        column: The extent of the column in each file.
+        test: The result of the test for each file, null if it is unknown. None if the result is unknown for all files.
+    """
     return column.has_values if test is None else pc.and_(column.has_values, pc.fill_null(test, True))
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Sequence
 from functools import reduce
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,7 +16,7 @@ import pyarrow.compute as pc
 from rowmerge.plan.expressions.conditions import Side
 from rowmerge.plan.pruning import bounds
 from rowmerge.plan.pruning.bounds import ColumnExtents, Extent, as_array, comparable, in_comparison_type, may_hold
-from rowmerge.plan.pruning.predicates import Predicate, conjunction, understand
+from rowmerge.plan.pruning.predicates import Predicate, conjunction, parse_predicate
 from rowmerge.table.metadata.schema import Field, Struct
 from rowmerge.table.snapshots.files import FileListing, FileMask
 
@@ -24,8 +25,12 @@ _LOWER_BOUND_TESTS = {"=": pc.less_equal, "<=>": pc.less_equal, "<": pc.less, "<
 _UPPER_BOUND_TESTS = {"=": pc.greater_equal, "<=>": pc.greater_equal, ">": pc.greater, ">=": pc.greater_equal}
 """The comparison of a column's upper bound with the least key, by operator. Other operators do not test the upper bound."""
 
-BoundsMask = tuple[FileMask, tuple[str, ...]]
-"""A mask of files, and the names of the columns whose bounds it reads."""
+
+class BoundsMask(NamedTuple):
+    """A mask of files, and the names of the columns whose lower and upper bounds it reads."""
+
+    mask: FileMask
+    bound_columns: tuple[str, ...] = ()
 
 
 def file_mask(
@@ -45,7 +50,7 @@ def file_mask(
     """
     predicate = _predicate(conjuncts, side, schema, partition_columns, case_sensitive)
     bound_columns = tuple(name for name in schema.names if name in predicate.columns and name not in partition_columns)
-    return lambda files: predicate.judge(ColumnExtents(files)).may_be_true, bound_columns
+    return BoundsMask(lambda files: predicate.judge(ColumnExtents(files)).may_be_true, bound_columns)
 
 
 def exact_partition_mask(
@@ -93,23 +98,26 @@ def key_mask(column: str, op: str, values: pa.Array, has_null: bool, schema: Str
     field = _comparable_field(column, schema)
     keys = None if field is None else _comparison_keys(values, field)
     if field is None or keys is None:
-        return every_file, ()
-    keys_but_nan = keys.filter(pc.invert(pc.is_nan(keys))) if pa.types.is_floating(keys.type) else keys
-    if op in ("=", "<=>") and len(keys_but_nan):
-        # Keys can lie far apart. So at least one key, and not only their range, must meet the bounds. A file with bounds has no NaN.
+        return BoundsMask(every_file)
+    ordinary_keys = keys.filter(pc.invert(pc.is_nan(keys))) if pa.types.is_floating(keys.type) else keys  # without NaN
+    if op in ("=", "<=>") and len(ordinary_keys):
+        # A file with bounds has no NaN. Keys can lie far apart, so their range alone would exclude fewer files than each of them.
         nulls_match = op == "<=>" and has_null
-        return _column_mask(field, partition_columns, nulls_match, lambda extent: bounds.holds_one_of(extent, keys_but_nan))
-    least, greatest = _least_and_greatest(keys_but_nan, has_nan=len(keys_but_nan) < len(keys))
+        return _column_mask(field, partition_columns, nulls_match, lambda extent: bounds.holds_one_of(extent, ordinary_keys))
+    least, greatest = _least_and_greatest(ordinary_keys, has_nan=len(ordinary_keys) < len(keys))
     return range_mask(column, op, least, greatest, has_null, schema, partition_columns)
 
 
-def _least_and_greatest(keys: pa.Array, *, has_nan: bool) -> tuple[pa.Scalar, pa.Scalar]:
-    """Return the least and the greatest of the keys. If `has_nan`, NaN is a key too, and is greater than all numbers, as in Spark."""
-    least, greatest = pc.min_max(keys).values()
+def _least_and_greatest(ordinary_keys: pa.Array, *, has_nan: bool) -> tuple[pa.Scalar, pa.Scalar]:
+    """Return the least and the greatest key, null scalars without keys.
+
+    `ordinary_keys`: the keys except NaN. `has_nan`: whether NaN is a key too, which is greater than all numbers, as in Spark.
+    """
+    least, greatest = pc.min_max(ordinary_keys).values()
     if not has_nan:
         return least, greatest
-    not_a_number = pa.scalar(math.nan, keys.type)
-    return (least if len(keys) else not_a_number), not_a_number
+    not_a_number = pa.scalar(math.nan, ordinary_keys.type)
+    return (least if len(ordinary_keys) else not_a_number), not_a_number
 
 
 def range_mask(
@@ -131,14 +139,15 @@ def range_mask(
     """
     field = _comparable_field(column, schema)
     if field is None:
-        return every_file, ()
+        return BoundsMask(every_file)
     nulls_match = op == "<=>" and has_null
     if low is None or high is None or not (low.is_valid and high.is_valid):
+        # The only key is NULL, so a file can match by its NULLs alone.
         return _column_mask(field, partition_columns, nulls_match, lambda extent: extent.no_file)
-    low_and_high = _comparison_keys(pa.array([low, high], low.type), field)
-    if low_and_high is None:
-        return every_file, ()
-    return _column_mask(field, partition_columns, nulls_match, lambda extent: _bounds_allow(extent, op, *low_and_high))
+    key_range = _comparison_keys(pa.array([low, high], low.type), field)
+    if key_range is None:
+        return BoundsMask(every_file)
+    return _column_mask(field, partition_columns, nulls_match, lambda extent: _bounds_allow(extent, op, *key_range))
 
 
 def every_file(files: FileListing) -> pa.Array:
@@ -158,7 +167,7 @@ def all_of(masks: Sequence[FileMask]) -> FileMask:
 
 def _predicate(conjuncts: Sequence[str], side: Side, schema: Struct, partition_columns: Collection[str], case_sensitive: bool) -> Predicate:
     """Return the predicate of the AND of all conjuncts."""
-    return conjunction(understand(text, side, schema, partition_columns, case_sensitive=case_sensitive) for text in conjuncts)
+    return conjunction(parse_predicate(text, side, schema, partition_columns, case_sensitive=case_sensitive) for text in conjuncts)
 
 
 def _comparable_field(column: str, schema: Struct) -> Field | None:
@@ -174,20 +183,21 @@ def _comparison_keys(values: pa.Array | pa.ChunkedArray, field: Field) -> pa.Arr
 
 
 def _column_mask(
-    field: Field, partition_columns: Collection[str], nulls_match: bool, test: Callable[[Extent], pa.Array | None]
+    field: Field, partition_columns: Collection[str], nulls_match: bool, test_bounds: Callable[[Extent], pa.Array | None]
 ) -> BoundsMask:
-    """Return the mask of the files that may hold a value that `test` of the column's extent allows, or a NULL if `nulls_match`.
+    """Return the mask of the files that pass a test of a column's bounds. If `nulls_match`, files that may hold a NULL pass too.
 
-    The result names the column if the mask reads its bounds. A partition column has values instead of bounds.
+    `test_bounds`: returns for each file whether its bounds allow a match (null: unknown), or None if they exclude no file.
     """
     is_partition = field.name in partition_columns
 
     def mask(files: FileListing) -> pa.Array:
         column = ColumnExtents(files).extent(field, is_partition)
-        may_match = may_hold(column, test(column))
+        may_match = may_hold(column, test_bounds(column))
         return pc.or_(may_match, column.has_nulls) if nulls_match else may_match
 
-    return mask, (() if is_partition else (field.name,))
+    # A partition column has values in the log instead of bounds.
+    return BoundsMask(mask, () if is_partition else (field.name,))
 
 
 def _bounds_allow(column: Extent, op: str, low: pa.Scalar, high: pa.Scalar) -> pa.Array | None:

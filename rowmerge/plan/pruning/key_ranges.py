@@ -31,8 +31,8 @@ def key_condition(field: Field, op: str, values: pa.Array, has_null: bool, *, on
         only_ends: Whether `values` has only the least and the greatest key.
 
     Returns:
-        The condition. None if readers cannot skip rows by it: for other operators than `=` and `<=>`, without values, for long literals,
-        and for types whose bounds Parquet readers do not trust.
+        The condition. None if readers cannot skip rows by it: for other operators than `=` and `<=>`, and without values. It is also None
+        for long literals, and for types whose bounds Parquet readers do not trust.
     """
     if op not in ("=", "<=>") or not len(values) or not comparable(field) or not _has_literals(field):
         return None

@@ -102,9 +102,14 @@ def _converted(operand: Constant, node: exp.Neg | exp.TsOrDsToDate | exp.Cast) -
 
 
 def locate(literal: Constant, type_: DataType) -> LiteralPosition | None:
-    """Return the position of a literal in the order of a column's values.
+    """Return the position of a literal among the values of a column, by which bounds of the column are compared with the literal.
 
-    Returns None if the position is unknown, for example because Spark casts the column to another type for the comparison.
+    Args:
+        literal: The literal.
+        type_: The type of the column.
+
+    Returns:
+        The position. None if it is unknown, for example because Spark casts the column to another type for the comparison.
     """
     arrow_type = comparison_type(type_)
     match type_:
@@ -128,11 +133,18 @@ def locate(literal: Constant, type_: DataType) -> LiteralPosition | None:
     return None
 
 
-def locate_members(members: Sequence[Constant], type_: DataType) -> list[LiteralPosition] | None:
-    """Return the positions of the members of an IN list in the order of a column's values.
+def locate_list_members(members: Sequence[Constant], type_: DataType) -> list[LiteralPosition] | None:
+    """Return the position of each member of an IN list among the values of a column, by which the column's bounds are compared.
 
-    Returns None if the position of a member is unknown or approximate. Spark casts the column and all members to one type. With members
-    of different types, or without a decimal type for all, that cast can round the values, so the result is None too.
+    Spark casts the column and all members to one type. With members of different types, or without a decimal type for all, that cast can
+    round the values.
+
+    Args:
+        members: The literals of the list except NULL, at least one.
+        type_: The type of the column.
+
+    Returns:
+        The positions in the order of `members`. None if the cast can round a value, or a position is unknown or approximate.
     """
     if len({type(member) for member in members}) != 1:
         return None
@@ -338,14 +350,18 @@ def _locate_among_integers(literal: Constant, type_: Primitive) -> LiteralPositi
     match literal:
         # Spark replaces a comparison with a number outside bigint by TRUE or FALSE, even for null rows.
         case ExactNumber(number) if _fits_integer(number, 64) and _has_common_decimal_type([literal], type_):
-            below, above = math.floor(number), math.ceil(number)
-        # Spark casts the column to the literal's type, which holds all integers below 2 ** 24 (float) or 2 ** 53 (double) exactly.
+            return _position_among_integers(number)
+        # Spark casts the column to the literal's type. A float holds all integers below 2 ** 24 exactly, a double those below 2 ** 53.
         case FloatNumber(number, single) if abs(number) < (1 << 24 if single else 1 << 53):
-            below, above = math.floor(number), math.ceil(number)
+            return _position_among_integers(number)
         case str() if _CLEAN_INTEGER.fullmatch(literal) and _fits_integer(int(literal), INTEGERS[type_.name]):
-            below = above = int(literal)
-        case _:
-            return None
+            return _position_among_integers(int(literal))
+    return None
+
+
+def _position_among_integers(number: Decimal | float) -> LiteralPosition:
+    """Return the position of a number between the nearest integers below and above, or on an integer."""
+    below, above = math.floor(number), math.ceil(number)
     return LiteralPosition(pa.scalar(below, pa.int64()), pa.scalar(above, pa.int64()), is_between=below != above)
 
 

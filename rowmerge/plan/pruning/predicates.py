@@ -6,7 +6,7 @@ import operator
 import re
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial, reduce
+from functools import reduce
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,7 +16,7 @@ from rowmerge.plan.expressions.column_refs import has_column_outside_tree, parse
 from rowmerge.plan.expressions.conditions import COMPARISON_TREES, MIRRORED, Side, resolve
 from rowmerge.plan.pruning import bounds
 from rowmerge.plan.pruning.bounds import ColumnExtents, Extent, Verdict, comparable
-from rowmerge.plan.pruning.literals import Constant, ExactNumber, Null, constant, locate, locate_members
+from rowmerge.plan.pruning.literals import Constant, ExactNumber, Null, constant, locate, locate_list_members
 from rowmerge.table.metadata.schema import Field, Primitive, Struct
 
 Judge = Callable[[ColumnExtents], Verdict]
@@ -45,7 +45,7 @@ class Predicate:
 
 @dataclass(frozen=True)
 class _Table:
-    """The table whose columns a condition uses. `text`: the condition."""
+    """The table whose columns a condition uses, and the names by which it uses them. `text`: the SQL of the condition."""
 
     text: str
     side: Side
@@ -69,12 +69,14 @@ UNKNOWN = Predicate(lambda extents: Verdict(extents.for_all_files(True), extents
 """The predicate of a condition that may be true and may be false in every file."""
 
 
-def understand(text: str, side: Side, schema: Struct, partition_columns: Collection[str], *, case_sensitive: bool = False) -> Predicate:
-    """Convert a condition to a predicate.
+def parse_predicate(
+    text: str, side: Side, schema: Struct, partition_columns: Collection[str], *, case_sensitive: bool = False
+) -> Predicate:
+    """Convert a SQL condition to a predicate on the bounds of files.
 
     Args:
         text: A SQL condition over columns of `side`.
-        side: The names by which the condition refers to the table.
+        side: The table's alias and column names, by which the condition refers to its columns.
         schema: The columns of the table.
         partition_columns: The names of the table's partition columns.
         case_sensitive: Whether the names in the condition are case-sensitive.
@@ -111,14 +113,14 @@ def _predicate(node: exp.Expr, table: _Table, depth: int = 0) -> Predicate:
     if depth > _MAX_DEPTH or any(value for name, value in node.args.items() if name not in _SUPPORTED_ARGUMENTS):
         return UNKNOWN
     predicate = _predicate_without_negation(node, table, depth)
-    # sqlglot parses `x NOT LIKE 'a%'` as a LIKE with the argument `negate`.
+    # sqlglot parses `x NOT LIKE 'a%'` as a LIKE with the argument `negate`, not as a NOT.
     return _negated(predicate) if node.args.get("negate") else predicate
 
 
 def _predicate_without_negation(node: exp.Expr, table: _Table, depth: int) -> Predicate:
-    """Return the predicate of a condition, without the argument `negate` of its root. `depth`: the number of nodes above the root.
+    """Return the predicate of a condition as if it had no NOT in its operator: that of `x LIKE 'a%'` for `x NOT LIKE 'a%'`.
 
-    A predicate judges, for each file, whether the condition may be true and whether it may be false for a row; NULL is neither.
+    UNKNOWN for an unsupported node. `depth`: the number of nodes above `node` in the syntax tree, for the limit of the depth.
     """
     match node:
         case exp.And() | exp.Or():
@@ -164,17 +166,20 @@ def _negated(predicate: Predicate) -> Predicate:
 
 
 def _column_predicate(field: Field, table: _Table, judge: Callable[[Extent], Verdict], *, certain: bool = True) -> Predicate:
-    """Return the predicate of a condition on one column. `certain`: whether the verdict on a single value is certain."""
+    """Return the predicate of a condition on one column.
+
+    `certain`: whether the verdict on a file whose rows have the same value is exact: the condition is not both true and false.
+    """
     is_partition = field.name in table.partition_columns
     # A partition value NaN has no bounds, so a verdict on a floating type is never certain.
     is_exact = certain and is_partition and field.type not in (Primitive("float"), Primitive("double"))
     return Predicate(lambda extents: judge(extents.extent(field, is_partition)), frozenset({field.name}), is_exact)
 
 
-def _comparison(op: str, left: exp.Expr, right: exp.Expr, table: _Table) -> Predicate:
+def _comparison(op: str, left_operand: exp.Expr, right_operand: exp.Expr, table: _Table) -> Predicate:
     """Return the predicate of a comparison between a column and a literal, in either order, or between two numbers."""
-    left_field, right_field = table.field(left), table.field(right)
-    left_literal, right_literal = constant(left), constant(right)
+    left_field, right_field = table.field(left_operand), table.field(right_operand)
+    left_literal, right_literal = constant(left_operand), constant(right_operand)
     if left_field is not None and right_literal is not None:
         return _column_comparison(left_field, op, right_literal, table)
     if right_field is not None and left_literal is not None:
@@ -205,7 +210,7 @@ def _in_list(node: exp.In, table: _Table) -> Predicate:
     members = [literal for literal in literals if literal is not None and not isinstance(literal, Null)]
     if not members:
         return _constant_predicate(None)  # `column IN (NULL)` is NULL for every row
-    positions = locate_members(members, field.type)
+    positions = locate_list_members(members, field.type)
     if positions is None:
         return UNKNOWN
     # A member between two values of the column's type, such as 1.5 for integers, is equal to no row.
@@ -216,15 +221,20 @@ def _in_list(node: exp.In, table: _Table) -> Predicate:
 
 
 def _like(node: exp.Like, table: _Table) -> Predicate:
-    """Return the predicate of `column LIKE literal`, from the prefix before the first wildcard. UNKNOWN for other operands."""
+    """Return the predicate of `column LIKE pattern`, from the prefix before the first wildcard. UNKNOWN for other operands.
+
+    A text matches `prefix%` if it begins with the prefix. With further wildcards or characters, it may not match.
+    """
     field, pattern = table.field(node.this), constant(node.expression)
     if field is None or not comparable(field) or field.type != Primitive("string") or not isinstance(pattern, str):
         return UNKNOWN
     prefix = re.split("[%_]", pattern, maxsplit=1)[0]
     if prefix == pattern:
         return _column_comparison(field, "=", pattern, table)
-    judge_prefix = partial(bounds.starts_with, prefix=prefix)
     if pattern[len(prefix) :].strip("%") == "":
-        return _column_predicate(field, table, judge_prefix)
-    # With further wildcards or characters after the prefix, a text with the prefix may not match.
-    return _column_predicate(field, table, lambda column: replace(judge_prefix(column), may_be_false=column.has_values), certain=False)
+        return _column_predicate(field, table, lambda column: bounds.starts_with(column, prefix))
+
+    def judge_pattern(column: Extent) -> Verdict:
+        return replace(bounds.starts_with(column, prefix), may_be_false=column.has_values)
+
+    return _column_predicate(field, table, judge_pattern, certain=False)

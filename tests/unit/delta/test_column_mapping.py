@@ -10,7 +10,7 @@ import pytest
 
 from rowmerge.delta import DeltaTable
 from rowmerge.delta.metadata.actions import Protocol
-from rowmerge.delta.metadata.column_mapping import ID, MAPPING_MODE, MAX_ID, PHYSICAL_NAME
+from rowmerge.delta.metadata.column_mapping import ID, MAPPING_MODE, MAX_COLUMN_ID, PHYSICAL_NAME
 from rowmerge.delta.snapshots.snapshot import DeltaSnapshot
 from rowmerge.errors import ConfigurationError, PlanError
 from rowmerge.storage.store import Storage
@@ -66,7 +66,7 @@ def test_every_field_of_a_new_table_has_an_id_and_a_name_of_its_own(table: Delta
     assert sorted(f.metadata[ID] for f in found) == list(range(1, 11))
     assert all(f.metadata[PHYSICAL_NAME].startswith("col-") for f in found)
     assert len({f.metadata[PHYSICAL_NAME] for f in found}) == 10
-    assert snapshot.settings.properties[MAX_ID] == "10"
+    assert snapshot.settings.properties[MAX_COLUMN_ID] == "10"
     assert snapshot.protocol.supports("columnMapping")
     assert snapshot.shape.by_field_id == (mode == "id")
     stored = fields(snapshot.shape.stored_schema)
@@ -85,13 +85,13 @@ def test_a_table_that_is_upgraded_keeps_the_names_in_its_files(table: DeltaTable
     added = alter(table, schema=Struct((*table.snapshot().schema, Field("new", LONG))))
     assert added.schema.fields[-1].metadata[ID] == 11
     assert added.schema.fields[-1].metadata[PHYSICAL_NAME].startswith("col-")
-    assert added.settings.properties[MAX_ID] == "11"
+    assert added.settings.properties[MAX_COLUMN_ID] == "11"
 
 
 def test_an_id_is_not_given_again_after_its_column_was_dropped_or_the_table_replaced(table: DeltaTable) -> None:
     snapshot = create(table, {MAPPING_MODE: "name"})
     without = alter(table, schema=Struct(snapshot.schema.fields[:-1]))
-    assert without.settings.properties[MAX_ID] == "10"
+    assert without.settings.properties[MAX_COLUMN_ID] == "10"
     again = alter(table, schema=Struct((*without.schema, Field("m", LONG))))
     assert again.schema.fields[-1].metadata[ID] == 11
     definition = TableDefinition(NESTED, (), {MAPPING_MODE: "id"}, None)
@@ -124,10 +124,10 @@ def test_modes_that_would_lose_the_files_columns_are_refused(table: DeltaTable, 
 
 def test_the_highest_id_is_the_tables_own_affair(table: DeltaTable) -> None:
     with pytest.raises(ConfigurationError, match="maxColumnId"):
-        create(table, {MAPPING_MODE: "name", MAX_ID: "7"})
+        create(table, {MAPPING_MODE: "name", MAX_COLUMN_ID: "7"})
     create(table, {MAPPING_MODE: "name"})
     with pytest.raises(ConfigurationError, match="maxColumnId"):
-        alter(table, properties={MAX_ID: "70"})
+        alter(table, properties={MAX_COLUMN_ID: "70"})
 
 
 def test_a_mode_that_the_protocol_does_not_allow_means_nothing(table: DeltaTable, tmp_path: Path) -> None:

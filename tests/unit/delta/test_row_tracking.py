@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from rowmerge.delta import DeltaTable
-from rowmerge.delta.metadata.row_tracking import DOMAIN, high_water_mark
+from rowmerge.delta.metadata.row_tracking import ROW_TRACKING_DOMAIN, high_water_mark
 from rowmerge.delta.snapshots.snapshot import DeltaSnapshot
 from rowmerge.errors import ConfigurationError, CorruptLog, UnsupportedTableFeature
 from rowmerge.storage.store import Storage
@@ -48,7 +48,9 @@ def test_every_added_file_gets_the_ids_after_the_highest(lake: Lake) -> None:
     committed(lake.append([5, 6]))
     assert ranges(lake.table.snapshot()) == [(0, 0), (3, 0), (4, 1)]
     assert mark(lake) == 5
-    assert actions(lake, 1, "domainMetadata") == [{"domain": DOMAIN, "configuration": '{"rowIdHighWaterMark":5}', "removed": False}]
+    assert actions(lake, 1, "domainMetadata") == [
+        {"domain": ROW_TRACKING_DOMAIN, "configuration": '{"rowIdHighWaterMark":5}', "removed": False}
+    ]
 
 
 def test_a_deletion_vector_changes_no_id_and_a_rewritten_file_gets_new_ones(lake: Lake) -> None:
@@ -107,7 +109,7 @@ def test_files_from_before_get_ids_when_they_are_committed_again(lake: Lake) -> 
 def test_suspended_tracking_gives_no_ids(lake: Lake) -> None:
     committed(lake.create(lake.file([1]), properties={**SUPPORTED, "delta.rowTrackingSuspended": "true"}))
     assert ranges(lake.table.snapshot()) == [(None, None)]
-    assert DOMAIN not in lake.table.snapshot().state.domains
+    assert ROW_TRACKING_DOMAIN not in lake.table.snapshot().state.domains
 
 
 def test_enabled_tracking_names_its_hidden_columns_and_keeps_rows_where_they_are(lake: Lake) -> None:
@@ -133,4 +135,4 @@ def test_tracking_cannot_be_enabled_and_suspended(lake: Lake) -> None:
 
 def test_a_mark_that_makes_no_sense_is_a_corrupt_log() -> None:
     with pytest.raises(CorruptLog, match="high water mark"):
-        high_water_mark({DOMAIN: "{}"}, "log")
+        high_water_mark({ROW_TRACKING_DOMAIN: "{}"}, "log")
