@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 STORE_THREADS = 8
 """The number of threads if each of them waits for a remote store."""
 _BATCHES_PER_THREAD = 8
-_MOST_BACKGROUND_THREADS = 8
+_MAX_BACKGROUND_THREADS = 8
 
 _background_threads: set[threading.Thread] = set()
 
@@ -48,7 +48,12 @@ def run_concurrently(calls: Sequence[Callable[[], T]], *, is_remote: bool = True
 
 
 def run_both(first: Callable[[], S], second: Callable[[], T]) -> tuple[S, T]:
-    """Run two calls at the same time, as `run_concurrently` does, and return their results."""
+    """Run two calls at the same time, as `run_concurrently` does, and return their results.
+
+    Args:
+        first: A call, whose error is raised if both calls fail.
+        second: A call that does not depend on `first`.
+    """
     calls: list[Callable[[], Any]] = [first, second]
     first_result, second_result = run_concurrently(calls)
     return first_result, second_result
@@ -59,6 +64,10 @@ def map_concurrently(function: Callable[[S], T], items: Sequence[S]) -> list[T]:
 
     A single item needs no thread. Raises the error of the first item that fails. Started items end before that, and later items do not
     start.
+
+    Args:
+        function: The function, which other threads call.
+        items: The arguments of the calls.
     """
     return list(map_in_batches(function, items, STORE_THREADS)) if len(items) > 1 else [function(item) for item in items]
 
@@ -90,6 +99,10 @@ def map_ahead(function: Callable[[S], T], items: Iterable[S]) -> Iterator[T]:
 
     At most these results are in memory, unlike those of `map_in_batches`. Raises the error of the first item that fails. After an error,
     and when the caller drops the iterator, started items continue in their threads and the others do not start.
+
+    Args:
+        function: The function, which other threads call.
+        items: The arguments of the calls. The iterator takes them one by one, STORE_THREADS ahead of the results.
     """
     pool = ThreadPoolExecutor(STORE_THREADS)
     try:
@@ -106,9 +119,9 @@ def map_ahead(function: Callable[[S], T], items: Iterable[S]) -> Iterator[T]:
 
 
 def run_in_background(call: Callable[[], object], *, ignored: type[Exception], is_remote: bool) -> None:
-    """Run an optional call in a daemon thread. Skip the call while many such threads run.
+    """Run an optional call in a daemon thread if it waits for another machine, else in this thread.
 
-    At its exit, the process waits up to a second for these threads.
+    Skip the call while the largest number of such threads run. At its exit, the process waits up to a second for them.
 
     Args:
         call: The call, such as the put of a file that only makes later reads faster.
@@ -117,7 +130,7 @@ def run_in_background(call: Callable[[], object], *, ignored: type[Exception], i
     """
     if not is_remote:
         _run_optional(call, ignored)
-    elif len(_background_threads) < _MOST_BACKGROUND_THREADS:
+    elif len(_background_threads) < _MAX_BACKGROUND_THREADS:
         thread = threading.Thread(target=_run_optional, args=(call, ignored), daemon=True)
         _background_threads.add(thread)
         thread.start()

@@ -20,7 +20,12 @@ class RowmergeError(Exception):
 
 
 def suggest_names(name: str, candidates: Sequence[str]) -> str:
-    """Return a sentence with up to three candidates that resemble `name`, else with the first twelve; empty without candidates."""
+    """Return a sentence with up to three candidates that resemble `name`, else with the first twelve; empty without candidates.
+
+    Args:
+        name: The unknown name in the statement.
+        candidates: The existing names of the same kind, such as the columns of a table.
+    """
     by_lower = {candidate.lower(): candidate for candidate in candidates}
     similar_names = [by_lower[match] for match in get_close_matches(name.lower(), list(by_lower), n=3, cutoff=0.6)]
     if similar_names:

@@ -16,10 +16,11 @@ class CommitConflict(RowmergeError):
     `version` and `operation` describe the other commit. `earlier` are the conflicts of earlier attempts, oldest first.
     """
 
-    rule = "conflicts with this one"
+    action = "conflicts with this one"
+    """What the other commit did, as the end of a sentence that begins with its operation."""
 
     def __init__(
-        self, table: str, version: int, operation: str, detail: str = "", rule: str = "", earlier: Sequence[CommitConflict] = ()
+        self, table: str, version: int, operation: str, detail: str = "", action: str = "", earlier: Sequence[CommitConflict] = ()
     ) -> None:
         """Build the message, for example "ConcurrentAppend on sales.orders: MERGE committed version 4 first and added files that […]".
 
@@ -28,24 +29,27 @@ class CommitConflict(RowmergeError):
             version: The version or snapshot id of the other commit.
             operation: The statement of the other commit.
             detail: The files or rows of the conflict, empty without one.
-            rule: What the other commit did, as the end of a sentence; empty for the `rule` of the class.
+            action: What the other commit did, as the end of a sentence; empty for the `action` of the class.
             earlier: The conflicts of earlier attempts, oldest first. The message lists them.
         """
         self.table, self.version, self.operation = table, version, operation
-        self.detail, self.rule, self.earlier = detail, rule or type(self).rule, tuple(earlier)
+        self.detail, self.action, self.earlier = detail, action or type(self).action, tuple(earlier)
         suffix = f": {detail}" if detail else ""
-        self.reason = f"{operation} committed version {version} first and {self.rule}{suffix}"
-        history, advice = "", ""
-        if earlier:
-            attempts = [f" Attempt {number}: {type(conflict).__name__}, {conflict.reason}." for number, conflict in enumerate(earlier, 1)]
-            history = f" That was attempt {len(attempts) + 1}, and the last.{''.join(attempts)}"
-            advice = ", or allow more attempts: 'rowmerge.commit.retry.num-retries'"
+        self.reason = f"{operation} committed version {version} first and {self.action}{suffix}"
+        history = _describe_attempts(earlier) if earlier else ""
+        advice = ", or allow more attempts: 'rowmerge.commit.retry.num-retries'" if earlier else ""
         message = f"{type(self).__name__} on {table}: {self.reason}.{history} Nothing was written; run the statement again{advice}."
         super().__init__(message)
 
-    def after(self, earlier: Sequence[CommitConflict]) -> CommitConflict:
-        """Return the same conflict as the last of several attempts. `earlier` are the conflicts of the other attempts."""
-        return type(self)(self.table, self.version, self.operation, self.detail, self.rule, earlier)
+    def with_earlier(self, earlier: Sequence[CommitConflict]) -> CommitConflict:
+        """Return the same conflict as that of the last attempt. `earlier` are the conflicts of the attempts before it, oldest first."""
+        return type(self)(self.table, self.version, self.operation, self.detail, self.action, earlier)
+
+
+def _describe_attempts(earlier: Sequence[CommitConflict]) -> str:
+    """Return the sentences that count the attempts and list the earlier conflicts, with a space before each sentence."""
+    attempts = [f" Attempt {number}: {type(conflict).__name__}, {conflict.reason}." for number, conflict in enumerate(earlier, 1)]
+    return f" That was attempt {len(attempts) + 1}, and the last.{''.join(attempts)}"
 
 
 class ConcurrentAppend(CommitConflict):
@@ -54,7 +58,7 @@ class ConcurrentAppend(CommitConflict):
     Remedy: Run the statement again. It then reads these rows.
     """
 
-    rule = "added files that this statement would have read"
+    action = "added files that this statement would have read"
 
 
 class ConcurrentDeleteRead(CommitConflict):
@@ -63,7 +67,7 @@ class ConcurrentDeleteRead(CommitConflict):
     Remedy: Run the statement again. It then reads the table without them.
     """
 
-    rule = "removed files that this statement read"
+    action = "removed files that this statement read"
 
 
 class ConcurrentDeleteDelete(CommitConflict):
@@ -72,7 +76,7 @@ class ConcurrentDeleteDelete(CommitConflict):
     Remedy: Run the statement again. It then changes only what is left.
     """
 
-    rule = "removed files that this statement removes too"
+    action = "removed files that this statement removes too"
 
 
 class MetadataChanged(CommitConflict):
@@ -81,7 +85,7 @@ class MetadataChanged(CommitConflict):
     Remedy: Check that the statement fits the table as it is now, and run it again.
     """
 
-    rule = "changed the table's schema or properties"
+    action = "changed the table's schema or properties"
 
 
 class ProtocolChanged(CommitConflict):
@@ -90,7 +94,7 @@ class ProtocolChanged(CommitConflict):
     Remedy: Run the statement again.
     """
 
-    rule = "changed the table's protocol"
+    action = "changed the table's protocol"
 
 
 class ConcurrentTransaction(CommitConflict):
@@ -99,7 +103,7 @@ class ConcurrentTransaction(CommitConflict):
     Remedy: Run the statement again with the same idempotency key. It then returns the result of the other commit.
     """
 
-    rule = "wrote the same application transaction"
+    action = "wrote the same application transaction"
 
 
 class CommitStateUnknown(RowmergeError):

@@ -205,12 +205,12 @@ class FilesNotFound(TableError):
 
     Remedy: Check the path and the format.
 
-    `source` is the name of the files in the query, `wanted` what is missing there.
+    `source` is the name of the files in the query, `kind` the kind of the missing files.
     """
 
-    def __init__(self, source: str, wanted: str, advice: str) -> None:
-        self.source, self.wanted = source, wanted
-        super().__init__(f"There is no {wanted} for {source}. {advice}")
+    def __init__(self, source: str, kind: str, advice: str) -> None:
+        self.source, self.kind = source, kind
+        super().__init__(f"There is no {kind} for {source}. {advice}")
 
 
 class UnreadableDataFile(TableError):

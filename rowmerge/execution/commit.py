@@ -83,7 +83,7 @@ def commit_with_retry(
     # The concurrent commit may be another run of the same transaction.
     if (earlier_result := find_earlier_result(table, options, timings)) is not None:
         return earlier_result
-    raise outcome.after(conflicts)
+    raise outcome.with_earlier(conflicts)
 
 
 def find_earlier_result(table: Table, options: CommitOptions, timings: Timings) -> ChangeResult | None:

@@ -124,7 +124,12 @@ class StorageConfiguration:
         return s3.get("region") or s3.get("default_region") or _environment("AWS_REGION", "AWS_DEFAULT_REGION") or DEFAULT_REGION
 
     def is_set(self, provider: str, key: str) -> bool:
-        """Return whether a boolean setting is true. Options may spell it as text (`true`, `1`, `yes`, …)."""
+        """Return whether a boolean setting is true. Options may spell it as text (`true`, `1`, `yes`, …).
+
+        Args:
+            provider: The provider of the setting: `s3`, `gs` or `azure`.
+            key: The name of the setting in obstore, without the provider's prefix.
+        """
         return str(self.settings.get(provider, {}).get(key, "")).lower() in ("true", "1", "yes", "on", "y", "t")
 
     def _warn_of_metadata_only(self) -> None:
@@ -171,8 +176,9 @@ class StorageConfiguration:
         azure = self.settings.get("azure", {})
         account = azure.get("account_name") or _environment("AZURE_STORAGE_ACCOUNT_NAME")
         scheme, host = _split_endpoint(azure.get("endpoint"))
-        # Arrow puts the account's name before an authority that begins with a dot. For other authorities, it puts the name into the path.
-        authority = host and host.removeprefix(account or "")
+        # The host of an endpoint is `<account>.blob.core.windows.net`. Arrow expects `.blob.core.windows.net`, and adds the account.
+        # Another host, such as that of an emulator, stays as it is. Then Arrow puts the account into the path.
+        authority = None if host is None else host.removeprefix(account or "")
         sas_token = azure.get("sas_key")
         return {
             "account_name": account,
@@ -196,7 +202,12 @@ def provider_of(location: str) -> str | None:
 
 
 def hide(text: str, secrets: Iterable[str]) -> str:
-    """Return a text in which HIDDEN replaces each secret."""
+    """Return a text in which HIDDEN replaces each secret.
+
+    Args:
+        text: The text, such as an error message.
+        secrets: The secrets. Empty ones are ignored.
+    """
     for secret in sorted(filter(None, secrets), key=len, reverse=True):
         text = text.replace(secret, HIDDEN)
     return text

@@ -69,7 +69,7 @@ PathGroups = Iterable[Iterable[str]]
 
 
 def delete_files(
-    table_folder: FileDeleter, path_groups: PathGroups, origin: PathOrigin, *, locations: Sequence[str] = (), live_paths: Iterable[str] = ()
+    deleter: FileDeleter, path_groups: PathGroups, origin: PathOrigin, *, locations: Sequence[str] = (), live_paths: Iterable[str] = ()
 ) -> None:
     """Delete files of a table by their absolute paths, group by group.
 
@@ -77,7 +77,7 @@ def delete_files(
     their paths.
 
     Args:
-        table_folder: The deleter of the table's folder.
+        deleter: The deleter of the table's folder.
         path_groups: The absolute paths of the files. The deletion of a group begins after that of the group before it.
         origin: The source of the paths. Paths from a listing are deleted only in the table's folder.
         locations: The other folders in which the table's current properties put files. Other tables may have files there, too.
@@ -91,8 +91,8 @@ def delete_files(
     if not nonempty_groups:
         return
     # A listing of a folder that tables share also contains the files of the other tables.
-    roots = _TableRoots(table_folder, () if origin is PathOrigin.LISTING else locations)
-    target_groups = [list(roots.targets(paths, origin)) for paths in nonempty_groups]
+    roots = _TableRoots(deleter, () if origin is PathOrigin.LISTING else locations)
+    target_groups = [list(roots.deletable(paths, origin)) for paths in nonempty_groups]
     roots.check_not_live(list(chain.from_iterable(target_groups)), live_paths)
     for targets in target_groups:
         _delete_targets(targets)
@@ -106,55 +106,53 @@ def _delete_targets(targets: Sequence[_Target]) -> None:
 
 
 def try_delete_files(
-    table_folder: FileDeleter, path_groups: PathGroups, origin: PathOrigin, *, locations: Sequence[str] = (), live_paths: Iterable[str] = ()
+    deleter: FileDeleter, path_groups: PathGroups, origin: PathOrigin, *, locations: Sequence[str] = (), live_paths: Iterable[str] = ()
 ) -> None:
     """Delete files that no version of a table needs, as `delete_files` does, but log a failure instead of raising it.
 
     A failure is logged once for each location. VACUUM or the next log cleanup deletes the remaining files.
 
     Args:
-        table_folder: The deleter of the table's folder.
+        deleter: The deleter of the table's folder.
         path_groups: The absolute paths of the files, in groups that are deleted one after the other.
         origin: The source of the paths.
         locations: The other folders in which the table's current properties put files.
         live_paths: The absolute paths of the files that the table needs.
     """
     try:
-        delete_files(table_folder, path_groups, origin, locations=locations, live_paths=live_paths)
+        delete_files(deleter, path_groups, origin, locations=locations, live_paths=live_paths)
     except RowmergeError as error:
         with _lock:
-            is_reported = table_folder.location in _reported_locations
-            _reported_locations.add(table_folder.location)
+            is_reported = deleter.location in _reported_locations
+            _reported_locations.add(deleter.location)
         if not is_reported:
-            logger.warning(
-                "Files that no version needs stay at %s, because they cannot be deleted: %s", table_folder.location, error.message
-            )
+            logger.warning("Files that no version needs stay at %s, because they cannot be deleted: %s", deleter.location, error.message)
 
 
 Deletion = Callable[[FileDeleter, PathGroups, PathOrigin], None]
 """`delete_files`, or `try_delete_files` for a statement whose purpose is not the deletion."""
 
 
-def deletable_files(table_folder: FileDeleter, paths: Iterable[str], locations: Sequence[str] = ()) -> list[str]:
+def deletable_files(deleter: FileDeleter, paths: Iterable[str], locations: Sequence[str] = ()) -> list[str]:
     """Return the paths that `delete_files` would delete, in their order.
 
     Args:
-        table_folder: The deleter of the table's folder.
+        deleter: The deleter of the table's folder.
         paths: Absolute paths as the table's metadata contains them.
         locations: The other folders in which the table's current properties put files.
     """
-    return [target.path for target in _TableRoots(table_folder, locations).targets(paths, PathOrigin.METADATA)]
+    return [target.path for target in _TableRoots(deleter, locations).deletable(paths, PathOrigin.METADATA)]
 
 
 class _TableRoots:
     """The folders below which the files of one table may be deleted. Each folder is resolved once."""
 
-    def __init__(self, table_folder: FileDeleter, locations: Sequence[str]) -> None:
+    def __init__(self, table_deleter: FileDeleter, locations: Sequence[str]) -> None:
         self._real_folders: dict[str, str] = {}
-        deleters = (table_folder, *(table_folder.at(location) for location in locations))
+        deleters = (table_deleter, *(table_deleter.at(location) for location in locations))
         self._roots = [(posixpath.join(self._resolve(f"{deleter.location}/."), ""), deleter) for deleter in deleters]
 
-    def targets(self, paths: Iterable[str], origin: PathOrigin) -> Iterator[_Target]:
+    def deletable(self, paths: Iterable[str], origin: PathOrigin) -> Iterator[_Target]:
         """Yield the files that may be deleted: those whose decodings all lie below a root."""
         for path in paths:
             decodings = self._decodings(path) if origin is PathOrigin.METADATA else [path]

@@ -86,13 +86,14 @@ def sync_file(path: Path) -> None:
 def sync_folder(folder: Path) -> None:
     """Make the entries of a folder durable, and the names of the folder and of its parents up to the root. Raises OSError.
 
-    The names of most parents are durable since an earlier call of this process, and are not synced again.
+    A name is durable once the folder that contains it is synced. The loop goes up to the first folder whose name is durable since an
+    earlier call. The names of its parents are durable, too.
     """
     _sync_entries(folder)
     newly_durable = []
     for child, parent in zip((folder, *folder.parents), folder.parents, strict=False):
         path_and_inode = (str(child), child.stat().st_ino)
-        # A durable folder has durable parents. The same state of the parent proves that the folder was not created again since its sync.
+        # If others had removed and created the folder again, the parent would have another modification time than at its last sync.
         if path_and_inode in _durable_folders and _synced_states.get(str(parent)) == _state(parent):
             break
         _sync_entries(parent, is_parent=True)

@@ -53,10 +53,13 @@ def _s3_credentials_provider(configuration: StorageConfiguration) -> str | None:
 
 
 def _gcs_settings(configuration: StorageConfiguration) -> dict[str, Any]:
-    """Return the settings of Google's Cloud Storage connector."""
+    """Return the settings of Google's Cloud Storage connector; None stands for its default.
+
+    A key in the configuration itself sets no authentication type. Its fields are settings of their own.
+    """
     gcs = configuration.settings["gs"]
     key_file = gcs.get("service_account") or gcs.get("application_credentials")
-    auth_type = key_file and "SERVICE_ACCOUNT_JSON_KEYFILE"
+    auth_type = "SERVICE_ACCOUNT_JSON_KEYFILE" if key_file else key_file  # an empty path stays empty
     if configuration.is_set("gs", "skip_signature"):
         auth_type = "UNAUTHENTICATED"
     key = json.loads(gcs["service_account_key"]) if "service_account_key" in gcs else {}

@@ -172,6 +172,10 @@ class Storage:
     def put(self, path: str, data: bytes) -> None:
         """Write or replace an object atomically.
 
+        Args:
+            path: The path of the object.
+            data: The content of the object.
+
         Raises:
             StorageError: The object cannot be written. A remote store may still write it.
         """
@@ -188,6 +192,10 @@ class Storage:
 
         Call `put_until_certain` in `rowmerge/table/commits/commit.py` instead, because no outcome is final. An object store also answers
         EXISTED to a put that the store or its client has repeated. S3 answers 409 while another put is in progress.
+
+        Args:
+            path: The path of the object.
+            data: The content of the object.
 
         Raises:
             StorageError: It is unknown whether the object was created.
@@ -299,11 +307,16 @@ class Storage:
         except BaseError as error:
             raise self._error(prefix, error) from error
         objects = [StoredObject(item["path"], item["size"], int(item["last_modified"].timestamp() * 1000)) for item in listing]
-        return sorted(objects, key=lambda stored: stored.path)
+        return sorted(objects, key=lambda item: item.path)
 
 
 def locate(storage: Storage, path: str) -> tuple[Storage, str]:
-    """Return `storage` if it contains an absolute path, else a storage of the path's folder, and the relative path in that storage."""
+    """Return the storage that contains an absolute path, and the relative path in that storage.
+
+    Args:
+        storage: The storage of a table. It is returned if it contains the path.
+        path: The absolute path of a file. The storage of its folder is returned if the file is outside the table.
+    """
     if path.startswith(f"{storage.location}/"):
         return storage, path[len(storage.location) + 1 :]
     folder, _, name = path.rpartition("/")
@@ -311,7 +324,15 @@ def locate(storage: Storage, path: str) -> tuple[Storage, str]:
 
 
 def get_if_exists(storage: Storage, path: str) -> bytes | None:
-    """Return the content of an object, None if the object does not exist. Raises StorageError."""
+    """Return the content of an object, None if the object does not exist.
+
+    Args:
+        storage: The storage of the object.
+        path: The path of the object, relative to the storage.
+
+    Raises:
+        StorageError: The object cannot be read.
+    """
     try:
         return storage.get(path)
     except FileNotFoundError:
@@ -341,13 +362,13 @@ def _delete_in_bulk(store: Any, paths: Sequence[str]) -> bool:
     return True
 
 
-def _list_files(root: Path, prefix: str, after: str) -> Iterator[StoredObject]:
-    """Yield the files below a folder whose path sorts after `after`."""
+def _list_files(root: Path, prefix: str, start_path: str) -> Iterator[StoredObject]:
+    """Yield the files below a folder whose paths sort after `start_path`."""
     for folder, _, names in os.walk(root / prefix, onerror=_raise_unless_missing):
         relative_folder = os.path.relpath(folder, root).replace(os.sep, "/")
         for name in names:
             path = name if relative_folder == "." else f"{relative_folder}/{name}"
-            status = _status(os.path.join(folder, name)) if path > after else None
+            status = _status(os.path.join(folder, name)) if path > start_path else None
             if status is not None:
                 yield StoredObject(path, status.st_size, status.st_mtime_ns // 1_000_000)
 

@@ -100,22 +100,17 @@ class TableMaintenance(Protocol):
     def rewrite_position_deletes(self) -> RewrittenDeletes:
         """Write one delete file for each data file that has several, or that shares one with other data files. Data files stay."""
 
-    def ancestor(self, *, snapshot_id: int | None = None, older_than: int | None = None) -> int:
-        """Return the id of the newest snapshot that has a given id, or is older than a time, among the current one and its ancestors.
+    def check_ancestor(self, snapshot_id: int) -> int:
+        """Return `snapshot_id` if it is the newest snapshot or one of its ancestors. Raises VersionNotFound otherwise."""
 
-        Args:
-            snapshot_id: The id, None to search by time.
-            older_than: The time in milliseconds since the epoch, None to search by id.
-
-        Raises:
-            VersionNotFound: There is no such snapshot.
-        """
+    def newest_ancestor_before(self, timestamp: int) -> int:
+        """Return the id of the newest snapshot older than a time (ms since the epoch). Raises VersionNotFound if there is none."""
 
     def removed_delete_files(self, snapshot_id: int) -> int:
         """Return the number of delete files that a snapshot removed, from its summary."""
 
 
-def inner_tables(objects: Iterable[StoredObject]) -> tuple[str, ...]:
+def inner_table_prefixes(objects: Iterable[StoredObject]) -> tuple[str, ...]:
     """Return the folders of tables and views below a table's folder, each with a slash at its end.
 
     `objects` is a listing of the table's folder. A statement on the outer table deletes none of the inner tables' files.

@@ -144,7 +144,7 @@ def test_a_call_that_fails_ends_in_success_or_in_an_error_and_the_table_as_it_wa
 ) -> None:
     before, after, calls = expected(operation, copies)
     # A store that failed for good is asked as often, but sooner.
-    monkeypatch.setattr("rowmerge.table.commits.commit.WAITS", (0.01, 0.01, 0.01, 0.01))
+    monkeypatch.setattr("rowmerge.table.commits.commit.RETRY_WAITS", (0.01, 0.01, 0.01, 0.01))
     succeeded = 0
     for at in _sampled(range(1, len(calls) + 1)):
         folder = next(copies)

@@ -201,7 +201,7 @@ ICEBERG_ONLY: dict[str, Callable[[Table], None]] = {rewrite_manifests.__name__: 
 
 def run(operation: str, folder: str, fault: Fault) -> None:
     """One operation on the table in a folder, in a process that has read nothing yet."""
-    manifests._cache, manifests._written, position_deletes._cache = Cache(1_000_000), Cache(1_000_000), Cache(1_000_000)
+    manifests._cache, manifests._own_files, position_deletes._cache = Cache(1_000_000), Cache(1_000_000), Cache(1_000_000)
     deletion_vectors._cache = Cache(1_000_000)
     (OPERATIONS | ICEBERG_ONLY)[operation](opened_any(folder, fault))
 

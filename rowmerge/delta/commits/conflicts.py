@@ -156,9 +156,9 @@ def _files_with_matching_rows(files: FileListing, reads: Reads) -> FileListing:
     """Return the files with a row that was read, or all files if their rows cannot be compared."""
     # `matching` reads the rows of files, and does not support files with deleted rows (`Reads`).
     has_deleted_rows = pc.any(pc.greater(files.deleted, 0)).as_py()
-    if not len(files) or reads.matching is None or has_deleted_rows:
+    if not len(files) or reads.has_matching_rows is None or has_deleted_rows:
         return files
-    return files.filter(reads.matching(files))
+    return files.filter(reads.has_matching_rows(files))
 
 
 def _new_files(concurrent: ConcurrentCommit, read_paths: frozenset[str]) -> pa.Table:

@@ -30,7 +30,7 @@ from rowmerge.storage.disk import is_temporary
 from rowmerge.storage.store import Storage, StoredObject, local_path
 from rowmerge.table.commits.drop_markers import has_markers
 from rowmerge.table.commits.request import CommitRequest, Committed, Conflicted, Outcome, Unknown
-from rowmerge.table.maintenance import Vacuumed, VacuumOptions, inner_tables
+from rowmerge.table.maintenance import Vacuumed, VacuumOptions, inner_table_prefixes
 
 _DATA_FOLDERS = ("_change_data", "_delta_index")
 """Folders with hidden names whose files VACUUM may delete."""
@@ -220,7 +220,7 @@ def _is_protected(path: str, visible_prefixes: tuple[str, ...]) -> bool:
 
 def foreign_folders(listed_files: list[StoredObject]) -> tuple[str, ...]:
     """Return the folders of tables inside this folder, and the metadata folder of an Iceberg table that was dropped here."""
-    return (*inner_tables(listed_files), *(("metadata/",) if has_markers(listed_files, "iceberg") else ()))
+    return (*inner_table_prefixes(listed_files), *(("metadata/",) if has_markers(listed_files, "iceberg") else ()))
 
 
 def _partition_prefixes(snapshot: DeltaSnapshot) -> tuple[str, ...]:

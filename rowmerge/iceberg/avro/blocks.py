@@ -29,7 +29,7 @@ _MIN_RECORDS_PER_STEP = 64
 
 _Integers = NDArray[np.int64]
 ReadValues = Callable[[_Integers], Sequence[Any]]
-"""Reads the next value of each of some blocks, whose numbers are the argument. A block is a data block of the file, not one of an array."""
+"""Takes an array of block numbers, and returns the next value of each of these blocks. A block is a data block of the file."""
 AddItems = Callable[[list[Any], _Integers, int], None]
 """Reads the next items of some blocks into arrays. Arguments: the arrays, the numbers of their blocks, the number of items of each."""
 
@@ -85,7 +85,9 @@ def has_enough_blocks(blocks: Sequence[Block]) -> bool:
 
 
 def decode_blocks(data: bytes, blocks: Sequence[Block], codec: str, schema: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Return an iterator of the records of blocks, in their order. Unlike fastavro, it returns arrays of key-value records as dicts.
+    """Return an iterator of the records of blocks, in their order.
+
+    Unlike fastavro, it decodes an array of records with the fields `key` and `value`, which is a map of a manifest entry, as a dict.
 
     The iterator raises ValueError, LookupError or zlib.error for bytes that do not match the schema.
 
@@ -100,7 +102,8 @@ def decode_blocks(data: bytes, blocks: Sequence[Block], codec: str, schema: Mapp
     """
     if codec not in ("null", "deflate"):
         raise UnknownType(codec)
-    build_reader(schema, _Cursors([]))  # raises UnknownType
+    # The iterator below builds its readers later. This call raises UnknownType at once for a type that they do not support.
+    build_reader(schema, _Cursors([]))
     return _iterate_records(data, blocks, codec, schema)
 
 
@@ -190,10 +193,6 @@ class _Cursors:
             raise ValueError("an array is longer than its block")
         return counts
 
-    def read_longs(self, block_numbers: _Integers) -> list[int]:
-        longs: list[int] = self.read_integers(block_numbers).tolist()
-        return longs
-
     def read_bytes(self, block_numbers: _Integers) -> list[bytes]:
         return self.read_spans(block_numbers, self.read_integers(block_numbers))
 
@@ -213,7 +212,17 @@ def _read_records_by_block(read_record: ReadValues, counts: _Integers) -> list[l
 
 
 def build_reader(schema: Any, cursors: _Cursors) -> ReadValues:
-    """Return the function that reads values of a schema: arrays of key-value records as dicts. Raises UnknownType."""
+    """Return the function that reads values of an Avro schema, one from each of several data blocks at once.
+
+    It returns records as dicts. It also returns an array as a dict if the items are records with the fields `key` and `value`.
+
+    Args:
+        schema: The Avro schema of the values, as parsed from JSON: a type name, a dict, or a list for a union.
+        cursors: The blocks, from which the function reads.
+
+    Raises:
+        UnknownType: The schema has a type that the decoder does not support.
+    """
     if isinstance(schema, list):
         return partial(_read_union, [build_reader(branch, cursors) for branch in schema], cursors)
     type_ = schema["type"] if isinstance(schema, dict) else schema
@@ -243,8 +252,8 @@ def _primitive_reader(type_: Any, cursors: _Cursors) -> ReadValues:
     readers: Mapping[Any, ReadValues] = {
         "null": lambda block_numbers: [None] * len(block_numbers),  # a null has no bytes
         "boolean": lambda block_numbers: [value != b"\0" for value in cursors.read_spans(block_numbers, 1)],
-        "int": cursors.read_longs,
-        "long": cursors.read_longs,
+        "int": lambda block_numbers: cursors.read_integers(block_numbers).tolist(),
+        "long": lambda block_numbers: cursors.read_integers(block_numbers).tolist(),
         "float": partial(cursors.read_floats, "<f4"),
         "double": partial(cursors.read_floats, "<f8"),
         "bytes": cursors.read_bytes,
@@ -284,13 +293,20 @@ def _read_records(names: Sequence[str], field_readers: Sequence[ReadValues], blo
 
 
 def _read_arrays(cursors: _Cursors, new_array: Callable[[], Any], add_items: AddItems, block_numbers: _Integers) -> list[Any]:
-    """Read one array from each of some data blocks of the file.
+    """Read one array from each of several data blocks, and return the arrays in the order of `block_numbers`.
 
-    Avro stores an array as chunks of items, each after the number of its items, and ends it with an empty chunk (Avro spec, Arrays).
-    Chunks with equally many items are read together, because each call of NumPy reads one item of many arrays.
+    Avro stores an array as chunks of items. Each chunk begins with the number of its items, and an empty chunk ends the array (Avro spec,
+    Arrays). One step reads the next chunk of every array that has not ended. Chunks with equally many items are read together, because one
+    call of NumPy reads one item of many arrays.
+
+    Args:
+        cursors: The blocks, each at the begin of its array.
+        new_array: Returns an empty array: a list, or a dict for a map.
+        add_items: Reads a number of items from some blocks into their arrays.
+        block_numbers: The numbers of the blocks.
     """
     arrays = [new_array() for _ in block_numbers]
-    open_indexes = np.arange(len(block_numbers))  # the indexes of the arrays whose empty chunk has not been read
+    open_indexes = np.arange(len(block_numbers))  # the indexes of the arrays that have not ended
     while len(open_indexes):
         item_counts = cursors.read_item_counts(block_numbers[open_indexes])
         has_items = item_counts > 0

@@ -22,7 +22,7 @@ from rowmerge.iceberg.catalogs.metadata_folder import CurrentMetadata
 from rowmerge.iceberg.metadata.refs import MAIN
 from rowmerge.iceberg.metadata.updates import apply_updates
 from rowmerge.storage.store import Put, Storage
-from rowmerge.table.commits.commit import WAITS
+from rowmerge.table.commits.commit import RETRY_WAITS
 from rowmerge.table.commits.creation import FIRST_VERSION, CreationVersion
 from rowmerge.table.commits.request import Unknown
 
@@ -33,7 +33,6 @@ _UNREADABLE_ANSWERS = (ValidationError, JSONDecodeError)
 """Errors of a catalog's malformed answer. They are ValueErrors, too, but the commit may have happened."""
 _NOT_FINAL = (408, 409, 419, 425, 429)
 """Of HTTP's refusals (4xx), those after which the request may be sent again, or has been."""
-_MAY_BE_FOLLOWED = "the catalog refused it, or gave no answer, and what others committed since does not tell whether they followed it"
 
 
 @dataclass(frozen=True)
@@ -56,7 +55,14 @@ class CatalogOperations:
     keeps_ids = False
 
     def __init__(self, client: CatalogClient, namespace: str, table: str, storage: Storage) -> None:
-        """`namespace`, `table`: as the catalog spells them; `storage`: that of the table's current or future location."""
+        """Prepare the operations of one table, which may not exist yet.
+
+        Args:
+            client: The client of the catalog.
+            namespace: The namespace of the table, as the catalog spells it.
+            table: The name of the table, as the catalog spells it.
+            storage: The storage of the table's current or future location.
+        """
         self._client, self._identifier, self.storage = client, (namespace, table), storage
         self.newest_format = client.newest_format
         self._last_loaded: CurrentMetadata | None = None
@@ -73,6 +79,12 @@ class CatalogOperations:
         return FIRST_VERSION if self.current() is None else None
 
     def create(self, metadata: TableMetadata, version: CreationVersion | None = None) -> Put | Unknown:
+        """Create the table, as `TableOperations.create` states.
+
+        Args:
+            metadata: The metadata of the new table.
+            version: Unused. A requirement of the commit states that the table is absent.
+        """
         catalog = self._client.catalog
         file_io = load_file_io({**catalog.properties, **metadata.properties}, metadata.location)
         staged = StagedTable(self._identifier, metadata, metadata.location, file_io, catalog)
@@ -93,6 +105,10 @@ class CatalogOperations:
 
         No requirement of a catalog covers properties, so this method compares them right before it commits. A change of properties alone
         between the comparison and the commit counts as a later one.
+
+        Args:
+            base: The metadata that the updates change.
+            updates: The changes of the metadata.
         """
         table = self._client.load(*self._identifier)
         if table is None or _has_changed(base, table):
@@ -101,12 +117,18 @@ class CatalogOperations:
         return self._send(_Request(table, requirements, updates, lambda newest: commit_status(newest, base, updates)))
 
     def _send(self, request: _Request) -> Put | Unknown:
-        """Send a commit to the catalog until its outcome is known, or no attempt is left. Raises CatalogFailed for a final refusal.
+        """Send a commit to the catalog until its outcome is known, or no attempt is left. Wait between the attempts.
 
         The requirements of the commit fail after its success, so it is safe to send it again.
+
+        Returns:
+            CREATED if the catalog has the commit, EXISTED if another commit came first, Unknown if neither is certain.
+
+        Raises:
+            CatalogFailed: The catalog has refused the commit, and would refuse it again.
         """
         errors: list[Exception] = []
-        for wait in (*WAITS, 0):
+        for wait in (*RETRY_WAITS, 0):
             try:
                 self._client.catalog.commit_table(request.table, request.requirements, request.updates)
                 return Put.CREATED
@@ -138,9 +160,7 @@ class CatalogOperations:
 
 
 def _outcome_by_metadata(request: _Request, newest: CurrentMetadata | None, is_refused: bool) -> Put | Unknown | None:
-    """Return the outcome of a commit whose attempts raised errors, None if the newest metadata does not decide it.
-
-    The metadata does not decide a commit that it neither contains nor excludes: the catalog may still accept it, unless `is_refused`.
+    """Return the outcome of a commit whose attempts raised errors, as far as the newest metadata proves it.
 
     Args:
         request: The commit.
@@ -148,18 +168,19 @@ def _outcome_by_metadata(request: _Request, newest: CurrentMetadata | None, is_r
         is_refused: Whether the catalog has finally refused every attempt.
 
     Returns:
-        CREATED if the metadata contains the commit, EXISTED if another commit excludes it.
+        CREATED if the metadata contains the commit, EXISTED if another commit excludes it, Unknown if neither can be proved any more.
+        None if nothing was committed yet. Then the catalog may still accept the commit, unless `is_refused`.
     """
     if newest is None:
-        # Without a table, only the refusal of a creation is certain: an existing table may have been renamed after the commit.
-        is_refused_creation = is_refused and isinstance(request.table, StagedTable)
-        reason = "the catalog has no such table any more, and others may have renamed it with the commit in it"
-        return None if is_refused_creation else Unknown(reason)
+        if is_refused and isinstance(request.table, StagedTable):
+            return None  # The table was not created.
+        return Unknown("the catalog has no such table any more, and others may have renamed it with the commit in it")
     status = request.status_in(newest)
     if status is CommitStatus.COMMITTED:
         return Put.CREATED
     if status is CommitStatus.UNKNOWN:
-        return Unknown(_MAY_BE_FOLLOWED)
+        reason = "and what others committed since does not tell whether they followed it"
+        return Unknown(f"the catalog refused it, or gave no answer, {reason}")
     return None if _is_acceptable(request, newest.metadata) else Put.EXISTED
 
 

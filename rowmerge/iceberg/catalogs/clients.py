@@ -81,7 +81,12 @@ class CatalogClient:
             return sorted(namespace[0] for namespace in self.catalog.list_namespaces() if len(namespace) == 1)
 
     def create_namespace(self, namespace: str, properties: Mapping[str, str]) -> bool:
-        """Create a namespace. Return False if it exists already."""
+        """Create a namespace. Return False if it exists already.
+
+        Args:
+            namespace: The name of the namespace, as the catalog spells it.
+            properties: The properties of the namespace, such as its location.
+        """
         with self._calling(f"creating the namespace {namespace}"), suppress(exceptions.NamespaceAlreadyExistsError):
             self.catalog.create_namespace((namespace,), dict(properties))
             return True
@@ -102,24 +107,44 @@ class CatalogClient:
         return []
 
     def load(self, namespace: str, table: str) -> Table | None:
-        """Load the newest metadata of a table, None if the table does not exist."""
+        """Load the newest metadata of a table, None if the table does not exist.
+
+        Args:
+            namespace: The namespace of the table, as the catalog spells it.
+            table: The name of the table, as the catalog spells it.
+        """
         with self._calling(f"loading {namespace}.{table}"), suppress(*_MISSING):
             return self.catalog.load_table((namespace, table))
         return None
 
     def location(self, namespace: str, table: str) -> str | None:
-        """Return a table's location as rowmerge spells locations, None if the table does not exist."""
+        """Return a table's location as rowmerge spells locations, None if the table does not exist.
+
+        Args:
+            namespace: The namespace of the table, as the catalog spells it.
+            table: The name of the table, as the catalog spells it.
+        """
         loaded = self.load(namespace, table)
         return None if loaded is None else absolute_location(loaded.metadata.location)
 
     def default_location(self, namespace: str, table: str) -> str:
-        """Return the location that the catalog would give to a new table. The table is not created."""
+        """Return the location that the catalog would give to a new table. The table is not created.
+
+        Args:
+            namespace: The namespace of the new table, as the catalog spells it.
+            table: The name of the new table.
+        """
         with self._calling(f"asking for the location of {namespace}.{table}"):
             staged = self.catalog.create_table_transaction((namespace, table), Schema(NestedField(1, "a", LongType())))
             return absolute_location(staged.table_metadata.location)
 
     def drop_table(self, namespace: str, table: str) -> bool:
-        """Remove a table from the catalog, without its files. Return False if the table does not exist."""
+        """Remove a table from the catalog, without its files. Return False if the table does not exist.
+
+        Args:
+            namespace: The namespace of the table, as the catalog spells it.
+            table: The name of the table, as the catalog spells it.
+        """
         with self._calling(f"dropping {namespace}.{table}"), suppress(*_MISSING):
             self.catalog.drop_table((namespace, table))
             return True
@@ -134,7 +159,12 @@ class CatalogClient:
         return []
 
     def load_view(self, namespace: str, view: str) -> dict[str, Any] | None:
-        """Load a view's metadata in the JSON form of the view spec, None if the view does not exist."""
+        """Load a view's metadata in the JSON form of the Iceberg view spec, None if the view does not exist.
+
+        Args:
+            namespace: The namespace of the view, as the catalog spells it.
+            view: The name of the view, as the catalog spells it.
+        """
         if not self.has_views:
             return None
         with self._calling(f"loading the view {namespace}.{view}"), suppress(*_MISSING):
@@ -191,12 +221,22 @@ class CatalogClient:
         return True
 
     def drop_view(self, namespace: str, view: str) -> None:
-        """Drop a view if it exists."""
+        """Drop a view if it exists.
+
+        Args:
+            namespace: The namespace of the view, as the catalog spells it.
+            view: The name of the view, as the catalog spells it.
+        """
         with self._calling(f"dropping the view {namespace}.{view}"), suppress(*_MISSING):
             self.catalog.drop_view((namespace, view))
 
     def failure(self, action: str, error: BaseException) -> CatalogFailed:
-        """Return the error of a failed call, without secrets. Raise it `from None`, because pyiceberg's messages may contain secrets."""
+        """Return the error of a failed call, without secrets. Raise it `from None`, because pyiceberg's messages may contain secrets.
+
+        Args:
+            action: The failed action as a gerund, such as "listing namespaces".
+            error: The error of pyiceberg.
+        """
         return CatalogFailed(self.name, action, self._message_of(error))
 
     @contextmanager

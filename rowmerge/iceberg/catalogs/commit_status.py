@@ -96,8 +96,8 @@ def _has_every_parent(metadata: TableMetadata, base: TableMetadata) -> bool:
     return parent_ids <= present_ids and base.current_snapshot_id in _referenced_ids(metadata)
 
 
-def _changes_status(metadata: TableMetadata, base: TableMetadata, target: TableMetadata) -> CommitStatus:
-    """Return whether metadata contains the changes of a commit that adds no snapshot.
+def _changes_status(current: TableMetadata, base: TableMetadata, target: TableMetadata) -> CommitStatus:
+    """Return whether the current metadata contains the changes of a commit that adds no snapshot.
 
     `base` is the metadata before the commit, `target` the metadata that the commit would make. Their differences are the changes.
     If the commit moves branches or tags, only these are compared.
@@ -105,38 +105,42 @@ def _changes_status(metadata: TableMetadata, base: TableMetadata, target: TableM
     ref_names = base.refs.keys() | target.refs.keys()
     moved_refs = [name for name in ref_names if _snapshot_id(base, name) != _snapshot_id(target, name)]
     if moved_refs:
-        statuses = {_ref_status(metadata, base, target, name) for name in moved_refs}
-        if CommitStatus.ABSENT in statuses:  # a commit is atomic, so one reference that did not move decides
-            return CommitStatus.ABSENT
-        return CommitStatus.UNKNOWN if CommitStatus.UNKNOWN in statuses else CommitStatus.COMMITTED
-    base_values, target_values, current_values = _updatable_values(base), _updatable_values(target), _updatable_values(metadata)
+        return _moves_status([_ref_status(current, base, target, name) for name in moved_refs])
+    base_values, target_values, current_values = map(_updatable_values, (base, target, current))
     changed_keys = [key for key in base_values.keys() | target_values.keys() if base_values.get(key) != target_values.get(key)]
     has_changes = all(current_values.get(key) == target_values.get(key) for key in changed_keys)
     return CommitStatus.COMMITTED if has_changes else CommitStatus.ABSENT
 
 
-def _ref_status(metadata: TableMetadata, base: TableMetadata, target: TableMetadata, name: str) -> CommitStatus:
+def _moves_status(statuses: Sequence[CommitStatus]) -> CommitStatus:
+    """Return the status of a commit from the statuses of the branches and tags that it moves. A commit is atomic."""
+    if CommitStatus.ABSENT in statuses:
+        return CommitStatus.ABSENT
+    return CommitStatus.UNKNOWN if CommitStatus.UNKNOWN in statuses else CommitStatus.COMMITTED
+
+
+def _ref_status(current: TableMetadata, base: TableMetadata, target: TableMetadata, name: str) -> CommitStatus:
     """Return whether a commit moved a branch or tag from its snapshot in `base` to its snapshot in `target`.
 
-    Others may have moved it again since. Then the status is unknown if the parents of its snapshot lead to neither of the two.
+    Others may have moved it again since. Then the status is unknown if the parents of its current snapshot lead to neither of the two.
     """
-    base_id, target_id, current_id = _snapshot_id(base, name), _snapshot_id(target, name), _snapshot_id(metadata, name)
+    base_id, target_id, current_id = _snapshot_id(base, name), _snapshot_id(target, name), _snapshot_id(current, name)
     if name == MAIN and target_id is not None:
-        # The snapshot log contains every snapshot that main has pointed at.
-        return _log_status(metadata, base, target_id)
-    if metadata.refs.get(name) == target.refs.get(name):
+        # The snapshot log contains every snapshot that main has pointed at. Other references have no log.
+        return _log_status(current, base, target_id)
+    if current.refs.get(name) == target.refs.get(name):
         return CommitStatus.COMMITTED
     if current_id == base_id:
         return CommitStatus.ABSENT
     # New snapshots on the branch begin at the snapshot that the branch had when they were committed.
-    origin_id = _newest_ancestor_in(base, metadata, current_id)
+    origin_id = _newest_ancestor_from_base(current, base, current_id)
     status_by_origin = {base_id: CommitStatus.ABSENT, target_id: CommitStatus.COMMITTED}
     return CommitStatus.UNKNOWN if origin_id is None else status_by_origin.get(origin_id, CommitStatus.UNKNOWN)
 
 
-def _newest_ancestor_in(base: TableMetadata, metadata: TableMetadata, snapshot_id: int | None) -> int | None:
-    """Return the newest snapshot of `base` among a snapshot of `metadata` and its ancestors, None if there is none."""
-    snapshots_by_id = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
+def _newest_ancestor_from_base(current: TableMetadata, base: TableMetadata, snapshot_id: int | None) -> int | None:
+    """Return the id of the newest snapshot of `base` among a snapshot of `current` and its ancestors, None without one."""
+    snapshots_by_id = {snapshot.snapshot_id: snapshot for snapshot in current.snapshots}
     while snapshot_id is not None and base.snapshot_by_id(snapshot_id) is None:
         snapshot_id = snapshots_by_id[snapshot_id].parent_snapshot_id if snapshot_id in snapshots_by_id else None
     return snapshot_id

@@ -32,7 +32,7 @@ _ENDINGS = (".metadata.json", ".gz.metadata.json", ".metadata.json.gz", ".zstd.m
 class CurrentMetadata:
     """A table's metadata as of one moment.
 
-    `path` is the absolute path of its file, `version` the number in the file's name, and `digest` the hash of the file's bytes; a catalog
+    `path` is the absolute path of its file, `version` the number in the file's name, and `digest` the hash of the file's bytes. A catalog
     may have none of them. `newest_format` is the highest format version that the table's catalog can keep.
     """
 
@@ -51,7 +51,7 @@ class MetadataFolder:
 
     def highest_version(self) -> int | None:
         """Return the highest version in the folder, None without one. The listing leaves out manifests, whose names sort before."""
-        return max(self._modification_times(after=f"{FOLDER}/v"), default=None)
+        return max(self._modification_times(f"{FOLDER}/v"), default=None)
 
     def paths_of(self, version: int) -> list[str]:
         """Return the paths of a version's metadata files: uncompressed or compressed (HadoopTableOperations of Iceberg)."""
@@ -64,7 +64,20 @@ class MetadataFolder:
         return any(path != metadata_path(version) for path in self.paths_of(version))
 
     def read(self, version: int, cached: CurrentMetadata | None = None) -> CurrentMetadata | None:
-        """Read a version's metadata, None if the version has no file. Raises CorruptLog, UnsupportedTableFeature, StorageError."""
+        """Read a version's metadata.
+
+        Args:
+            version: The number of the version.
+            cached: Metadata that was read before, which is returned if the file has the same bytes; None without it.
+
+        Returns:
+            None if the version has no file.
+
+        Raises:
+            CorruptLog: The file cannot be parsed.
+            StorageError: The file cannot be read.
+            UnsupportedTableFeature: The table has a feature that rowmerge cannot read.
+        """
         paths = self.paths_of(version)
         data = get_if_exists(self._storage, paths[0]) if paths else None
         if data is None:
@@ -76,7 +89,12 @@ class MetadataFolder:
         return CurrentMetadata(parse_metadata(data, path, self._table), path, version, digest=digest)
 
     def describe(self, version: int, metadata: TableMetadata) -> CurrentMetadata:
-        """Return the metadata of a version that was put, as `read` would return it."""
+        """Return the metadata of a version that was put, as `read` would return it.
+
+        Args:
+            version: The number of the version.
+            metadata: The metadata that was put.
+        """
         digest = _digest(serialize_metadata(metadata))
         return CurrentMetadata(metadata, self.absolute(metadata_path(version)), version, digest=digest)
 
@@ -85,26 +103,52 @@ class MetadataFolder:
         return _digest(get_if_exists(self._storage, self.relative(current.path))) == current.digest
 
     def contains(self, version: int, metadata: TableMetadata) -> bool:
-        """Return whether the file of a version contains exactly this metadata."""
+        """Return whether the file of a version contains exactly some metadata.
+
+        Args:
+            version: The number of the version.
+            metadata: The expected metadata.
+        """
         return get_if_exists(self._storage, metadata_path(version)) == serialize_metadata(metadata)
 
     def has_older_successor(self, version: int, newest: int) -> bool:
-        """Return whether a version above `version`, up to `newest`, has an older file. Then `version` is stale: the other was put first."""
+        """Return whether a later version has an older file. Then the version is stale, because the later version was put first.
+
+        Args:
+            version: The number of the version, whose file was put recently.
+            newest: The highest of the later versions.
+        """
         times = self._modification_times()
         return version in times and any(times[successor] < times[version] for successor in times if version < successor <= newest)
 
-    def _modification_times(self, after: str | None = None) -> dict[int, int]:
-        """List the folder, and return the modification time (ms) of each version's metadata file. `after`: as in `Storage.list`."""
-        matches = [(_METADATA_FILE.match(file.path), file.modified) for file in self._storage.list(FOLDER, after=after)]
+    def _modification_times(self, start_path: str | None = None) -> dict[int, int]:
+        """List the folder, and return the modification time (ms) of each version's metadata file. `start_path`: skip files before it."""
+        matches = [(_METADATA_FILE.match(file.path), file.modified) for file in self._storage.list(FOLDER, after=start_path)]
         return {int(match[1]): modified for match, modified in matches if match is not None}
 
     def put(self, version: int, metadata: TableMetadata) -> Put | Unknown:
-        """Put a version if it is absent. Raises StorageError if the version was certainly not put."""
+        """Put a version if it is absent.
+
+        Args:
+            version: The number of the version.
+            metadata: The metadata of the version.
+
+        Returns:
+            EXISTED if another writer has put the version, Unknown if that is uncertain.
+
+        Raises:
+            StorageError: The version was certainly not put.
+        """
         put = put_until_certain(self._storage, metadata_path(version), serialize_metadata(metadata))
         return Put.EXISTED if isinstance(put, ExistingObject) else put
 
     def try_delete_files(self, paths: Sequence[str], live: Sequence[str] = ()) -> None:
-        """Delete metadata files one after the other. A failure leaves orphans. `live`: the absolute paths of files that the table needs."""
+        """Delete metadata files one after the other. A failure leaves orphans.
+
+        Args:
+            paths: The paths of the files, relative to the table's location.
+            live: The absolute paths of the metadata files that the table needs.
+        """
         try_delete_files(self._storage, [[self.absolute(path)] for path in paths], PathOrigin.METADATA, live_paths=live)
 
     def absolute(self, path: str) -> str:

@@ -60,7 +60,14 @@ class TableOperations(Protocol):
         """Return True if the newest metadata certainly is not `base`, so that a commit must fail. After False, it may be newer, too."""
 
     def commit(self, base: CurrentMetadata, updates: tuple[TableUpdate, ...]) -> Put | Unknown:
-        """Commit updates to `base`. Return EXISTED if another commit came first.
+        """Commit updates to a table's metadata.
+
+        Args:
+            base: The metadata that the updates change. It has been the newest metadata when it was read.
+            updates: The changes of the metadata.
+
+        Returns:
+            EXISTED if another commit came first.
 
         Raises:
             StorageError: The updates are certainly not committed.
@@ -104,24 +111,29 @@ class DirectoryOperations:
     def create(self, metadata: TableMetadata, version: CreationVersion | None = None) -> Put | Unknown | CommitConflict:
         """Put the first version, as `TableOperations.create` states.
 
-        A table of another format in the folder is a conflict. The method looks for one before and after the put.
+        A table of another format in the folder is a conflict. This method looks for one before the put, and `put_creation_or_drop` after
+        it.
+
+        Args:
+            metadata: The metadata of the new table.
+            version: The result of `creation_version` before the data files were written; None to read it now.
         """
-        expected = version or self.creation_version()
-        find_conflict = partial(find_other_format, self.storage, self._table, "iceberg", expected)
+        creation = version or self.creation_version()
+        find_conflict = partial(find_other_format, self.storage, self._table, "iceberg", creation)
         newest, conflict = run_both(self._read_newest, find_conflict)
         # The table exists, or others have created or dropped one since `version` was read.
-        if expected is None or expected.number != _first_version_after(newest):
+        if creation is None or creation.number != _first_version_after(newest):
             return Put.EXISTED
         if conflict is not None:
             return conflict
-        put = self.put_creation_or_drop(newest, expected.number, metadata, expected)
-        # A first version above 1 follows the version of a drop. The markers of that drop are obsolete now.
-        if put is Put.CREATED and expected.number > 1:
-            delete_markers(self.storage, "iceberg", expected.number)
+        put = self.put_creation_or_drop(newest, creation.number, metadata, creation)
+        # A first version above 1 follows the version of a drop. The marker files that announced the drop are obsolete now.
+        if put is Put.CREATED and creation.number > 1:
+            delete_markers(self.storage, "iceberg", creation.number)
         return put
 
     def put_creation_or_drop(
-        self, base: CurrentMetadata | None, version: int, metadata: TableMetadata, expected: CreationVersion | None = None
+        self, base: CurrentMetadata | None, version: int, metadata: TableMetadata, creation: CreationVersion | None = None
     ) -> Put | Unknown | CommitConflict:
         """Put the version that creates or drops the table, verify it, and write it to the version hint.
 
@@ -129,27 +141,25 @@ class DirectoryOperations:
             base: The metadata of the version before; None if the folder has none, or if it cannot be read.
             version: The number of the version.
             metadata: The metadata of the new table, or that of the drop.
-            expected: The result of `creation_version` for a creation, None for a drop.
+            creation: The result of `creation_version` for a creation, None for a drop.
 
         Returns:
             EXISTED if another version came first. A conflict if others have created or dropped a table of another format in the folder.
 
         Raises:
             StorageError: The version certainly was not put.
-            TableNotFound: The version creates a table, and rowmerge 0.1.0 is dropping a table in the folder.
+            TableNotFound: The version creates a table, and the folder has the file DROPPED.
         """
         put = self.folder.put(version, metadata)
         if put is not Put.CREATED:
             return put
         # A creation of the other format may have put its version since the first check. At least one of the two finds the other here.
-        find_conflict = partial(recheck_other_format, self.storage, self._table, "iceberg", expected)
+        find_conflict = partial(recheck_other_format, self.storage, self._table, "iceberg", creation)
         verified, conflict = run_both(partial(self._verify_put, base, version, metadata), find_conflict)
-        if verified is not Put.CREATED:
-            return verified
-        if conflict is not None:
-            return conflict
-        self._hint.advance(version)
-        return Put.CREATED
+        outcome = conflict if verified is Put.CREATED and conflict is not None else verified
+        if outcome is Put.CREATED:
+            self._hint.advance(version)
+        return outcome
 
     def is_outdated(self, base: CurrentMetadata) -> bool:
         assert base.version is not None
@@ -157,7 +167,12 @@ class DirectoryOperations:
         return bool(next_paths) or not is_unchanged
 
     def commit(self, base: CurrentMetadata, updates: tuple[TableUpdate, ...]) -> Put | Unknown:
-        """Put the version after `base`, verify it, and write it to the version hint."""
+        """Put the version after `base`, verify it, and write it to the version hint.
+
+        Args:
+            base: The metadata that the commit changes.
+            updates: The changes of the metadata.
+        """
         assert base.version is not None
         metadata = apply_updates(base.metadata, updates, location=base.path)
         metadata = metadata.model_copy(update={"snapshot_log": gapless_snapshot_log(base.metadata.snapshot_log, metadata)})
@@ -220,11 +235,21 @@ class DirectoryOperations:
         raise CorruptLog(self.folder.absolute(FOLDER), "its newest metadata file was gone before it was read, each time")
 
     def _verify_put(self, base: CurrentMetadata | None, version: int, metadata: TableMetadata) -> Put | Unknown:
-        """Verify that a version, which was just put, continues the table of `base`. If not, delete it and return EXISTED.
+        """Verify that a version, which was just put, continues the table of `base`. Delete a version that does not.
 
-        The put of a stale version succeeds, too: others have committed the same version first, and have deleted its metadata file since.
-        No reader opens a stale version. `base` is None for a first version.
-        Raises TableNotFound for a table that rowmerge 0.1.0 is dropping, unless the version is that of another drop.
+        A put of version N+1 can succeed too late: another writer has committed its own version N+1, and later commits have deleted that
+        file. The file name is free again, so the late put creates a stale version. No reader opens a stale version.
+
+        Args:
+            base: The metadata of version N, None for the first version of a table.
+            version: The number of the new version.
+            metadata: The metadata of the new version.
+
+        Returns:
+            CREATED for a valid version, EXISTED for a version that another writer has put first, Unknown if neither is certain.
+
+        Raises:
+            TableNotFound: The folder has the file DROPPED, and the new version is not itself a drop.
         """
         checks: list[Callable[[], bool]] = [
             partial(self.storage.exists, f"{FOLDER}/{DROPPED}"),
@@ -234,13 +259,13 @@ class DirectoryOperations:
         try:
             has_drop_marker, has_compressed_file, may_be_stale = run_concurrently(checks)
             if has_drop_marker and not is_dropped(metadata):
-                self.folder.try_delete_files([metadata_path(version)])
-                self.folder.try_delete_files([HINT])  # a call of its own, because a failure ends a call
+                for path in (metadata_path(version), HINT):
+                    self.folder.try_delete_files([path])  # one call for each file, because a failure ends a call
                 raise TableNotFound(self._table)
             if has_compressed_file:  # another writer has put the same version
                 self.folder.try_delete_files([metadata_path(version)])
                 return Put.EXISTED
-            return self._verify_by_newest(base, version, metadata) if may_be_stale else Put.CREATED
+            return self._verify_against_newest(base, version, metadata) if may_be_stale else Put.CREATED
         except (StorageError, CorruptLog) as failure:
             return Unknown(failure.message)
 
@@ -255,21 +280,22 @@ class DirectoryOperations:
             checks.append(lambda: self.folder.highest_version() != version)
         return any(run_concurrently(checks))
 
-    def _verify_by_newest(self, base: CurrentMetadata | None, version: int, metadata: TableMetadata) -> Put | Unknown:
-        """Return CREATED if the newest metadata follows a version that was put, Unknown if that is uncertain.
+    def _verify_against_newest(self, base: CurrentMetadata | None, version: int, metadata: TableMetadata) -> Put | Unknown:
+        """Decide whether the newest metadata of the table follows a version that may be stale. Delete a stale version.
 
-        Otherwise the version is stale: delete it, and return EXISTED.
+        Returns:
+            CREATED if the newest metadata follows the version, EXISTED if the version is stale, Unknown if neither is certain.
         """
         newest = self._read_newest()
         if newest is None or newest.version is None:
             return Unknown(f"{metadata_path(version)} was put, and the table is gone")
-        is_later = newest.version > version and newest.metadata.table_uuid == metadata.table_uuid
-        if is_later and (_logs_version(newest.metadata, version) or _has_snapshots_of(newest.metadata, metadata, base)):
-            return Put.CREATED
-        # The metadata log and the snapshots may have expired. Only a higher version with an older file proves that this version is stale.
-        if is_later and not self.folder.has_older_successor(version, newest.version):
-            return Unknown(f"others have committed since, and no metadata tells whether they follow {metadata_path(version)}")
-        if self.folder.contains(version, metadata):
+        if newest.version > version and newest.metadata.table_uuid == metadata.table_uuid:
+            if _logs_version(newest.metadata, version) or _has_snapshots_of(newest.metadata, metadata, base):
+                return Put.CREATED
+            # The metadata log and the snapshots may have expired. Only a higher version with an older file proves that this one is stale.
+            if not self.folder.has_older_successor(version, newest.version):
+                return Unknown(f"others have committed since, and no metadata tells whether they follow {metadata_path(version)}")
+        if self.folder.contains(version, metadata):  # another writer may have put other metadata there since
             self.folder.try_delete_files([metadata_path(version)])
         return Put.EXISTED
 

@@ -35,6 +35,9 @@ from rowmerge.table.commits.request import CommitRequest, Outcome, Unknown
 from rowmerge.table.metadata.shape import TableDefinition
 from rowmerge.table.snapshots.files import FileListing, Positions
 
+_NO_SNAPSHOT = 0
+"""The version in outcomes and conflicts of a table without a snapshot."""
+
 
 @dataclass
 class Commit:
@@ -60,7 +63,7 @@ class Commit:
             return self.change.restored.version
         if self._adds_snapshot:
             return self.snapshot_id
-        return 0 if self.change.replace else self._head_id(self._head.metadata) or 0
+        return _NO_SNAPSHOT if self.change.replace else self._head_id(self._head.metadata) or _NO_SNAPSHOT
 
     def put(self) -> Put | Unknown | CommitConflict:
         updates, is_outdated = run_both(self._snapshot_updates, partial(self.operations.is_outdated, self._head))
@@ -74,13 +77,12 @@ class Commit:
         """
         newest = self.operations.current()
         if newest is None:
-            # A missing table has no snapshot, so the conflict has the version 0.
-            return MetadataChanged(self.table, 0, "DROP TABLE", "the table is gone")
+            return MetadataChanged(self.table, _NO_SNAPSHOT, "DROP TABLE", "the table is gone")
         if self.base.branch not in newest.metadata.refs and self.base.branch != MAIN:
-            return MetadataChanged(self.table, 0, "DROP BRANCH", f"the branch {self.base.branch} is gone")
+            return MetadataChanged(self.table, _NO_SNAPSHOT, "DROP BRANCH", f"the branch {self.base.branch} is gone")
         if newest.metadata.snapshot_by_id(self.snapshot_id) is not None:
             return Put.CREATED
-        result = self._check_concurrent_commits(newest.metadata)
+        result = self._merge_concurrent_commits(newest.metadata)
         if isinstance(result, Rebased):
             self._head = newest
         return result
@@ -96,10 +98,11 @@ class Commit:
         """Return the live files of the snapshot that the next snapshot follows."""
         return self.base.live
 
-    def _check_concurrent_commits(self, newest: TableMetadata) -> Rebased | CommitConflict:
-        """Return the first conflict with a commit since the head, else Rebased.
+    def _merge_concurrent_commits(self, newest: TableMetadata) -> Rebased | CommitConflict:
+        """Merge the commits since the head into the planned commit and its live files, unless one of them conflicts with the change.
 
-        Without a conflict, read the live files of the newest snapshot, and add the concurrent commits to the planned one.
+        Returns:
+            The first conflict, or Rebased.
         """
         difference = _definition_difference(self._head.metadata, newest)
         if difference:
@@ -108,18 +111,17 @@ class Commit:
         commits = concurrent_commits(self.operations.storage, newest, newest_id, head_id)
         if commits is None:
             return self._metadata_conflict(newest, "its history is another one")
-        overlapping_deletes = 0
+        merged_commits = 0
         for concurrent in commits:
-            conflict = find_conflict(concurrent, self._planned)
+            conflict = find_conflict(concurrent, self._planned_commit)
             if conflict is not None:
                 return conflict
-            overlapping_deletes += self._planned.deletes_in_same_files(concurrent)
-            self._planned = self._planned.after(concurrent)
-        conflict = self._reload_live_files(newest)
-        return Rebased(overlapping_deletes) if conflict is None else conflict
+            merged_commits += self._planned_commit.deletes_in_same_files(concurrent)
+            self._planned_commit = self._planned_commit.rebased_on(concurrent)
+        return self._reload_live_files(newest) or Rebased(merged_commits)
 
     def _metadata_conflict(self, newest: TableMetadata, difference: str) -> CommitConflict:
-        return MetadataChanged(self.table, self._head_id(newest) or 0, "a commit", difference)
+        return MetadataChanged(self.table, self._head_id(newest) or _NO_SNAPSHOT, "a commit", difference)
 
     def _reload_live_files(self, newest: TableMetadata) -> CommitConflict | None:
         """Read the live files of the branch's newest snapshot. Return a conflict if a data file that this change changes is not live."""
@@ -128,8 +130,9 @@ class Commit:
             return None
         self._live = live_files(self.operations.storage, head_of(newest, self.base.branch), self._live.unpartitioned_spec_ids, self._live)
         # Another writer may drop a manifest without writing entries for its files.
-        missing_paths = self._planned.changed_paths - self._live.by_path(self._planned.changed_paths).keys()
-        return ConcurrentDeleteDelete(self.table, newest_id or 0, "a commit", min(missing_paths)) if missing_paths else None
+        changed_paths = self._planned_commit.changed_paths
+        missing_paths = changed_paths - self._live.by_path(changed_paths).keys()
+        return ConcurrentDeleteDelete(self.table, newest_id or _NO_SNAPSHOT, "a commit", min(missing_paths)) if missing_paths else None
 
     def _head_id(self, metadata: TableMetadata) -> int | None:
         """Return the id of the branch's newest snapshot in metadata, None without one."""
@@ -137,9 +140,10 @@ class Commit:
         return None if head is None else head.snapshot_id
 
     @cached_property
-    def _planned(self) -> PlannedCommit:
-        """Return what the conflict rules need to know of the change."""
+    def _planned_commit(self) -> PlannedCommit:
+        """Return the properties of the change that the conflict rules compare with a concurrent commit."""
         change, deleted_rows = self.change, self.change.files.deleted
+        application_id, _ = change.transaction or (None, 0)
         already_deleted = self.base.deleted_positions(list(deleted_rows)) if deleted_rows else {}
         return PlannedCommit(
             table=self.table,
@@ -149,12 +153,13 @@ class Commit:
             deleted={path: positions - already_deleted.get(path, Positions()) for path, positions in deleted_rows.items()},
             data_change=change.data_change,
             is_serializable=_is_serializable(self.base, change),
-            list_entries=self._list_entries,
-            application=change.transaction[0] if change.transaction else None,
+            list_added_files=self._list_added_files,
+            application_id=application_id,
             moves_within_partitions=_moves_within_partitions(self.base, change),
         )
 
-    def _list_entries(self, entries: Sequence[Entry]) -> FileListing:
+    def _list_added_files(self, entries: Sequence[Entry]) -> FileListing:
+        """Return the data files that a concurrent commit added, with the bounds of the columns that the change read."""
         base = self.base
         files = LiveFiles(self.operations.storage, data=tuple(entries))
         return list_files(files, base.iceberg_schema, base.schema, base.metadata.spec(), self.change.reads.columns)
@@ -239,8 +244,9 @@ class Creation(Commit):
         if newest is not None and newest.metadata.table_uuid == self.base.metadata.table_uuid:
             return Put.CREATED
         if newest is None:
-            return MetadataChanged(self.table, 0, "DROP TABLE", "the table was dropped")
-        return MetadataChanged(self.table, newest.metadata.current_snapshot_id or 0, "another commit", "the table exists already")
+            return MetadataChanged(self.table, _NO_SNAPSHOT, "DROP TABLE", "the table was dropped")
+        version = newest.metadata.current_snapshot_id or _NO_SNAPSHOT
+        return MetadataChanged(self.table, version, "another commit", "the table exists already")
 
 
 def _is_serializable(base: IcebergSnapshot, change: CommitRequest) -> bool:

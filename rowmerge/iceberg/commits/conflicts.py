@@ -112,9 +112,7 @@ def concurrent_commits(
         return [] if newest_id == base_id else None
     oldest = snapshots[-1]
     continues_base = oldest.parent_snapshot_id == base_id and (base_id is not None or _is_first(storage, oldest))
-    if not continues_base:
-        return None
-    return [_read_commit(storage, snapshot) for snapshot in reversed(snapshots)]
+    return [_read_commit(storage, snapshot) for snapshot in reversed(snapshots)] if continues_base else None
 
 
 def _is_first(storage: Storage, snapshot: Snapshot) -> bool:
@@ -135,8 +133,8 @@ def _read_commit(storage: Storage, snapshot: Snapshot) -> ConcurrentCommit:
 class PlannedCommit:
     """The data that the conflict rules need of a change: the files that it removes, and the rows that it deletes in remaining files.
 
-    `list_entries` makes a file listing of entries, with the bounds that `reads.may_match` compares. `moved`: the files to which concurrent
-    compactions moved rows that the change read.
+    `list_added_files` makes a file listing of the data files that a concurrent commit added, with the bounds that `reads.may_match`
+    compares. `moved`: the files to which concurrent compactions moved rows that the change read.
     """
 
     table: str
@@ -145,8 +143,8 @@ class PlannedCommit:
     deleted: Mapping[str, Positions]
     data_change: bool
     is_serializable: bool
-    list_entries: Callable[[Sequence[Entry]], FileListing]
-    application: str | None = None
+    list_added_files: Callable[[Sequence[Entry]], FileListing]
+    application_id: str | None = None
     moves_within_partitions: bool = False
     """Whether the change only moves rows to other files of the same partition spec."""
     moved: frozenset[str] = frozenset()
@@ -156,7 +154,7 @@ class PlannedCommit:
         """Return the data files that the change removes, or in which it deletes rows."""
         return self.removed | self.deleted.keys()
 
-    def after(self, concurrent: ConcurrentCommit) -> PlannedCommit:
+    def rebased_on(self, concurrent: ConcurrentCommit) -> PlannedCommit:
         """Return the planned commit for the rules about later commits: the files of a compaction contain rows that the change read."""
         if not concurrent.only_moves_rows or concurrent.removed_paths.isdisjoint(self.reads.paths | self.moved):
             return self
@@ -168,23 +166,37 @@ class PlannedCommit:
 
 
 def find_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:
-    """Return the first conflict between a concurrent commit and a change, None if both commits can stand."""
+    """Return the first conflict between a concurrent commit and a change, None if both commits can stand.
+
+    Args:
+        concurrent: A commit since the version on which the change was planned.
+        planned: The change, after all concurrent commits before this one.
+    """
     conflicts = (rule(concurrent, planned) for rule in RULES)
     return next((conflict for conflict in conflicts if conflict is not None), None)
 
 
 def transaction_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:
-    """Return a conflict if both commits are transactions of one application."""
-    application = summary_properties(concurrent.snapshot).get(APPLICATION)
-    if planned.application is None or planned.application != application:
+    """Return a conflict if both commits are transactions of one application.
+
+    Args:
+        concurrent: A commit since the version on which the change was planned.
+        planned: The change.
+    """
+    application_id = summary_properties(concurrent.snapshot).get(APPLICATION)
+    if planned.application_id is None or planned.application_id != application_id:
         return None
-    return _conflict(ConcurrentTransaction, concurrent, planned, f"application {application}")
+    return _conflict(ConcurrentTransaction, concurrent, planned, f"application {application_id}")
 
 
 def added_rows_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:
     """Return a conflict if the change would have read an added file. A compaction adds no rows.
 
     Snapshot isolation allows added files, unless a MERGE added them: only one of two MERGEs that miss the same key may insert it.
+
+    Args:
+        concurrent: A commit since the version on which the change was planned.
+        planned: The change.
     """
     if concurrent.only_moves_rows or not concurrent.added or not planned.data_change:
         return None
@@ -192,18 +204,24 @@ def added_rows_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) ->
         return None
     if planned.reads.may_match is None:  # a blind append
         return None
-    added_files = planned.list_entries(concurrent.added)
-    # Null means that the bounds decide nothing, so the file may match.
+    added_files = planned.list_added_files(concurrent.added)
+    # First compare the bounds of the files. Null means that the bounds decide nothing, so the file may match.
     matching_files = added_files.filter(pc.fill_null(planned.reads.may_match(added_files), True))
-    if len(matching_files) and planned.reads.matching is not None:
-        matching_files = matching_files.filter(planned.reads.matching(matching_files))
+    if len(matching_files) and planned.reads.has_matching_rows is not None:
+        # Then read the rows of the remaining files.
+        matching_files = matching_files.filter(planned.reads.has_matching_rows(matching_files))
     if not len(matching_files):
         return None
     return _conflict(ConcurrentAppend, concurrent, planned, named_files(matching_files.paths))
 
 
 def removed_rows_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:
-    """Return a conflict if rows that decided the change were deleted, with their data file or by a delete file."""
+    """Return a conflict if rows that decided the change were deleted, with their data file or by a delete file.
+
+    Args:
+        concurrent: A commit since the version on which the change was planned.
+        planned: The change.
+    """
     reads = planned.reads
     for path in sorted(reads.paths & concurrent.removed_paths):
         has_read_rows = reads.rows is None or bool(reads.rows.get(path))
@@ -230,6 +248,10 @@ def moved_rows_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) ->
     """Return a conflict if rows were deleted in files to which a compaction moved rows that the change read.
 
     The metadata does not show which rows were moved, so each deleted row may be one of them.
+
+    Args:
+        concurrent: A commit since the version on which the change was planned.
+        planned: The change. Its `moved` contains the files of earlier concurrent compactions.
     """
     removed_paths = frozenset() if concurrent.only_moves_rows else concurrent.removed_paths
     changed_paths = planned.moved & (removed_paths | concurrent.newly_deleted.keys())
@@ -237,7 +259,12 @@ def moved_rows_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) ->
 
 
 def double_removal_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:
-    """Return a conflict if both commits delete a row, or if one removes a file of which the other deletes rows."""
+    """Return a conflict if both commits delete a row, or if one removes a file of which the other deletes rows.
+
+    Args:
+        concurrent: A commit since the version on which the change was planned.
+        planned: The change.
+    """
     removed_paths = planned.changed_paths & concurrent.removed_paths
     if removed_paths:
         return _conflict(ConcurrentDeleteDelete, concurrent, planned, min(removed_paths))
@@ -256,6 +283,10 @@ def equality_deletes_conflict(concurrent: ConcurrentCommit, planned: PlannedComm
     """Return a conflict if equality deletes were added, and the change read or changed files. Only a scan would find the deleted rows.
 
     Equality deletes also apply to rows that were only moved within their partitions, because their new files keep the old sequence number.
+
+    Args:
+        concurrent: A commit since the version on which the change was planned.
+        planned: The change.
     """
     if planned.moves_within_partitions or not (planned.reads.paths or planned.changed_paths) or not concurrent.equality_deletes:
         return None

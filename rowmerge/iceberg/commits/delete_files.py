@@ -72,25 +72,34 @@ class DeleteFileWriter:
     storage: Storage
     metadata: TableMetadata
     register: Callable[[str], None]
-    _written_files: dict[_DeletionKey, ContentFile | None] = field(default_factory=dict)
-    """The delete files of all attempts. None: shared delete files already delete all of the rows."""
+    _files_of_attempts: dict[_DeletionKey, ContentFile | None] = field(default_factory=dict)
+    """The delete files that the attempts of the commit have written. None: shared delete files already delete all of the rows."""
 
     def write_row_deletions(self, live: LiveFiles, deleted_rows: Mapping[str, Positions]) -> WrittenDeletes:
         """Write the delete files for rows of live data files. A data file without remaining rows gets none.
 
-        `deleted_rows` are the positions of the rows by the absolute path of the data file. Raises StorageError, CorruptLog.
+        Args:
+            live: The live files of the snapshot that the new snapshot follows.
+            deleted_rows: The positions of the newly deleted rows, by the absolute path of the data file.
+
+        Raises:
+            CorruptLog: An existing delete file is damaged or missing.
+            StorageError: A delete file cannot be read or written.
         """
         deletions = _row_deletions(live, deleted_rows)
         emptied_paths = frozenset(deletion.path for deletion in deletions if deletion.empties_file)
         partial_deletions = [deletion for deletion in deletions if not deletion.empties_file]
-        # Earlier attempts of the commit may have written delete files with the same keys.
-        new_deletions = [deletion for deletion in partial_deletions if deletion.key not in self._written_files]
-        new_files = self.write([(deletion.entry, self._positions_to_write(live, deletion)) for deletion in new_deletions])
-        self._written_files |= zip((deletion.key for deletion in new_deletions), new_files, strict=True)
-        files_by_key = {deletion.key: self._written_files[deletion.key] for deletion in partial_deletions}
+        self._write_partial_deletions(live, partial_deletions)
+        files_by_key = {deletion.key: self._files_of_attempts[deletion.key] for deletion in partial_deletions}
         delete_files = {key: file for key, file in files_by_key.items() if file is not None}
         replaced_keys = frozenset[str]().union(*(key.replaced_keys for key in delete_files))
         return WrittenDeletes(tuple(delete_files.values()), replaced_keys, emptied_paths)
+
+    def _write_partial_deletions(self, live: LiveFiles, deletions: Sequence[_RowDeletion]) -> None:
+        """Write a delete file for each deletion, unless an earlier attempt of the commit has written a file with the same key."""
+        new_deletions = [deletion for deletion in deletions if deletion.key not in self._files_of_attempts]
+        new_files = self.write([(deletion.entry, self._positions_to_write(live, deletion)) for deletion in new_deletions])
+        self._files_of_attempts |= zip((deletion.key for deletion in new_deletions), new_files, strict=True)
 
     def write(self, deletions: Sequence[tuple[Entry, Positions]]) -> list[ContentFile | None]:
         """Write the deleted positions of each data file: as position-delete files, from format version 3 on as vectors of one Puffin file.

@@ -12,7 +12,7 @@ from pyiceberg.table.metadata import TableMetadata, TableMetadataV2
 from pyiceberg.types import BooleanType, NestedField
 
 from rowmerge.errors import CommitConflict, CorruptLog, MetadataChanged, RowmergeError, UnsupportedTableFeature
-from rowmerge.iceberg.catalogs.metadata_folder import CurrentMetadata, metadata_path
+from rowmerge.iceberg.catalogs.metadata_folder import metadata_path
 from rowmerge.iceberg.catalogs.operations import DirectoryOperations, is_dropped
 from rowmerge.iceberg.metadata.updates import serialize_metadata
 from rowmerge.storage.store import Put, Storage
@@ -26,7 +26,18 @@ FORMAT = "iceberg"
 
 
 def put_drop(storage: Storage, version: int) -> Literal[Put.CREATED] | ExistingObject | Unknown:
-    """Put the version that ends a view of a folder. Views and tables of a folder share the version numbers. Raises StorageError."""
+    """Put the version that ends a view of a folder. Views and tables of a folder share the version numbers.
+
+    Args:
+        storage: The storage of the view's folder.
+        version: The number of the version.
+
+    Returns:
+        CREATED, the object of another writer that has put the version first, or Unknown if neither is certain.
+
+    Raises:
+        StorageError: The version was certainly not put.
+    """
     announce_drop(storage, FORMAT, version)
     return put_until_certain(storage, metadata_path(version), serialize_metadata(_dropped_metadata(storage.location)))
 
@@ -79,13 +90,12 @@ class Drop:
         return Rebased(merged_commits=0)
 
     def discard(self) -> None:
-        """Do nothing: a drop writes no files but its version."""
+        """Delete nothing: a drop writes no files but its version."""
 
     def discard_superseded(self) -> None:
-        """Do nothing, like `discard`."""
+        """Delete nothing, like `discard`."""
 
     def _read_newest(self) -> None:
-        self._base: CurrentMetadata | None
         try:
             self._base = self.operations.newest()
         except (CorruptLog, UnsupportedTableFeature):

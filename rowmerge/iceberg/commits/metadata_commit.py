@@ -22,6 +22,10 @@ MakeUpdates = Callable[[CurrentMetadata], tuple[TableUpdate, ...]]
 def newest(operations: TableOperations, table: str) -> CurrentMetadata:
     """Return the newest metadata of a table.
 
+    Args:
+        operations: The operations of the table.
+        table: The name of the table in errors.
+
     Raises:
         CorruptLog: The metadata cannot be parsed.
         StorageError: The metadata cannot be read.
@@ -77,5 +81,13 @@ def _wait_or_give_up(operations: TableOperations, table: str, current: CurrentMe
 
 
 def check_writable(table: str, current: CurrentMetadata) -> None:
-    """Raise UnsupportedTableFeature for a format version that the table's catalog cannot keep."""
+    """Check that the table's catalog can keep the format version of the table.
+
+    Args:
+        table: The name of the table in errors.
+        current: The current metadata of the table.
+
+    Raises:
+        UnsupportedTableFeature: The format version is too high.
+    """
     check_format_version(table, current.metadata.format_version, current.newest_format)

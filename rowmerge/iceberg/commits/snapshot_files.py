@@ -58,10 +58,6 @@ class Removal:
             return plain_path(entry.file.path) in self.data_paths
         return key_of_delete(entry) in self.delete_keys
 
-    def apply_to(self, entry: Entry, snapshot_id: int) -> Entry:
-        """Return the entry in the snapshot that removes the files: deleted if the removal includes its file, else existing."""
-        return entry.deleted(snapshot_id) if self.includes(entry) else entry.existing()
-
 
 class PendingFiles(Storage):
     """A table's storage that keeps new files in memory until `flush`, right before the put of the metadata that refers to them.
@@ -94,6 +90,12 @@ class PendingFiles(Storage):
         return self._storage.get_range(path, start, length) if waiting is None else waiting[start : start + length]
 
     def put(self, path: str, data: bytes) -> None:
+        """Keep a file in memory until `flush`.
+
+        Args:
+            path: The path of the file.
+            data: The content of the file.
+        """
         with self._lock:
             self._waiting[path] = data
 
@@ -178,7 +180,7 @@ class SnapshotFiles:
         path = self._new_metadata_path(f"snap-{self.snapshot_id}-{self._attempts}-{self.commit_id}")
         # A table without row lineage has no next row id. If the commit upgrades it, the row ids begin with 0.
         first_row_id = (next_row_id(newest_metadata) or 0) if self.metadata.format_version >= ROW_LINEAGE else None
-        next_id = write_manifest_list(
+        assigned_row_ids = write_manifest_list(
             self.pending,
             path,
             manifests,
@@ -191,7 +193,6 @@ class SnapshotFiles:
         delete_paths = [entry.file.path for entry in entries if entry.file.content is not Content.DATA]
         self._snapshot_paths = frozenset([path, *(manifest.path for manifest in manifests), *delete_paths])
         self.pending.flush()
-        assigned_row_ids = None if next_id is None else next_id - (first_row_id or 0)
         return WrittenSnapshot(self.snapshot_id, self.metadata.current_schema_id, path, tuple(entries), first_row_id, assigned_row_ids)
 
     def _new_metadata_path(self, name: str) -> str:
@@ -266,7 +267,15 @@ class SnapshotFiles:
         return self.write_manifests(entries, ManifestContent.DATA, self.metadata.default_spec_id)
 
     def rewrite_manifests(self, live: LiveFiles, removal: Removal) -> tuple[list[Manifest], list[Entry]]:
-        """Rewrite the manifests of `live` that contain removed files. Return all remaining manifests, and the removed entries."""
+        """Rewrite the manifests that contain removed files.
+
+        Args:
+            live: The live files of the snapshot before.
+            removal: The files that this snapshot removes.
+
+        Returns:
+            The unchanged and the rewritten manifests, in the order of `live`, and the entries of the removed files.
+        """
         manifests: list[Manifest] = []
         removed_entries: list[Entry] = []
         for manifest in live.manifests:
@@ -276,7 +285,7 @@ class SnapshotFiles:
             if not any(map(removal.includes, entries)):
                 manifests.append(manifest)
                 continue
-            new_entries = [removal.apply_to(entry, self.snapshot_id) for entry in entries]
+            new_entries = [entry.deleted(self.snapshot_id) if removal.includes(entry) else entry.existing() for entry in entries]
             removed_entries += [entry for entry in new_entries if not entry.live]
             manifests.append(self.write_manifest(new_entries, manifest.content, manifest.spec_id))
         return manifests, removed_entries

@@ -51,6 +51,15 @@ class IcebergBranches:
         commit_updates(self.operations, self.name, f"the reference {reference.name}", make_updates)
 
     def fast_forward(self, branch: str, to: str) -> tuple[int | None, int]:
+        """Move a branch forward to the snapshot of another reference, as `Branches.fast_forward` states.
+
+        Args:
+            branch: The name of the branch, which may be new.
+            to: The name of the other branch or tag.
+
+        Returns:
+            The id of the branch's snapshot before, None for a new branch, and after.
+        """
         moves: list[tuple[int | None, int]] = []  # one for each attempt; the last one is committed
 
         def make_updates(current: CurrentMetadata) -> tuple[TableUpdate, ...]:
@@ -77,26 +86,32 @@ def _reference_updates(
     table: str, reference: SnapshotReference, current: CurrentMetadata, *, create: bool, replace: bool, if_not_exists: bool
 ) -> tuple[TableUpdate, ...]:
     """Return the update that creates or replaces a branch or tag, no update if an existing one stays. Raises what `Branches.set` states."""
-    metadata, name, kind = current.metadata, reference.name, _kind(reference.tag)
-    _check_not_main(table, name)
-    existing = metadata.refs.get(name)
-    if existing is None and not create:
-        raise _missing_reference(table, metadata, name, kind)
-    if existing is not None:
-        _check_kind(table, name, existing, kind, "Drop it first, or choose another name.")
-        if if_not_exists:
-            return ()
-        if not replace:
-            raise AlreadyExists(f"{table} has a {kind} {name}. Choose another name, or write CREATE OR REPLACE {kind.upper()}.")
+    metadata = current.metadata
+    _check_settable(table, metadata, reference, create=create, replace=replace or if_not_exists)
+    if if_not_exists and reference.name in metadata.refs:
+        return ()
     update = SetSnapshotRefUpdate(
-        ref_name=name,
-        type=kind,
+        ref_name=reference.name,
+        type=_kind(reference.tag),
         snapshot_id=_existing_snapshot_id(table, metadata, reference.snapshot_id),
         max_ref_age_ms=reference.max_age,
         max_snapshot_age_ms=reference.max_snapshot_age,
         min_snapshots_to_keep=reference.min_snapshots,
     )
     return (update,)
+
+
+def _check_settable(table: str, metadata: TableMetadata, reference: SnapshotReference, *, create: bool, replace: bool) -> None:
+    """Raise an error for main, for a missing reference unless `create`, and for an existing one of another kind, or unless `replace`."""
+    name, kind = reference.name, _kind(reference.tag)
+    _check_not_main(table, name)
+    existing = metadata.refs.get(name)
+    if existing is None and not create:
+        raise _missing_reference(table, metadata, name, kind)
+    if existing is not None:
+        _check_kind(table, name, existing, kind, "Drop it first, or choose another name.")
+    if existing is not None and not replace:
+        raise AlreadyExists(f"{table} has a {kind} {name}. Choose another name, or write CREATE OR REPLACE {kind.upper()}.")
 
 
 def _existing_snapshot_id(table: str, metadata: TableMetadata, snapshot_id: int | None) -> int:

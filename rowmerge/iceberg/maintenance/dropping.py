@@ -24,7 +24,7 @@ from rowmerge.table.commits.commit import commit
 from rowmerge.table.commits.creation import has_other_table
 from rowmerge.table.commits.drop_markers import MARKERS, after_drop, marked_versions
 from rowmerge.table.commits.request import Unknown
-from rowmerge.table.maintenance import inner_tables
+from rowmerge.table.maintenance import inner_table_prefixes
 from rowmerge.table.snapshots.files import FileChanges
 
 
@@ -32,6 +32,10 @@ def drop_table(storage: Storage, table: str) -> None:
     """Drop the table of a folder, even if its metadata cannot be read, and delete its files.
 
     If others drop the table first and create a new one in the folder, the new table stays.
+
+    Args:
+        storage: The storage of the table's folder.
+        table: The name of the table in errors.
 
     Raises:
         CommitStateUnknown: It is not known whether the table was dropped. No file has been deleted.
@@ -51,7 +55,15 @@ def delete_dropped_files(storage: Storage, dropped: CurrentMetadata) -> None:
 
     These are the files to which `dropped`, the last metadata of the table, refers. Other files in the table's location stay. Files outside
     the table's location and its data and metadata paths stay, too: `add_files` may have registered them, or another table may own them.
-    A table with `gc.enabled` = false keeps all files. Raises CorruptLog, StorageError.
+    A table with `gc.enabled` = false keeps all files.
+
+    Args:
+        storage: The storage of the table's location.
+        dropped: The last metadata of the table, read before the catalog removed it.
+
+    Raises:
+        CorruptLog: A manifest or manifest list is damaged or missing.
+        StorageError: A file cannot be read or deleted.
     """
     properties = dropped.metadata.properties
     if properties.get(GC_ENABLED, "true").strip().lower() == "false":
@@ -75,6 +87,8 @@ def _referenced_files(storage: Storage, current: CurrentMetadata) -> list[Iterab
 def finish_drop(storage: Storage, table: str, delete: Deletion) -> None:
     """Delete the files of a dropped table from its folder, unless a new table has followed the drop.
 
+    A drop first puts a marker, then a version without snapshots. That version stays. The version before it is the last one of the table.
+
     Others may create a table in the folder at the same time. All files of the new table are younger than the version of the drop, so none
     of them is deleted. `Table.create` verifies this order.
 
@@ -97,9 +111,9 @@ def finish_drop(storage: Storage, table: str, delete: Deletion) -> None:
     drop_version = max(put_times, default=None)
     if drop_version is None or not _is_drop(storage, folder, drop_version):
         return
-    needed_keys = _needed_keys(storage, folder, drop_version - 1)
+    needed_keys = _needed_keys(storage, folder, last_version=drop_version - 1)
     content_paths = _content_paths(storage, objects, needed_keys, dropped_at=put_times[drop_version])
-    # The oldest metadata goes first. So a slow commit to the dropped table cannot find a free version whose predecessor still exists.
+    # The oldest metadata goes first. While version N exists, a slow commit of the dropped table cannot put version N+1 again.
     old_metadata = sorted((version, file.path) for version, file in metadata_files if version < drop_version)
     metadata_groups = [[folder.absolute(path)] for _, path in old_metadata]
     delete(storage, [content_paths, *metadata_groups], PathOrigin.LISTING)
@@ -126,24 +140,30 @@ def _version_of(file: StoredObject) -> int | None:
     return None if is_temporary(file.path) else version_in(file.path)
 
 
-def _content_paths(storage: Storage, objects: list[StoredObject], needed: set[str], dropped_at: int) -> list[str]:
+def _content_paths(storage: Storage, objects: list[StoredObject], needed_keys: set[str], dropped_at: int) -> list[str]:
     """Return the absolute paths of the dropped table's files, except metadata files.
 
-    These are the files that are older than the drop (`dropped_at` in ms), and those that the table's last version needs (`needed` by
-    `file_key`). Files of tables in inner folders stay.
+    These are the files that the table's last version needs, and all files that are older than the drop, such as those of expired versions.
+    Files of tables in inner folders stay.
+
+    Args:
+        storage: The storage of the folder.
+        objects: The objects in the folder.
+        needed_keys: The files that the table's last version needs, by `file_key`.
+        dropped_at: The modification time of the drop's version, in milliseconds since the epoch.
     """
     # The folder may also hold a table of another format. Its files may be older than the drop, too, so age decides nothing then.
-    older_than = 0 if has_other_table(storage, objects, FORMAT) else dropped_at
-    excluded = ("_delta_log/", f"{MARKERS}/", HINT, *inner_tables(objects))
+    is_shared = has_other_table(storage, objects, FORMAT)
+    excluded = ("_delta_log/", f"{MARKERS}/", HINT, *inner_table_prefixes(objects))
     files = [file for file in objects if _version_of(file) is None and not file.path.startswith(excluded)]
     paths = [(f"{storage.location}/{file.path}", file.modified) for file in files]
-    return [path for path, modified in paths if modified < older_than or file_key(path) in needed]
+    return [path for path, modified in paths if (modified < dropped_at and not is_shared) or file_key(path) in needed_keys]
 
 
-def _needed_keys(storage: Storage, folder: MetadataFolder, version: int) -> set[str]:
+def _needed_keys(storage: Storage, folder: MetadataFolder, last_version: int) -> set[str]:
     """Return the files that the last version of a dropped table needs, by `file_key`. Return none if its metadata cannot be read."""
     try:
-        current = folder.read(version)
+        current = folder.read(last_version)
         return set() if current is None else set(needed_files(storage, current.metadata))
     except RowmergeError:
         return set()

@@ -61,6 +61,10 @@ class Retention:
 def check_collectable(table: str, metadata: TableMetadata) -> None:
     """Check that the files of a table may be deleted.
 
+    Args:
+        table: The name of the table in errors.
+        metadata: The current metadata of the table.
+
     Raises:
         PlanError: The table property `gc.enabled` is false, so other tables may share the files.
     """

@@ -12,7 +12,7 @@ from rowmerge.iceberg.catalogs.metadata_folder import HINT, CurrentMetadata, ver
 from rowmerge.iceberg.maintenance.reachable import file_key
 from rowmerge.storage.disk import is_temporary
 from rowmerge.storage.store import StoredObject, local_path
-from rowmerge.table.maintenance import inner_tables
+from rowmerge.table.maintenance import inner_table_prefixes
 
 
 def find_orphans(
@@ -41,14 +41,24 @@ def find_orphans(
 def _orphan_rule(
     location: str, current: CurrentMetadata, needed: Collection[str], objects: Sequence[StoredObject]
 ) -> Callable[[str], bool]:
-    """Return the function that decides by its relative path whether a file may be an orphan. `needed` is that of `find_orphans`."""
+    """Return the function that decides by its relative path whether a file may be an orphan.
+
+    The function rejects files that the metadata or a snapshot needs, the newest metadata and the version hint, files of inner tables, and
+    hidden files.
+
+    Args:
+        location: The location of the table's folder.
+        current: The current metadata of the table.
+        needed: The files that the snapshots need, by `file_key`.
+        objects: The objects in the folder, which show the inner tables.
+    """
     metadata_paths = (current.path, *(entry.metadata_file for entry in current.metadata.metadata_log))
     metadata_keys = {file_key(path) for path in metadata_paths if path}
     needed_paths, outside_names = _split_by_location(location, metadata_keys.union(needed))
-    inner_prefixes, partition_prefixes = inner_tables(objects), _partition_prefixes(current.metadata)
+    inner_prefixes, partition_prefixes = inner_table_prefixes(objects), _partition_prefixes(current.metadata)
 
     def may_be_orphan(path: str) -> bool:
-        # A needed file outside the folder may be the same file under another spelling of the location.
+        # The metadata may spell the location of the folder differently. So a needed file that seems to be outside protects its file name.
         if path in needed_paths or posixpath.basename(path) in outside_names:
             return False
         is_current_metadata = path == HINT or _is_newer_metadata(path, current)

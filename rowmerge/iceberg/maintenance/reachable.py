@@ -59,23 +59,28 @@ def needed_files(storage: Storage, metadata: TableMetadata, snapshots: Sequence[
     return files | _manifest_lists(snapshots) | _statistics(metadata)
 
 
-def only_expired(storage: Storage, old_metadata: TableMetadata, new_metadata: TableMetadata) -> dict[str, FileKind]:
-    """Return the kinds of the files that only expired snapshots need, by `file_key`. Raises what `needed_files` does.
+def files_of_expired(storage: Storage, old_metadata: TableMetadata, new_metadata: TableMetadata) -> dict[str, FileKind]:
+    """Return the kinds of the files that only expired snapshots need, by `file_key`.
 
     Args:
         storage: The storage of the table.
         old_metadata: The metadata with the expired snapshots.
         new_metadata: The metadata with the remaining snapshots.
+
+    Raises:
+        CorruptLog: A manifest or manifest list of a remaining snapshot is damaged or missing.
+        StorageError: A manifest or manifest list cannot be read.
+        UnsupportedTableFeature: A manifest is encrypted.
     """
     remaining_ids = {snapshot.snapshot_id for snapshot in new_metadata.snapshots}
     expired = [snapshot for snapshot in old_metadata.snapshots if snapshot.snapshot_id not in remaining_ids]
     files = _without(_manifest_lists(expired) | _statistics(old_metadata), _manifest_lists(new_metadata.snapshots))
-    if expired:
-        files |= _only_expired_content(storage, expired, new_metadata.snapshots)
+    if expired:  # else only statistics files may have become unnecessary
+        files |= _content_of_expired(storage, expired, new_metadata.snapshots)
     return _without(files, _statistics(new_metadata))
 
 
-def _only_expired_content(storage: Storage, expired: Sequence[Snapshot], remaining: Sequence[Snapshot]) -> dict[str, FileKind]:
+def _content_of_expired(storage: Storage, expired: Sequence[Snapshot], remaining: Sequence[Snapshot]) -> dict[str, FileKind]:
     """Return the manifests, data files and delete files that only expired snapshots need."""
     remaining_manifests = _manifests(storage, remaining)
     # If a manifest list or manifest of an expired snapshot is missing, an earlier expiry has deleted it.

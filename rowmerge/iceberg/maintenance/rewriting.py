@@ -48,7 +48,15 @@ class Rewriting(ABC, Generic[T]):
 
     @abstractmethod
     def write(self, files: SnapshotFiles, parent: Snapshot) -> tuple[T, WrittenSnapshot | None]:
-        """Write the snapshot that follows `parent`. Return the counts, and the snapshot, None if no file must be rewritten."""
+        """Write the snapshot that follows `parent`.
+
+        Args:
+            files: The writer of the snapshot's files.
+            parent: The current snapshot of the table.
+
+        Returns:
+            The counts, and the snapshot, None if no file must be rewritten.
+        """
 
     def commit(self) -> T:
         """Commit the rewriting, and return its counts. Raises what `commit_updates` does, and CorruptLog."""
@@ -62,7 +70,10 @@ class Rewriting(ABC, Generic[T]):
         return self.result
 
     def _write_snapshot(self, current: CurrentMetadata) -> tuple[TableUpdate, ...]:
-        """Write the snapshot that follows the current one, and return the updates that add it. Delete the files of an earlier attempt."""
+        """Write the snapshot that follows the current one, and return the updates that add it, none without files to rewrite.
+
+        Each attempt of the commit calls this method once, and deletes the files of the attempt before it.
+        """
         self._discard()
         metadata = current.metadata
         parent = metadata.current_snapshot()
@@ -72,7 +83,8 @@ class Rewriting(ABC, Generic[T]):
         self.result, snapshot = self.write(self._files, parent)
         if snapshot is None:
             return ()
-        metrics = dict(zip(self.metric_names, (self.result.rewritten, self.result.added), strict=True))
+        rewritten_metric, added_metric = self.metric_names
+        metrics = {rewritten_metric: self.result.rewritten, added_metric: self.result.added}
         change = CommitRequest(self.operation, metrics=metrics, data_change=False)
         return snapshot_updates(metadata, MAIN, parent, snapshot, change)
 
@@ -90,7 +102,12 @@ class ManifestRewriting(Rewriting[RewrittenManifests]):
     result: RewrittenManifests = field(default_factory=RewrittenManifests, init=False)
 
     def write(self, files: SnapshotFiles, parent: Snapshot) -> tuple[RewrittenManifests, WrittenSnapshot | None]:
-        """Rewrite the manifests of each partition spec. A spec with a single manifest of at most the target size keeps it."""
+        """Rewrite the manifests of each partition spec. A spec with a single manifest of at most the target size keeps it.
+
+        Args:
+            files: The writer of the snapshot's files.
+            parent: The current snapshot of the table.
+        """
         target_size = max(1, files.target_manifest_size)
         manifests = read_manifest_list(files.storage, parent.manifest_list)
         unchanged_manifests: list[Manifest] = []
@@ -120,7 +137,12 @@ class DeleteRewriting(Rewriting[RewrittenDeletes]):
     result: RewrittenDeletes = field(default_factory=RewrittenDeletes, init=False)
 
     def write(self, files: SnapshotFiles, parent: Snapshot) -> tuple[RewrittenDeletes, WrittenSnapshot | None]:
-        """Replace position-delete files, so that each data file with deleted rows has exactly one, and shares it with no other."""
+        """Replace position-delete files, so that each data file with deleted rows has exactly one, and shares it with no other.
+
+        Args:
+            files: The writer of the snapshot's files.
+            parent: The current snapshot of the table.
+        """
         live = live_files(files.storage, parent, unpartitioned_spec_ids(files.metadata))
         replaced_files, deletions = _plan_rewriting(live)
         if not replaced_files:
@@ -140,19 +162,19 @@ def _plan_rewriting(live: LiveFiles) -> tuple[dict[str, ContentFile], list[tuple
 
     A delete file stays if it applies to one data file only, and contains all deleted rows of that data file.
     """
-    deletes = [delete for delete in live.deletes if delete.file.content is Content.POSITION_DELETES]
-    replaced_files = {key_of_delete(delete): delete.file for delete in deletes}  # the loop removes those that stay
     entries = [entry for entry in live.data if live.position_deletes_of(entry)]
     positions_by_path = live.deleted_positions(entries)
-    deletions: list[tuple[Entry, Positions]] = []
+    unchanged_keys: set[str] = set()
+    deleted_rows: list[tuple[Entry, Positions]] = []
     for entry in entries:
         positions = positions_by_path.get(plain_path(entry.file.path), Positions())
         complete_delete = _complete_delete(live, entry, positions)
         if complete_delete is not None:
-            replaced_files.pop(key_of_delete(complete_delete), None)
+            unchanged_keys.add(key_of_delete(complete_delete))
         elif positions:
-            deletions.append((entry, positions))
-    return replaced_files, deletions
+            deleted_rows.append((entry, positions))
+    delete_files = {key_of_delete(entry): entry.file for entry in live.deletes if entry.file.content is Content.POSITION_DELETES}
+    return {key: file for key, file in delete_files.items() if key not in unchanged_keys}, deleted_rows
 
 
 def _complete_delete(live: LiveFiles, entry: Entry, positions: Positions) -> Entry | None:

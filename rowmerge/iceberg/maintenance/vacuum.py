@@ -25,7 +25,7 @@ from rowmerge.iceberg.catalogs.operations import TableOperations
 from rowmerge.iceberg.commits.metadata_commit import check_writable, commit_updates, newest
 from rowmerge.iceberg.maintenance.expiry import check_collectable, expiry_updates
 from rowmerge.iceberg.maintenance.orphans import find_orphans, with_checksums
-from rowmerge.iceberg.maintenance.reachable import FileKind, file_key, needed_files, only_expired
+from rowmerge.iceberg.maintenance.reachable import FileKind, file_key, files_of_expired, needed_files
 from rowmerge.iceberg.maintenance.rewriting import DeleteRewriting, ManifestRewriting
 from rowmerge.iceberg.metadata.properties import file_locations
 from rowmerge.iceberg.metadata.refs import ancestors, summary_properties
@@ -49,11 +49,11 @@ class _Listing(NamedTuple):
 
 @dataclass(frozen=True)
 class _Expiry:
-    """The updates that expire snapshots, the metadata with these updates, and the files that only the expired snapshots need."""
+    """The metadata after an expiry of snapshots, the updates that lead to it, and the files that only the expired snapshots need."""
 
-    updates: tuple[TableUpdate, ...]
     new_metadata: CurrentMetadata
-    files: Mapping[str, FileKind]
+    updates: tuple[TableUpdate, ...] = ()
+    files: Mapping[str, FileKind] = field(default_factory=dict)
 
 
 @dataclass
@@ -99,9 +99,16 @@ class Vacuum:
         return Expired(*(counts[kind] for kind in FileKind))  # the fields of Expired have the order of FileKind
 
     def remove_orphans(self, older_than: int | None, *, dry_run: bool) -> tuple[str, ...]:
-        """Delete the orphan files that were written before a time, and return their absolute paths. Raises what `run` does.
+        """Delete the orphan files that were written before a time, and return their absolute paths.
 
-        `older_than` is in milliseconds since the epoch; None stands for three days ago.
+        Args:
+            older_than: The time in milliseconds since the epoch, None for three days ago.
+            dry_run: Whether only the paths are returned, and no file is deleted.
+
+        Raises:
+            LiveFileProtected: An orphan is a live file under another path. No file has been deleted.
+            PlanError: The table property `gc.enabled` is false.
+            StorageError: A file cannot be read or deleted.
         """
         check_collectable(self.table, newest(self.operations, self.table).metadata)
         listing = self._list_objects(older_than)
@@ -129,24 +136,25 @@ class Vacuum:
         check_collectable(self.table, current.metadata)
         updates = expiry_updates(self.table, current.metadata, options, self.now)
         if not updates:
-            return _Expiry((), current, {})
+            return _Expiry(current)
         metadata = apply_updates(current.metadata, updates, location=current.path)
         new_metadata = CurrentMetadata(metadata, current.path, current.version)
-        return _Expiry(updates, new_metadata, only_expired(self.storage, current.metadata, metadata))
+        return _Expiry(new_metadata, updates, files_of_expired(self.storage, current.metadata, metadata))
 
     def _expire(self, options: ExpiryOptions) -> _Expiry:
         """Commit the expiry of snapshots, and return it with the files that only the expired snapshots need."""
-        plans: list[_Expiry] = []  # one for each attempt; the last one is committed
+        plans: list[_Expiry] = []  # one for each attempt of the commit; the last one is committed
 
         def plan_updates(current: CurrentMetadata) -> tuple[TableUpdate, ...]:
             plans.append(self._plan_expiry(current, options))
             return plans[-1].updates
 
         if commit_updates(self.operations, self.table, "the expiry of snapshots", plan_updates) is None:
-            return _Expiry((), newest(self.operations, self.table), {})
-        needed = self._files_of_new_snapshots(plans)
-        files = {path: kind for path, kind in plans[-1].files.items() if path not in needed}
-        return _Expiry(plans[-1].updates, newest(self.operations, self.table), files)
+            return _Expiry(newest(self.operations, self.table))
+        # A snapshot that others have committed during the expiry may still need a file of an expired snapshot.
+        needed_paths = self._files_of_new_snapshots(plans)
+        files = {path: kind for path, kind in plans[-1].files.items() if path not in needed_paths}
+        return _Expiry(newest(self.operations, self.table), plans[-1].updates, files)
 
     def _files_of_new_snapshots(self, plans: Sequence[_Expiry]) -> Mapping[str, FileKind]:
         """Return the files that snapshots need which others have committed since the expiry was planned."""
@@ -207,6 +215,12 @@ class IcebergMaintenance:
         return Vacuum(self.operations, self.table).expire(options)
 
     def remove_orphan_files(self, older_than: int | None, *, dry_run: bool) -> tuple[str, ...]:
+        """Delete the orphan files that were written before a time, as `Vacuum.remove_orphans` does.
+
+        Args:
+            older_than: The time in milliseconds since the epoch, None for three days ago.
+            dry_run: Whether only the paths are returned, and no file is deleted.
+        """
         return Vacuum(self.operations, self.table).remove_orphans(older_than, dry_run=dry_run)
 
     def rewrite_manifests(self) -> RewrittenManifests:
@@ -215,25 +229,30 @@ class IcebergMaintenance:
     def rewrite_position_deletes(self) -> RewrittenDeletes:
         return DeleteRewriting(self.operations, self.table).commit()
 
-    def ancestor(self, *, snapshot_id: int | None = None, older_than: int | None = None) -> int:
-        """Return the id of the newest snapshot that has a given id, or is older than a time, among the current one and its ancestors.
-
-        Args:
-            snapshot_id: The id, None to search by time.
-            older_than: The time in milliseconds since the epoch, None to search by id.
+    def check_ancestor(self, snapshot_id: int) -> int:
+        """Return the id of a snapshot after checking that it is the current snapshot or one of its ancestors.
 
         Raises:
-            VersionNotFound: There is no such snapshot.
+            VersionNotFound: The snapshot does not exist, or is no ancestor of the current one.
+        """
+        metadata = newest(self.operations, self.table).metadata
+        if any(snapshot.snapshot_id == snapshot_id for snapshot in ancestors(metadata, metadata.current_snapshot_id)):
+            return snapshot_id
+        exists = metadata.snapshot_by_id(snapshot_id) is not None
+        reason = "is no ancestor of the newest snapshot" if exists else "is not there, or expired"
+        raise VersionNotFound(f"The snapshot {snapshot_id} of {self.table} {reason}. See DESCRIBE HISTORY {self.table}.")
+
+    def newest_ancestor_before(self, timestamp: int) -> int:
+        """Return the id of the newest snapshot older than a time (milliseconds since the epoch): the current one or an ancestor.
+
+        Raises:
+            VersionNotFound: No such snapshot is older.
         """
         metadata = newest(self.operations, self.table).metadata
         for snapshot in ancestors(metadata, metadata.current_snapshot_id):
-            if snapshot.snapshot_id == snapshot_id or (older_than is not None and snapshot.timestamp_ms < older_than):
+            if snapshot.timestamp_ms < timestamp:
                 return snapshot.snapshot_id
-        if snapshot_id is not None:
-            exists = metadata.snapshot_by_id(snapshot_id) is not None
-            reason = "is no ancestor of the newest snapshot" if exists else "is not there, or expired"
-            raise VersionNotFound(f"The snapshot {snapshot_id} of {self.table} {reason}. See DESCRIBE HISTORY {self.table}.")
-        raise VersionNotFound(f"{self.table} has no snapshot older than {older_than} (ms since 1970). Choose a later time.")
+        raise VersionNotFound(f"{self.table} has no snapshot older than {timestamp} (ms since 1970). Choose a later time.")
 
     def removed_delete_files(self, snapshot_id: int) -> int:
         snapshot = newest(self.operations, self.table).metadata.snapshot_by_id(snapshot_id)

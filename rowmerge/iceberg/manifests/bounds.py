@@ -55,7 +55,14 @@ _FIXED_WIDTH: Mapping[type[t.IcebergType], tuple[pa.DataType, Mapping[int, Decod
 def stored_value(value: Any, type_: t.IcebergType) -> Any:
     """Return a Python value as metadata and `ContentFile.partition` store it: dates, times and timestamps as ints, uuids as 16 bytes.
 
-    None and stored values do not change. Raises ValueError for a decimal with more digits after the point than the type has.
+    None and values in this form do not change.
+
+    Args:
+        value: The value.
+        type_: The type of the column or partition field.
+
+    Raises:
+        ValueError: A decimal has more digits after the point than the type.
     """
     if value is None or (isinstance(value, int | float) and not isinstance(type_, t.DecimalType)):
         return value
@@ -142,8 +149,12 @@ def file_bounds(files: Sequence[ContentFile], field_id: int, type_: t.IcebergTyp
 def bounds_column(stored_bounds: Sequence[bytes | None], type_: t.IcebergType) -> pa.Array:
     """Decode a column's lower or upper bounds in many files to an Arrow array. An unknown bound becomes null.
 
-    A bound is unknown if it is NaN, or if its bytes are no value of the column's type or of its type before a promotion. All bounds of
-    `time` are unknown. Timestamps have microseconds. Uuids become strings.
+    A bound is unknown if it is NaN, or if its bytes are no value of the column's type. A type before a promotion is valid, too. All bounds
+    of `time` are unknown. Timestamps have microseconds. Uuids become strings.
+
+    Args:
+        stored_bounds: The bound in each file, as a manifest stores it; None without one.
+        type_: The current type of the column.
     """
     bounds = pa.array(stored_bounds, pa.binary())
     match type_:

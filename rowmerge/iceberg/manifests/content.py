@@ -40,12 +40,16 @@ class Status(IntEnum):
 class ContentFile:
     """A data file or a delete file (the struct `data_file`).
 
-    `path`, `referenced_data_file`: as the manifest spells them (`rowmerge.iceberg.metadata.locations.plain_path` makes them comparable);
-    `format`: upper case (`PARQUET`, `PUFFIN`); `size`: bytes; `records`: rows, or the deleted rows of a delete file;
-    `partition`: the values in the order of the spec's fields, None for null, as they are stored: dates are days since 1970-01-01,
-    times, timestamps and timestamptz microseconds (their _ns kinds nanoseconds), years, months and hours are counted from 1970, uuid is
-    16 bytes, fixed and binary are bytes, decimals `Decimal` of the type's scale, the rest bool, int, float and str;
-    maps are by field id and empty when the manifest has none; bounds are single values after Appendix D.
+    Attributes:
+        path, referenced_data_file: Paths as the manifest spells them. `plain_path` in `iceberg/metadata/locations.py` makes them
+            comparable.
+        records: The number of rows, or of the deleted rows of a delete file.
+        size: The size of the file in bytes.
+        format: The file format in upper case: `PARQUET`, `PUFFIN`.
+        partition: The values in the order of the partition spec's fields, None for null. `stored_value` in `manifests/bounds.py` shows
+            their Python types. Years, months, days and hours are counted from 1970.
+        column_sizes, value_counts, null_counts, nan_counts, lower, upper: Maps by field id, empty if the manifest has none. Bounds are
+            single values (Iceberg spec, Appendix D).
     """
 
     content: Content

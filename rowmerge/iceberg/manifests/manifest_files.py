@@ -30,7 +30,7 @@ _INVALID_RECORD_ERRORS = (ArithmeticError, AttributeError, LookupError, TypeErro
 
 _cache: Cache[tuple[Entry, ...]] = Cache(4_000_000)
 """The entries of manifests by `state_of`. The limit is the number of counts and bounds, of which one takes about 70 bytes."""
-_written: Cache[bytes] = Cache(64 * 1024 * 1024)
+_own_files: Cache[bytes] = Cache(64 * 1024 * 1024)
 """The bytes of manifests and manifest lists that this process wrote, by path. They never change, and the next statement reads them."""
 
 
@@ -67,15 +67,31 @@ def read_manifest_list(storage: Storage, path: str) -> tuple[Manifest, ...]:
 def read_manifest(storage: Storage, manifest: Manifest) -> tuple[Entry, ...]:
     """Return the entries of a manifest, deleted ones included, with inherited values. A cache of the process keeps the entries.
 
-    Raises CorruptLog, UnsupportedTableFeature, StorageError.
+    Args:
+        storage: The storage of the table.
+        manifest: The manifest, as the manifest list describes it.
+
+    Raises:
+        CorruptLog: The manifest is damaged or missing.
+        StorageError: The manifest cannot be read.
+        UnsupportedTableFeature: The manifest is encrypted.
     """
     return read_manifests(storage, [manifest])[0]
 
 
 def read_manifests(storage: Storage, manifests: Sequence[Manifest]) -> list[tuple[Entry, ...]]:
-    """Return the entries of several manifests, in the order of the manifests. Raises what `read_manifest` does.
+    """Return the entries of several manifests, in the order of the manifests.
 
     Several manifests are fetched concurrently, but decoded in one thread: Python objects are made under the global interpreter lock.
+
+    Args:
+        storage: The storage of the table.
+        manifests: The manifests, as the manifest list describes them.
+
+    Raises:
+        CorruptLog: A manifest is damaged or missing.
+        StorageError: A manifest cannot be read.
+        UnsupportedTableFeature: A manifest is encrypted.
     """
     entries_by_state = {state_of(manifest): _cache.get(state_of(manifest)) for manifest in manifests}
     uncached_manifests = [manifest for manifest in manifests if entries_by_state[state_of(manifest)] is None]
@@ -174,7 +190,7 @@ def write_manifest_list(
         first_row_id: The table's next row id, None below format version 3.
 
     Returns:
-        The table's next row id after this snapshot, None below format version 3.
+        The number of row ids that the snapshot assigns, None below format version 3.
 
     Raises:
         StorageError: The manifest list cannot be put.
@@ -191,7 +207,7 @@ def write_manifest_list(
     listed_manifests, next_row_id = _assign_manifest_row_ids(counted_manifests, first_row_id)
     records = [manifest_record(manifest, sequence_number) for manifest in listed_manifests]
     _put(storage, path, write_avro(schemas.manifest_list_schema(format_version), records, metadata))
-    return next_row_id
+    return None if first_row_id is None or next_row_id is None else next_row_id - first_row_id
 
 
 def _assign_manifest_row_ids(manifests: list[Manifest], next_row_id: int | None) -> tuple[list[Manifest], int | None]:
@@ -210,11 +226,15 @@ def _assign_manifest_row_ids(manifests: list[Manifest], next_row_id: int | None)
 def _put(storage: Storage, path: str, data: bytes) -> None:
     path_storage, relative_path = located(storage, path)
     path_storage.put(relative_path, data)
-    _written.put(plain_path(path), data, len(data))
+    _own_files.put(plain_path(path), data, len(data))
 
 
 def schema_of_spec(metadata: TableMetadata, spec_id: int) -> Schema:
     """Return a schema with every source column of a partition spec: the current schema, else the newest one.
+
+    Args:
+        metadata: The metadata of the table.
+        spec_id: The id of the partition spec.
 
     Raises:
         UnsupportedTableFeature: The table has no such schema any more.
@@ -235,7 +255,7 @@ def schema_of_spec(metadata: TableMetadata, spec_id: int) -> Schema:
 
 def _read_bytes(storage: Storage, path: str, kind: str) -> bytes:
     """Return the bytes of a manifest or manifest list, from this process if it wrote the file. `kind` is its name in errors."""
-    data = _written.get(path)
+    data = _own_files.get(path)
     if data is not None:
         return data
     path_storage, relative_path = located(storage, path)

@@ -39,7 +39,7 @@ class MetricsMode:
             ValueError: The text is none of these.
         """
         name = text.strip().lower()
-        modes = {"none": cls(False, False), "counts": cls(True, False), "full": cls()}
+        modes = {"none": cls(counts=False, bounds=False), "counts": cls(bounds=False), "full": cls()}
         if name in modes:
             return modes[name]
         match = re.fullmatch(r"truncate\((\d+)\)", name)
@@ -48,7 +48,7 @@ class MetricsMode:
         return cls(truncate=int(match[1]))
 
 
-_NONE = MetricsMode(False, False)
+_NONE = MetricsMode(counts=False, bounds=False)
 _TRUNCATED = MetricsMode(truncate=16)
 
 

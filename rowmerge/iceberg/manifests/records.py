@@ -12,8 +12,8 @@ from rowmerge.iceberg.manifests.content import UNASSIGNED, Content, ContentFile,
 from rowmerge.iceberg.metadata.locations import is_absolute
 
 _EXACT = Context(prec=100)
-_OPTIONAL = ("sort_order_id", "referenced_data_file", "content_offset", "first_row_id", "key_metadata")
-"""The attributes of `ContentFile` that are null in manifests of files without them, under the same name."""
+_NULLABLE_FIELDS = ("sort_order_id", "referenced_data_file", "content_offset", "first_row_id", "key_metadata")
+"""The fields of a manifest entry that may be null or missing, and that `ContentFile` has under the same name."""
 
 
 def parse_entry(record: Mapping[str, Any], manifest: Manifest, scales: Mapping[int, int], path: str) -> Entry:
@@ -49,11 +49,15 @@ def _or_inherited(value: Any, inherited: Any) -> Any:
 
 
 def _parse_content_file(record: Mapping[str, Any], spec_id: int, scales: Mapping[int, int]) -> ContentFile:
+    """Return the data file or delete file that the `data_file` of a manifest entry describes (Iceberg spec, Data File Fields).
+
+    Fields that are read with `get` may be null or missing. `scales`: as in `parse_entry`. Raises LookupError, ValueError.
+    """
     path, records, size = record["file_path"], record["record_count"], record["file_size_in_bytes"]
     if not is_absolute(path) or records < 0 or size < 0:
         raise ValueError(f"the file {path!r} has {records} rows in {size} bytes")
     get = record.get
-    optional: dict[str, Any] = {name: get(name) for name in _OPTIONAL}
+    nullable_fields: dict[str, Any] = {name: get(name) for name in _NULLABLE_FIELDS}
     return ContentFile(
         content=Content(get("content") or 0),
         path=path,
@@ -71,7 +75,7 @@ def _parse_content_file(record: Mapping[str, Any], spec_id: int, scales: Mapping
         split_offsets=tuple(get("split_offsets") or ()),
         equality_ids=tuple(get("equality_ids") or ()),
         content_size=get("content_size_in_bytes"),
-        **optional,
+        **nullable_fields,
     )
 
 
@@ -97,6 +101,10 @@ def assign_row_ids(entries: Sequence[Entry], manifest: Manifest) -> tuple[Entry,
     """Return the entries of a manifest, each live file with a first row id (Iceberg spec, First Row ID Inheritance).
 
     The ids of files without a first row id begin at that of the manifest, and count the rows of these files.
+
+    Args:
+        entries: All entries of the manifest, in their order.
+        manifest: The manifest. Without a first row id, the entries stay as they are.
     """
     next_row_id = manifest.first_row_id
     if next_row_id is None:
@@ -141,7 +149,12 @@ def _parse_summary(record: Mapping[str, Any]) -> PartitionSummary:
 
 
 def manifest_record(manifest: Manifest, sequence_number: int) -> dict[str, Any]:
-    """Return the record of a manifest for a manifest list. The snapshot's `sequence_number` replaces UNASSIGNED."""
+    """Return the record of a manifest for a manifest list.
+
+    Args:
+        manifest: The manifest.
+        sequence_number: The sequence number of the snapshot, which replaces UNASSIGNED.
+    """
 
     def assigned(manifest_sequence_number: int) -> int:
         return sequence_number if manifest_sequence_number == UNASSIGNED else manifest_sequence_number
@@ -167,7 +180,12 @@ def _summary_record(summary: PartitionSummary) -> dict[str, Any]:
 
 
 def entry_record(entry: Entry, partition_names: Sequence[str]) -> dict[str, Any]:
-    """Return the Avro record of an entry. An UNASSIGNED sequence number becomes null, and readers inherit it from the manifest."""
+    """Return the Avro record of an entry. An UNASSIGNED sequence number becomes null, and readers inherit it from the manifest.
+
+    Args:
+        entry: The entry.
+        partition_names: The names of the fields of the file's partition spec, in their order.
+    """
     return {
         "status": int(entry.status),
         "snapshot_id": entry.snapshot_id,
@@ -178,6 +196,10 @@ def entry_record(entry: Entry, partition_names: Sequence[str]) -> dict[str, Any]
 
 
 def _content_file_record(file: ContentFile, partition_names: Sequence[str]) -> dict[str, Any]:
+    """Return the `data_file` of a manifest entry (Iceberg spec, Data File Fields). Empty metrics become null.
+
+    `partition_names`: the names of the fields of the file's partition spec, in their order.
+    """
     assert len(partition_names) == len(file.partition), "a file has a value for each field of its partition spec"
     return {
         "content": int(file.content),
@@ -195,5 +217,5 @@ def _content_file_record(file: ContentFile, partition_names: Sequence[str]) -> d
         "split_offsets": list(file.split_offsets) or None,
         "equality_ids": list(file.equality_ids) or None,
         "content_size_in_bytes": file.content_size,
-        **{name: getattr(file, name) for name in _OPTIONAL},
+        **{name: getattr(file, name) for name in _NULLABLE_FIELDS},
     }

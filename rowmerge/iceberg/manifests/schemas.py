@@ -225,7 +225,15 @@ _ACCEPTED_TYPES: Mapping[str, frozenset[str]] = {"int": _INTEGERS, "long": _INTE
 
 
 def check_schema(schema: Mapping[str, Any], specified: Mapping[str, Any]) -> None:
-    """Raise ValueError if a field of an Avro schema has another type than in the schema `specified`, MANIFEST or MANIFEST_LIST."""
+    """Check that the fields of a file's Avro schema have the types of the Iceberg specification.
+
+    Args:
+        schema: The schema in the header of the file.
+        specified: The schema of the specification, MANIFEST or MANIFEST_LIST. The file may lack fields of it, and have others.
+
+    Raises:
+        ValueError: A field has another type.
+    """
     _check_fields(schema, specified, {})
 
 

@@ -182,8 +182,8 @@ _METHODS: dict[str, Callable[[IcebergCall], StatementResult]] = {
     "rewrite_data_files": IcebergCall.rewrite_data_files,
     "rewrite_manifests": IcebergCall.rewrite_manifests,
     "rewrite_position_delete_files": IcebergCall.rewrite_position_deletes,
-    "rollback_to_snapshot": lambda call: call.set_current(call.maintenance.ancestor(snapshot_id=call.arguments["snapshot_id"])),
-    "rollback_to_timestamp": lambda call: call.set_current(call.maintenance.ancestor(older_than=call.arguments["timestamp"])),
+    "rollback_to_snapshot": lambda call: call.set_current(call.maintenance.check_ancestor(call.arguments["snapshot_id"])),
+    "rollback_to_timestamp": lambda call: call.set_current(call.maintenance.newest_ancestor_before(call.arguments["timestamp"])),
     "fast_forward": IcebergCall.fast_forward,
     "set_current_snapshot": IcebergCall.set_current_snapshot,
 }

@@ -21,7 +21,7 @@ from rowmerge.storage.store import Put, Storage, get_if_exists, local_path
 from rowmerge.table.commits.request import Committed, Conflicted, Outcome, Unknown
 from rowmerge.table.snapshots.files import FileChanges
 
-WAITS = (0.1, 0.2, 0.4, 0.8)
+RETRY_WAITS = (0.1, 0.2, 0.4, 0.8)
 """Seconds between the attempts to read a store or a catalog that failed."""
 
 
@@ -142,7 +142,7 @@ def put_until_certain(storage: Storage, path: str, data: bytes) -> _PutResult:
     """
     check_conditional_puts(storage)
     reason = ""
-    for wait in (*WAITS, 0):
+    for wait in (*RETRY_WAITS, 0):
         result = _put_and_read(storage, path, data)
         if not isinstance(result, _UncertainPut):
             return result

@@ -109,8 +109,8 @@ def find_other_format(storage: Storage, table: str, format_: str, expected: Crea
     newest = _newest_version(storage, _OTHER_FORMAT[format_])
     if newest == expected.other_format_version:
         return None
-    rule = f"created or dropped {_OTHER_FORMAT[format_].name} of this name"
-    return MetadataChanged(table, newest or 0, operation="another statement", detail=storage.location, rule=rule)
+    action = f"created or dropped {_OTHER_FORMAT[format_].name} of this name"
+    return MetadataChanged(table, newest or 0, operation="another statement", detail=storage.location, action=action)
 
 
 def recheck_other_format(storage: Storage, table: str, format_: str, expected: CreationVersion | None) -> CommitConflict | Unknown | None:

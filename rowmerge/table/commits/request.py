@@ -32,7 +32,7 @@ class Reads:
     """The columns whose bounds `may_match` compares."""
     rows: Mapping[str, Positions] | None = None
     """The rows of files in `paths` on which the command depends without changing them. None: the command depends on all rows."""
-    matching: FileMask | None = None
+    has_matching_rows: FileMask | None = None
     """The exact mask: of the files that `may_match` selects, those with a row that the command would have read. It reads the rows of the
     files, which must not have deleted rows. None: the rows cannot be compared."""
 

@@ -43,7 +43,7 @@ STATEMENTS: dict[str, tuple[str, Callable[[DirectoryCatalog], Any]]] = {
 
 @pytest.fixture(autouse=True)
 def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rowmerge.table.commits.commit.WAITS", (0.01, 0.01, 0.01, 0.01))
+    monkeypatch.setattr("rowmerge.table.commits.commit.RETRY_WAITS", (0.01, 0.01, 0.01, 0.01))
 
 
 @pytest.fixture

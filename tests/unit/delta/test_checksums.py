@@ -233,7 +233,7 @@ def test_no_statement_waits_for_a_checksum_on_a_distant_store(tmp_path: Path, ga
 
 
 def test_a_slow_store_gets_few_checksums_at_a_time(tmp_path: Path, gate: threading.Event, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(concurrency, "_MOST_BACKGROUND_THREADS", 2)
+    monkeypatch.setattr(concurrency, "_MAX_BACKGROUND_THREADS", 2)
     lake = Lake(tmp_path / "t")
     lake.table = DeltaTable(Distant(str(lake.folder)), "s.t")
     committed(lake.create(lake.file([0])))

@@ -228,7 +228,7 @@ def test_added_files_are_looked_into_when_their_bounds_leave_it_open(lake: OneFi
         def mask(files: FileListing) -> pa.Array:
             return pa.repeat(pa.scalar(may_match), len(files))
 
-        reads = Reads(may_match=mask, rows={}, matching=matching)
+        reads = Reads(may_match=mask, rows={}, has_matching_rows=matching)
         return lake.commit("MERGE", added=(lake.file([40]),), reads=reads, base=base)
 
     assert isinstance(conflict(update(holds=True)), ConcurrentAppend)
@@ -247,5 +247,5 @@ def test_added_files_that_have_deleted_rows_are_not_looked_into(lake: OneFile) -
     def matching(files: FileListing) -> pa.Array:
         raise AssertionError("files with deletion vectors cannot be read here")
 
-    reads = Reads(may_match=lambda listing: listing.rows["path"].is_valid(), rows={}, matching=matching)
+    reads = Reads(may_match=lambda listing: listing.rows["path"].is_valid(), rows={}, has_matching_rows=matching)
     assert isinstance(conflict(lake.commit("MERGE", added=(lake.file([40]),), reads=reads, base=base)), ConcurrentAppend)

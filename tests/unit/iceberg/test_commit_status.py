@@ -27,7 +27,7 @@ VERSIONS = pytest.mark.parametrize("version", ["1", "2"])
 
 @pytest.fixture
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    monkeypatch.setattr(catalog_operations, "WAITS", (0.01, 0.01))
+    monkeypatch.setattr(catalog_operations, "RETRY_WAITS", (0.01, 0.01))
     with serving_faults(tmp_path) as server:
         yield server
 

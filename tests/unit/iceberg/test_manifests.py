@@ -375,7 +375,7 @@ def test_the_newest_schema_with_the_source_columns_of_a_spec_is_found() -> None:
 
 
 def test_a_missing_or_damaged_manifest_is_named(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rowmerge.iceberg.manifests.manifest_files._written", Cache(0))
+    monkeypatch.setattr("rowmerge.iceberg.manifests.manifest_files._own_files", Cache(0))
     with pytest.raises(CorruptLog, match="missing") as missing:
         read_manifest_list(storage, f"{storage.location}/metadata/snap.avro")
     assert missing.value.path == f"{storage.location}/metadata/snap.avro"
@@ -390,7 +390,7 @@ def test_a_missing_or_damaged_manifest_is_named(storage: Storage, monkeypatch: p
 
 
 def test_any_damaged_byte_is_an_error_of_ours_or_none(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rowmerge.iceberg.manifests.manifest_files._written", Cache(0))
+    monkeypatch.setattr("rowmerge.iceberg.manifests.manifest_files._own_files", Cache(0))
     fresh = written(storage, [Entry.added(FULL, 77)])
     name = fresh.path[len(storage.location) + 1 :]
     data = storage.get(name)
@@ -418,7 +418,7 @@ def test_an_encrypted_manifest_is_refused_by_name(storage: Storage) -> None:
 
 
 def test_an_existing_file_without_a_sequence_number_is_corrupt(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rowmerge.iceberg.manifests.manifest_files._written", Cache(0))
+    monkeypatch.setattr("rowmerge.iceberg.manifests.manifest_files._own_files", Cache(0))
     fresh = written(storage, [Entry.added(FULL, 77)])
     name = fresh.path[len(storage.location) + 1 :]
     entry = Entry(Status.EXISTING, 70, 2, 3, FULL)

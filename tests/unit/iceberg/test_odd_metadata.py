@@ -52,7 +52,7 @@ def folder(template: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     template.rename(moved)
     shutil.copytree(moved, template)
     monkeypatch.setattr(manifests, "_cache", Cache(1_000_000))
-    monkeypatch.setattr(manifests, "_written", Cache(1_000_000))
+    monkeypatch.setattr(manifests, "_own_files", Cache(1_000_000))
     yield template
     shutil.rmtree(template)
     moved.rename(template)

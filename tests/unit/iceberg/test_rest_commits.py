@@ -26,7 +26,7 @@ from tests.unit.iceberg.test_pyiceberg_races import lake_in_catalog, rows
 
 @pytest.fixture
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
-    monkeypatch.setattr(catalog_operations, "WAITS", (0.01, 0.01))
+    monkeypatch.setattr(catalog_operations, "RETRY_WAITS", (0.01, 0.01))
     with serving_faults(tmp_path) as server:
         yield server
 

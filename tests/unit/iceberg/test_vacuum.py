@@ -314,7 +314,7 @@ def test_a_file_of_deletion_vectors_stays_as_long_as_one_of_them_is_needed(tmp_p
 
 
 def test_a_manifest_that_cannot_be_read_stops_it_before_anything_is_deleted(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rowmerge.iceberg.manifests.manifest_files._written", Cache(0))
+    monkeypatch.setattr("rowmerge.iceberg.manifests.manifest_files._own_files", Cache(0))
     newest = lake.current.metadata.current_snapshot()
     assert newest is not None
     Path(newest.manifest_list.removeprefix("file://")).write_bytes(b"broken")

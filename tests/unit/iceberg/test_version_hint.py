@@ -157,7 +157,7 @@ def test_a_hint_that_cannot_be_written_fails_no_commit(tmp_path: Path) -> None:
 def test_a_burst_of_commits_to_a_slow_store_starts_few_threads(
     tmp_path: Path, event: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(concurrency, "_MOST_BACKGROUND_THREADS", 2)
+    monkeypatch.setattr(concurrency, "_MAX_BACKGROUND_THREADS", 2)
     lake = lake_of(Waiting, tmp_path / "t")
     lake.create()
     wait_for_background(60)

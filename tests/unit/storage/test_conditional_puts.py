@@ -32,7 +32,7 @@ NAMES = [str(fault) if isinstance(fault, int) else fault.name for fault in FAULT
 
 @pytest.fixture(autouse=True)
 def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rowmerge.table.commits.commit.WAITS", (0.01, 0.01, 0.01, 0.01))
+    monkeypatch.setattr("rowmerge.table.commits.commit.RETRY_WAITS", (0.01, 0.01, 0.01, 0.01))
 
 
 def new_location(s3: FaultyS3) -> str:
