@@ -254,7 +254,7 @@ class IcebergCatalog:
         # The server chooses the location.
         metadata = first_metadata(location="", view=view, now=time.time_ns() // 1_000_000)
         old_metadata = None if existing is None else self._load_view(namespace, name)
-        if not _store_view(self._client, namespace, fold(name), old_metadata, metadata):
+        if not _put_view(self._client, namespace, fold(name), old_metadata, metadata):
             raise AlreadyExists(f"Somebody else made the view {quoted_name(schema, name)} just now. Run the statement again to replace it.")
         return self.view(schema, name)
 
@@ -336,13 +336,13 @@ def _check_has_views(client: CatalogClient, view: str) -> None:
         raise TableError(f"{problem}. Make a table, or use a REST catalog that has views, or a warehouse folder without a catalog.")
 
 
-def _store_view(client: CatalogClient, namespace: str, name: str, old_metadata: dict[str, Any] | None, metadata: dict[str, Any]) -> bool:
+def _put_view(client: CatalogClient, namespace: str, name: str, replaced: Mapping[str, Any] | None, metadata: Mapping[str, Any]) -> bool:
     """Store the metadata of a view in a catalog. Return False if another process has created the view meanwhile.
 
-    `old_metadata`: the metadata of the view that is replaced, None for a new view.
+    `replaced`: the metadata of the view that is replaced, None for a new view.
     """
-    if old_metadata is not None:
-        if client.replace_view(namespace, name, old_metadata, metadata):
+    if replaced is not None:
+        if client.replace_view(namespace, name, replaced, metadata):
             return True
         # The server cannot replace a view. A concurrent reader may find no view between the drop and the creation.
         client.drop_view(namespace, name)

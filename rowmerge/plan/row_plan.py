@@ -14,7 +14,7 @@ from itertools import chain
 
 from rowmerge.commands.rows import Match
 from rowmerge.plan.expressions.column_refs import has_query, parse, references
-from rowmerge.plan.expressions.conditions import Condition, Side, nondeterministic, resolve
+from rowmerge.plan.expressions.conditions import Condition, Side, nondeterministic_function, resolve
 from rowmerge.plan.schema_evolution import added_or_changed_columns
 from rowmerge.table.metadata.rules import Rules
 from rowmerge.table.metadata.schema import Struct
@@ -199,7 +199,7 @@ def _texts_of(clause: Clause) -> list[str]:
 def _target_columns(plan: RowPlan, text: str) -> set[str] | None:
     """Return the target's columns that an expression uses, or None if they are uncertain."""
     tree = parse(text)
-    if tree is None or has_query(tree) or nondeterministic(text):
+    if tree is None or has_query(tree) or nondeterministic_function(text):
         return None
     column_references = references(tree, text)
     if column_references is None:

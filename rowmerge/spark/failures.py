@@ -19,12 +19,13 @@ STOP_PREFIX = "rowmerge-stop"
 """The beginning of the message of an expression that stops the statement."""
 
 
-class Stop(Enum):
-    """Why an expression stops the statement. WRONG_FORM: a string that is no UUID, or bytes of another length than the column's."""
+class StopReason(Enum):
+    """Why an expression stops the statement. TOO_LONG: a string is too long. WRONG_LENGTH: a binary value has not the column's length."""
 
     OUT_OF_RANGE = "out of range"
     TOO_LONG = "too long"
-    WRONG_FORM = "wrong form"
+    NO_UUID = "no UUID"
+    WRONG_LENGTH = "wrong length"
     CONSTRAINT = "constraint"
 
 
@@ -53,6 +54,8 @@ def translated(text: str, table: str = "the table") -> Iterator[None]:
 def rowmerge_error(error: PySparkException, text: str, table: str) -> errors.RowmergeError:
     """Return the error of rowmerge for an exception of PySpark, by its error condition and its message.
 
+    The first function that recognizes the exception decides. Errors that rowmerge causes itself come before Spark's conditions.
+
     Args:
         error: The exception.
         text: The text of the statement.
@@ -64,17 +67,17 @@ def rowmerge_error(error: PySparkException, text: str, table: str) -> errors.Row
         return _unparsable(error, text)
     return (
         _nesting_error(f"{condition} {message}")
-        or _stop_error(message)
-        or _name_error(condition, parameters)
+        or _stop_expression_error(message)
+        or _unresolved_name_error(condition, parameters)
         or _condition_error(condition, parameters["path"], _first_line(message), text, table)
         or _data_file_error(message, table)
         or _python_error(message)
-        or _other_error(error)
+        or _unrecognized_error(error)
     )
 
 
-def _other_error(error: PySparkException) -> errors.SparkFailed:
-    """Return the error for an exception that no other function here translates."""
+def _unrecognized_error(error: PySparkException) -> errors.SparkFailed:
+    """Return the error for an exception of PySpark that no other function of `rowmerge_error` recognizes."""
     summary = _first_line(str(error))
     if isinstance(error, AnalysisException):
         return errors.SparkFailed(f"Spark does not accept the statement: {summary}")
@@ -116,7 +119,7 @@ def _data_file_error(message: str, table: str) -> errors.RowmergeError | None:
     return unreadable_data_file(table, path, causes[-1] if causes else "its content is damaged")
 
 
-def _name_error(condition: str, parameters: defaultdict[str, str]) -> errors.RowmergeError | None:
+def _unresolved_name_error(condition: str, parameters: defaultdict[str, str]) -> errors.RowmergeError | None:
     """Return the error of a name that Spark does not resolve, None for another condition. `parameters`: of Spark's message."""
     if condition.startswith(("UNRESOLVED_COLUMN", "UNRESOLVED_FIELD")):
         name = parameters["objectName"] or parameters["fieldName"]
@@ -160,28 +163,29 @@ def _python_error(message: str) -> errors.SparkFailed | None:
     return errors.SparkFailed(f"{function} raised {raised[1].rstrip('. ')}. Mend the function. Nothing was written.")
 
 
-def _stop_error(message: str) -> errors.RowmergeError | None:
-    """Return the error of an expression that `rowmerge.spark.values.assignment.stop_sql` made, None for another message.
+def _stop_expression_error(message: str) -> errors.RowmergeError | None:
+    """Return the error of a row at which an expression of `rowmerge.spark.values.assignment.raise_error_sql` stopped the statement.
 
-    Its message has two texts as hexadecimal digits: a JSON array of reason, table and violated rule or column, and the value.
+    The message has two texts as hexadecimal digits: a JSON array of reason, table and rule, and the value. The rule is a constraint, or the
+    column that cannot store the value. Returns None for another message.
     """
     stop_message = re.search(rf"{STOP_PREFIX} ([0-9a-f]+) ([0-9A-F]*)\.", message)
     if stop_message is None:
         return None
     details_hex, value_hex = stop_message.groups()
-    reason, table, violated = json.loads(bytes.fromhex(details_hex))
+    reason, table, rule = json.loads(bytes.fromhex(details_hex))
     value = bytes.fromhex(value_hex).decode("utf-8", "replace")
-    match Stop(reason):
-        case Stop.CONSTRAINT:
-            return errors.ConstraintViolated(table, violated, value)
-        case Stop.TOO_LONG:
-            return errors.ValueOutOfRange(f"The value {_shorten(value)!r} is too long for {violated}. Shorten it in the statement.")
-        case Stop.OUT_OF_RANGE:
-            return _range_error(value, violated, "mend it or widen the column")
-        case Stop.WRONG_FORM if violated.endswith("(uuid)"):
-            return _range_error(value, violated, "give a UUID as 123e4567-e89b-12d3-a456-426614174000")
-        case Stop.WRONG_FORM:
-            return _range_error(f"X'{value}'", violated, "give as many bytes as that")
+    match StopReason(reason):
+        case StopReason.CONSTRAINT:
+            return errors.ConstraintViolated(table, rule, value)
+        case StopReason.TOO_LONG:
+            return errors.ValueOutOfRange(f"The value {_shorten(value)!r} is too long for {rule}. Shorten it in the statement.")
+        case StopReason.OUT_OF_RANGE:
+            return _range_error(value, rule, "mend it or widen the column")
+        case StopReason.NO_UUID:
+            return _range_error(value, rule, "give a UUID as 123e4567-e89b-12d3-a456-426614174000")
+        case StopReason.WRONG_LENGTH:
+            return _range_error(f"X'{value}'", rule, "give as many bytes as that")
 
 
 def _range_error(value: str, column: str, advice: str) -> errors.ValueOutOfRange:

@@ -23,7 +23,12 @@ BUILT_IN = frozenset(name.lower() for name in dir(spark_functions))
 
 
 def is_known(spark: SparkSession, name: str) -> bool:
-    """Return whether an unquoted name is a function of Spark or a temporary function of its session."""
+    """Return whether a name is a function of Spark or a temporary function of its session.
+
+    Args:
+        spark: The session.
+        name: The name of the function, without backquotes.
+    """
     return bool(spark.catalog.functionExists(name))
 
 
@@ -64,12 +69,24 @@ def register_python(spark: SparkSession, name: str, display_name: str, definitio
 
 
 def unregister(spark: SparkSession, name: str) -> None:
-    """Remove a function from the session."""
+    """Remove a temporary function from the session, if it exists.
+
+    Args:
+        spark: The session.
+        name: The name of the function, without backquotes.
+    """
     spark.sql(f"drop temporary function if exists {backquote(name)}")
 
 
 def handler_of(display_name: str, definition: FunctionDefinition) -> Any:
     """Run the body of a function in Python, and return the handler that it defines.
+
+    Args:
+        display_name: The name of the function in messages.
+        definition: The parameters, the body, and the name of the handler in the body.
+
+    Returns:
+        A function, or a class with the methods `accumulate` and `finish` for an aggregate.
 
     Raises:
         PlanError: The body raises an error or defines no such handler, or the handler does not take the function's arguments.
@@ -128,16 +145,21 @@ def _aggregate(handler: Any, returns: DataType) -> Any:
 
 
 def analyse(spark: SparkSession, query: str) -> None:
-    """Let Spark analyse a query without running it."""
+    """Let Spark analyse a query without running it. Spark's analysis errors pass through.
+
+    Args:
+        spark: The session that analyses the query.
+        query: The SQL of the query.
+    """
     spark.sql(query).schema  # noqa: B018  Spark Connect analyses a query only when its schema is read
 
 
 @contextmanager
-def reading_body(display_name: str) -> Iterator[None]:
-    """Translate Spark's error in a `with` block for a body that aggregates rows in a function that is not an aggregate.
+def translate_body_errors(display_name: str) -> Iterator[None]:
+    """Translate the error that Spark raises in a `with` block if the body of a scalar SQL function has an aggregate.
 
     Raises:
-        PlanError: Spark raised this error. Other errors pass through.
+        PlanError: Spark raised this error. The message advises CREATE AGGREGATE FUNCTION. Other errors pass through.
     """
     try:
         yield

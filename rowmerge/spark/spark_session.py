@@ -61,11 +61,15 @@ def is_local_mode(spark: SparkSession) -> bool:
 
 
 def set_hadoop_settings(spark: SparkSession, settings: Mapping[str, str]) -> None:
-    """Set Hadoop's settings (`fs.s3a.access.key`, …) in the configuration of a session: embedded, existing or of Spark Connect.
+    """Set Hadoop's settings in the configuration of a session: embedded, existing or of Spark Connect.
 
-    Spark copies all settings of a session into the Hadoop configuration of each query (`SessionState.newHadoopConf`), under their own
-    names. A prefix `spark.hadoop.` has an effect only before Spark starts. Then it is an argument of a process that other users can list.
-    A setting with this prefix from the start of Spark stays. If the session rejects such settings, one warning lists their names.
+    Spark copies all settings of a session into the Hadoop configuration of each query (`SessionState.newHadoopConf`). Settings with the
+    prefix `spark.hadoop.` take effect only at the start of Spark. There they would be arguments of a process, which other users can list.
+    A session that was started with such a setting keeps it. If the session rejects settings, one warning lists their names.
+
+    Args:
+        spark: The session.
+        settings: The values by name without the prefix, such as `fs.s3a.access.key`. Values may be secret.
     """
     missing = {name: value for name, value in settings.items() if spark.conf.get(f"spark.hadoop.{name}", None) is None}
     if not missing:
@@ -88,17 +92,32 @@ def _redact_secrets(spark: SparkSession) -> None:
 
 
 def register_view(frame: DataFrame, name: str) -> None:
-    """Register a DataFrame as a temporary view under an unquoted name."""
+    """Register a DataFrame as a temporary view, or replace the view.
+
+    Args:
+        frame: The DataFrame.
+        name: The name of the view, without backquotes.
+    """
     frame.createOrReplaceTempView(backquote(name))
 
 
 def drop_view(spark: SparkSession, name: str) -> bool:
-    """Drop a temporary view, and return whether it existed."""
+    """Drop a temporary view, and return whether it existed.
+
+    Args:
+        spark: The session with the view.
+        name: The name of the view, without backquotes.
+    """
     return bool(spark.catalog.dropTempView(name))
 
 
 def is_temporary_view(spark: SparkSession, name: str) -> bool:
-    """Return whether a temporary view of this unquoted name exists."""
+    """Return whether a temporary view of a name exists.
+
+    Args:
+        spark: The session.
+        name: The name of the view, without backquotes.
+    """
     try:
         return spark.catalog.tableExists(backquote(name)) and bool(spark.catalog.getTable(backquote(name)).isTemporary)
     except AnalysisException:
@@ -107,6 +126,10 @@ def is_temporary_view(spark: SparkSession, name: str) -> bool:
 
 def milliseconds(spark: SparkSession, expression: str) -> int:
     """Return the value of a SQL timestamp expression in milliseconds since the epoch.
+
+    Args:
+        spark: The session that evaluates the expression, in its time zone.
+        expression: A SQL expression that Spark can cast to a timestamp.
 
     Raises:
         TypeMismatch: The value is NULL. Spark's errors for an invalid expression pass through.

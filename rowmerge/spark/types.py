@@ -66,8 +66,12 @@ def _from_spark(spark_field: StructField) -> Field:
 def check_collations(schema: Struct, path_prefix: str = "") -> None:
     """Check that no string in a schema has a collation, at any depth. A table would lose it, and compare in another way.
 
+    Args:
+        schema: The columns, or the fields of a struct.
+        path_prefix: The path of the struct with a dot at its end, for the message; empty for columns.
+
     Raises:
-        TypeMismatch: A string has a collation. The message has the path of the field, which begins with `path_prefix`.
+        TypeMismatch: A string has a collation.
     """
     for field in schema:
         path = f"{path_prefix}{field.name}"
@@ -109,8 +113,10 @@ def estimated_row_bytes(schema: Struct) -> int:
 def to_spark(schema: Struct, kept_metadata: Collection[str] = ()) -> StructType:
     """Return the schema as Spark's StructType. Queries must not see metadata of the table's format, so the result has none by default.
 
-    `kept_metadata`: the keys of field metadata that stay. Spark's Parquet reader finds fields by FIELD_ID, and fills missing columns with
-    the value of INITIAL.
+    Args:
+        schema: The columns.
+        kept_metadata: The keys of field metadata that stay. Spark's Parquet reader finds fields by FIELD_ID, and fills missing columns with
+            the value of INITIAL.
     """
     return StructType.fromJson(to_json(bare(schema, kept_metadata)))
 
@@ -127,25 +133,42 @@ def frame_of(spark: SparkSession, rows: pa.Table, schema: Struct | None = None) 
 
 
 def empty_frame(spark: SparkSession, schema: Struct) -> DataFrame:
-    """Return a DataFrame with these columns and no rows."""
+    """Return a DataFrame without rows.
+
+    Args:
+        spark: The session of the DataFrame.
+        schema: The columns.
+    """
     return frame_of(spark, arrow_schema(schema).empty_table(), schema)
 
 
 def parse_columns(spark: SparkSession, columns: Sequence[ColumnDefinition]) -> Struct:
     """Return the fields of column definitions, in order. As in Spark, their metadata holds generation expressions and defaults.
 
-    Raises PlanError and UnsupportedStatement for an invalid definition, and Spark's ParseException for an unknown type.
+    Args:
+        spark: The session that parses the types.
+        columns: The definitions of the columns.
+
+    Raises:
+        PlanError: A name is repeated, or a generated column has a default.
+        UnsupportedStatement: A column is an identity column.
+        TypeMismatch: No table can hold the type of a column. Spark's ParseException for an unknown type passes through.
     """
     _check_definitions(columns)
     if not columns:
         return Struct()
-    # Spark's type of a char or varchar column is string. Only the metadata holds the length.
-    types = ["string" if isinstance(lengths(column.type.text), TextLength) else column.type.text for column in columns]
-    casts = ", ".join(f"cast(null as {type_}) as {backquote(column.name)}" for type_, column in zip(types, columns, strict=True))
-    schema = schema_of(spark.sql(f"select {casts}"))
+    # The analysis of a query with a NULL of each type parses the types.
+    nulls = ", ".join(f"cast(null as {_type_sql(column)}) as {backquote(column.name)}" for column in columns)
+    schema = schema_of(spark.sql(f"select {nulls}"))
     check_collations(schema)
-    pairs = zip(schema, columns, strict=True)
-    return Struct(tuple(replace(field, nullable=column.nullable, metadata=_column_metadata(column)) for field, column in pairs))
+    definitions = zip(schema, columns, strict=True)
+    return Struct(tuple(replace(field, nullable=column.nullable, metadata=_column_metadata(column)) for field, column in definitions))
+
+
+def _type_sql(column: ColumnDefinition) -> str:
+    """Return the type of a column as Spark stores it: `string` for char(n) and varchar(n), whose length only the metadata holds."""
+    is_char_or_varchar = isinstance(lengths(column.type.text), TextLength)
+    return "string" if is_char_or_varchar else column.type.text
 
 
 def _column_metadata(column: ColumnDefinition) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from rowmerge.spark.matching.key_lookup import KeyMatches
 from rowmerge.spark.source.keys import ordinal_array
 from rowmerge.spark.source.source import MAX_KEYS_WITHOUT_JOIN, Prepare, Source
 from rowmerge.spark.source.writing import write_prepared_rows, write_source_rows
-from rowmerge.spark.values.outcomes import met_or_new_rows, rows_either_way
+from rowmerge.spark.values.outcomes import met_or_new_rows, prepare_rows
 from rowmerge.spark.writing.write_output import WriteOutput
 from rowmerge.table.snapshots.files import Positions
 
@@ -49,7 +49,7 @@ def _prepare_function(request: RowChangeRequest) -> Prepare | None:
     may_reject_unwritten = not request.inserts_every_source_row and bool(rules.checks or rules.generated)
     if values is None or request.table_after.ordering or may_reject_unwritten:
         return None
-    return lambda rows, key_names: rows_either_way(rows, request.plan, values, key_names)
+    return lambda rows, key_names: prepare_rows(rows, request.plan, values, key_names)
 
 
 def _write_rows(request: RowChangeRequest, matches: KeyMatches, source: Source) -> WriteOutput:

@@ -15,7 +15,7 @@ from rowmerge.execution.ways.target_files import TargetFiles, pruning_keys
 from rowmerge.execution.ways.way import ExecutionResult, RowChangeRequest
 from rowmerge.plan.pruning.file_pruning import every_file
 from rowmerge.plan.row_plan import SourceRows
-from rowmerge.spark.matching.joins import Join, check_names, choose_join, merge_outcomes, relevant_file_mask, repeated_keys, unmatched_rows
+from rowmerge.spark.matching.joins import Join, check_scopes, choose_join, merge_outcomes, relevant_file_mask, repeated_keys, unmatched_rows
 from rowmerge.spark.reading.scan import read_snapshot, spark_path
 from rowmerge.spark.source.source import Source
 from rowmerge.spark.source.writing import few_files_of, write_source_rows
@@ -90,8 +90,8 @@ def _write_joined_rows(request: RowChangeRequest, files: FileListing, source: So
     """Write the rows that the clauses make of joined rows. Without files or source rows, Spark only analyses the join."""
     plan, writes_change_rows = request.plan, request.change_data_location is not None
     # A wrong name is an error even if there are no rows.
-    check_names(plan, target.frame, source)
-    outcomes = merge_outcomes(plan, target.join, target.frame, source, before=writes_change_rows, lineage=request.lineage is not None)
+    check_scopes(plan, target.frame, source)
+    outcomes = merge_outcomes(plan, target.join, target.frame, source, old_values=writes_change_rows, lineage=request.lineage is not None)
     may_change_rows = len(files) > 0 and (source.row_count > 0 or bool(plan.of(Match.NOT_MATCHED_BY_SOURCE)))
     return write_changed_rows(request, outcomes, files, source, target) if may_change_rows else WriteOutput()
 

@@ -8,7 +8,7 @@ from rowmerge.commands.rows import Match
 from rowmerge.execution.ways.row_writing import add_new_rows, matching_files, write_changed_rows
 from rowmerge.execution.ways.way import ExecutionResult, Reason, RowChangeRequest, Way
 from rowmerge.spark.reading.scan import read_snapshot
-from rowmerge.spark.values.outcomes import OutcomeShape, boolean, outcome_rows
+from rowmerge.spark.values.outcomes import OutcomeShape, as_boolean, outcome_rows
 from rowmerge.spark.writing.write_output import WriteOutput, discard_on_error
 
 
@@ -37,9 +37,9 @@ def _write_selected_rows(request: RowChangeRequest) -> WriteOutput:
     (clause,) = plan.of(Match.NOT_MATCHED_BY_SOURCE)
     if clause.condition is not None:
         # Spark makes semi joins of the IN and EXISTS subqueries of a filter, but not of those inside a CASE.
-        rows = rows.where(boolean(clause.condition))
+        rows = rows.where(as_boolean(clause.condition))
     unconditional_clause = replace(clause, condition=None)  # the filter has applied the condition
-    outcome_shape = OutcomeShape(addresses=True, before=request.change_data_location is not None, lineage=has_lineage)
+    outcome_shape = OutcomeShape(addresses=True, old_values=request.change_data_location is not None, lineage=has_lineage)
     # Spark analyses the outcomes even if there are no files, so that a wrong name is always an error.
     outcomes = outcome_rows(rows, plan, [("true", unconditional_clause)], outcome_shape)
     return write_changed_rows(request, outcomes, files) if len(files) else WriteOutput()

@@ -159,7 +159,7 @@ def divide_condition(text: str, target: Side, source: Side | None, *, case_sensi
     return Condition(text, tuple(target_only), tuple(source_only), tuple(keys), tuple(other))
 
 
-def nondeterministic(text: str) -> str | None:
+def nondeterministic_function(text: str) -> str | None:
     """Return the name of the first nondeterministic function that a text calls, such as `rand`, or None."""
     tokens = tokens_of(text) or []
     for index, token in enumerate(tokens[:-1]):
@@ -226,7 +226,7 @@ class _Scope:
         if has_query(operand.tree) or operand.tree.find(exp.AggFunc, exp.Window, exp.UDTF, exp.Star, exp.Placeholder, exp.Parameter):
             return None
         operand_references = references(operand.tree, self.text)
-        if operand_references is None or nondeterministic(self.text_of(operand)):
+        if operand_references is None or nondeterministic_function(self.text_of(operand)):
             return None
         if any(has_column_outside_tree(self.text, operand.tokens, operand_references, side.columns) for side in self.sides):
             return None

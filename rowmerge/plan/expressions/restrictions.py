@@ -9,7 +9,7 @@ from rowmerge.commands.names import SqlText
 from rowmerge.commands.rows import DeleteAction, Merge, Update
 from rowmerge.errors import UnsupportedStatement
 from rowmerge.plan.expressions.column_refs import parse, tokens_of
-from rowmerge.plan.expressions.conditions import nondeterministic
+from rowmerge.plan.expressions.conditions import nondeterministic_function
 
 _MANY_ROWS = "{0} looks at more than one row, and {1} sees one row at a time. Compute it in a subquery, or in the source of a MERGE"
 _MANY_VALUES = "{0} makes several rows of one, which {1} cannot take. Use it in a subquery, or in the source of a MERGE"
@@ -49,7 +49,7 @@ def check_condition(text: SqlText, description: str) -> None:
     Raises:
         UnsupportedStatement: The condition has a nondeterministic function, an aggregate, a window function or a generator function.
     """
-    if function := nondeterministic(text.text):
+    if function := nondeterministic_function(text.text):
         problem = f"{function}() gives another value each time it is asked, so {description} would have no one meaning"
         raise UnsupportedStatement(f"{problem}. Compute it in the source first", text=text.text)
     _check_one_row(text, description)

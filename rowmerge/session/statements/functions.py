@@ -9,7 +9,7 @@ from rowmerge.commands.functions import CreateFunction, DescribeFunction, DropFu
 from rowmerge.session.answers import frames
 from rowmerge.session.answers.results import StatementResult, empty_result
 from rowmerge.session.names.scope import SessionContext, StatementScope
-from rowmerge.spark.functions import analyse, is_known, reading_body
+from rowmerge.spark.functions import analyse, is_known, translate_body_errors
 from rowmerge.sql import call_of
 from rowmerge.table.metadata.schema import backquote
 
@@ -45,7 +45,7 @@ def _check_signature_and_body(context: SessionContext, function: Function) -> No
     definition = function.definition
     values = [f"cast({p.default or 'null'} as {p.type}) as {backquote(p.name)}" for p in definition.parameters]
     analyse(context.spark, f"select {', '.join([*values, f'cast(null as {definition.returns})'])}")
-    with reading_body(str(function)):
+    with translate_body_errors(str(function)):
         arguments = {p.name.lower(): "null" for p in definition.parameters}
         call = call_of(StatementScope.begin(context).called_function(function), arguments)
         analyse(context.spark, f"select {call}" if definition.aggregate else f"select 1 where ({call}) is null")

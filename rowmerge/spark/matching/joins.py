@@ -21,7 +21,7 @@ from rowmerge.plan.row_plan import Clause, RowPlan, SourceRows
 from rowmerge.spark.failures import rowmerge_error
 from rowmerge.spark.reading.scan import read_snapshot, spark_path
 from rowmerge.spark.source.source import Source
-from rowmerge.spark.values.outcomes import GuardedClause, OutcomeShape, boolean, condition_of, new_rows, outcome_rows
+from rowmerge.spark.values.outcomes import GuardedClause, OutcomeShape, as_boolean, condition_of, new_rows, outcome_rows
 from rowmerge.table.metadata.engine_columns import FILE, ORDINAL, POSITION
 from rowmerge.table.metadata.schema import backquote, string_literal
 from rowmerge.table.snapshots.files import FileListing
@@ -47,7 +47,14 @@ class Join:
 
 
 def choose_join(plan: RowPlan, source: Source) -> Join:
-    """Choose a broadcast join for a small source, never outer on the source's side, and one join for everything for a large source."""
+    """Choose the join of a MERGE: a broadcast join for a small source, or one join for everything for a large source.
+
+    Spark cannot broadcast the source in a join that keeps its rows without a match. So a broadcast join leaves these rows to a second job.
+
+    Args:
+        plan: The plan of a statement with a source.
+        source: The source.
+    """
     changes_unmatched_target = bool(plan.of(Match.NOT_MATCHED_BY_SOURCE))
     inserts_unmatched_source = plan.source_rows is SourceRows.UNMATCHED
     if inserts_unmatched_source and not source.is_broadcastable:
@@ -81,14 +88,18 @@ def joined_rows(plan: RowPlan, join: Join, target: DataFrame, source: Source) ->
         source: The rows of the source.
     """
     assert plan.on is not None and plan.source is not None
-    left, right = target.alias(plan.target.alias), source.frame.alias(plan.source.alias)
+    target_rows, on_condition = target.alias(plan.target.alias), F.expr(as_boolean(plan.on.text))
     if join.looked_up:
-        return F.broadcast(left).join(source.split_rows.alias(plan.source.alias), F.expr(boolean(plan.on.text)), join.kind)
-    return left.join(F.broadcast(right) if source.is_broadcastable else right, F.expr(boolean(plan.on.text)), join.kind)
+        # The looked-up target rows are few, and the source may be large. So Spark broadcasts the target, and several tasks read the source.
+        return F.broadcast(target_rows).join(source.split_rows.alias(plan.source.alias), on_condition, join.kind)
+    source_rows = source.frame.alias(plan.source.alias)
+    return target_rows.join(F.broadcast(source_rows) if source.is_broadcastable else source_rows, on_condition, join.kind)
 
 
-def check_names(plan: RowPlan, target: DataFrame, source: Source) -> None:
-    """Check that the clauses for rows of one side name columns of this side only. Spark analyses the clauses and runs no job.
+def check_scopes(plan: RowPlan, target: DataFrame, source: Source) -> None:
+    """Check the columns in scope: WHEN NOT MATCHED clauses use source columns only, NOT MATCHED BY SOURCE clauses target columns only.
+
+    Spark analyses the conditions and values of the clauses, and runs no job.
 
     Args:
         plan: The plan of a statement with a source.
@@ -122,12 +133,12 @@ def _check_clauses_of_side(plan: RowPlan, match: Match, frame: DataFrame, side: 
 def _expressions_of(clauses: Sequence[Clause]) -> set[str]:
     """Return SQL for the values and conditions of clauses. Conditions are in a CASE, as in `outcome_rows`."""
     values = {value for clause in clauses for value in clause.values.values()}
-    conditions = {f"case when {boolean(clause.condition)} then 1 end" for clause in clauses if clause.condition is not None}
+    conditions = {f"case when {as_boolean(clause.condition)} then 1 end" for clause in clauses if clause.condition is not None}
     return values | conditions
 
 
 def merge_outcomes(
-    plan: RowPlan, join: Join, target: DataFrame, source: Source, *, before: bool = False, lineage: bool = False
+    plan: RowPlan, join: Join, target: DataFrame, source: Source, *, old_values: bool = False, lineage: bool = False
 ) -> DataFrame:
     """Join the target to the source, and return the outcome rows of the clauses.
 
@@ -136,14 +147,14 @@ def merge_outcomes(
         join: The join of target and source.
         target: The rows of the target with their addresses.
         source: The source. A later job inserts rows without a match if `join` leaves them out.
-        before: Whether the result has the target row's old values (see `OutcomeShape`).
+        old_values: Whether the result has the values of the target row (see `OutcomeShape`).
         lineage: Whether the result has the target row's lineage columns.
     """
     cases: list[GuardedClause] = [(_IS_MATCH, clause) for clause in plan.of(Match.MATCHED)]
     cases += [(_TARGET_ALONE, clause) for clause in plan.of(Match.NOT_MATCHED_BY_SOURCE)]
     if not join.leaves_unmatched and plan.source_rows is SourceRows.UNMATCHED:
         cases += [(_SOURCE_ALONE, clause) for clause in plan.of(Match.NOT_MATCHED)]
-    shape = OutcomeShape(addresses=True, ordinals=join.ordinals, before=before, lineage=lineage)
+    shape = OutcomeShape(addresses=True, ordinals=join.ordinals, old_values=old_values, lineage=lineage)
     return outcome_rows(joined_rows(plan, join, target, source), plan, cases, shape)
 
 
@@ -161,7 +172,9 @@ def unmatched_rows(plan: RowPlan, source: Source, matched: BitMap64) -> DataFram
 
 
 def repeated_keys(plan: RowPlan, target: DataFrame, source: Source) -> list[str]:
-    """Return the keys of target rows that several source rows would change, found by another join, for an error message.
+    """Return the keys of target rows that several source rows would change, for an error message.
+
+    The first job counts such rows, but does not return their keys. So this function joins the target to the source again.
 
     Args:
         plan: The plan of a statement with a source.
@@ -169,16 +182,17 @@ def repeated_keys(plan: RowPlan, target: DataFrame, source: Source) -> list[str]
         source: The source.
 
     Returns:
-        Up to five texts such as `id = 1, day = NULL`, with the target columns that the ON condition compares.
+        Up to five texts such as `id = 1, day = NULL`. They show the target columns that the ON condition compares, or the first three
+        columns if the ON condition compares none.
     """
     assert plan.on is not None
     rows = joined_rows(plan, choose_join(plan, source), target, source)
-    columns = list(dict.fromkeys(key.column for key in plan.on.keys)) or list(plan.target.columns[:3])
-    key_text = F.expr(_description_of(columns, backquote(plan.target.alias)))
+    shown_columns = list(dict.fromkeys(key.column for key in plan.on.keys)) or list(plan.target.columns[:3])
+    key_text = F.expr(_description_of(shown_columns, backquote(plan.target.alias)))
     is_changed = " or ".join(condition_of(clause) for clause in plan.of(Match.MATCHED)) or "false"
-    changed = rows.withColumn("__rowmerge_shown", key_text).where(F.expr(is_changed))
-    counts = changed.groupBy(FILE, POSITION).agg(F.count(F.lit(1)).alias("hits"), F.first("__rowmerge_shown").alias("keys"))
-    return [row["keys"] for row in counts.where("hits > 1").orderBy("keys").limit(5).select("keys").collect()]
+    changes = rows.withColumn("__rowmerge_shown", key_text).where(F.expr(is_changed))
+    target_rows = changes.groupBy(FILE, POSITION).agg(F.count(F.lit(1)).alias("changes"), F.first("__rowmerge_shown").alias("keys"))
+    return [row["keys"] for row in target_rows.where("changes > 1").orderBy("keys").limit(5).select("keys").collect()]
 
 
 def _description_of(columns: Sequence[str], alias: str) -> str:

@@ -1,4 +1,4 @@
-"""Look up the target rows that have a key of the source with Arrow: key columns first, other columns only of row groups with such rows.
+"""Look up the target rows that have a key of the source with Arrow. Row groups without such rows are read in the key columns only.
 
 Spark then joins these few rows instead of the table. For a row without a match, a hash join of Spark takes a hundred times as long as this
 lookup.
@@ -7,8 +7,8 @@ The keys must be simple values that are equal in Arrow whenever they are equal i
 others. Spark joins it to the source on the whole condition, and finds the new source rows by the same join.
 
 Arrow hashes the keys in each call. To hash a million strings takes as long as to look up some million rows. So one call looks up strings of
-several row groups. A call for integers hashes only the keys within the range of a row group. If all key columns but one have a single value
-in a row group, as in the file of a partition, a call hashes only the keys with these values.
+several row groups. A call for integers hashes only the keys within the range of a row group. In a row group, all key columns but one may
+have a single value, as in the file of a partition. Then a call hashes only the keys with these values.
 
 Spark reads the files itself
 - if the statement needs rows without a key (NOT MATCHED BY SOURCE, change rows),
@@ -54,6 +54,9 @@ LOOKED_UP_ROWS = 20_000_000
 def is_page_skipping_faster(snapshot: Snapshot, source: Source, needed_columns: frozenset[str]) -> bool:
     """Return whether Spark's Parquet reader, which skips pages by their bounds, finds the rows of few keys sooner than a lookup.
 
+    That is so if the statement needs columns beside the keys: a lookup reads whole column chunks. Without keys that Arrow can look up, the
+    result is also True.
+
     Args:
         snapshot: The snapshot of the target.
         source: The source with its keys.
@@ -80,8 +83,8 @@ def rows_by_keys(
 
     Returns:
         The live rows with FILE and POSITION, and the path of each file, as Spark spells it, by FILE. Here, FILE is a file's index as text,
-        because it repeats in every row. None if Spark must read the files: no key can be looked up, Arrow changes a column's values, a file
-        holds a column in another type, or too many rows have a key.
+        because it repeats in every row. The result is None if Spark must read the files. That is so if no key can be looked up, if Arrow
+        changes a column's values, if a file holds a column in another type, or if too many rows have a key.
 
     Raises:
         MissingDataFile: A data file does not exist.
@@ -125,6 +128,8 @@ def find_key_matches(
 ) -> KeyMatches | None:
     """Find the target rows whose keys all equal those of a source row, with Arrow instead of Spark.
 
+    The lookup can also return the key id of each target row. One-to-one matches and ordinals of source rows require these ids.
+
     Args:
         spark: The session that finds the rows of equality deletes.
         snapshot: The snapshot of the target.
@@ -148,7 +153,7 @@ def find_key_matches(
     if lookup_files is None:
         return None
     find_in_file = partial(find_positions, columns=arrow_schema(bare(columns)), keys=keys, with_key_ids=one_to_one or with_sources)
-    # One-to-one matches are not more than the source rows. Closing stops the reading of other files once there are more.
+    # More target rows than source rows are no one-to-one matches. Closing the iterator then stops the reading of other files.
     max_rows = source.row_count if one_to_one else None
     with closing(map_files(snapshot.name, lookup_files, find_in_file)) as matches_by_file:
         rows = _collect_rows(zip(lookup_files, matches_by_file, strict=True), max_rows, distinct_keys=not one_to_one)
@@ -176,7 +181,7 @@ class _RowsWithKeys(NamedTuple):
 def _collect_rows(matches: Iterable[_FileMatches], max_rows: int | None, *, distinct_keys: bool) -> _RowsWithKeys | None:
     """Collect the matching rows of each file, or return None as soon as there are more than `max_rows`.
 
-    `distinct_keys`: keep each key number once for a file instead of once for a row, to save memory.
+    `distinct_keys`: keep each key id once for a file instead of once for a row, to save memory.
     """
     rows, row_count = _RowsWithKeys({}, {}), 0
     for file, (positions, key_ids) in matches:
@@ -199,13 +204,14 @@ def _has_repeated_key(rows: _RowsWithKeys) -> bool:
 def _with_source_ordinals(rows: _RowsWithKeys, source: Source, keys: SourceKeys, *, one_to_one: bool) -> KeyMatches:
     """Return target rows that have a key of the source with the ordinals of the source rows that have the same key.
 
-    A key id from 0 to below the number of source rows identifies a key. Source rows with a key that no target row can equal (NULL) have
-    the number -1.
+    A key id from 0 to below the number of source rows identifies a key. The id -1 is for a source key that no target row can equal
+    (NULL). `one_to_one`: no two source rows have the same key, and no two target rows. The result then has the ordinal for each target row.
     """
     assert source.key_ordinals is not None
     ordinals, key_ids = source.key_ordinals.to_numpy(), keys.source_key_ids()
     can_match = key_ids >= 0
     ordinals, key_ids = ordinals[can_match], key_ids[can_match]
+    # The indexes of this array are key ids.
     is_matched_key = np.zeros(source.row_count, dtype=bool)
     for target_key_ids in rows.key_ids.values():
         is_matched_key[target_key_ids] = True
@@ -246,11 +252,12 @@ def _lookup_files(
     partitions = dict(zip(paths, files.partitions.to_pylist(), strict=True))
     lookup_files = []
     for layout in snapshot.layouts(paths):
-        stored = _stored_columns(snapshot, layout, columns, lineage)
-        if stored is None:
+        columns_in_files = _stored_columns(snapshot, layout, columns, lineage)
+        if columns_in_files is None:
             return None
         for path in layout.paths:
-            lookup_files.append(LookedUpFile(path, stored, deleted.get(path, Positions()), partitions[path] or {}, options))
+            deleted_positions = deleted.get(path, Positions())
+            lookup_files.append(LookedUpFile(path, columns_in_files, deleted_positions, partitions[path] or {}, options))
     return lookup_files
 
 

@@ -9,17 +9,20 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from rowmerge.spark.reading.scan import ADDRESS_COLUMNS, bit_at_position, bit_set_of, read_files, spark_path
+from rowmerge.spark.reading.bit_sets import bit_at_position, bit_set_of
+from rowmerge.spark.reading.scan import ADDRESS_COLUMNS, read_files, spark_path
 from rowmerge.spark.types import empty_frame, frame_of
 from rowmerge.table.metadata.engine_columns import FILE
 from rowmerge.table.metadata.schema import Array, DataType, Field, Primitive, Struct, arrow_schema, backquote, bare
 from rowmerge.table.snapshots.change_feed import CHANGE_TYPE, COMMIT_TIMESTAMP, COMMIT_VERSION, ChangedFile, TableChanges
+from rowmerge.table.snapshots.files import FileLayout
+from rowmerge.table.snapshots.snapshot import Snapshot
 
 _STRING, _LONG, _TIMESTAMP = Primitive("string"), Primitive("long"), Primitive("timestamp")
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _CHANGE_COLUMNS = (Field(CHANGE_TYPE, _STRING), Field(COMMIT_VERSION, _LONG), Field(COMMIT_TIMESTAMP, _TIMESTAMP))
 _FILE_PATH, _FILE_CHANGE, _VERSION, _TIME = "__rowmerge_path", "__rowmerge_change", "__rowmerge_version", "__rowmerge_timestamp"
-_FIRST_WORD, _BIT_WORDS, _IS_LISTED, _ROW_CHANGE = "__rowmerge_first", "__rowmerge_words", "__rowmerge_listed", "__rowmerge_recorded"
+_FIRST_WORD, _BIT_WORDS, _IS_LISTED, _RECORDED_CHANGE = "__rowmerge_first", "__rowmerge_words", "__rowmerge_listed", "__rowmerge_recorded"
 _CHANGED_FILE_TYPES: dict[str, DataType] = {_FILE_PATH: _STRING, _FILE_CHANGE: _STRING, _VERSION: _LONG, _TIME: _TIMESTAMP}
 _CHANGED_FILE_TYPES |= {_FIRST_WORD: _LONG, _BIT_WORDS: Array(_LONG), _IS_LISTED: Primitive("boolean")}
 """Columns of a row for each file and version: the bit set holds the rows that changed or, if not listed, those that did not."""
@@ -28,24 +31,34 @@ _CHANGED_FILE_TYPES |= {_FIRST_WORD: _LONG, _BIT_WORDS: Array(_LONG), _IS_LISTED
 def read_changes(spark: SparkSession, changes: TableChanges) -> DataFrame:
     """Return the change rows: the table's columns, CHANGE_TYPE, COMMIT_VERSION (long) and COMMIT_TIMESTAMP, as in Delta's change data feed.
 
+    Args:
+        spark: The session that reads the files.
+        changes: The changed files, each with the change and the positions of its rows.
+
     Raises:
         MissingDataFile: Spark does not find one of the files while it lists them.
     """
     snapshot = changes.snapshot
     if not changes.files:
         return empty_frame(spark, bare(Struct((*snapshot.schema, *_CHANGE_COLUMNS))))
+    # All files of a Delta table have one layout. Only Delta tables have a change data feed.
     (layout,) = snapshot.layouts(list(dict.fromkeys(file.path for file in changes.files)))
-    # Files lack the partition columns, so a join adds these, under names that no column of a file has.
+    # Data files lack the partition columns. The join with the changed files adds these, under names that no column of a file has.
     partition_names = {name: f"__rowmerge_partition_{index}" for index, name in enumerate(layout.missing_columns)}
-    column_pairs = zip(snapshot.schema, layout.stored_schema, strict=True)
-    columns_in_files = [(column, stored) for column, stored in column_pairs if column.name not in partition_names]
-    columns_in_files.append((Field(_ROW_CHANGE, _STRING), Field(CHANGE_TYPE, _STRING)))
-    file_rows = read_files(spark, snapshot, layout, columns_in_files, ADDRESS_COLUMNS)
+    file_rows = _read_changed_files(spark, snapshot, layout)
     change_rows = _select_change_rows(file_rows, _changed_files(spark, changes, partition_names))
     columns = [F.col(backquote(partition_names.get(name, name))).alias(name) for name in snapshot.schema.names]
-    # Only files of Delta's change data feed (`_change_data`) have the change of each row. In other files, CHANGE_TYPE has no meaning.
-    change_type = F.coalesce(F.col(_FILE_CHANGE), F.col(_ROW_CHANGE)).alias(CHANGE_TYPE)
+    # A file without a change of all its rows is a file in `_change_data`, which records the change of each row.
+    change_type = F.coalesce(F.col(_FILE_CHANGE), F.col(_RECORDED_CHANGE)).alias(CHANGE_TYPE)
     return change_rows.select(*columns, change_type, F.col(_VERSION).alias(COMMIT_VERSION), F.col(_TIME).alias(COMMIT_TIMESTAMP))
+
+
+def _read_changed_files(spark: SparkSession, snapshot: Snapshot, layout: FileLayout) -> DataFrame:
+    """Return all rows of changed files with their addresses, and with the column CHANGE_TYPE of the files as _RECORDED_CHANGE."""
+    column_pairs = zip(snapshot.schema, layout.stored_schema, strict=True)
+    columns = [(column, file_column) for column, file_column in column_pairs if column.name not in layout.missing_columns]
+    columns.append((Field(_RECORDED_CHANGE, _STRING), Field(CHANGE_TYPE, _STRING)))
+    return read_files(spark, snapshot, layout, columns, ADDRESS_COLUMNS)
 
 
 def _select_change_rows(file_rows: DataFrame, changed_files: DataFrame) -> DataFrame:

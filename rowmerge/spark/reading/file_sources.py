@@ -18,6 +18,10 @@ _HAS_SCHEME = re.compile(r"^[A-Za-z][\w+.-]*:")
 def read_file_source(spark: SparkSession, source: FileSource) -> DataFrame:
     """Return the rows of the files of `read_files(…)`.
 
+    Args:
+        spark: The session that reads the files.
+        source: The path, the format, and the options and schema for Spark's reader.
+
     Raises:
         FilesNotFound: The path has no files, or no files with a schema.
         UnsupportedStatement: Spark has no reader for the format.
@@ -51,7 +55,12 @@ def _source_error(error: AnalysisException, source: FileSource, spark_version: s
 
 
 def size_and_age(spark: SparkSession, source: FileSource) -> tuple[int, int]:
-    """Return the bytes of all files, and the modification time of the newest file in milliseconds since the epoch."""
+    """Return the bytes of all files, and the modification time of the newest file in milliseconds since the epoch.
+
+    Args:
+        spark: The session that lists the files.
+        source: The path of the files. Without files, both numbers are 0.
+    """
     totals = spark.read.format("binaryFile").load(absolute(source.path)).agg(F.sum("length"), F.max("modificationTime"))
     size, newest = totals.select(F.col("sum(length)"), F.expr("unix_millis(`max(modificationTime)`)")).collect()[0]
     return size or 0, newest or 0

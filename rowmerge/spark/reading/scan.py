@@ -1,10 +1,9 @@
 """Read a snapshot's files as a DataFrame, by Spark's own reader, without their deleted rows.
 
-Spark's Parquet reader returns the file and the position of each row, which are the address of the row. A bitmap holds the positions of a
-file's deleted rows.
+Spark's Parquet reader returns the address of each row: its file and position. A bitmap holds the positions of a file's deleted rows.
 
-A column has two names: the name in `schema` of a snapshot, which users see, and the name in `stored_schema`, which data files and
-statistics have. Names are converted here, in `rowmerge.parquet.data_files`, and where a format reads and writes its metadata.
+A column has two names: one in `schema` of a snapshot, which users see, and one in `stored_schema`, which data files and statistics have.
+Names are converted here, in `rowmerge.parquet.data_files`, and where a format reads and writes its metadata.
 
 A row of an older file has the default of a new column as its value. The metadata of `stored_schema` holds the default as SQL (`INITIAL`).
 Spark's Parquet reader returns the default for these rows, and so does the writer that moves rows without Spark.
@@ -31,6 +30,7 @@ from rowmerge.parquet.data_files import CHANGED_IN, ROW_ID
 from rowmerge.parquet.filesystems import UNREADABLE
 from rowmerge.parquet.outcomes import rows_by_file
 from rowmerge.parquet.partitions import HIVE_NULL, partition_folder
+from rowmerge.spark.reading.bit_sets import bit_at_position, bit_set_of
 from rowmerge.spark.types import empty_frame, frame_of, to_spark
 from rowmerge.spark.values.nested import with_uuid_texts
 from rowmerge.table.metadata.engine_columns import FILE, POSITION
@@ -41,7 +41,7 @@ from rowmerge.table.snapshots.files import EqualityDeletes, FileLayout, FileList
 from rowmerge.table.snapshots.snapshot import Snapshot
 
 _FILE_KEY, _BIT_WORDS, _FIRST_WORD, _FILE_SIZE = "__rowmerge_key", "__rowmerge_words", "__rowmerge_first", "__rowmerge_size"
-_CLEAN_SHARE = 16
+_SMALL_FRACTION = 16
 """If files without deleted rows have less than 1/16 of all bytes, they are read like the files with deleted rows."""
 _HIVE_TYPES = {"string", "long", "integer", "short", "byte", "date", "boolean"}
 # java.net.URI keeps these in a path, besides letters, digits and what is not ASCII.
@@ -86,17 +86,22 @@ def files_where(spark: SparkSession, snapshot: Snapshot, files: FileListing, con
 
     Args:
         spark: The session that evaluates the condition.
-        snapshot: The snapshot with the partition columns. The condition may qualify columns by the last segment of its table's name.
+        snapshot: The snapshot with the partition columns.
         files: The files to choose from.
-        condition: A SQL condition over the partition columns alone.
+        condition: A SQL condition over the partition columns alone. It may qualify them by the table's name without the schema.
+
+    Returns:
+        The selected files, in the order of `files`.
     """
     partitions = files.partitions
     fields = snapshot.schema.select(snapshot.partition_columns)
     columns: dict[str, Any] = {field.name: pc.struct_field(partitions, [field.name]) for field in fields}
-    file_indexes = pa.array(range(len(files)), pa.int64())
-    frame = frame_of(spark, pa.table({**columns, _FILE_KEY: file_indexes}), Struct((*fields, Field(_FILE_KEY, Primitive("long")))))
-    selected_rows = frame.alias(snapshot.name.rsplit(".", 1)[-1]).where(condition).select(_FILE_KEY).collect()
-    return FileListing(files.rows.take(pa.array(sorted(index for (index,) in selected_rows), pa.int64())))
+    columns[_FILE_KEY] = pa.array(range(len(files)), pa.int64())
+    frame = frame_of(spark, pa.table(columns), Struct((*fields, Field(_FILE_KEY, Primitive("long")))))
+    table_alias = snapshot.name.rpartition(".")[2]
+    selected_rows = frame.alias(table_alias).where(condition).select(_FILE_KEY).collect()
+    file_indexes = sorted(index for (index,) in selected_rows)  # Spark returns rows in any order
+    return FileListing(files.rows.take(pa.array(file_indexes, pa.int64())))
 
 
 @dataclass(frozen=True)
@@ -122,8 +127,11 @@ class _Scan:
                 yield self._live_rows(layout, layout_files, file_key)
 
     def _live_rows(self, layout: FileLayout, files: FileListing, file_key: str | None) -> DataFrame:
-        """Return the live rows of files of one layout. `file_key`: see `_group_by_file_key`."""
-        # Files lack partition columns. Spark reads the values from the names of Hive-style folders. Otherwise, a join adds the values.
+        """Return the live rows of files of one layout.
+
+        `file_key`: the column that identifies a row's file, for the join with the file's deleted rows. None if no row is deleted.
+        """
+        # Spark reads missing partition values from folders with Hive's names (`day=2024-01-31`). Without such folders, a join adds them.
         joined_columns = () if _has_hive_folders(self.snapshot, layout, files) else layout.missing_columns
         frame = self._stored_rows(replace(layout, paths=tuple(files.paths)), file_key, joined_columns)
         if file_key is not None:
@@ -155,14 +163,16 @@ class _Scan:
     def _without_deleted_rows(self, rows: DataFrame, files: FileListing, file_key: str) -> DataFrame:
         """Drop the deleted rows: join each row to the bit set of its file's deleted rows, and test the bit at the row's position.
 
-        `file_key`: the column that identifies a row's file (see `_group_by_file_key`). A data file whose size differs from the size in the
-        table's metadata finds no bit set, and stops the query.
+        `file_key`: the column that identifies a row's file: its path (FILE) or its size. Every file of `files` has a bit set. So a row
+        without a bit set is in a file of another size than in the table's metadata. Such a row stops the query.
         """
-        # A filter on Spark's `_metadata` would build this struct for each row. A join reads its fields from columns instead.
+        # The scan returns the fields of Spark's `_metadata` as columns. A join on the struct itself would build the struct for each row.
         bit_sets = F.broadcast(frame_of(self.spark, self._deleted_bit_sets(files, file_key)))
         rows_with_bit_sets = rows.join(bit_sets, F.col(file_key) == F.col(_FILE_KEY), "left")
-        wrong_size = f"raise_error(concat('{UNREADABLE} ', to_json(array({FILE}, 'it has not the size that the table says'))))"
-        deleted_bit = f"case when {_FILE_KEY} is null then {wrong_size} else {bit_at_position(_BIT_WORDS, _FIRST_WORD)} end"
+        # `rowmerge.spark.failures` parses this message: the JSON array has the path of the file and the reason.
+        path_and_reason = f"to_json(array({FILE}, 'it has not the size that the table says'))"
+        stop_query = f"raise_error(concat('{UNREADABLE} ', {path_and_reason}))"
+        deleted_bit = f"case when {_FILE_KEY} is null then {stop_query} else {bit_at_position(_BIT_WORDS, _FIRST_WORD)} end"
         return rows_with_bit_sets.where(F.expr(f"{deleted_bit} = 0")).drop(_FILE_KEY, _FIRST_WORD, _BIT_WORDS)
 
     def _deleted_bit_sets(self, files: FileListing, file_key: str) -> pa.Table:
@@ -192,9 +202,9 @@ def _group_by_file_key(files: FileListing) -> Iterator[tuple[FileListing, str | 
     identifies a file in this group. Further files of these sizes form the last group, joined by path. A join on a number costs nothing
     measurable; a join on a long path costs a third of a scan or more. Groups may be empty.
     """
-    is_clean = _is_clean(files)
-    yield files.filter(pa.array(is_clean)), None
-    files_with_deletes = files.filter(pa.array(~is_clean))
+    needs_no_join = _needs_no_join(files)
+    yield files.filter(pa.array(needs_no_join)), None
+    files_with_deletes = files.filter(pa.array(~needs_no_join))
     is_first_of_size = np.zeros(len(files_with_deletes), dtype=bool)
     _, first_indexes = np.unique(files_with_deletes.sizes.to_numpy(), return_index=True)
     is_first_of_size[first_indexes] = True
@@ -202,24 +212,29 @@ def _group_by_file_key(files: FileListing) -> Iterator[tuple[FileListing, str | 
     yield files_with_deletes.filter(pa.array(~is_first_of_size)), FILE
 
 
-def _is_clean(files: FileListing) -> np.ndarray[Any, Any]:
-    """Return for each file whether it is read as a file without deleted rows.
+def _needs_no_join(files: FileListing) -> np.ndarray[Any, Any]:
+    """Return for each file whether a scan of its own reads it, without a join with deleted rows.
 
-    If the files without deleted rows have few bytes, the result is False for all files. A second read in the plan would take longer than
-    a join of these files' rows to empty bit sets.
+    These are the files without deleted rows. If they have few bytes, the result is False for all files. A join of their rows with empty bit
+    sets then takes less time than another scan in the plan.
     """
-    is_clean: np.ndarray[Any, Any] = pc.equal(files.deleted, 0).to_numpy()
+    has_no_deletes: np.ndarray[Any, Any] = pc.equal(files.deleted, 0).to_numpy()
     sizes = files.sizes.to_numpy()
-    have_different_sizes = len(np.unique(sizes)) == len(sizes)
-    if have_different_sizes and sizes[is_clean].sum() * _CLEAN_SHARE < sizes.sum():
-        return np.zeros_like(is_clean)
-    return is_clean
+    # Only sizes that differ identify all files. Further files of one size would need a join by path, which costs more than a scan.
+    can_join_by_size = len(np.unique(sizes)) == len(sizes)
+    if can_join_by_size and sizes[has_no_deletes].sum() * _SMALL_FRACTION < sizes.sum():
+        return np.zeros_like(has_no_deletes)
+    return has_no_deletes
 
 
 def lineage_columns(lineage: Lineage | None, layout: FileLayout) -> list[ColumnPair]:
-    """Return the pairs of the row lineage columns, none without lineage.
+    """Return the row lineage columns ROW_ID and CHANGED_IN, each with its column in data files.
 
     Files without field ids cannot hold lineage columns that have ids. Spark finds no column of this name there, and reads NULL.
+
+    Args:
+        lineage: The lineage columns of the table; None to return no columns.
+        layout: How the data files identify their columns.
     """
     if lineage is None:
         return []
@@ -248,25 +263,27 @@ def deleted_rows(spark: SparkSession, snapshot: Snapshot, paths: Sequence[str]) 
 def _equality_deleted_positions(spark: SparkSession, snapshot: Snapshot, deletes: EqualityDeletes) -> dict[str, Positions]:
     """Return the positions of rows that have a key of equality delete files ("Equality Delete Files" in the Iceberg specification).
 
-    The result has the positions by the data file's path as Spark spells it. NULL equals NULL in a key.
+    The result has the positions by the data file's path as Spark's FILE column spells it. NULL equals NULL in a key.
     """
-    # Delete files identify their columns by field id alone, so any unique names will do for the join.
+    # Field ids identify the columns in delete files. So the key columns can have any unique names in the join.
     key_columns = [replace(column, name=f"__rowmerge_key_{index}") for index, column in enumerate(deletes.columns)]
-    stored_columns = stored_types(deletes.columns)
-    key_pairs = list(zip(key_columns, stored_columns, strict=True))
-    delete_layout = FileLayout(deletes.paths, stored_columns, by_field_id=True, missing_columns=())
-    deleted_keys = read_files(spark, snapshot, delete_layout, key_pairs, metadata_columns=()).distinct()
+    columns_in_files = stored_types(deletes.columns)
+    key_pairs = list(zip(key_columns, columns_in_files, strict=True))
+    delete_files = FileLayout(deletes.paths, columns_in_files, by_field_id=True, missing_columns=())
+    deleted_keys = read_files(spark, snapshot, delete_files, key_pairs, metadata_columns=()).distinct()
+    # The snapshot has compared sequence numbers and partitions, so the deletes apply to all of these data files.
     data_rows = _read_keys(spark, snapshot, deletes.applies_to, key_pairs)
     has_deleted_key = " and ".join(f"data.{column.name} <=> deleted.{column.name}" for column in key_columns)
     matching_rows = data_rows.alias("data").join(deleted_keys.alias("deleted"), F.expr(has_deleted_key), "left_semi")
-    return {path: Positions(positions) for path, _, positions in rows_by_file(matching_rows.select(FILE, POSITION).toArrow())}
+    addresses = matching_rows.select(FILE, POSITION).toArrow()
+    return {path: Positions(positions) for path, _, positions in rows_by_file(addresses)}
 
 
 def _read_keys(spark: SparkSession, snapshot: Snapshot, paths: Sequence[str], key_pairs: Sequence[ColumnPair]) -> DataFrame:
     """Return the key columns and the address of all rows of data files, deleted rows included."""
     frames = []
     for layout in snapshot.layouts(paths):
-        columns = [(column, _column_in_files(snapshot, layout, stored)) for column, stored in key_pairs]
+        columns = [(column, _column_in_files(snapshot, layout, file_column)) for column, file_column in key_pairs]
         frames.append(read_files(spark, snapshot, layout, columns, ADDRESS_COLUMNS))
     return reduce(DataFrame.unionAll, frames)
 
@@ -291,14 +308,13 @@ def read_files(
 ) -> DataFrame:
     """Read all rows of the files of a layout, deleted rows included, with columns under the table's names.
 
-    Changes a setting of the session for files that identify columns by field id, because Spark reads it when the query runs. The setting
-    has no effect on tables whose fields have no ids.
+    For files with field ids, this changes a setting of the session for good, because Spark reads it when the query runs.
 
     Args:
         spark: The session that reads the files.
         snapshot: The snapshot of the table.
         layout: The paths of the files, and how the files identify columns.
-        columns: The columns to read.
+        columns: The columns to read, each with its column in the files.
         metadata_columns: SQL for columns about a row's file, such as ADDRESS_COLUMNS.
         partition_folder: The folder below which names of folders hold partition values (`day=2024-01-31`); None to read no such names.
 
@@ -307,12 +323,13 @@ def read_files(
     """
     if layout.by_field_id:
         spark.conf.set("spark.sql.parquet.fieldId.read.enabled", "true")
-    field_metadata_uses = {INITIAL: snapshot.shape.supports_initial_defaults, FIELD_ID: layout.by_field_id}
-    field_metadata_keys = [key for key, is_used in field_metadata_uses.items() if is_used]
-    file_schema = to_spark(Struct(tuple(file_column for _, file_column in columns)), field_metadata_keys)
+    # Spark's Parquet reader uses this metadata of fields: the default for files without the field, and the id that finds the field.
+    reader_metadata = [INITIAL] * snapshot.shape.supports_initial_defaults + [FIELD_ID] * layout.by_field_id
+    file_schema = to_spark(Struct(tuple(file_column for _, file_column in columns)), reader_metadata)
     frame = _read_parquet(spark, snapshot.name, layout.paths, file_schema, partition_folder)
     # Each term of a Column object would be a call to the JVM, and tables may have a thousand columns. So columns are SQL texts.
-    return frame.selectExpr(*(_column_sql(column, file_column) for column, file_column in columns), *metadata_columns)
+    column_sqls = [_column_sql(column, file_column) for column, file_column in columns]
+    return frame.selectExpr(*column_sqls, *metadata_columns)
 
 
 def _read_parquet(spark: SparkSession, table: str, paths: Sequence[str], schema: StructType, partition_folder: str | None) -> DataFrame:
@@ -345,21 +362,6 @@ def _column_sql(field: Field, file_column: Field) -> str:
     return f"{column} as {backquote(field.name)}"
 
 
-def bit_at_position(words: str, first_word: str) -> str:
-    """Return SQL for the bit at a row's POSITION, 0 outside of the bit set. The arguments: columns with the results of `bit_set_of`."""
-    word = f"get({words}, cast(shiftright({POSITION}, 6) - {first_word} as int))"
-    return f"coalesce(bit_get({word}, cast({POSITION} & 63 as int)), 0)"
-
-
-def bit_set_of(positions: Positions) -> tuple[np.ndarray[Any, Any], int]:
-    """Return positions (at least one) as a bit set: words of 64 bits without leading empty words, and the index of the first word."""
-    ordered_positions = np.array(positions.to_array(), dtype=np.int64)
-    first_word, last_word = int(ordered_positions[0]) >> 6, int(ordered_positions[-1]) >> 6
-    bits = np.zeros(((last_word - first_word + 1) * 64,), dtype=np.uint8)
-    bits[ordered_positions - (first_word << 6)] = 1
-    return np.packbits(bits, bitorder="little").view(np.int64), first_word
-
-
 def _has_hive_folders(snapshot: Snapshot, layout: FileLayout, files: FileListing) -> bool:
     """Return whether Spark's partition discovery finds the partition values of files in the names of their folders.
 
@@ -367,13 +369,13 @@ def _has_hive_folders(snapshot: Snapshot, layout: FileLayout, files: FileListing
     """
     if not layout.missing_columns:
         return True
-    stored_names = dict(zip(snapshot.schema.names, layout.stored_schema.names, strict=True))
+    names_in_files = dict(zip(snapshot.schema.names, layout.stored_schema.names, strict=True))
     partitions, folders = files.partitions, []
     for column in snapshot.schema.select(layout.missing_columns):
         texts = _hive_texts(column, partitions)
         if texts is None:
             return False
-        folders.append(_hive_folders(stored_names[column.name], texts))
+        folders.append(_hive_folders(names_in_files[column.name], texts))
     expected_folders = pc.binary_join_element_wise(snapshot.shape.location, *folders, "/")
     file_folders = pc.replace_substring_regex(files.rows["path"].combine_chunks(), r"/[^/]*$", "")
     return bool(pc.all(pc.equal(expected_folders, file_folders)).as_py())

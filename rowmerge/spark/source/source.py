@@ -76,7 +76,7 @@ class Source:
         ordinals: The first and the last ordinal.
         local_rows: The rows of `frame` on the driver, None if they are many.
         key_ordinals: The ordinals of the rows in the order of `SourceKey.column`, None if the keys were not collected.
-        prepared_rows: All source rows as table rows (see `rows_either_way`), None if they are many or were not requested.
+        prepared_rows: All source rows as table rows (see `prepare_rows`), None if they are many or were not requested.
         counting: The exact number of rows, after a job has read a source that is not kept.
     """
 

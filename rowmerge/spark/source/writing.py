@@ -169,7 +169,7 @@ def write_prepared_rows(source: Source, table: TableShape, matched: BitMap64 | N
     """Write the prepared rows of a source in the driver.
 
     Prepared rows are source rows that Spark converted to table rows before their matches were known. The columns IF_MATCHED and
-    IF_UNMATCHED hold the action for each case (see `rows_either_way`), so that a lookup of keys in Arrow decides without Spark.
+    IF_UNMATCHED hold the action for each case (see `prepare_rows`), so that a lookup of keys in Arrow decides without Spark.
 
     Args:
         source: The source with its prepared rows.

@@ -9,7 +9,7 @@ from rowmerge.errors import TypeMismatch
 from rowmerge.plan.lengths import Lengths, NestedLengths, TextLength, lengths
 from rowmerge.plan.schema_evolution import evolved_type, with_missing_fields
 from rowmerge.plan.store_assignment import is_lossless, why_not_assignable
-from rowmerge.spark.failures import STOP_PREFIX, Stop
+from rowmerge.spark.failures import STOP_PREFIX, StopReason
 from rowmerge.spark.values.nested import SqlValue, has_fixed_length, reshape_value, transform_parts
 from rowmerge.table.metadata.schema import CHAR_VARCHAR, DataType, Field, Fixed, Struct, sql_name, stored_types
 
@@ -69,17 +69,17 @@ def evolved_value_sql(value: SqlValue, column: Field, table: str) -> str:
     return reshape_value(value, column.type, partial(_cast, column, table))
 
 
-def stop_sql(why: Stop, table: str, violated: str, value_sql: str) -> str:
-    """Return SQL that stops the statement with a message that `rowmerge.spark.failures` parses.
+def raise_error_sql(reason: StopReason, table: str, rule: str, value_sql: str) -> str:
+    """Return a call of Spark's `raise_error`, which stops the statement with a message that `rowmerge.spark.failures` parses.
 
     Args:
-        why: The kind of the error.
+        reason: Why the statement stops.
         table: The name of the table.
-        violated: The rule or the column that the value violates, as text.
+        rule: The constraint that the value violates, or the column that cannot store the value, as text for the error.
         value_sql: SQL for the value or the row that the error shows.
     """
     # Hexadecimal digits cannot be mistaken for Spark's own words around the message.
-    details = json.dumps([why.value, table, violated]).encode().hex()
+    details = json.dumps([reason.value, table, rule]).encode().hex()
     return f"raise_error(concat('{STOP_PREFIX} {details} ', hex(coalesce(cast({value_sql} as string), 'NULL')), '.'))"
 
 
@@ -96,20 +96,21 @@ def _cast(column: Field, table: str, value_sql: str, source: DataType, target: D
     type_name = sql_name(target)
     if is_lossless(source, target):
         return f"cast({value_sql} as {type_name})"
-    violated = column if target == column.type else Field(column.name, target)
-    stop = _stop_at_column(Stop.OUT_OF_RANGE, violated, table, value_sql)
-    return f"coalesce(try_cast({value_sql} as {type_name}), if({value_sql} is null, null, {stop}))"
+    target_column = column if target == column.type else Field(column.name, target)
+    raise_error = _raise_column_error(StopReason.OUT_OF_RANGE, target_column, table, value_sql)
+    return f"coalesce(try_cast({value_sql} as {type_name}), if({value_sql} is null, null, {raise_error}))"
 
 
 def _with_char_lengths(value_sql: str, type_: DataType, limits: Lengths | None, column: Field, table: str, depth: int = 0) -> str:
-    """Return SQL that fits strings into char(n) and varchar(n), as in the SQL standard. `depth`: see `transform_parts`.
+    """Return SQL that fits each string of a value into char(n) or varchar(n), as in the SQL standard.
 
-    A char is padded with spaces. Trailing spaces beyond the length are cut. Other characters beyond it stop the statement.
+    A char is padded with spaces. Trailing spaces beyond the length are cut. Other characters beyond it stop the statement. `limits`: the
+    lengths in the column's declared type, None without any. `depth`: the number of nested values around the value.
     """
     if isinstance(limits, TextLength):
-        too_long = _stop_at_column(Stop.TOO_LONG, column, table, value_sql)
         length = limits.characters
-        cut_sql = f"if(char_length(rtrim({value_sql})) > {length}, {too_long}, substring({value_sql}, 1, {length}))"
+        raise_error = _raise_column_error(StopReason.TOO_LONG, column, table, value_sql)
+        cut_sql = f"if(char_length(rtrim({value_sql})) > {length}, {raise_error}, substring({value_sql}, 1, {length}))"
         return f"rpad({cut_sql}, {length}, ' ')" if limits.padded else cut_sql
     if not isinstance(limits, NestedLengths):
         return value_sql
@@ -121,20 +122,22 @@ def _with_char_lengths(value_sql: str, type_: DataType, limits: Lengths | None, 
 
 
 def _with_fixed_lengths(value_sql: str, type_: DataType, column: Field, table: str, depth: int = 0) -> str:
-    """Return SQL that checks each UUID and each binary of fixed length in a value. UUIDs become lower-case, as in a scan.
+    """Return SQL that stops the statement at a string that is no UUID, and at bytes of another length than the column's.
 
-    `type_`: the type in data files; `depth`: see `transform_parts`.
+    UUIDs become lower-case, as in a scan. `type_`: the type of the value in data files. `depth`: the number of nested values around it.
     """
-    if not isinstance(type_, Fixed):
-        return transform_parts(
-            value_sql, type_, lambda _, sql, part_type: _with_fixed_lengths(sql, part_type, column, table, depth + 1), depth
-        )
-    violated = f"the column `{column.name}` of {table} ({type_})"
-    stop = stop_sql(Stop.WRONG_FORM, table, violated, value_sql if type_.uuid else f"hex({value_sql})")
-    normalized_sql = f"lower({value_sql})" if type_.uuid else value_sql
-    return f"case when {value_sql} is null then null when {has_fixed_length(value_sql, type_)} then {normalized_sql} else {stop} end"
+    if isinstance(type_, Fixed):
+        reason, shown_sql = (StopReason.NO_UUID, value_sql) if type_.uuid else (StopReason.WRONG_LENGTH, f"hex({value_sql})")
+        raise_error = raise_error_sql(reason, table, f"the column `{column.name}` of {table} ({type_})", shown_sql)
+        new_value = f"lower({value_sql})" if type_.uuid else value_sql
+        return f"case when {value_sql} is null then null when {has_fixed_length(value_sql, type_)} then {new_value} else {raise_error} end"
+
+    def check_part(_: str, part_sql: str, part_type: DataType) -> str:
+        return _with_fixed_lengths(part_sql, part_type, column, table, depth + 1)
+
+    return transform_parts(value_sql, type_, check_part, depth)
 
 
-def _stop_at_column(why: Stop, column: Field, table: str, value_sql: str) -> str:
+def _raise_column_error(reason: StopReason, column: Field, table: str, value_sql: str) -> str:
     """Return SQL that stops the statement at a value that a column cannot store."""
-    return stop_sql(why, table, f"the column `{column.name}` of {table} ({column.sql_type})", value_sql)
+    return raise_error_sql(reason, table, f"the column `{column.name}` of {table} ({column.sql_type})", value_sql)

@@ -69,17 +69,18 @@ def reshape_value(value: SqlValue, target: DataType, cast: Cast, *, old_value: S
 
     Args:
         value: The value and its type.
-        target: The type of the result, except for the case of field names and the nullability of parts.
+        target: The type of the column. The result may differ from it in the case of field names and in nullability.
         cast: A function that returns SQL for the cast of a value that is not nested.
         old_value: The old value of the column. A field that the value lacks keeps its old value. Without old value, and in arrays and maps,
             the field is NULL.
-        depth: The number of arrays and maps around the value (see `transform_parts`).
+        depth: The number of arrays and maps around the value. It makes the names of lambda variables unique.
     """
     value_sql, source = value
     if isinstance(source, Struct) and isinstance(target, Struct):
         return _reshape_struct(value, target, cast, old_value, depth)
     if _is_castable_by_position(source, target):
-        return value_sql  # the writer casts by position
+        return value_sql  # the writer casts nested values of this type by position, which gives the same result
+    # A value in an array or a map has no old value.
     match source, target:
         case Array(), Array():
             target_types = {"element": target.element}
@@ -97,16 +98,17 @@ def reshape_value(value: SqlValue, target: DataType, cast: Cast, *, old_value: S
 def _reshape_struct(struct: SqlValue, target: Struct, cast: Cast, old_value: SqlValue | None, depth: int) -> str:
     """Return SQL for a struct with the fields of `target`. A field comes from the struct, else from the old struct, else it is NULL.
 
-    The result is NULL if the struct is NULL. If fields come from the old struct, both must be NULL, as in the UPDATE SET * of delta-spark
-    under schema evolution. `depth`: see `reshape_value`.
+    The result is NULL if the struct is NULL. If the old struct supplies fields, the result is NULL only if both structs are NULL, as in the
+    UPDATE SET * of delta-spark under schema evolution. `old_value`, `depth`: see `reshape_value`.
     """
-    needs_old_value = old_value is not None and isinstance(old_value.type, Struct) and _lacks_field(struct.type, target)
-    if not needs_old_value and _is_castable_by_position(struct.type, target):
-        return struct.sql  # the writer casts by position
-    old_struct = old_value if needs_old_value else None
+    has_old_struct = old_value is not None and isinstance(old_value.type, Struct)
+    old_struct = old_value if has_old_struct and _lacks_field(struct.type, target) else None
+    if old_struct is None and _is_castable_by_position(struct.type, target):
+        return struct.sql  # the writer casts the struct by position, which gives the same result
     named_values = []
     for field in target:
-        value = _reshape_field(_field_value(struct, field.name), _field_value(old_struct, field.name), field, cast, depth)
+        new_field, old_field = _field_value(struct, field.name), _field_value(old_struct, field.name)
+        value = _reshape_field(new_field, old_field, field, cast, depth)
         named_values.append(f"{string_literal(field.name)}, {value}")
     is_null = f"{struct.sql} is null" if old_struct is None else f"{struct.sql} is null and {old_struct.sql} is null"
     return f"if({is_null}, null, named_struct({', '.join(named_values)}))"
@@ -164,7 +166,12 @@ def with_uuid_texts(value_sql: str, stored_type: DataType, depth: int = 0) -> st
 
 
 def has_fixed_length(value_sql: str, type_: Fixed) -> str:
-    """Return a SQL condition: a binary value has the length of the type, or a string is a UUID. It is for values other than NULL."""
+    """Return SQL for whether a binary value has the length of a type, or a string is a UUID.
+
+    Args:
+        value_sql: SQL for the value, which is not NULL.
+        type_: The type of the value in data files.
+    """
     if type_.uuid:
         return f"char_length({value_sql}) = 36 and {value_sql} rlike '{UUID_TEXT}'"
     return f"octet_length({value_sql}) = {type_.length}"

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from rowmerge.commands.rows import Match
 from rowmerge.parquet.data_files import CHANGED_IN, ROW_ID
 from rowmerge.parquet.outcomes import MOVE, OutcomeColumns
-from rowmerge.plan.expressions.conditions import nondeterministic
+from rowmerge.plan.expressions.conditions import nondeterministic_function
 from rowmerge.plan.row_plan import Clause, Effect, RowPlan
 from rowmerge.spark.types import schema_of
 from rowmerge.spark.values.assignment import evolved_value_sql, store_assignment_sql
@@ -33,20 +33,21 @@ class OutcomeShape:
     """The columns of outcome rows besides ACTION and the new values.
 
     `addresses`: FILE and POSITION of the target row. `lineage`: the lineage columns ROW_ID and CHANGED_IN. `ordinals`: ORDINAL of the
-    source row; then rows for which no clause fires stay. `extra_columns`: SQL expressions with names. `before`: the old values (see
-    `old_column`).
+    source row; then rows for which no clause fires stay. `extra_columns`: SQL expressions with names. `old_values`: the values of the
+    target row (see `old_column`).
     """
 
     addresses: bool = False
     lineage: bool = False
     ordinals: bool = False
     extra_columns: tuple[str, ...] = ()
-    before: bool = False
+    old_values: bool = False
 
     def columns(self, plan: RowPlan) -> list[str]:
         """Return SQL for these columns, in their order."""
         columns = [FILE, POSITION] * self.addresses + [ROW_ID, CHANGED_IN] * self.lineage + [ORDINAL] * self.ordinals
-        old_values = [f"{_old_value(plan, field)} as {old_column(i)}" for i, field in enumerate(plan.schema)] if self.before else []
+        fields = enumerate(plan.schema) if self.old_values else ()
+        old_values = [f"{_old_value(plan, field)} as {old_column(position)}" for position, field in fields]
         return [*columns, *self.extra_columns, *old_values]
 
 
@@ -65,20 +66,23 @@ def outcome_rows(rows: DataFrame, plan: RowPlan, guarded_clauses: Sequence[Guard
     Raises:
         TypeMismatch: A column cannot store the value that a clause gives it. Spark's analysis errors pass through.
     """
+    # The column CLAUSE has the number of the clause that fires, its index in `guarded_clauses`.
     rows = _with_firing_clause(rows, guarded_clauses)
     if not shape.ordinals:
         rows = rows.where(F.col(CLAUSE).isNotNull())
     clauses = [(number, clause) for number, (_, clause) in enumerate(guarded_clauses)]
-    columns = [_action_column(clauses), *shape.columns(plan)]
+    # A Column object would need many calls to the JVM, and tables may have a thousand columns. So columns are SQL texts.
+    action = _action_sql([(f"{CLAUSE} = {number}", clause) for number, clause in clauses])
+    action_and_shape = [f"{action} as {ACTION}", *shape.columns(plan)]
     writing_clauses = [(number, clause) for number, clause in clauses if clause.effect is not Effect.DELETE]
     if not writing_clauses:
-        deletions = rows.selectExpr(*columns)
+        deletions = rows.selectExpr(*action_and_shape)
         deletions.columns  # noqa: B018  Spark Connect finds errors only when the columns are read
         return deletions
-    rows, writing_clauses = _with_nondeterministic_values(rows, writing_clauses)
+    rows, writing_clauses = _materialize_nondeterministic_values(rows, writing_clauses)
     fires_for_all_rows = len(clauses) == 1 and not shape.ordinals
-    columns += _new_values(rows, plan, writing_clauses, fires_for_all_rows=fires_for_all_rows)
-    outcomes = rows.selectExpr(*columns, CLAUSE)
+    new_values = _new_values(rows, plan, writing_clauses, fires_for_all_rows=fires_for_all_rows)
+    outcomes = rows.selectExpr(*action_and_shape, *new_values, CLAUSE)
     return _with_rules_applied(outcomes, plan, writing_clauses).drop(CLAUSE)
 
 
@@ -88,11 +92,10 @@ def _with_firing_clause(rows: DataFrame, guarded_clauses: Sequence[GuardedClause
     return rows.withColumn(CLAUSE, F.expr(f"cast({_case(conditions, 'null')} as int)"))
 
 
-def _action_column(clauses: Sequence[NumberedClause]) -> str:
-    """Return SQL for ACTION: the effect of the clause that fires, 0 for none."""
-    # A Column object would need many calls to the JVM, and tables may have a thousand columns. So columns are SQL texts.
-    action = _case([(f"{CLAUSE} = {number}", clause.effect.value) for number, clause in clauses], "0")
-    return f"cast({action} as tinyint) as {ACTION}"
+def _action_sql(guarded_clauses: Sequence[GuardedClause]) -> str:
+    """Return SQL for the action of the first clause whose condition is true, 0 (no action) without such a clause."""
+    action = _case([(condition, clause.effect.value) for condition, clause in guarded_clauses], "0")
+    return f"cast({action} as tinyint)"
 
 
 def _with_rules_applied(outcomes: DataFrame, plan: RowPlan, writing_clauses: Sequence[NumberedClause]) -> DataFrame:
@@ -111,7 +114,7 @@ def _case(branches: Sequence[tuple[str, int]], otherwise: str) -> str:
     return f"case {whens} else {otherwise} end" if branches else otherwise
 
 
-def _with_nondeterministic_values(rows: DataFrame, clauses: Sequence[NumberedClause]) -> tuple[DataFrame, list[NumberedClause]]:
+def _materialize_nondeterministic_values(rows: DataFrame, clauses: Sequence[NumberedClause]) -> tuple[DataFrame, list[NumberedClause]]:
     """Evaluate each nondeterministic value, such as `uuid()`, once in a column of its own, because later SQL repeats values.
 
     Returns the rows with these columns, and the clauses with references to the columns as values.
@@ -120,7 +123,7 @@ def _with_nondeterministic_values(rows: DataFrame, clauses: Sequence[NumberedCla
     for number, clause in clauses:
         values = dict(clause.values)
         for index, (name, value_sql) in enumerate(clause.values.items()):
-            if nondeterministic(value_sql):
+            if nondeterministic_function(value_sql):
                 values[name] = f"__rowmerge_drawn_{number}_{index}"
                 rows = rows.withColumn(values[name], F.expr(f"case {CLAUSE} when {number} then {value_sql} end"))
         new_clauses.append((number, replace(clause, values=values)))
@@ -139,7 +142,12 @@ def old_column(position: int) -> str:
 
 
 def outcome_columns(outcomes: DataFrame, width: int) -> OutcomeColumns:
-    """Return which columns these outcome rows have. `width`: the number of the table's columns."""
+    """Return which columns these outcome rows have.
+
+    Args:
+        outcomes: The outcome rows (see `outcome_rows`).
+        width: The number of the table's columns.
+    """
     names = set(outcomes.columns)
 
     def table_columns(name_at: Callable[[int], str]) -> tuple[str, ...]:
@@ -163,14 +171,19 @@ def new_rows(rows: DataFrame, plan: RowPlan, clauses: Sequence[Clause], extra_co
 
 
 def met_or_new_rows(rows: DataFrame, plan: RowPlan) -> DataFrame:
-    """Return the outcome rows of source rows with MET. ORDINAL is NULL for rows that match no target row."""
+    """Return the outcome rows of source rows whose matches are known. ORDINAL of the result is NULL for rows that match no target row.
+
+    Args:
+        rows: The source rows with ORDINAL, and with MET, whether the row matches a target row.
+        plan: The plan of the statement.
+    """
     matched = [(MET, clause) for clause in plan.of(Match.MATCHED)]
     not_matched = [(f"not {MET}", clause) for clause in plan.of(Match.NOT_MATCHED)]
     return outcome_rows(rows, plan, matched + not_matched, OutcomeShape(extra_columns=(f"if({MET}, {ORDINAL}, null) as {ORDINAL}",)))
 
 
-def rows_either_way(rows: DataFrame, plan: RowPlan, values: Mapping[str, str], extra_columns: Sequence[str]) -> DataFrame:
-    """Return source rows as rows of the table before their matches are known, with the actions for both cases.
+def prepare_rows(rows: DataFrame, plan: RowPlan, values: Mapping[str, str], extra_columns: Sequence[str]) -> DataFrame:
+    """Convert source rows to rows of the table before their matches are known, with the actions for a match and for no match.
 
     Args:
         rows: The source rows, under the alias of the plan's source.
@@ -181,21 +194,26 @@ def rows_either_way(rows: DataFrame, plan: RowPlan, values: Mapping[str, str], e
     Returns:
         Outcome rows with ORDINAL, IF_MATCHED (the action of a row with a match) and IF_UNMATCHED (the action of a row without a match).
     """
-    actions = []
-    for match, name in ((Match.MATCHED, IF_MATCHED), (Match.NOT_MATCHED, IF_UNMATCHED)):
-        effect = _case([(condition_of(clause), clause.effect.value) for clause in plan.of(match)], "0")
-        actions.append(f"cast({effect} as tinyint) as {name}")
+    if_matched, if_unmatched = (
+        _action_sql([(condition_of(clause), clause) for clause in plan.of(match)]) for match in (Match.MATCHED, Match.NOT_MATCHED)
+    )
+    # The values are the same in both cases, so one clause computes them. Its action applies if the statement inserts every source row.
     insert = Clause(Match.NOT_MATCHED, Effect.INSERT, None, values)
-    return new_rows(rows, plan, [insert], [*extra_columns, ORDINAL, *actions])
+    return new_rows(rows, plan, [insert], [*extra_columns, ORDINAL, f"{if_matched} as {IF_MATCHED}", f"{if_unmatched} as {IF_UNMATCHED}"])
 
 
 def moved_rows(rows: DataFrame, names: Sequence[str]) -> DataFrame:
-    """Return outcome rows that write rows of a table unchanged. The first columns of `rows` have these names; other columns stay."""
+    """Return outcome rows that write rows of a table unchanged.
+
+    Args:
+        rows: The columns of the table, followed by other columns, which stay.
+        names: The names of the table's columns.
+    """
     columns = [f"{backquote(name)} as {output_column(position)}" for position, name in enumerate(names)]
     return rows.selectExpr(f"cast({MOVE} as tinyint) as {ACTION}", *rows.columns[len(names) :], *columns)
 
 
-def boolean(condition: str) -> str:
+def as_boolean(condition: str) -> str:
     """Return a condition where Spark expects a boolean: a bare NULL becomes one, and another type stays an error."""
     return f"({condition}) and true"
 
@@ -210,18 +228,19 @@ def _new_values(rows: DataFrame, plan: RowPlan, clauses: Sequence[NumberedClause
 
     `fires_for_all_rows`: there is one clause, and it fires for all rows.
     """
-    value_sqls = [_value(plan, clause, field) for _, clause in clauses for field in plan.schema]
-    types = _types(rows, {value_sql for value_sql in value_sqls if value_sql is not None})
+    given_values = [_given_value(plan, clause, field) for _, clause in clauses for field in plan.schema]
+    # The store assignment depends on the types of the values. Spark analyses all values at once, because each analysis takes time.
+    types = _types_of(rows, {value_sql for value_sql in given_values if value_sql is not None})
     columns = []
     for position, field in enumerate(plan.schema):
-        values = {number: _stored_value(plan, clause, field, types) for number, clause in clauses}
-        value = next(iter(values.values())) if fires_for_all_rows else _value_by_clause(values)
+        assigned_by_clause = {number: _assigned_value(plan, clause, field, types) for number, clause in clauses}
+        new_value = next(iter(assigned_by_clause.values())) if fires_for_all_rows else _value_of_firing_clause(assigned_by_clause)
         # The cast gives NULL its type, and removes metadata and nullability of the value's own type.
-        columns.append(f"cast({value} as {sql_name(field.type)}) as {output_column(position)}")
+        columns.append(f"cast({new_value} as {sql_name(field.type)}) as {output_column(position)}")
     return columns
 
 
-def _value_by_clause(values: Mapping[int, str]) -> str:
+def _value_of_firing_clause(values: Mapping[int, str]) -> str:
     """Return SQL for the value of the clause that fires. `values`: SQL for the value of each clause by its number.
 
     A value must not be computed for rows of another clause, but a column may be read in any row. So equal column references need no CASE.
@@ -234,9 +253,9 @@ def _value_by_clause(values: Mapping[int, str]) -> str:
     return f"case {CLAUSE} {branches} end"
 
 
-def _stored_value(plan: RowPlan, clause: Clause, field: Field, types: Mapping[str, DataType]) -> str:
+def _assigned_value(plan: RowPlan, clause: Clause, field: Field, types: Mapping[str, DataType]) -> str:
     """Return SQL for the value that a clause stores in a column. `types`: the type of each value by its SQL."""
-    value_sql = _value(plan, clause, field)
+    value_sql = _given_value(plan, clause, field)
     if value_sql is None:
         return "null"
     old_field = (plan.evolved_from or plan.schema).find(field.name, case_sensitive=True)
@@ -247,7 +266,7 @@ def _stored_value(plan: RowPlan, clause: Clause, field: Field, types: Mapping[st
     return store_assignment_sql(value, field, plan.table, old_value=old_value, adds_fields=adds_fields, parses_strings=True)
 
 
-def _value(plan: RowPlan, clause: Clause, field: Field) -> str | None:
+def _given_value(plan: RowPlan, clause: Clause, field: Field) -> str | None:
     """Return SQL for the value that a clause gives a column, before store assignment, None for NULL."""
     if field.name in clause.values:
         return clause.values[field.name]
@@ -267,7 +286,7 @@ def _old_value(plan: RowPlan, field: Field) -> str:
     return value if old_field == field else f"cast({value} as {sql_name(field.type)})"
 
 
-def _types(rows: DataFrame, value_sqls: set[str]) -> dict[str, DataType]:
+def _types_of(rows: DataFrame, value_sqls: set[str]) -> dict[str, DataType]:
     """Return the type of each value by its SQL."""
     ordered_sqls = sorted(value_sqls)
     schema = schema_of(rows.selectExpr(*(f"{value_sql} as c{index}" for index, value_sql in enumerate(ordered_sqls))))

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
@@ -15,12 +14,12 @@ from pyspark.sql import functions as F
 
 from rowmerge.errors import ConstraintViolated, PlanError, RowmergeError, TypeMismatch, UnknownColumn, UnsupportedStatement
 from rowmerge.plan.expressions.column_refs import has_query, parse
-from rowmerge.plan.expressions.conditions import nondeterministic
+from rowmerge.plan.expressions.conditions import nondeterministic_function
 from rowmerge.plan.expressions.moment import replace_time_functions
 from rowmerge.plan.row_plan import Clause, RowPlan
-from rowmerge.spark.failures import Stop, rowmerge_error
+from rowmerge.spark.failures import StopReason, rowmerge_error
 from rowmerge.spark.types import empty_frame, schema_of
-from rowmerge.spark.values.assignment import stop_sql, store_assignment_sql
+from rowmerge.spark.values.assignment import raise_error_sql, store_assignment_sql
 from rowmerge.spark.values.nested import SqlValue
 from rowmerge.table.metadata.engine_columns import ACTION, CLAUSE
 from rowmerge.table.metadata.rules import Check, Rules
@@ -62,15 +61,21 @@ def _with_checked_action(rows: DataFrame, plan: RowPlan, checks: Sequence[Check]
     violations = []
     for check in checks:
         # A CASE evaluates its branches in order, so a row is formatted for the message only if it violates a rule.
-        stop = stop_sql(Stop.CONSTRAINT, plan.table, check.text, sample_row(plan.schema, check.expression))
-        violations.append(f"when not coalesce(({check.expression}), false) then {stop}")
+        shown_row = sample_row(plan.schema, check.expression)
+        raise_error = raise_error_sql(StopReason.CONSTRAINT, plan.table, check.text, shown_row)
+        violations.append(f"when not coalesce(({check.expression}), false) then {raise_error}")
     checked_action = f"case {' '.join(violations)} else {ACTION} end"
     is_written = _fires_any([number for number, _ in writing_clauses])
     return rows.withColumn(ACTION, F.expr(f"case when {is_written} then {checked_action} else {ACTION} end"))
 
 
 def sample_row(schema: Struct, expression: str) -> str:
-    """Return SQL for a text such as `id = 1, name = NULL`. Columns that the expression mentions come first."""
+    """Return SQL for a text that shows a row, such as `id = 1, name = NULL`.
+
+    Args:
+        schema: The columns of the row. The text has at most 12 of them.
+        expression: The SQL of the violated rule. The columns that it mentions come first in the text.
+    """
     words = {word.lower() for word in re.findall(r"\w+", expression)}
     mentioned_first = sorted(schema, key=lambda field: not set(re.findall(r"\w+", field.name.lower())) <= words)
     descriptions = map(_column_description, mentioned_first[:_SHOWN_COLUMNS])
@@ -87,16 +92,20 @@ def _column_description(field: Field) -> str:
 
 
 def _with_generated_columns(rows: DataFrame, plan: RowPlan, writing_clauses: Sequence[NumberedClause]) -> DataFrame:
-    """Compute generated columns from the other new values of a row, unless the clause of the row has a value for them."""
+    """Compute generated columns from the other new values of a row, unless the clause that fires for the row has a value for them.
+
+    `rows` have the number of the clause that fires in CLAUSE, and the new values under the names of the table's columns.
+    """
     columns = {}
     for field in plan.schema:
         clause_numbers = [number for number, clause in writing_clauses if field.name not in clause.values]
         if field.name not in plan.rules.generated or not clause_numbers:
             continue
         expression = plan.rules.generated[field.name]
-        computed_value = SqlValue(f"({expression})", _type_of(rows, expression))
-        stored_value = store_assignment_sql(computed_value, replace(field, nullable=True), plan.table)
-        value = f"case when {_fires_any(clause_numbers)} then {stored_value} else {backquote(field.name)} end"
+        generated_value = SqlValue(f"({expression})", _type_of(rows, expression))
+        assigned_value = store_assignment_sql(generated_value, field, plan.table)
+        value = f"case when {_fires_any(clause_numbers)} then {assigned_value} else {backquote(field.name)} end"
+        # The cast removes metadata and nullability of the expression's type.
         columns[field.name] = F.expr(f"cast({value} as {sql_name(field.type)})")
     return rows.withColumns(columns) if columns else rows
 
@@ -144,6 +153,10 @@ def check_rules(spark: SparkSession, table: str, schema: Struct, rules: Rules) -
 def check_condition(rows: DataFrame, check: Check) -> None:
     """Check that the expression of a check is a condition over the columns of `rows`.
 
+    Args:
+        rows: Rows with the columns of the table. Spark analyses the expression only.
+        check: The check.
+
     Raises:
         TypeMismatch: The expression is not boolean. For other errors, see `check_rules`.
     """
@@ -169,7 +182,9 @@ def check_default(spark: SparkSession, table: str, field: Field, expression: str
         type_ = _check_expression(spark.range(0).select(), expression, rule)
     except UnknownColumn as error:
         raise PlanError(f"{rule} reads the column `{error.name}`. A default is a constant; compute the value in the statement.") from None
-    spark.range(1).select(F.expr(store_assignment_sql(SqlValue(f"({expression})", type_), field, table))).collect()
+    # This job evaluates the default, to raise the errors of its evaluation and of its store assignment now. The value is not used.
+    assigned_value = store_assignment_sql(SqlValue(f"({expression})", type_), field, table)
+    spark.range(1).select(F.expr(assigned_value)).collect()
 
 
 def check_existing(rows: DataFrame, table: str, schema: Struct, check: Check) -> None:
@@ -194,8 +209,9 @@ def check_existing(rows: DataFrame, table: str, schema: Struct, check: Check) ->
 def _check_generated_column(frame: DataFrame, schema: Struct, rules: Rules, field: Field, expression: str) -> None:
     """Raise an error of `check_rules` if a column cannot be generated from an expression."""
     rule = _generation_rule(field, expression)
-    reads_current_time = replace_time_functions(expression, 0, schema.names) != expression
-    if reads_current_time:
+    # A replacement of `current_timestamp()` and similar functions changes only an expression that calls one of them.
+    has_time_function = replace_time_functions(expression, microseconds=0, columns=schema.names) != expression
+    if has_time_function:
         raise UnsupportedStatement(f"{rule} asks for the time, so its value would not stay true. Use a DEFAULT", text=expression)
     allowed_columns = frame.select(*(F.col(backquote(name)) for name in schema.names if name not in rules.generated))
     try:
@@ -226,7 +242,7 @@ def _check_expression(rows: DataFrame, expression: str, rule: str) -> DataType:
 
     Raises UnsupportedStatement for a nondeterministic function, a subquery, or a function of several rows, and UnknownColumn.
     """
-    if function := nondeterministic(expression):
+    if function := nondeterministic_function(expression):
         raise UnsupportedStatement(f"{rule} uses {function}(), which gives another value each time. Leave it out", text=expression)
     if _has_subquery(expression):
         raise UnsupportedStatement(f"{rule} has a subquery. A rule reads one row; test more in the statement that writes", text=expression)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rowmerge.plan.expressions.conditions import KeyPair, Side, divide_condition, nondeterministic, resolve
+from rowmerge.plan.expressions.conditions import KeyPair, Side, divide_condition, nondeterministic_function, resolve
 
 TARGET = Side("t", (("analytics", "orders"),), ("id", "amount", "day", "s", "items", "name"))
 SOURCE = Side("src", (("staged",),), ("id", "amt", "day_given", "s2", "Key"))
@@ -161,4 +161,4 @@ def test_a_thousand_conjuncts_are_no_trouble() -> None:
     ],
 )
 def test_functions_that_change_their_mind_are_named(text: str, function: str | None) -> None:
-    assert nondeterministic(text) == function
+    assert nondeterministic_function(text) == function

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rowmerge.plan.expressions.conditions import Side, divide_condition, nondeterministic
+from rowmerge.plan.expressions.conditions import Side, divide_condition, nondeterministic_function
 from rowmerge.plan.expressions.qualification import qualify, replace_qualifiers
 from rowmerge.plan.pruning.file_pruning import exact_partition_mask, file_mask
 from tests.unit.plan.random_files import PARTITION_COLUMNS, SCHEMA, SIDE
@@ -112,7 +112,7 @@ FRAGMENTS = st.sampled_from(
 @given(st.one_of(st.lists(FRAGMENTS, max_size=12).map(" ".join), st.lists(FRAGMENTS, max_size=8).map("".join), st.text(max_size=20)))
 def test_no_text_at_all_is_an_error(text: str) -> None:
     divide_condition(text, SIDE, SOURCE)
-    nondeterministic(text)
+    nondeterministic_function(text)
     qualify(text, SIDE)
     replace_qualifiers(text, (SIDE, SOURCE))
     file_mask([text], SIDE, SCHEMA, PARTITION_COLUMNS)
