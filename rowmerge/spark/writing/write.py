@@ -36,14 +36,7 @@ from rowmerge.spark.values.outcomes import moved_rows, outcome_columns
 from rowmerge.spark.writing import sink
 from rowmerge.spark.writing.distribution import Gather, distribute_rows, divide_by_file
 from rowmerge.spark.writing.executors import bind_for_executors
-from rowmerge.spark.writing.write_output import (
-    WriteOutput,
-    discard_attempt,
-    discard_on_error,
-    discard_paths,
-    read_task_message,
-    sum_of_tasks,
-)
+from rowmerge.spark.writing.write_output import WriteOutput, discard_attempt, discard_on_error, discard_paths, sum_of_tasks
 from rowmerge.table.metadata.engine_columns import FILE, POSITION
 from rowmerge.table.metadata.partitioning import BUCKET, VOID, Distribution, PartitionField
 from rowmerge.table.metadata.rules import INITIAL
@@ -173,7 +166,7 @@ def write_on_driver(outcomes: pa.Table, spec: WriteSpec, columns: OutcomeColumns
     try:
         if outcomes.num_rows:
             task.write(outcomes)
-        return read_task_message(message_fields(task.close()))
+        return sum_of_tasks([message_fields(task.close())])
     except BaseException as error:
         discard_paths(task.abort(), spec.filesystem_options)
         if isinstance(error, OSError | pa.ArrowException):

@@ -205,11 +205,11 @@ def sum_of_tasks(messages: Iterable[Mapping[str, Any]]) -> WriteOutput:
     """Return the result of a job from the fields of the `TaskMessage` of each task."""
     total = WriteOutput()
     for message in messages:
-        total.add(read_task_message(message))
+        total.add(_read_task_message(message))
     return total
 
 
-def read_task_message(message: Mapping[str, Any]) -> WriteOutput:
+def _read_task_message(message: Mapping[str, Any]) -> WriteOutput:
     """Return the result of a task from the fields of its `TaskMessage`: files as AddedFile, and bitmaps deserialized."""
     source_ordinals = message["source_ordinals"]
     return WriteOutput(
