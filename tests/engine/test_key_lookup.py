@@ -264,7 +264,7 @@ def test_the_keys_of_many_rows_are_all_known(session: rowmerge.Session, tasks: i
     }[tasks]
     made = source.materialize(session.spark.sql(rows), "s", (KeyPair("id", "=", "s.id"),))
     (key,) = made.keys
-    assert made.rows == made.frame.count() == 70_000
+    assert made.row_count == made.frame.count() == 70_000
     assert key.values is not None
     assert key.values.to_pylist() == list(range(70_000))
 
