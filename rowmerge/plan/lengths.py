@@ -59,7 +59,7 @@ def _lengths_in_type(type_: exp.Expr | None) -> Lengths | None:
         return TextLength(int(parameters[0].name), padded) if parameters else None
     if type_.this is exp.DataType.Type.STRUCT:
         return _nested_lengths([(field.name, _lengths_in_type(field.args.get("kind"))) for field in parameters])
-    child_names = _CHILD_NAMES.get(type_.this, ())  # a type without children has no lengths
+    child_names = _CHILD_NAMES.get(type_.this, ())  # none for all other types, which have no lengths
     return _nested_lengths([(name, _lengths_in_type(child)) for name, child in zip(child_names, parameters, strict=False)])
 
 

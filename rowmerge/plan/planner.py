@@ -65,7 +65,7 @@ def plan_merge(
     _check_append_only(snapshot, "MERGE", {clause.effect for clause in clauses})
     reads_unmatched_rows = any(clause.match is Match.NOT_MATCHED_BY_SOURCE for clause in clauses)
     conjuncts = () if reads_unmatched_rows else on.target_only
-    files, bound_columns = file_mask(conjuncts, target, old_schema, snapshot.partition_columns, case_sensitive=case_sensitive)
+    mask, bound_columns = file_mask(conjuncts, target, old_schema, snapshot.partition_columns, case_sensitive=case_sensitive)
     return RowPlan(
         operation="MERGE",
         table=snapshot.name,
@@ -75,8 +75,8 @@ def plan_merge(
         on=on,
         clauses=clauses,
         source_rows=SourceRows.UNMATCHED if any(clause.effect is Effect.INSERT for clause in clauses) else SourceRows.NONE,
-        files=files,
-        bound_columns=bound_columns,
+        files=mask,
+        bound_columns=bound_columns,  # the columns whose bounds the mask reads
         conjuncts=conjuncts,
         parameters=_merge_parameters(merge, clauses),
         evolved_from=old_schema if evolves else None,
@@ -224,9 +224,9 @@ def _with_matches_deleted(insert: RowPlan, snapshot: Snapshot, on: Condition, pa
 
     The conjuncts of `on` over the target alone decide which files can have such rows. `parameters` are for Delta's commitInfo.
     """
-    touched_files_mask, bound_columns = file_mask(on.target_only, insert.target, snapshot.schema, snapshot.partition_columns)
+    mask, bound_columns = file_mask(on.target_only, insert.target, snapshot.schema, snapshot.partition_columns)
     plan = replace(insert, on=on, clauses=(Clause(Match.MATCHED, Effect.DELETE), *insert.clauses), conjuncts=on.target_only)
-    return replace(plan, files=touched_files_mask, bound_columns=bound_columns, parameters={"mode": "Overwrite", **parameters})
+    return replace(plan, files=mask, bound_columns=bound_columns, parameters={"mode": "Overwrite", **parameters})
 
 
 def insert_columns(
@@ -318,15 +318,14 @@ def _plan_without_source(
         qualified_condition = qualify(condition.text, target, case_sensitive=case_sensitive)
         divided_condition = divide_condition(qualified_condition, target, None, case_sensitive=case_sensitive)
         conjuncts = (*divided_condition.target_only, *divided_condition.other)
-    partition_columns = snapshot.partition_columns
-    touched_files_mask, bound_columns = file_mask(conjuncts, target, snapshot.schema, partition_columns, case_sensitive=case_sensitive)
+    mask, bound_columns = file_mask(conjuncts, target, snapshot.schema, snapshot.partition_columns, case_sensitive=case_sensitive)
     return RowPlan(
         operation=effect.name,
         table=snapshot.name,
         schema=snapshot.schema,
         target=target,
         clauses=(Clause(Match.NOT_MATCHED_BY_SOURCE, effect, qualified_condition, values),),
-        files=touched_files_mask,
+        files=mask,
         bound_columns=bound_columns,  # the columns whose bounds the mask reads
         conjuncts=conjuncts,
         parameters={"predicate": [condition.text] if condition else []},

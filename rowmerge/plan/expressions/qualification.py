@@ -83,9 +83,10 @@ def _qualifier_edits(
             continue
         start, qualifier_end, name_end = reference.starts[0], reference.ends[len(qualifier) - 1], reference.ends[-1]
         is_star = reference.parts[-1] == "*" and not reference.in_query
+        is_alias = is_same_name(qualifier, (side.alias,), case_sensitive)
         if is_star and not _EXCEPT.match(text, name_end):
             yield start, name_end, _column_list((side,))
-        elif not _may_be_of_query(reference, qualifier, query_tables) and not is_same_name(qualifier, (side.alias,), case_sensitive):
+        elif not is_alias and not _may_be_of_query(reference, qualifier, query_tables):
             yield start, qualifier_end, backquote(side.alias)
 
 

@@ -140,7 +140,7 @@ class _ReadFinder:
         cursor = self.cursor
         verb = cursor.accept_any("MERGE", "UPDATE", "DELETE")
         while cursor.accept_any("WITH", "SCHEMA", "EVOLUTION", "INTO", "FROM"):
-            pass  # the order of these words is checked when the statement is parsed
+            pass  # the order of these words is not checked here
         _parse_name(cursor)  # the target is written, not read
         if verb == "MERGE":
             while not cursor.at_end and not cursor.accept("USING"):  # the target's alias
@@ -153,7 +153,7 @@ class _ReadFinder:
         """Find the tables that a query reads. With `starts_in_from`, the next token is inside the FROM clause of the query."""
         self._enter_level()
         cursor, query_start = self.cursor, self.cursor.index
-        in_from = starts_in_from  # In a FROM clause, a comma separates relations.
+        in_from = starts_in_from  # a comma in a FROM clause separates relations
         while cursor.index < end:
             key = "" if cursor.key(-1) == "." else cursor.key()  # a field name is no keyword
             with_names = self.find_reads_in_with_list(scope.with_names) if key == "WITH" else None
@@ -226,7 +226,7 @@ class _ReadFinder:
         cursor, closing = self.cursor, self.closings[self.cursor.index]
         cursor.index += 1
         if self._is_query(closing):
-            self._find_reads_in_subquery(closing, scope.with_names)
+            self.find_reads_in_query(closing, self._scope_of_subquery(closing, scope.with_names))
         else:
             # The first relation follows the parenthesis. The others follow JOIN or a comma, as in the FROM clause of a query.
             self._enter_level()
@@ -296,7 +296,7 @@ class _ReadFinder:
             closing = self.closings[cursor.index] if cursor.key() in CLOSING else 0
             cursor.index += 1
             if closing and self._is_query(closing):
-                self._find_reads_in_subquery(closing, with_names)
+                self.find_reads_in_query(closing, self._scope_of_subquery(closing, with_names))
                 self._leave_brackets(closing)
         cursor.index = end
 
@@ -316,7 +316,7 @@ class _ReadFinder:
         cursor.index += 1
         end = self._enter_inner_parentheses(closing)
         if is_query or self._is_query(end):
-            self._find_reads_in_subquery(end, with_names)
+            self.find_reads_in_query(end, self._scope_of_subquery(end, with_names))
         else:
             self.find_reads_in_expression(end, with_names)
         self._leave_brackets(closing)
@@ -332,9 +332,9 @@ class _ReadFinder:
         """Step over a closing bracket. A bracket that is not closed ends with the text."""
         self.cursor.index = min(closing + 1, self.text_end)
 
-    def _find_reads_in_subquery(self, end: int, with_names: Set[str]) -> None:
-        """Find the tables that the query from the next token up to a closing bracket reads."""
-        self.find_reads_in_query(end, _Scope(with_names, (self.cursor.index, end)))
+    def _scope_of_subquery(self, end: int, with_names: Set[str]) -> _Scope:
+        """Return the scope of the query that begins at the next token and ends before token `end`, its closing bracket."""
+        return _Scope(with_names, (self.cursor.index, end))
 
     def _is_query(self, end: int) -> bool:
         """Return whether the tokens up to `end`, inside brackets, are a query rather than an expression with a subquery."""
