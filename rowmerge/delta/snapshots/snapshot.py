@@ -114,6 +114,12 @@ class DeltaSnapshot:
         return ()
 
     def has_transaction(self, application: str, version: int) -> bool:
+        """Return whether a transaction of an application is committed, by the newest `txn` action of the application.
+
+        Args:
+            application: The id of the application (`txn.appId`).
+            version: The version of the transaction (`txn.version`). A later version counts, too.
+        """
         newest = self.state.transactions.get(application)
         return newest is not None and newest.version >= version
 
