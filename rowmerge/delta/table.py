@@ -24,7 +24,7 @@ from rowmerge.delta.snapshots.opening import SnapshotReader
 from rowmerge.delta.snapshots.snapshot import DeltaSnapshot, own_snapshot
 from rowmerge.errors import CommitConflict, MetadataChanged
 from rowmerge.storage.store import Storage
-from rowmerge.table.commits.creation import FIRST_VERSION, CreationVersion, creation_version, find_other_format
+from rowmerge.table.commits.creation import FIRST_VERSION, CreationVersion, creation_version, format_conflict
 from rowmerge.table.commits.drop_markers import delete_markers
 from rowmerge.table.commits.request import CommitRequest, Committed, Conflicted, Outcome
 from rowmerge.table.maintenance import Vacuumed, VacuumOptions
@@ -176,7 +176,7 @@ class DeltaTable:
 
     def _creation_conflict(self, expected: CreationVersion) -> CommitConflict | None:
         """Return the conflict of a creation with a table in the folder, of either format, None if the folder is as in `expected`."""
-        find_iceberg_conflict = partial(find_other_format, self._storage, self.name, FORMAT, expected)
+        find_iceberg_conflict = partial(format_conflict, self._storage, self.name, FORMAT, expected)
         log, iceberg_conflict = run_both(partial(list_log, self._storage), find_iceberg_conflict)
         if log.newest is not None and not is_dropped_at(self._storage, log.newest):
             return MetadataChanged(self.name, log.newest, "another commit", "the table exists already")

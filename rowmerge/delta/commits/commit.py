@@ -38,7 +38,7 @@ from rowmerge.errors import AppendOnly, CommitConflict, MetadataChanged, Rowmerg
 from rowmerge.storage.deletion import PathOrigin, try_delete_files
 from rowmerge.storage.store import Put, Storage
 from rowmerge.table.commits.commit import ExistingObject, Rebased, commit, put_until_certain
-from rowmerge.table.commits.creation import FIRST_VERSION, CreationVersion, recheck_other_format
+from rowmerge.table.commits.creation import FIRST_VERSION, CreationVersion, late_format_conflict
 from rowmerge.table.commits.request import CommitRequest, Outcome, Unknown
 from rowmerge.table.metadata.shape import TableDefinition
 from rowmerge.table.snapshots.files import Positions
@@ -169,7 +169,7 @@ class Commit:
             the folder cannot be read, or if the drop failed.
         """
         # Both calls send requests, and neither needs the result of the other, so they run at the same time.
-        find_iceberg_conflict = partial(recheck_other_format, self.storage, self.table, FORMAT, self.expected)
+        find_iceberg_conflict = partial(late_format_conflict, self.storage, self.table, FORMAT, self.expected)
         delta_result, iceberg_conflict = run_both(self._confirm_or_delete, find_iceberg_conflict)
         if delta_result is not Put.CREATED or iceberg_conflict is None:
             return delta_result

@@ -15,7 +15,7 @@ from rowmerge.iceberg.catalogs.metadata_folder import FOLDER, HINT, CurrentMetad
 from rowmerge.iceberg.metadata.parsing import NEWEST_FORMAT
 from rowmerge.iceberg.metadata.updates import DELETE_AFTER_COMMIT, apply_updates, gapless_snapshot_log, metadata_files_to_delete
 from rowmerge.storage.store import Put, Storage
-from rowmerge.table.commits.creation import DROPPED_TABLE, CreationVersion, creation_version, find_other_format, recheck_other_format
+from rowmerge.table.commits.creation import DROPPED_TABLE, CreationVersion, creation_version, format_conflict, late_format_conflict
 from rowmerge.table.commits.drop_markers import delete_markers
 from rowmerge.table.commits.request import Unknown
 
@@ -119,7 +119,7 @@ class DirectoryOperations:
             version: The result of `creation_version` before the data files were written; None to read it now.
         """
         creation = version or self.creation_version()
-        find_conflict = partial(find_other_format, self.storage, self._table, "iceberg", creation)
+        find_conflict = partial(format_conflict, self.storage, self._table, "iceberg", creation)
         newest, conflict = run_both(self._read_newest, find_conflict)
         # The table exists, or others have created or dropped one since `version` was read.
         if creation is None or creation.number != _first_version_after(newest):
@@ -154,7 +154,7 @@ class DirectoryOperations:
         if put is not Put.CREATED:
             return put
         # A creation of the other format may have put its version since the first check. At least one of the two finds the other here.
-        find_conflict = partial(recheck_other_format, self.storage, self._table, "iceberg", creation)
+        find_conflict = partial(late_format_conflict, self.storage, self._table, "iceberg", creation)
         verified, conflict = run_both(partial(self._verify_put, base, version, metadata), find_conflict)
         outcome = conflict if verified is Put.CREATED and conflict is not None else verified
         if outcome is Put.CREATED:

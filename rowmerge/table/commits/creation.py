@@ -92,7 +92,7 @@ def creation_version(storage: Storage, format_: str, first_version: Callable[[],
     return CreationVersion(number, other_format_version)
 
 
-def find_other_format(storage: Storage, table: str, format_: str, expected: CreationVersion | None) -> CommitConflict | None:
+def format_conflict(storage: Storage, table: str, format_: str, expected: CreationVersion | None) -> CommitConflict | None:
     """Return the conflict of a creation with a concurrent creation or drop of the other format in the folder, None without one.
 
     Args:
@@ -113,10 +113,10 @@ def find_other_format(storage: Storage, table: str, format_: str, expected: Crea
     return MetadataChanged(table, newest or 0, operation="another statement", detail=storage.location, action=action)
 
 
-def recheck_other_format(storage: Storage, table: str, format_: str, expected: CreationVersion | None) -> CommitConflict | Unknown | None:
+def late_format_conflict(storage: Storage, table: str, format_: str, expected: CreationVersion | None) -> CommitConflict | Unknown | None:
     """Return the conflict of a creation with a concurrent creation or drop of the other format, after the first version was put.
 
-    It is that of `find_other_format`. If the store fails, the first version may be committed, so the result is Unknown instead of an error.
+    It is that of `format_conflict`. If the store fails, the first version may be committed, so the result is Unknown instead of an error.
 
     Args:
         storage: The storage of the table's folder.
@@ -125,7 +125,7 @@ def recheck_other_format(storage: Storage, table: str, format_: str, expected: C
         expected: The result of `creation_version` when the statement began. None if the other format does not matter.
     """
     try:
-        return find_other_format(storage, table, format_, expected)
+        return format_conflict(storage, table, format_, expected)
     except StorageError as failure:
         return Unknown(failure.message)
 
