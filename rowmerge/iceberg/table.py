@@ -65,9 +65,15 @@ class IcebergTable:
             return self._opened
 
     def snapshot_at(self, *, version: int | None = None, timestamp: int | None = None) -> IcebergSnapshot:
-        """Open the snapshot with the id `version`, or the one that was current at `timestamp`, in milliseconds since the epoch.
+        """Open a snapshot of the past, with the schema that was current at its commit; without arguments the newest one.
 
-        Raises VersionNotFound, and the errors of `snapshot`.
+        Args:
+            version: The id of the snapshot; None to select it by `timestamp`.
+            timestamp: A time in milliseconds since the epoch. The snapshot was current on the main branch then.
+
+        Raises:
+            VersionNotFound: The table has no such snapshot.
+            TableNotFound, CorruptLog, UnsupportedTableFeature, StorageError: As `snapshot`.
         """
         current = self._current()
         if version is not None:
@@ -152,7 +158,9 @@ class IcebergTable:
     def version_of_transaction(self, application: str, version: int) -> int | None:
         """Return the id of the newest snapshot that an application committed with `version` or a lower one, None if there is none.
 
-        `version` is a number of the application, which it passes with each transaction.
+        Args:
+            application: The name with which the application identifies its transactions.
+            version: The application's own number of a transaction.
         """
         commits = transactions(self.snapshot().metadata, application)
         return next((snapshot_id for committed_version, snapshot_id in commits if committed_version <= version), None)

@@ -69,10 +69,10 @@ class Handle:
             self._idle.wait(0.2)
 
     def rollback(self) -> None:
-        """Do nothing, because every statement is a separate transaction."""
+        """Change nothing, because every statement is a separate transaction."""
 
     def close(self) -> None:
-        """Do nothing, because all connections of the process share the session."""
+        """Keep the session open, because all connections of the process share it."""
 
 
 def _job_tag_methods(spark: Any) -> tuple[Callable[[str], Any], Callable[[str], Any], Callable[[str], Any]]:

@@ -113,7 +113,12 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
         return schema.lower() in (name.lower() for name in self.list_schemas(database))
 
     def list_relations(self, database: Optional[str], schema: str) -> List[BaseRelation]:
-        """Return the relations of a schema. For `database`, None means the database of the profile."""
+        """Return the relations of a schema, from dbt's cache if it has the schema.
+
+        Args:
+            database: The name of the catalog; None for that of the profile.
+            schema: The name of the schema.
+        """
         return SQLAdapter.list_relations(self, database or self.config.credentials.database, schema)
 
     @available.parse_none
@@ -167,11 +172,16 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
         return None
 
     def expand_column_types(self, goal: BaseRelation, current: BaseRelation) -> None:
-        """Do nothing: strings have no length, and other types do not change in place."""
+        """Keep all columns: strings have no length, and other types do not change in place."""
 
     @available
     def query_relation(self, like: BaseRelation, sql: str) -> RowmergeRelation:
-        """Return a relation that renders as a subquery. Create nothing in the warehouse."""
+        """Return a relation that renders as a subquery. Create nothing in the warehouse.
+
+        Args:
+            like: The relation with the schema and the identifier of the result.
+            sql: A SELECT. A semicolon at its end is omitted.
+        """
         return self.Relation.create(schema=like.schema, identifier=like.identifier, query=sql.strip().rstrip(";"))
 
     @available
@@ -181,7 +191,15 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
 
     @available.parse_none
     def check_packages(self, packages: Any, requirer: str) -> None:
-        """Raise CompilationError if pip packages are not installed where dbt runs. `requirer` is the subject of the message."""
+        """Check that pip packages are installed where dbt runs.
+
+        Args:
+            packages: One pip requirement, or a list of them.
+            requirer: The subject of the message, such as `function <name>`.
+
+        Raises:
+            CompilationError: A package is missing or has another version, or a requirement is not valid.
+        """
         raise_problems(package_problems(packages), f"The {requirer} cannot run:")
 
     @available.parse_none

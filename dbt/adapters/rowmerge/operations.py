@@ -64,6 +64,10 @@ class Operations(metaclass=AdapterMeta):
 def target_argument(operation: str, arguments: Mapping[str, Any]) -> Any:
     """Return the argument that names the table, which is `relation` or `table`.
 
+    Args:
+        operation: The name of the operation in messages.
+        arguments: The arguments of the operation by name; None for an argument without a value.
+
     Raises:
         CompilationError: Both arguments have a value, or neither of them.
     """
@@ -79,6 +83,10 @@ def schema_and_alias(name: str, nodes: Iterable[Mapping[str, Any]]) -> tuple[str
     """Return the schema and the alias of a model, a seed or a snapshot; None for an unknown name.
 
     A name of a model with several versions stands for the latest version, as in dbt's `ref`.
+
+    Args:
+        name: The name of the node.
+        nodes: The nodes of dbt's graph of the project.
 
     Raises:
         CompilationError: Several packages have a node of this name, or the node is an ephemeral model.

@@ -91,7 +91,12 @@ def _file_phrases(changes: RowCounts) -> list[str]:
 
 
 def count(number: int, noun: str) -> str:
-    """Return a number with its noun: `1 file`, `1,204 files`."""
+    """Return a number with its noun: `1 file`, `1,204 files`.
+
+    Args:
+        number: The number of things.
+        noun: The noun in singular, whose plural ends with `s`.
+    """
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 

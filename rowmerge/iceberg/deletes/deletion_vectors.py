@@ -25,7 +25,16 @@ _PROPERTIES = {"created-by": f"dbt-rowmerge {__version__}"}
 
 
 def read_deletion_vectors(storage: Storage, vectors: Sequence[ContentFile]) -> dict[str, Positions]:
-    """Return the deleted positions of each data file, by absolute path. Read vectors concurrently. Raises CorruptLog, StorageError."""
+    """Return the deleted positions of each data file, by absolute path. Read vectors concurrently.
+
+    Args:
+        storage: The storage of the table.
+        vectors: The file entries of the deletion vectors, at most one for each data file.
+
+    Raises:
+        CorruptLog: An entry lacks its data file or its place in the Puffin file, or the file is missing or malformed.
+        StorageError: The store fails.
+    """
     paths = [_referenced_data_file(vector) for vector in vectors]
     return dict(zip(paths, map_concurrently(lambda vector: _read_deletion_vector(storage, vector), vectors), strict=True))
 

@@ -52,8 +52,8 @@ def write_position_deletes(storage: Storage, path: str, data_file: ContentFile, 
         positions: The positions of the deleted rows; at least one.
 
     Returns:
-        The manifest's record of the delete file. The lower and upper bound of its paths are equal, so readers know that it applies to this
-        data file alone.
+        The manifest's record of the delete file. The lower and upper bound of its paths are equal, so readers apply it to this data
+        file alone.
 
     Raises:
         StorageError: The store fails.
@@ -107,7 +107,14 @@ def referenced_path(deletes: ContentFile) -> str | None:
 def read_position_deletes(storage: Storage, files: Sequence[ContentFile]) -> dict[str, Positions]:
     """Return the deleted positions in position-delete files, by the absolute path of the data file. Read the files concurrently.
 
-    Raises CorruptLog, UnsupportedTableFeature for an unknown file format, StorageError.
+    Args:
+        storage: The storage of the table.
+        files: The file entries of position-delete files.
+
+    Raises:
+        CorruptLog: A file is missing or malformed.
+        UnsupportedTableFeature: A file is neither Parquet nor ORC nor Avro.
+        StorageError: The store fails.
     """
     positions: dict[str, Positions] = defaultdict(Positions)
     for file_positions in map_concurrently(lambda file: read_position_delete_file(storage, file), files):
@@ -117,7 +124,19 @@ def read_position_deletes(storage: Storage, files: Sequence[ContentFile]) -> dic
 
 
 def read_position_delete_file(storage: Storage, file: ContentFile) -> Mapping[str, Positions]:
-    """Return the deleted positions in one position-delete file, from a cache: do not change them. Raises as `read_position_deletes`."""
+    """Return the deleted positions in one position-delete file, by the absolute path of the data file.
+
+    The result comes from a cache that all callers share: do not change it.
+
+    Args:
+        storage: The storage of the table.
+        file: The file entry of a position-delete file.
+
+    Raises:
+        CorruptLog: The file is missing or malformed.
+        UnsupportedTableFeature: The file is neither Parquet nor ORC nor Avro.
+        StorageError: The store fails.
+    """
     path = plain_path(file.path)
     cache_key = (path, file.size)
     positions = _cache.get(cache_key)

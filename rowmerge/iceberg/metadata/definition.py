@@ -98,7 +98,7 @@ def alteration_updates(table: str, metadata: TableMetadata, definition: TableDef
     Args:
         table: The name of the table in messages.
         metadata: The current metadata of the table.
-        definition: The new definition. A field that is None does not change. `properties` has all properties of the table.
+        definition: The new definition. None leaves a field unchanged. `properties` has all properties of the table.
 
     Raises:
         PlanError: Old data files do not fit the new schema, or the partitioning or the sort order is not valid.

@@ -19,5 +19,10 @@ def plain_path(path: str) -> str:
 
 
 def located(storage: Storage, path: str) -> tuple[Storage, str]:
-    """Return the storage that contains an absolute path, and the relative path in it. Return `storage` itself if it contains the path."""
+    """Return the storage that contains an absolute path, and the relative path in it.
+
+    Args:
+        storage: The storage of the table. It is the result if it contains the path.
+        path: An absolute path, as metadata spells it.
+    """
     return locate(storage, plain_path(path))

@@ -75,13 +75,26 @@ def ordering_of(order: SortOrder, schema: Schema, table: str) -> tuple[SortField
 
 
 def partition_value_name(schema: Schema, field: IcebergPartitionField) -> str:
-    """Return the name of a partition field's value: the column name for the identity of a top-level column, else the field name."""
+    """Return the name of a partition field's value: the column name for the identity of a top-level column, else the field name.
+
+    Args:
+        schema: The schema in which the source column is looked up.
+        field: The partition field.
+    """
     column = next((column.name for column in schema.fields if column.field_id == field.source_id), None)
     return column if column is not None and str(field.transform) == "identity" else field.name
 
 
 def partition_value_type(schema: Schema, field: IcebergPartitionField) -> pa.DataType:
-    """Return the Arrow type of a partition field's values: int for time and bucket transforms, string if the source column was dropped."""
+    """Return the Arrow type of a partition field's values: int for time and bucket transforms, string if the source column was dropped.
+
+    Args:
+        schema: The schema in which the source column is looked up.
+        field: The partition field.
+
+    Raises:
+        UnsupportedTableFeature: Spark lacks the type of the source column.
+    """
     if str(field.transform).startswith(("year", "month", "day", "hour", "bucket")):
         return pa.int32()
     source_type = schema.find_type(field.source_id) if schema.find_column_name(field.source_id) is not None else t.StringType()

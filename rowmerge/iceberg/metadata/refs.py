@@ -16,7 +16,12 @@ MAIN = "main"
 
 
 def head_of(metadata: TableMetadata, branch: str) -> IcebergVersion | None:
-    """Return the newest snapshot of a branch, or None if the branch does not exist or has no snapshot."""
+    """Return the newest snapshot of a branch, or None if the branch does not exist or has no snapshot.
+
+    Args:
+        metadata: The metadata of the table.
+        branch: The name of the branch. A tag also resolves to its snapshot.
+    """
     if branch == MAIN:
         return metadata.current_snapshot()
     ref = metadata.refs.get(branch)
@@ -37,7 +42,12 @@ def point_branch_at(metadata: TableMetadata, branch: str, snapshot_id: int) -> T
 
 
 def ancestors(metadata: TableMetadata, snapshot_id: int | None) -> Iterator[IcebergVersion]:
-    """Yield a snapshot and its ancestors, from child to parent. Stop at the first ancestor that the metadata lacks."""
+    """Yield a snapshot and its ancestors, from child to parent. Stop at the first ancestor that the metadata lacks.
+
+    Args:
+        metadata: The metadata of the table.
+        snapshot_id: The id of the snapshot; None or an unknown id yields no snapshot.
+    """
     by_id = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
     while snapshot_id is not None and (snapshot := by_id.get(snapshot_id)) is not None:
         yield snapshot
@@ -53,6 +63,10 @@ def transactions(metadata: TableMetadata, application: str) -> Iterator[tuple[in
     """Yield the application's version and the snapshot id of each snapshot of an application, newest first.
 
     Snapshots from before a replacement or restoration of the table are included.
+
+    Args:
+        metadata: The metadata of the table.
+        application: The name with which the application identifies its transactions.
     """
     for snapshot in sorted(metadata.snapshots, key=lambda snapshot: -(snapshot.sequence_number or 0)):
         properties = summary_properties(snapshot)

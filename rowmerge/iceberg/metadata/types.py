@@ -53,7 +53,15 @@ FROM_ICEBERG: Mapping[str, str] = {
 
 
 def columns_of(schema: Schema, table: str) -> Struct:
-    """Return the columns of an Iceberg schema, with their field ids. Raises UnsupportedTableFeature for a type that Spark lacks."""
+    """Return the columns of an Iceberg schema, with their field ids.
+
+    Args:
+        schema: The Iceberg schema.
+        table: The name of the table in messages.
+
+    Raises:
+        UnsupportedTableFeature: Spark lacks the type of a column, or SQL cannot express a default.
+    """
     return Struct(tuple(_field(field, table, is_column=True) for field in schema.fields))
 
 
@@ -254,6 +262,10 @@ def can_widen(old: DataType, new: DataType) -> bool:
     """Return whether Iceberg allows a type promotion ("Schema Evolution" in the Iceberg specification).
 
     Allowed are int to long, float to double, and a decimal to a higher precision of the same scale.
+
+    Args:
+        old: The type of the column in old data files.
+        new: The type that the column gets.
     """
     if isinstance(old, Decimal) and isinstance(new, Decimal):
         return new.scale == old.scale and new.precision > old.precision

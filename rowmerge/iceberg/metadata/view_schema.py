@@ -25,7 +25,12 @@ _FROM_ICEBERG = {
 
 
 def iceberg_schema(columns: Struct, schema_id: int) -> dict[str, Any]:
-    """Return the JSON object of an Iceberg schema. Field ids begin at 1. The types tinyint and smallint become int."""
+    """Return the JSON object of an Iceberg schema. Field ids begin at 1. The types tinyint and smallint become int.
+
+    Args:
+        columns: The columns of the view.
+        schema_id: The id of the schema.
+    """
     ids = count(1)
     return {"type": "struct", "schema-id": schema_id, "fields": [_iceberg_field(column, ids) for column in columns]}
 

@@ -48,7 +48,12 @@ class ManifestFiles:
     _computed: dict[Hashable, Any] = field(default_factory=dict)
 
     def compute_once(self, key: Hashable, compute: Callable[[], Any]) -> Any:
-        """Return the cached value of a key. The first call with the key computes the value, from the files alone."""
+        """Return the cached value of a key. The first call with the key computes the value.
+
+        Args:
+            key: A key that identifies the computation.
+            compute: A function of the files of this manifest alone, because several snapshots share the value.
+        """
         if key not in self._computed:
             self._computed[key] = compute()
         return self._computed[key]
@@ -132,7 +137,16 @@ class LiveFiles:
         return positions
 
     def positions_in(self, deletes: Sequence[Entry], entry: Entry) -> Positions:
-        """Return the positions that some of the delete files delete in a data file."""
+        """Return the positions of a data file's rows that some delete files delete.
+
+        Args:
+            deletes: Position-delete files or deletion vectors, which may also apply to other data files.
+            entry: The entry of the data file.
+
+        Raises:
+            CorruptLog: A delete file is missing or malformed.
+            StorageError: The store fails.
+        """
         live = LiveFiles(self.storage, data=(entry,), deletes=tuple(deletes))
         return live.deleted_positions([entry]).get(plain_path(entry.file.path), Positions())
 

@@ -122,28 +122,31 @@ def _names_by_id(fields: Sequence[MappedField] | NameMapping) -> dict[int, Seque
     return names
 
 
-def _stored_columns(columns: Struct, stored: pa.Schema | pa.StructType, names: _Names) -> Struct:
-    """Return columns under their names in a file. A column that the file lacks gets a name that no file has."""
-    return Struct(tuple(_stored_column(column, stored, names) for column in columns))
+def _stored_columns(columns: Struct, file_fields: pa.Schema | pa.StructType, names: _Names) -> Struct:
+    """Return columns under their names in a file. A column that the file lacks gets a name that no file has.
+
+    `file_fields`: the columns of the file, or the fields of a struct in it. `names`: the names in the name mapping, by field id.
+    """
+    return Struct(tuple(_stored_column(column, file_fields, names) for column in columns))
 
 
-def _stored_column(column: Field, stored: pa.Schema | pa.StructType, names: _Names) -> Field:
+def _stored_column(column: Field, file_fields: pa.Schema | pa.StructType, names: _Names) -> Field:
     """Return a column, or a nested field, under the first of its mapped names that a file has."""
     field_id = int(column.metadata[FIELD_ID])
     metadata = {INITIAL: column.metadata[INITIAL]} if INITIAL in column.metadata else {}
-    name = next((mapped_name for mapped_name in names.get(field_id, ()) if stored.get_field_index(mapped_name) >= 0), None)
+    name = next((mapped_name for mapped_name in names.get(field_id, ()) if file_fields.get_field_index(mapped_name) >= 0), None)
     if name is None:
         return Field(f"__rowmerge_missing_{field_id}", column.type, True, metadata)
-    return Field(name, _stored_type(column.type, stored.field(name).type, names), True, metadata)
+    return Field(name, _stored_type(column.type, file_fields.field(name).type, names), True, metadata)
 
 
-def _stored_type(type_: DataType, stored: pa.DataType, names: _Names) -> DataType:
-    """Return a type with the names that a file has for its nested fields. `stored`: the Arrow type in the file."""
+def _stored_type(type_: DataType, file_type: pa.DataType, names: _Names) -> DataType:
+    """Return a type with the names that a file has for its nested fields. `file_type`: the Arrow type in the file."""
     match type_:
-        case Struct() if pa.types.is_struct(stored):
-            return _stored_columns(type_, stored, names)
-        case Array(element, contains_null) if pa.types.is_list(stored) or pa.types.is_large_list(stored):
-            return Array(_stored_type(element, stored.value_type, names), contains_null)
-        case Map(key, value, contains_null) if pa.types.is_map(stored):
-            return Map(_stored_type(key, stored.key_type, names), _stored_type(value, stored.item_type, names), contains_null)
+        case Struct() if pa.types.is_struct(file_type):
+            return _stored_columns(type_, file_type, names)
+        case Array(element, contains_null) if pa.types.is_list(file_type) or pa.types.is_large_list(file_type):
+            return Array(_stored_type(element, file_type.value_type, names), contains_null)
+        case Map(key, value, contains_null) if pa.types.is_map(file_type):
+            return Map(_stored_type(key, file_type.key_type, names), _stored_type(value, file_type.item_type, names), contains_null)
     return type_

@@ -151,8 +151,7 @@ class IcebergSnapshot:
     def row_origins(self, paths: Sequence[str]) -> Mapping[str, RowOrigin]:
         """Return the first row id and the sequence number of data files, by path.
 
-        A file from before the table had row ids has no first row id until a later snapshot assigns one ("Row Lineage" in the Iceberg
-        specification).
+        A file from before format version 3 has no first row id until a later snapshot assigns one ("Row Lineage" in the specification).
         """
         entries = self.live.by_path(paths).items()
         return {path: RowOrigin(entry.file.first_row_id, entry.sequence_number) for path, entry in entries}
@@ -164,6 +163,12 @@ class IcebergSnapshot:
         return find_equality_deletes(self.name, self.live, paths, (self.iceberg_schema, *reversed(self.metadata.schemas)))
 
     def has_transaction(self, application: str, version: int) -> bool:
+        """Return whether an application has committed a transaction with this version or a higher one.
+
+        Args:
+            application: The name with which the application identifies its transactions.
+            version: The application's own number of the transaction.
+        """
         return any(committed >= version for committed, _ in transactions(self.metadata, application))
 
     def check_writable(self) -> None:
@@ -213,6 +218,10 @@ def _check_value_count(manifest: Manifest, entries: Sequence[Entry], field_count
 def check_formats(table: str, live: LiveFiles) -> None:
     """Check that all data files are Parquet files.
 
+    Args:
+        table: The name of the table in messages.
+        live: The live files of the snapshot.
+
     Raises:
         UnsupportedTableFeature: A data file has another format.
     """
@@ -226,6 +235,10 @@ def check_uuids(table: str, schema: Schema) -> None:
     """Check that the installed pyarrow can write the UUID columns of a schema.
 
     Older releases omit Parquet's logical type UUID, and other readers would see the column as `fixed[16]`.
+
+    Args:
+        table: The name of the table in messages.
+        schema: The schema of the data files to write.
 
     Raises:
         UnsupportedTableFeature: The schema has a UUID column, and pyarrow cannot write it.

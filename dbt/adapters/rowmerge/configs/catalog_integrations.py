@@ -17,7 +17,7 @@ _PROPERTIES = ("location_root",)
 
 @dataclass(frozen=True)
 class CatalogTable:
-    """Hold the settings of a catalog for the table of a model. A setting that is None has the value of the profile."""
+    """Hold the settings of a catalog for the table of a model. For a setting without a value, the profile's value applies."""
 
     catalog_name: Optional[str]
     table_format: Optional[str]

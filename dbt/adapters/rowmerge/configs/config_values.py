@@ -10,18 +10,33 @@ from dbt_common.exceptions import CompilationError
 
 
 def value_of(config: Any, names: Iterable[str]) -> Any:
-    """Return the value of the first of several config names that has a value, else None. `config` has the method `get` of a dictionary."""
+    """Return the value of the first of several config names that has a value, else None.
+
+    Args:
+        config: The configs of a model, or another object with the method `get` of a dictionary.
+        names: The names of one config, in the order of their precedence.
+    """
     return next((config.get(name) for name in names if has_value(config, name)), None)
 
 
 def has_value(config: Any, name: str) -> bool:
-    """Return whether a config has a value. An empty text, list or mapping is no value. `false` is a value."""
+    """Return whether a config has a value. An empty text, list or mapping is no value. `false` is a value.
+
+    Args:
+        config: The configs of a model, or another object with the method `get` of a dictionary.
+        name: The name of the config.
+    """
     value = config.get(name)
     return value is not None and (isinstance(value, (bool, int, float)) or bool(value))
 
 
 def is_true(config: Any, name: str) -> bool:
-    """Return whether a config is true. In YAML and Jinja, the value may be the text `true`."""
+    """Return whether a config is true. In YAML and Jinja, the value may be the text `true`.
+
+    Args:
+        config: The configs of a model, or another object with the method `get` of a dictionary.
+        name: The name of the config.
+    """
     return str(config.get(name)).strip().lower() == "true"
 
 
@@ -42,7 +57,12 @@ def synonym_problems(config: Any, *groups: Iterable[str]) -> list[str]:
 
 
 def suggest_names(name: str, choices: Iterable[str]) -> str:
-    """Return the advice for an unknown name: the choices that resemble it, or all choices."""
+    """Return the advice for an unknown name: the choices that resemble it, or all choices.
+
+    Args:
+        name: The unknown name.
+        choices: The valid names.
+    """
     names = list(choices)
     similar_names = get_close_matches(name.lower(), [choice.lower() for choice in names], n=2, cutoff=0.6)
     return f"Did you mean {' or '.join(similar_names)}?" if similar_names else f"There are: {', '.join(names)}."
@@ -50,6 +70,10 @@ def suggest_names(name: str, choices: Iterable[str]) -> str:
 
 def raise_problems(problems: Iterable[str], headline: str = "The model cannot be built:") -> None:
     """Raise an error that lists problems below a headline. Do nothing without problems.
+
+    Args:
+        problems: A sentence for each error in the configs.
+        headline: The first line of the message.
 
     Raises:
         CompilationError: There is at least one problem.

@@ -53,7 +53,15 @@ class TableContract:
                 self.add_constraint(constraint, [name])
 
     def add_constraint(self, constraint: Constraint, columns: Sequence[str]) -> None:
-        """Add a check, a custom constraint or a key of these columns. Raises CompilationError for an incomplete constraint."""
+        """Add a check, a custom constraint or a key to the contract.
+
+        Args:
+            constraint: The constraint of a column or of the table. NOT NULL has no effect here: see `add_column`.
+            columns: The names of the columns of a key.
+
+        Raises:
+            CompilationError: A check or a custom constraint has no expression, or a key has no columns or references.
+        """
         match constraint.type:
             case ConstraintType.custom:
                 self.checks.append(_with_name(constraint, _expression(constraint)))

@@ -32,12 +32,17 @@ _SECRET_KEY = re.compile(r"secret|password|passwd|token|credential|access\.?key|
 class RowmergeCredentials(Credentials):
     """Hold a profile. `schema` is required, and `warehouse` (a folder or an object-store URL) or a `catalog` of Iceberg tables.
 
-    `database` is the name of the catalog: that of `catalog`, or `rowmerge`.
-    `method` selects the Spark session: `session` starts one inside this process, `connect` uses a Spark Connect server at `host` and `port`
-    (with a `token`) or at `remote` (`sc://…`), and `existing` uses the session that the process has already.
-    `catalog` has the properties of pyiceberg. `file_format` is the default of models: Delta, or Iceberg with a catalog.
-    `spark_config` is passed to Spark unchanged. `storage_options` are the engine's options for object stores; they are never shown.
-    `durability` is the failure that a commit on a local disk survives: `full` for a power cut, `process` for the end of the process.
+    Attributes:
+        database: The name of the catalog: that of `catalog`, or `rowmerge`.
+        method: `session` starts Spark inside this process, `connect` uses a Spark Connect server, and `existing` uses the session that the
+            process has already.
+        host: The host of a Spark Connect server, with a `port` and a `token`.
+        remote: The whole address of a Spark Connect server (`sc://…`), in place of `host`.
+        catalog: The properties of a catalog of Iceberg tables, as in pyiceberg.
+        file_format: The default format of models: `delta`, or `iceberg` with a catalog.
+        spark_config: The settings of Spark, which are passed on unchanged.
+        storage_options: The engine's options for object stores. `dbt debug` never shows them.
+        durability: The failure that a commit on a local disk survives: `full` for a power cut, `process` for the end of the process.
     """
 
     database: Optional[str] = None

@@ -81,7 +81,15 @@ class TableFormats(metaclass=AdapterMeta):
 
 
 def table_format(config: Any, default: str) -> str:
-    """Return a model's `file_format`, or `default` if it has none. Raises CompilationError that lists all errors in its configs."""
+    """Return the format of a model's table, after a check of the configs for it.
+
+    Args:
+        config: The configs of the model.
+        default: The format of a model without `file_format`.
+
+    Raises:
+        CompilationError: The format is unknown, or a config belongs to another format or adapter. The message lists all errors.
+    """
     configured_format = value_of(config, ("file_format",))
     file_format = default if configured_format is None else str(configured_format).lower()
     problems = _config_problems(config, file_format)

@@ -10,8 +10,11 @@ import pyarrow as pa
 def spark_frame(value: Any, spark: Any) -> Any:
     """Return the result of a Python model as a Spark DataFrame, None if the result is no frame.
 
-    Frames are DataFrames of Spark (classic and Connect), pandas and pandas-on-Spark, Polars DataFrames and LazyFrames, Arrow tables,
-    batches and readers, and objects with an Arrow stream, such as relations of DuckDB.
+    Args:
+        value: The result of the model. Frames are DataFrames of Spark (classic and Connect), pandas and pandas-on-Spark, and Polars
+            DataFrames and LazyFrames. Arrow tables, batches and readers are frames, too, and so are objects with an Arrow stream, such
+            as relations of DuckDB.
+        spark: The Spark session that creates the DataFrame.
     """
     if hasattr(value, "createOrReplaceTempView") and hasattr(value, "schema"):
         return value

@@ -76,7 +76,12 @@ def _recency_condition(order: Sequence[str], aliases: Aliases) -> str:
 
 
 def change_stream_problems(config: Any, columns: Sequence[str]) -> list[str]:
-    """Return a sentence for each error in the configs of strategy `cdc`. If `columns` is empty, names of columns are not verified."""
+    """Return a sentence for each error in the configs of strategy `cdc`.
+
+    Args:
+        config: The configs of the model.
+        columns: The names of the table's columns. If empty, names of columns are not verified.
+    """
     problems = []
     if not has_value(config, "cdc_operation_column"):
         problems.append("cdc_operation_column is missing. Name the model's column that says insert, update or delete.")

@@ -52,7 +52,12 @@ def aliases_of(config: Any) -> Aliases:
 
 
 def keys_of(config: Any, columns: Sequence[str] = ()) -> tuple[str, ...]:
-    """Return the columns of a model's key as SQL. Names are quoted. Other SQL, such as a field of a struct, does not change."""
+    """Return the columns of a model's key as SQL. Names are quoted. Other SQL, such as a field of a struct, does not change.
+
+    Args:
+        config: The configs of the model.
+        columns: The names of the table's columns; empty if they are unknown. Then each text that may be a name is quoted.
+    """
     return tuple(quote_column(key, columns) for key in as_list(value_of(config, KEY_CONFIGS)))
 
 
@@ -217,7 +222,12 @@ def _by_source_problems(config: Any) -> list[str]:
 
 
 def key_problems(config: Any, columns: Sequence[str]) -> list[str]:
-    """Return a sentence for each error in a model's key. If `columns` is empty, names of columns are not verified."""
+    """Return a sentence for each error in a model's key.
+
+    Args:
+        config: The configs of the model.
+        columns: The names of the table's columns. If empty, names of columns are not verified.
+    """
     key, using_columns = as_list(config.get("unique_key")), as_list(config.get("merge_on_using_columns"))
     problems = []
     have_same_columns = sorted(map(lower_name, key)) == sorted(map(lower_name, using_columns))

@@ -104,7 +104,12 @@ class IncrementalPlan(StrategyArguments):
         return {**arguments, "dest_columns": list(self.dest_columns), "incremental_predicates": predicates, "plan": self}
 
     def is_for(self, strategy: str, arguments: StrategyArguments) -> bool:
-        """Return whether a macro of this strategy, called with these arguments, renders this plan."""
+        """Return whether a call of a strategy's macro renders this plan.
+
+        Args:
+            strategy: The strategy of the macro.
+            arguments: The arguments of the call.
+        """
         has_arguments = all(getattr(self, key.name) == getattr(arguments, key.name) for key in fields(StrategyArguments))
         return self.strategy == strategy and has_arguments
 
@@ -187,7 +192,12 @@ def _with_partitions(plan: IncrementalPlan, partition_by: Sequence[str], columns
 
 
 def has_transforms(partition_by: Iterable[str], columns: Iterable[str]) -> bool:
-    """Return whether `partition_by` contains a transform of a column, such as `bucket(16, id)`."""
+    """Return whether `partition_by` contains a transform of a column, such as `bucket(16, id)`.
+
+    Args:
+        partition_by: The entries of the config `partition_by`: names of columns, and transforms.
+        columns: The names of the table's columns. An entry with the name of a column is no transform.
+    """
     lower_names = {name.lower() for name in columns}
     # A parenthesis inside backquotes is a character of a column's name.
     return any("(" in entry.replace("``", "").split("`")[0] and entry.lower() not in lower_names for entry in partition_by)

@@ -53,6 +53,10 @@ def compare_columns(model: StructType, table: StructType) -> SchemaChanges:
     """Return the changes that give a table the columns of a model.
 
     Differences of case or order need no change, nor does a type of the table that can hold all values of the model's type.
+
+    Args:
+        model: The schema of the model's rows.
+        table: The schema of the table.
     """
     return sum(_struct_changes(model, table, ()), start=SchemaChanges())
 

@@ -38,13 +38,23 @@ _COLUMNS = {
 
 
 def catalog_rows(descriptions: Iterable[RelationDescription], database: str | None = None) -> agate.Table:
-    """Return the table from which dbt builds catalog.json, with a row for each column of each relation."""
+    """Return the table from which dbt builds catalog.json, with a row for each column of each relation.
+
+    Args:
+        descriptions: The engine's descriptions of the relations.
+        database: The name of the catalog in dbt.
+    """
     rows = chain.from_iterable(_column_rows(description, database) for description in descriptions)
     return agate.Table([[row.get(name) for name in _COLUMNS] for row in rows], list(_COLUMNS), list(_COLUMNS.values()))
 
 
 def catalog_table(description: RelationDescription, database: str | None = None) -> CatalogTable:
-    """Return the engine's description of a relation as an entry of dbt's catalog.json."""
+    """Return the engine's description of a relation as an entry of dbt's catalog.json.
+
+    Args:
+        description: The engine's description of a table or a view.
+        database: The name of the catalog in dbt.
+    """
     relation = description.relation
     metadata = TableMetadata(type=relation.kind, database=database, schema=relation.schema, name=relation.name, comment=description.comment)
     columns = {

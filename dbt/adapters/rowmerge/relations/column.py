@@ -74,6 +74,11 @@ class RowmergeColumn(SparkColumn):
 
 
 def columns_of(relation: BaseRelation, types: Iterable[tuple[str, str]]) -> list[RowmergeColumn]:
-    """Return the columns of a relation from their names and SQL types."""
+    """Return the columns of a relation from their names and SQL types.
+
+    Args:
+        relation: The relation that has the columns.
+        types: Pairs of the name and the SQL type of each column, in their order.
+    """
     table = {"table_schema": relation.schema, "table_name": relation.identifier, "table_type": relation.type}
     return [RowmergeColumn(column=name, dtype=dtype, column_index=index, **table) for index, (name, dtype) in enumerate(types)]

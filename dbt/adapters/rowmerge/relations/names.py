@@ -21,7 +21,12 @@ def lower_name(name: str) -> str:
 
 
 def quote_column(name: str, columns: Collection[str]) -> str:
-    """Return the name of a column quoted, and other SQL unchanged. If `columns` is empty, any text that may be a name is a column."""
+    """Return the name of a column quoted, and other SQL unchanged.
+
+    Args:
+        name: The name of a column, or SQL.
+        columns: The names of the table's columns. If empty, any text that may be a name is a column.
+    """
     is_column = name.lower() in {column.lower() for column in columns} if columns else PLAIN.fullmatch(name)
     return quote(name) if is_column else name
 

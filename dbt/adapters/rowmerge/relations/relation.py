@@ -44,18 +44,32 @@ class RowmergeRelation(SparkRelation):
     require_alias: bool = False
 
     def __post_init__(self) -> None:
-        """Do nothing. dbt-spark rejects a database here, but this adapter accepts one and does not render it."""
+        """Accept a database, which dbt-spark rejects here. This adapter does not render it."""
 
     @classmethod
     def create_from(cls, quoting: HasQuoting, relation_config: RelationConfig, **kwargs: Any) -> RowmergeRelation:
-        """Return the relation of a node of the project. The relation of a source with a location reads its files."""
+        """Return the relation of a node of the project. The relation of a source with a location reads its files.
+
+        Args:
+            quoting: The configuration of the project, with its quoting.
+            relation_config: The model, seed, snapshot or source.
+            **kwargs: Further fields of the relation.
+
+        Raises:
+            CompilationError: A setting of a source of files is not valid.
+        """
         if relation_config.resource_type == "source" and (files := read_files_call(relation_config)) is not None:
             kwargs = {"files": files, **kwargs}
         return super().create_from(quoting, relation_config, **kwargs)
 
     @classmethod
     def from_engine(cls, relation: Any, database: Optional[str]) -> RowmergeRelation:
-        """Return dbt's relation of a table or a view that the engine lists."""
+        """Return dbt's relation of a table or a view that the engine lists.
+
+        Args:
+            relation: The engine's Relation.
+            database: The name of the catalog in dbt; None for a relation without one.
+        """
         formats = {"is_delta": relation.format == "delta", "is_iceberg": relation.format == "iceberg"}
         return cls.create(database=database, schema=relation.schema, identifier=relation.name, type=relation.kind, **formats)
 
