@@ -246,13 +246,15 @@ class _ClauseParser:
 
     def _parse_update(self) -> Assignments:
         """Return the assignments of an update of matched rows. Without a selection of columns, a target that evolves gets UPDATE SET *."""
+        other_problem_count = len(self.problems)
         selection, mode = self._parse_column_selection()
         if mode == "by_position":
             return self._columns.positional_assignments()
         if mode != "explicit" and self._columns.evolves:
             return ALL_COLUMNS
         assignments = self._columns.update_assignments(selection)
-        if self._columns.target and not assignments and not self.problems:
+        # An error in the selection may be the reason why no column is left.
+        if self._columns.target and not assignments and len(self.problems) == other_problem_count:
             self.problems.append("it sets no column. Exclude less, or make its action do_nothing.")
         return assignments
 

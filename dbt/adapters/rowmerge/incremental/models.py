@@ -54,8 +54,7 @@ class IncrementalModels(metaclass=AdapterMeta):
         valid_columns = [] if may_add_columns(config) else [column.name for column in columns]
         raise_problems(config_problems(config, config_names, context, valid_columns))
         arguments = StrategyArguments.of_model(config, target, source, columns)
-        plan = self._plan(config, strategy_of(config), arguments)
-        return replace(plan, schema_changes=schema_changes)
+        return replace(self._plan(config, strategy_of(config), arguments), schema_changes=schema_changes)
 
     @available
     def strategy_plan(self, config: Any, strategy: str, arg_dict: Mapping[str, Any]) -> IncrementalPlan:
