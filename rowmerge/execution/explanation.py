@@ -18,7 +18,7 @@ from rowmerge.execution.ways.way import PlannedStatement, RowChangeRequest
 from rowmerge.plan.expressions.conditions import Side
 from rowmerge.plan.file_strategy import REWRITE_FRACTION, SMALL_FILE
 from rowmerge.plan.pruning.file_pruning import file_mask
-from rowmerge.plan.pruning.predicates import parse_predicate
+from rowmerge.plan.pruning.predicates import to_predicate
 from rowmerge.plan.row_plan import Effect, RowPlan
 from rowmerge.spark.matching.joins import choose_join, merge_outcomes, unmatched_rows
 from rowmerge.spark.reading.scan import read_snapshot
@@ -210,7 +210,7 @@ def _effect_of_condition(snapshot: Snapshot, target: Side, condition: str, listi
     skipped_files = len(listing) - (pc.sum(mask(listing)).as_py() or 0)
     if skipped_files:
         return f"{skipped_files} left out by {'statistics' if columns else 'partition values'}"
-    is_understood = parse_predicate(condition, target, snapshot.schema, snapshot.partition_columns).columns
+    is_understood = to_predicate(condition, target, snapshot.schema, snapshot.partition_columns).columns
     return "leaves out none" if is_understood else "tells nothing of files"
 
 

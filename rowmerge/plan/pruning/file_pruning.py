@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from rowmerge.plan.expressions.conditions import Side
 from rowmerge.plan.pruning import bounds
 from rowmerge.plan.pruning.bounds import ColumnExtents, Extent, as_array, comparable, in_comparison_type, may_hold
-from rowmerge.plan.pruning.predicates import Predicate, conjunction, parse_predicate
+from rowmerge.plan.pruning.predicates import Predicate, conjunction, to_predicate
 from rowmerge.table.metadata.schema import Field, Struct
 from rowmerge.table.snapshots.files import FileListing, FileMask
 
@@ -167,7 +167,7 @@ def all_of(masks: Sequence[FileMask]) -> FileMask:
 
 def _predicate(conjuncts: Sequence[str], side: Side, schema: Struct, partition_columns: Collection[str], case_sensitive: bool) -> Predicate:
     """Return the predicate of the AND of all conjuncts."""
-    return conjunction(parse_predicate(text, side, schema, partition_columns, case_sensitive=case_sensitive) for text in conjuncts)
+    return conjunction(to_predicate(text, side, schema, partition_columns, case_sensitive=case_sensitive) for text in conjuncts)
 
 
 def _comparable_field(column: str, schema: Struct) -> Field | None:

@@ -69,9 +69,7 @@ UNKNOWN = Predicate(lambda extents: Verdict(extents.for_all_files(True), extents
 """The predicate of a condition that may be true and may be false in every file."""
 
 
-def parse_predicate(
-    text: str, side: Side, schema: Struct, partition_columns: Collection[str], *, case_sensitive: bool = False
-) -> Predicate:
+def to_predicate(text: str, side: Side, schema: Struct, partition_columns: Collection[str], *, case_sensitive: bool = False) -> Predicate:
     """Convert a SQL condition to a predicate on the bounds of files.
 
     Args:
