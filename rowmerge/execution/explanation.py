@@ -128,7 +128,12 @@ def _removed_files_line(snapshot: Snapshot, mask: FileMask, *, if_not_exists: bo
 
 
 def explain_truncate(snapshot: Snapshot, mask: FileMask) -> list[str]:
-    """Return the lines of EXPLAIN for TRUNCATE TABLE. `mask` is true for the files that leave the table."""
+    """Return the lines of EXPLAIN for TRUNCATE TABLE.
+
+    Args:
+        snapshot: The version of the table on which the statement is planned.
+        mask: Returns true for each file that leaves the table.
+    """
     version = f"  on version {snapshot.version}, isolation level {snapshot.settings.isolation_level('TRUNCATE')}"
     return [f"TRUNCATE {snapshot.name}", _removed_files_line(snapshot, mask), version]
 

@@ -121,7 +121,12 @@ class NewRows:
         return self.write_plan(self._plan(table, table.schema), table)
 
     def write_plan(self, plan: RowPlan, table: TableShape) -> WriteOutput:
-        """Write the rows of a plan as data files of `table`, which has the schema after the statement."""
+        """Write the rows of a plan as data files.
+
+        Args:
+            plan: The plan that inserts the rows.
+            table: The shape of the table with the schema after the statement.
+        """
         return write_outcomes(new_rows(self.source.alias(planner.SOURCE), plan, plan.clauses), WriteRequest(table, Gather.NONE))
 
 
@@ -142,7 +147,12 @@ class Overwrite:
     def is_skipped(self, snapshot: Snapshot, rows: NewRows) -> bool:
         """Return whether INSERT OVERWRITE … IF NOT EXISTS does nothing because the partition contains rows.
 
-        Raises PlanError if the partition of some files is unknown.
+        Args:
+            snapshot: The version of the table that the statement changes.
+            rows: The rows of the INSERT, with its PARTITION clause.
+
+        Raises:
+            PlanError: The partition of some files is unknown.
         """
         if rows.partition or self.is_dynamic(snapshot):
             _check_partitions_known(snapshot)
@@ -299,7 +309,16 @@ def _check_partitions_known(snapshot: Snapshot) -> None:
 
 
 def static_mask(snapshot: Snapshot, rows: NewRows) -> FileMask:
-    """Return the mask of the files in the partition of PARTITION (p = value, …), or of all files without that clause."""
+    """Return the mask of the files in the partition of PARTITION (p = value, …), or of all files without that clause.
+
+    Args:
+        snapshot: The version of the table with these files.
+        rows: The rows of the INSERT, with its PARTITION clause.
+
+    Raises:
+        UnknownColumn: PARTITION names a column that the table lacks.
+        PlanError: The table is not partitioned by a column, or the partition of some files is unknown.
+    """
     return partition_mask(rows.frame.sparkSession, snapshot, rows.static_partition_values(snapshot.shape))
 
 

@@ -55,11 +55,17 @@ class Timings:
 
 @dataclass(frozen=True)
 class ChangeResult:
-    """The result of one command: the committed version, or the current version if the command changed nothing, and the counts.
+    """The result of one command.
 
-    `attempts`: the number of times that the command was planned and run. `rebases`: the number of concurrent commits that changed other
-    rows of the same files. `replayed`: an earlier run of the same transaction committed `version` (the current version if the version of
-    the transaction is unknown), and this run changed nothing. `result_row`: the row that RESTORE or CLONE returns in Delta, by column.
+    Attributes:
+        version: The committed version, or the current version if the command changed nothing.
+        counts: The counts of changed rows and files.
+        timings: The seconds of each stage.
+        attempts: The number of times that the command was planned and run.
+        rebases: The number of concurrent commits that changed other rows of the same files.
+        replayed: Whether an earlier run of the same transaction committed `version`, and this run changed nothing. If the version of the
+            transaction is unknown, `version` is the current version.
+        result_row: The row that RESTORE or CLONE returns in Delta, by column.
     """
 
     version: int

@@ -179,7 +179,15 @@ class Session:
         return self._spark
 
     def sql(self, text: str, *, idempotency_key: IdempotencyKey | None = None) -> DataFrame:
-        """Run one statement and return its rows, or Delta's counts of changed rows. For arguments and errors see `execute`."""
+        """Run one statement and return its rows, or Delta's counts of changed rows.
+
+        Args:
+            text: One statement in Spark's SQL.
+            idempotency_key: See `execute`.
+
+        Raises:
+            RowmergeError: The base class of all errors of the engine and of Spark.
+        """
         return self.execute(text, idempotency_key=idempotency_key).frame
 
     def execute(self, text: str, *, idempotency_key: IdempotencyKey | None = None) -> StatementResult:
@@ -318,7 +326,12 @@ class Session:
         return self._catalog.relations(schema)
 
     def relation(self, schema: str, name: str) -> Relation | None:
-        """Return the table or view of this name, or None."""
+        """Return the table or view of this name, or None without one.
+
+        Args:
+            schema: The unquoted name of the schema.
+            name: The unquoted name of the table or view.
+        """
         return self._catalog.relation(schema, name)
 
     def functions(self, schema: str) -> list[str]:
@@ -327,6 +340,10 @@ class Session:
 
     def describe(self, schema: str, name: str) -> RelationDescription:
         """Return columns, partitioning, properties, size and version of a table or view.
+
+        Args:
+            schema: The unquoted name of the schema.
+            name: The unquoted name of the table or view.
 
         Raises:
             TableNotFound: No table or view has this name.

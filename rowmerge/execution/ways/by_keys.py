@@ -4,9 +4,9 @@ This way applies if the keys are the whole condition, the clauses read the sourc
 needs only the positions of target rows. Tables with row ids and tables with change rows need a join. Matches that must be one-to-one, and
 are not, need a join, too.
 
-If a match decides whether a row is written, and the source reads few bytes, the job that evaluates the source returns prepared rows to the
-driver, up to `MAX_PREPARED_ROWS`. Each row has the action for a match and the action for no match. The driver writes the rows that apply,
-so no Python runs on executors. For a larger source, a second Spark job makes the rows.
+A match may decide whether a row is written. Then, if the source reads few bytes, the job that evaluates the source returns prepared
+rows to the driver, up to `MAX_PREPARED_ROWS`. Each row has the action for a match and the action for no match. The driver writes the rows
+that apply, so no Python runs on executors. For a larger source, a second Spark job makes the rows.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ def find_matches(request: RowChangeRequest, files: TargetFiles, source: Source) 
     if not len(files.to_read) or not source.row_count:
         return KeyMatches({})
     one_to_one = requires_one_to_one(request)
-    # A clause that updates matches, or inserts only the other source rows, needs to know which source rows match.
+    # A clause that updates matches, or inserts only the other source rows, needs the ordinals of the source rows that match.
     clauses_need_matched_sources = one_to_one or request.plan.source_rows is SourceRows.UNMATCHED
     with_sources = clauses_need_matched_sources and not request.inserts_every_source_row
     return find_key_matches(request.spark, request.snapshot, files.to_read, source, one_to_one=one_to_one, with_sources=with_sources)

@@ -1,4 +1,4 @@
-"""The way of a MERGE with keys: Arrow reads the target rows that have a key of the source, and Spark joins the source to these rows."""
+"""The way of a MERGE with keys: Arrow reads the target rows that have a key of the source. Then Spark joins the source to these rows."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ def why_not_lookup(request: RowChangeRequest) -> Reason | None:
 
 
 def look_up_and_write_join(request: RowChangeRequest) -> ExecutionResult | NotApplicable:
-    """Look up the target rows that have a key of the source, join the source to them, and write the rows that the clauses make of them."""
+    """Look up the target rows that have a key of the source, and join the source to them.
+
+    The rows that the clauses make of the joined rows are written as data files.
+    """
     assert request.needed_columns is not None  # else `why_not_lookup` returns a reason
     # On a cluster, the driver takes no more keys than for every source.
     max_driver_keys = MAX_LOOKED_UP_KEYS if request.is_local_mode else 0

@@ -205,7 +205,14 @@ def insert_preventing_rows(request: RowChangeRequest, output: WriteOutput, files
 
 
 def matching_files(request: RowChangeRequest, source: Source | None) -> FileMask:
-    """Return the mask of files of concurrent commits that hold rows which the statement would have changed or matched."""
+    """Return the mask of files of concurrent commits that hold rows which the statement would have changed or matched.
+
+    The mask reads rows of these files. It decides whether a concurrent commit is a conflict.
+
+    Args:
+        request: The statement.
+        source: The evaluated source, or None without a source. If its rows are not kept, the mask selects every file.
+    """
     if source is not None and source.counting is not None:
         return every_file  # the source is not kept, so its matches cannot be computed again
     return partial(relevant_file_mask, request.spark, request.snapshot, request.plan, source)

@@ -1,4 +1,4 @@
-"""The way of a MERGE that changes every target row without a match: one outer join reads the source, and Spark does not keep its rows.
+"""The way of a MERGE that changes every target row without a match. One outer join reads the source, and Spark does not keep its rows.
 
 Such a source is about as large as the target, and its keys do not leave out files. So the keys are not extracted first.
 
@@ -15,7 +15,10 @@ from rowmerge.spark.source.writing import FEW_BYTES, reads_few_bytes
 
 
 def why_not_single_pass(request: RowChangeRequest) -> Reason | None:
-    """Return why the join cannot read the source in a single pass, which evaluates the source and keeps no row of it, or None if it can."""
+    """Return why the join cannot read the source in a single pass, or None if it can.
+
+    In a single pass, Spark evaluates the source during the join, and keeps none of its rows.
+    """
     source = request.planned.source
     if source is None or not changes_all_rows(request.plan):
         return Reason("no clause changes every target row without a match")

@@ -23,8 +23,13 @@ from rowmerge.table.snapshots.snapshot import Snapshot
 class TargetFiles:
     """The data files that one statement reads.
 
-    `listing`: all live files; `candidates`: the files that may hold rows to change; `removable`: the candidates that the statement removes
-    by metadata alone; `to_read`: the other candidates. `mask` selected the candidates by the bounds of `columns`.
+    Attributes:
+        listing: All live files.
+        candidates: The files that may hold rows to change.
+        removable: The candidates that the statement removes by metadata alone, because all their rows leave the table.
+        to_read: The other candidates.
+        mask: Selects the candidates. The commit applies it to the files of concurrent commits, too.
+        columns: The columns whose bounds `mask` compares.
     """
 
     listing: FileListing

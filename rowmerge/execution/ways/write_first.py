@@ -3,8 +3,8 @@
 Spark evaluates the source once and keeps none of its rows. If the way does not apply, its files are deleted, and the next way keeps the
 source.
 
-Each source row of an upsert or of dbt's delete+insert becomes a new row, whatever it matches. This way applies if nothing partitions or
-orders the rows of the table, the driver is the whole cluster, and the source's files are not small.
+Each source row of an upsert or of dbt's delete+insert becomes a new row, whatever it matches. This way applies if the table is neither
+partitioned nor ordered, the driver is the whole cluster, and the source's files are not small.
 
 A task of few rows sends them to the driver, which writes the rows of all such tasks together. If many tasks wrote small files, these are
 merged. If keys repeat, or a commit conflicts, the files are deleted, and the source is evaluated again and kept.

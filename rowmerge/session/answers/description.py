@@ -41,7 +41,12 @@ class RelationDescription:
 
 
 def describe(catalog: Catalog, relation: Relation) -> RelationDescription:
-    """Return the description of a view, or of a table's newest version."""
+    """Return the description of a view, or of a table's newest version.
+
+    Args:
+        catalog: The catalog with the relation.
+        relation: The table or view.
+    """
     if relation.kind == "view":
         view = catalog.view(relation.schema, relation.name)
         return RelationDescription(
@@ -58,7 +63,12 @@ def describe(catalog: Catalog, relation: Relation) -> RelationDescription:
 
 
 def describe_snapshot(relation: Relation, snapshot: Snapshot) -> RelationDescription:
-    """Return the description of one version of a table."""
+    """Return the description of one version of a table.
+
+    Args:
+        relation: The table, with the name and the format of the description.
+        snapshot: The version of the table.
+    """
     files = snapshot.files()
     shape = snapshot.shape
     return RelationDescription(

@@ -56,7 +56,12 @@ def rows_frame(spark: SparkSession, columns: Mapping[str, DataType], rows: Itera
 
 
 def single_row(spark: SparkSession, values: RowValues) -> DataFrame:
-    """Return a DataFrame of one row. `values`: the type and the value of each column by name."""
+    """Return a DataFrame of one row.
+
+    Args:
+        spark: The Spark session of the DataFrame.
+        values: The type and the value of each column, by its name.
+    """
     types = {name: type_ for name, (type_, _) in values.items()}
     return rows_frame(spark, types, [[value for _, value in values.values()]])
 
@@ -73,7 +78,12 @@ def text_column(spark: SparkSession, column: str, values: Iterable[str]) -> Data
 
 
 def count_row(spark: SparkSession, counts: Mapping[str, int]) -> DataFrame:
-    """Return a DataFrame of one row of bigint columns. `counts`: the value of each column by name."""
+    """Return a DataFrame of one row of bigint columns.
+
+    Args:
+        spark: The Spark session of the DataFrame.
+        counts: The value of each column, by its name.
+    """
     return single_row(spark, {name: (_LONG, count) for name, count in counts.items()})
 
 
@@ -205,7 +215,12 @@ def describe_detail(spark: SparkSession, description: RelationDescription, snaps
 
 
 def describe_history(spark: SparkSession, entries: Sequence[HistoryEntry]) -> DataFrame:
-    """Return the rows of DESCRIBE HISTORY, newest first."""
+    """Return the rows of DESCRIBE HISTORY.
+
+    Args:
+        spark: The Spark session of the DataFrame.
+        entries: The commits of the table, newest first.
+    """
     columns = {name: type_ for name, (type_, _) in _HISTORY_COLUMNS.items()}
     return rows_frame(spark, columns, [[value_of(entry) for _, value_of in _HISTORY_COLUMNS.values()] for entry in entries])
 
@@ -270,7 +285,12 @@ def show_relations(spark: SparkSession, relations: Iterable[Relation], name_colu
 
 
 def show_relations_extended(spark: SparkSession, descriptions: Iterable[RelationDescription]) -> DataFrame:
-    """Return the rows of SHOW TABLE EXTENDED: the rows of SHOW TABLES with the description as one text, in the format of Spark."""
+    """Return the rows of SHOW TABLE EXTENDED: the rows of SHOW TABLES with the description as one text, in the format of Spark.
+
+    Args:
+        spark: The Spark session of the DataFrame.
+        descriptions: The descriptions of the tables and views.
+    """
     columns = {"namespace": _STRING, "tableName": _STRING, "isTemporary": _BOOLEAN, "information": _STRING}
     rows = [(description.relation.schema, description.relation.name, False, _information(description)) for description in descriptions]
     return rows_frame(spark, columns, rows)
@@ -296,7 +316,12 @@ def show_properties(spark: SparkSession, properties: Mapping[str, str], key: str
 
 
 def matches_pattern(name: str, like: str | None) -> bool:
-    """Return whether a name matches a pattern of SHOW … LIKE. `*` and `%` match any text, `|` separates patterns, case is ignored."""
+    """Return whether a name matches a pattern of SHOW … LIKE.
+
+    Args:
+        name: The name of a schema, table, view or function.
+        like: The pattern: `*` and `%` match any text, `|` separates alternatives, and case is ignored. None matches every name.
+    """
     if like is None:
         return True
     patterns = [pattern.strip().replace("[", "[[]").replace("?", "[?]").replace("%", "*") for pattern in like.lower().split("|")]

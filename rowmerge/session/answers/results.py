@@ -71,5 +71,10 @@ def _join_counts(**counts: int) -> str:
 
 
 def empty_result(spark: SparkSession, operation: str) -> StatementResult:
-    """Return the outcome of a statement that returns no rows and changes no rows or files."""
+    """Return the outcome of a statement that returns no rows and changes no rows or files.
+
+    Args:
+        spark: The Spark session of the empty DataFrame.
+        operation: The name of the statement, such as `CREATE VIEW`.
+    """
     return StatementResult(empty_frame(spark), operation)

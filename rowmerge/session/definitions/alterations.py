@@ -37,7 +37,12 @@ class Alteration:
 def build_alteration(context: SessionContext, command: commands.AlterTable) -> Alteration:
     """Return the change of an ALTER TABLE or COMMENT ON.
 
-    Its `definition` raises UnknownColumn, PlanError, TableError and ConstraintViolated.
+    The new definition is only computed when the `definition` of the result is called with a version of the table. This call raises
+    UnknownColumn, PlanError, TableError and ConstraintViolated.
+
+    Args:
+        context: The session.
+        command: The parsed statement.
     """
     match command:
         case commands.AddColumns():
@@ -234,13 +239,22 @@ def _check_expressions(snapshot: Snapshot) -> dict[str, str]:
 
 
 def constraint_name(check: commands.CheckConstraint, table: str) -> str:
-    """Return the constraint's name, or a name made of the table's name and a digest of the expression."""
+    """Return the constraint's name, or a name made of the table's name and a digest of the expression.
+
+    Args:
+        check: The constraint in the statement, with or without a name.
+        table: The name of the table, with or without its schema.
+    """
     digest = hashlib.sha256(check.expression.text.encode()).hexdigest()[:6]
     return check.name or f"{table.rsplit('.', 1)[-1].strip('`')}_chk_{digest}"
 
 
 def checks_by_name(checks: Iterable[commands.CheckConstraint], table: str) -> dict[str, str]:
-    """Return the expressions of CHECK constraints by their names. `table`: the name of the table, for constraints without a name.
+    """Return the expressions of CHECK constraints by their names.
+
+    Args:
+        checks: The constraints in the statement.
+        table: The name of the table, for constraints without a name.
 
     Raises:
         PlanError: Two constraints have the same name.

@@ -18,12 +18,29 @@ if TYPE_CHECKING:
 
 
 def describe_relation(context: SessionContext, name: TableName) -> RelationDescription:
-    """Return the description of a view, or of a table's newest version. Raises TableNotFound, SchemaNotFound."""
+    """Return the description of a view, or of a table's newest version.
+
+    Args:
+        context: The session.
+        name: The name of the table or view in the statement.
+
+    Raises:
+        TableNotFound: No table or view has this name.
+        SchemaNotFound: The catalog has no such schema.
+    """
     return describe(context.catalog, context.names.existing_relation(name))
 
 
 def describe_files(context: SessionContext, source: FileSource) -> RelationDescription:
-    """Return the description of files, or of the newest version of a table at a path. No row is read. Raises FilesNotFound."""
+    """Return the description of files, or of the newest version of a table at a path. No row is read.
+
+    Args:
+        context: The session.
+        source: The path and the format of the files or of the table.
+
+    Raises:
+        FilesNotFound: The path has no files or no table.
+    """
     *schema, name = source.name.parts if source.name is not None else (source.path,)
     relation = Relation(schema[-1] if schema else "", name, "table", source.format)
     if source.format in TABLE_FORMATS:
@@ -34,7 +51,17 @@ def describe_files(context: SessionContext, source: FileSource) -> RelationDescr
 
 
 def listing_rows(context: SessionContext, command: ListingCommand) -> DataFrame:
-    """Return the rows of a DESCRIBE or SHOW statement. Raises TableNotFound, SchemaNotFound, TableError for the history of a view."""
+    """Return the rows of a DESCRIBE or SHOW statement.
+
+    Args:
+        context: The session.
+        command: The parsed statement.
+
+    Raises:
+        TableNotFound: No table or view has the name.
+        SchemaNotFound: The catalog has no such schema.
+        TableError: The statement asks for the history or the detail of a view.
+    """
     spark, names = context.spark, context.names
     match command:
         case Describe(name, Detail.HISTORY, limit):

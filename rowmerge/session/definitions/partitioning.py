@@ -18,7 +18,13 @@ _NAME_SUFFIXES = {IDENTITY: "", "truncate": "_trunc", "void": "_null"}
 def resolve_partitioning(columns: Struct, fields: tuple[PartitionField, ...]) -> tuple[PartitionField, ...]:
     """Return the fields of PARTITIONED BY with exact column names and Iceberg's default names.
 
-    Raises UnknownColumn, and PlanError for redundant fields.
+    Args:
+        columns: The columns of the table.
+        fields: The fields as in the statement.
+
+    Raises:
+        UnknownColumn: The table has no such column.
+        PlanError: Two fields divide the rows by the same values.
     """
     partition_fields: list[PartitionField] = []
     for field in fields:
@@ -37,7 +43,16 @@ def _check_not_redundant(fields: list[PartitionField], new_field: PartitionField
 
 
 def partition_field(columns: Struct, text: str) -> PartitionField:
-    """Return the column of this exact name as a partition field, or else parse the text. Raises Unparsable, UnsupportedStatement."""
+    """Return the column of this exact name as a partition field, or else parse the text.
+
+    Args:
+        columns: The columns of the table.
+        text: The name of a column, or a column or transform in SQL, such as `day(ordered_at)`.
+
+    Raises:
+        Unparsable: The text is no partition field.
+        UnsupportedStatement: The transform is unknown.
+    """
     return PartitionField((text,)) if columns.find(text, case_sensitive=True) else parse_partition_field(text)
 
 
@@ -49,7 +64,16 @@ def partitioning_operation(command: ChangePartitioning) -> str:
 
 
 def change_partitioning(command: ChangePartitioning, snapshot: Snapshot) -> TableDefinition:
-    """Return the partitioning after ALTER TABLE … PARTITION FIELD. Raises UnknownColumn, PlanError for a missing or duplicate field."""
+    """Return the partitioning after ALTER TABLE … PARTITION FIELD.
+
+    Args:
+        command: The parsed statement.
+        snapshot: The version of the table to change.
+
+    Raises:
+        UnknownColumn: The table has no such column.
+        PlanError: The dropped field does not exist, or the added field exists already.
+    """
     old_fields = snapshot.shape.partitioning
     old_field = None if command.dropped is None else _find_partition_field(snapshot, command.dropped)
     fields = [field for field in old_fields if field is not old_field]
@@ -77,14 +101,27 @@ def write_order_operation(command: SetWriteOrder) -> str:
 
 
 def change_write_order(command: SetWriteOrder, snapshot: Snapshot) -> TableDefinition:
-    """Return the sort order and distribution after ALTER TABLE … WRITE …. Raises UnknownColumn."""
+    """Return the sort order and distribution after ALTER TABLE … WRITE ….
+
+    Args:
+        command: The parsed statement.
+        snapshot: The version of the table to change.
+
+    Raises:
+        UnknownColumn: The table has no such column.
+    """
     where = "WRITE ORDERED BY"
     ordering = tuple(replace(field, column=_exact_path(snapshot.schema, field.column, where)) for field in command.ordering)
     return TableDefinition(ordering=ordering, distribution=command.distribution)
 
 
 def default_name(field: PartitionField, *, with_parameter: bool = False) -> str:
-    """Return the name that Iceberg's Java implementation gives a partition field. `with_parameter`: for a field of ALTER TABLE."""
+    """Return the name that Iceberg's Java implementation gives a partition field.
+
+    Args:
+        field: The field, with the exact names of its column.
+        with_parameter: Whether the name ends with the parameter of the transform, as for a field that ALTER TABLE adds.
+    """
     suffix = _NAME_SUFFIXES.get(field.transform.name, f"_{field.transform.name}")
     parameter = f"_{field.transform.parameter}" if with_parameter and field.transform.parameter is not None else ""
     return f"{'.'.join(field.column)}{suffix}{parameter}"

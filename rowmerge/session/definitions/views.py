@@ -15,7 +15,17 @@ AlterView = PropertyCommand | CommentOn
 
 
 def create_view(context: SessionContext, command: CreateView) -> None:
-    """Create or replace a view. Raises AlreadyExists, SchemaNotFound, PlanError, and errors of Spark in the query."""
+    """Create or replace a view.
+
+    Args:
+        context: The session.
+        command: The parsed statement.
+
+    Raises:
+        AlreadyExists: A table or view has the name, without IF NOT EXISTS and OR REPLACE.
+        SchemaNotFound: The catalog has no such schema.
+        PlanError: The name or the columns of the view are invalid.
+    """
     create = _create_temporary_view if command.temporary else _create_stored_view
     create(context, command)
 

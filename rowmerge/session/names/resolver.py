@@ -1,4 +1,4 @@
-"""Name resolution: from a table name in a statement to a table or view of the catalog, and to the branch or tag in the name.
+"""Name resolution: from a name in a statement to a table or view of the catalog, and to the branch or tag in the name.
 
 The functions return a feature that some table formats lack, or raise an error that says what to do instead.
 """
@@ -71,6 +71,10 @@ class NameResolver:
     def locate(self, name: TableName, default_schema: str | None = None) -> tuple[str, str]:
         """Return the schema and the name of a relation, which need not exist.
 
+        Args:
+            name: The name in the statement.
+            default_schema: The schema of a name without a schema. None means the current schema of the session.
+
         Raises:
             TableNotFound: The name has more than two parts after the catalog's name.
         """
@@ -100,7 +104,15 @@ class NameResolver:
         raise TableNotFound(str(name))  # another session has created the table in the meantime
 
     def resolve(self, name: TableName, default_schema: str) -> ResolvedName | None:
-        """Return the table or view that a query reads, or None for a name that Spark resolves. Raises TableNotFound."""
+        """Return the table or view that a query reads, or None for a name that Spark resolves.
+
+        Args:
+            name: The name in the query, which may end with a branch or tag.
+            default_schema: The schema of a name without a schema.
+
+        Raises:
+            TableNotFound: The name of a branch or tag has too many parts.
+        """
         table_name, branch_or_tag = self._split_branch_or_tag(name)
         if branch_or_tag is None and len(table_name.parts) > 2:
             return None
@@ -158,6 +170,10 @@ class NameResolver:
 def branch_of(table: Table, branch: str) -> Table:
     """Return a table on one of its branches.
 
+    Args:
+        table: The table on its main branch.
+        branch: The name of the branch.
+
     Raises:
         PlanError: The table has no branches, or `branch` is a tag.
         VersionNotFound: The table has no such branch.
@@ -169,7 +185,11 @@ def branch_of(table: Table, branch: str) -> Table:
 
 
 def branches_of(table: Table, name: str | TableName) -> Branches:
-    """Return the branches and tags of a table. `name`: its name in the statement.
+    """Return the branches and tags of a table.
+
+    Args:
+        table: The table.
+        name: Its name in the statement, for the error message.
 
     Raises:
         PlanError: The format of the table has no branches and tags.

@@ -54,7 +54,12 @@ class SparkViews:
         return backquote(name)
 
     def register_query(self, text: str, columns: tuple[str, ...] = ()) -> str:
-        """Register a query in Spark's SQL, with its columns renamed to `columns` if there are any."""
+        """Register a query in Spark's SQL.
+
+        Args:
+            text: The text of the query, with the names that Spark resolves.
+            columns: The names of the view's columns. Empty for those of the query.
+        """
 
         def read() -> DataFrame:
             frame = self._spark.sql(text)
@@ -144,7 +149,12 @@ class WarehouseFunctions:
         return None if function is not None and not is_qualified and is_known(self._spark, name) else function
 
     def register(self, function: Function, body: str) -> str:
-        """Register a function in Spark, and return its quoted name there. `body`: the bound SQL of a function in SQL."""
+        """Register a function in Spark, and return its quoted name there.
+
+        Args:
+            function: The function of the catalog.
+            body: The body of a function in SQL, with bound names. Empty for a function in Python.
+        """
         name = view_name("function", self._session_id, str(function), repr(function.definition), body)
         with self._lock:
             if name not in self._registered:

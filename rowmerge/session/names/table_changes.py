@@ -25,6 +25,10 @@ _TIME_TYPES = ("string", "timestamp", "timestamp_ntz", "date")
 def parse_change_range(spark: SparkSession, arguments: tuple[SqlText, ...]) -> tuple[TableName, Bound, Bound | None]:
     """Evaluate the constant arguments of `table_changes(…)`.
 
+    Args:
+        spark: The Spark session that evaluates the arguments.
+        arguments: The SQL expressions of the table's name, the start and, if it is given, the end.
+
     Returns:
         The table, and the first and the last version or time, both included. None as the last one means the newest version.
 

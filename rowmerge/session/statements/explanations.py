@@ -22,7 +22,12 @@ from rowmerge.table.snapshots.snapshot import Snapshot
 
 
 def run_explain(context: SessionContext, explain: Explain) -> StatementResult:
-    """Return the plan of a command as one text in the column `plan`. Raises the errors of planning the command."""
+    """Return the plan of a command as one text in the column `plan`. Planning the command may raise the errors of the command.
+
+    Args:
+        context: The session.
+        explain: The parsed EXPLAIN, with the command and the mode of Spark's plan.
+    """
     command = explain.command
     lines = _explain_create(context, command) if isinstance(command, CreateTable) else _explain_rows(context, command)
     query = _query_of(command)

@@ -17,7 +17,16 @@ from rowmerge.table.metadata.schema import backquote
 def run_function_command(context: SessionContext, command: FunctionCommand) -> StatementResult:
     """Run CREATE, DROP, DESCRIBE or SHOW of functions.
 
-    Raises PlanError for a wrong function body, FunctionNotFound, AlreadyExists, SchemaNotFound, TableError.
+    Args:
+        context: The session.
+        command: The parsed statement.
+
+    Raises:
+        PlanError: The body of the function is wrong.
+        FunctionNotFound: The function does not exist.
+        AlreadyExists: The function exists, without IF NOT EXISTS and OR REPLACE.
+        SchemaNotFound: The catalog has no such schema.
+        TableError: The catalog cannot store functions, or the stored function cannot be read.
     """
     match command:
         case CreateFunction():

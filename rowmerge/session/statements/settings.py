@@ -30,7 +30,12 @@ def overwrites_dynamically(spark: SparkSession) -> bool:
 
 
 def may_evolve(spark: SparkSession, snapshot: Snapshot) -> bool:
-    """Return whether Delta's setting of the session, or the table's property, lets statements add columns to the table."""
+    """Return whether Delta's setting of the session, or the table's property, lets statements add columns to the table.
+
+    Args:
+        spark: The Spark session with the setting `spark.databricks.delta.schema.autoMerge.enabled`.
+        snapshot: The version of the table, with its properties.
+    """
     return snapshot.settings.evolves_schema or _setting(spark, "spark.databricks.delta.schema.autoMerge.enabled", "false") == "true"
 
 
@@ -56,8 +61,11 @@ def _setting(spark: SparkSession, key: str, default: str) -> str:
 def transaction_of(spark: SparkSession, key: IdempotencyKey | None) -> tuple[str, int] | None:
     """Return the application id and version of a key, as a commit stores them ("Transaction Identifiers" in the Delta protocol).
 
-    A key without a version is an application id with the version 0. Without a key, Delta's settings `txnAppId` and `txnVersion` apply.
     Another engine with the same settings skips the statement, too.
+
+    Args:
+        spark: The Spark session, whose settings `txnAppId` and `txnVersion` of Delta apply without a key.
+        key: The key of the statement, or None without one. A key without a version is an application id with the version 0.
 
     Returns:
         The application id and the version, or None without a key and without these settings.

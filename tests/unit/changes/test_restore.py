@@ -28,7 +28,7 @@ def table(tmp_path: Path) -> DeltaTable:
 
 
 def to(table: DeltaTable, version: int) -> dict[str, int]:
-    return dict(restore(table, {"version": version}, version=version, timestamp=None).columns)
+    return dict(restore(table, {"version": version}, version=version, timestamp=None).result_row)
 
 
 def ids(table: DeltaTable, version: int | None = None) -> list[int]:
