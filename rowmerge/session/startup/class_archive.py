@@ -4,8 +4,9 @@ Spark and its libraries have some twenty thousand classes. Java finds, parses an
 an archive (JEP 350; `man java`, -XX:ArchiveClassesAtExit). An archive fits one Java and one class path; its name has a digest of both, and
 its size. Java verifies that the archive belongs to its build and to the jars, but crashes (SIGBUS) on a truncated archive.
 
-Measured with `benchmarks/start.py` on 2 cores, medians of 5: Spark starts in 3.5 instead of 6.7 s, and start, CREATE, MERGE and SELECT take
-10.7 instead of 16.9 s. Java takes 20 s and more to write the archive when it ends: only `python -m rowmerge archive-classes` does this.
+With an archive, Spark starts in 3.5 instead of 6.7 s. Start, CREATE, MERGE and SELECT together take 10.7 instead of 16.9 s (medians of 5 on
+2 cores, `benchmarks/start.py`). Java takes 20 s and more to write the archive when it ends: only `python -m rowmerge archive-classes` does
+this.
 """
 
 from __future__ import annotations
