@@ -83,8 +83,8 @@ def rows_by_keys(
 
     Returns:
         The live rows with FILE and POSITION, and the path of each file, as Spark spells it, by FILE. Here, FILE is a file's index as text,
-        because it repeats in every row. The result is None if Spark must read the files. That is so if no key can be looked up, if Arrow
-        changes a column's values, if a file holds a column in another type, or if too many rows have a key.
+        because it repeats in every row. The result is None if Spark must read the files. One reason is that no key can be looked up, or
+        that too many rows have a key. Other reasons are that Arrow changes a column's values, or that a file holds it in another type.
 
     Raises:
         MissingDataFile: A data file does not exist.

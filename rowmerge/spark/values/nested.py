@@ -98,8 +98,8 @@ def reshape_value(value: SqlValue, target: DataType, cast: Cast, *, old_value: S
 def _reshape_struct(struct: SqlValue, target: Struct, cast: Cast, old_value: SqlValue | None, depth: int) -> str:
     """Return SQL for a struct with the fields of `target`. A field comes from the struct, else from the old struct, else it is NULL.
 
-    The result is NULL if the struct is NULL. If the old struct supplies fields, the result is NULL only if both structs are NULL, as in the
-    UPDATE SET * of delta-spark under schema evolution. `old_value`, `depth`: see `reshape_value`.
+    The result is NULL if the struct is NULL. If the old struct supplies fields, the result is NULL only if both structs are NULL. The
+    UPDATE SET * of delta-spark under schema evolution has the same rule. `old_value`, `depth`: see `reshape_value`.
     """
     has_old_struct = old_value is not None and isinstance(old_value.type, Struct)
     old_struct = old_value if has_old_struct and _lacks_field(struct.type, target) else None

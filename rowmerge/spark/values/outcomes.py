@@ -194,9 +194,8 @@ def prepare_rows(rows: DataFrame, plan: RowPlan, values: Mapping[str, str], extr
     Returns:
         Outcome rows with ORDINAL, IF_MATCHED (the action of a row with a match) and IF_UNMATCHED (the action of a row without a match).
     """
-    if_matched, if_unmatched = (
-        _action_sql([(condition_of(clause), clause) for clause in plan.of(match)]) for match in (Match.MATCHED, Match.NOT_MATCHED)
-    )
+    if_matched = _action_sql([(condition_of(clause), clause) for clause in plan.of(Match.MATCHED)])
+    if_unmatched = _action_sql([(condition_of(clause), clause) for clause in plan.of(Match.NOT_MATCHED)])
     # The values are the same in both cases, so one clause computes them. Its action applies if the statement inserts every source row.
     insert = Clause(Match.NOT_MATCHED, Effect.INSERT, None, values)
     return new_rows(rows, plan, [insert], [*extra_columns, ORDINAL, f"{if_matched} as {IF_MATCHED}", f"{if_unmatched} as {IF_UNMATCHED}"])
