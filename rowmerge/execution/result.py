@@ -89,7 +89,7 @@ def row_counts(output: WriteOutput, files: FileChanges, removed_files: FileListi
     return RowCounts(
         inserted=output.inserted,
         updated=output.updated,
-        # A target row that is changed_row_count and not updated is deleted.
+        # A target row that is changed and not updated is deleted.
         deleted=output.changed_row_count - output.updated + rows_of_removed_files,
         files_added=len(files.added),
         files_removed=len(files.removed),

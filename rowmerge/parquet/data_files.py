@@ -137,7 +137,7 @@ class WriteSpec:
 
 @dataclass
 class FileMessage:
-    """One written file, with the statistics that the driver needs for the table's metadata. All fields are builtins.
+    """One written file, with the statistics that the driver needs for the table's metadata. Values are plain Python objects.
 
     Attributes:
         path: The absolute path.

@@ -30,7 +30,7 @@ class SourceKey:
     Attributes:
         pair: The key in the ON condition.
         type: The type of the key in the source.
-        values: The distinct non-null values, sorted. None if there are too many, or if Arrow and Spark order the type differently.
+        values: The distinct non-null values, sorted. None if there are too many, or for nested types and collations.
         low: The minimum, None if unknown. It is set without `values` only.
         high: The maximum, like `low`.
         has_null: Whether a NULL can occur.
