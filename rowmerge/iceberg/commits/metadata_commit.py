@@ -51,8 +51,10 @@ def commit_updates(operations: TableOperations, table: str, operation: str, make
 
     Raises:
         CommitStateUnknown: It is not known whether the updates were committed.
+        CorruptLog: The metadata cannot be parsed.
         MetadataChanged: Other commits came first in every attempt that the table's retry policy allows.
         StorageError: The updates were certainly not committed.
+        TableNotFound: The table does not exist.
         UnsupportedTableFeature: rowmerge cannot write this table.
     """
     lost_races = 0

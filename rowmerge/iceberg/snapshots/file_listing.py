@@ -37,7 +37,7 @@ def list_files(live: LiveFiles, schema: Schema, columns: Struct, spec: Partition
         bound_names: The names of the top-level columns whose bounds the listing has. Only primitive types have bounds.
 
     Raises:
-        CorruptLog: A partition value or a bound has another type than its field.
+        CorruptLog: A partition value has another type than its field, or a delete file is damaged or missing.
         StorageError: A delete file must be read to count deleted rows, and the store fails.
     """
     bound_columns = [column for column in columns if column.name in bound_names and isinstance(column.type, Primitive | Decimal)]

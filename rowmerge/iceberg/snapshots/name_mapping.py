@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
@@ -72,15 +72,15 @@ def _has_field_ids(schema: pa.Schema) -> bool:
 
 def _layouts_by_names(shape: TableShape, schemas: Mapping[str, pa.Schema], names_by_id: _Names) -> list[FileLayout]:
     """Return the layouts of files without field ids. `schemas`: the Arrow schema of each file by path."""
+    columns, partition_columns = stored_types(shape.schema), identity_columns(shape.partitioning)
     paths_by_layout: dict[FileLayout, list[str]] = defaultdict(list)
     for path, schema in schemas.items():
-        paths_by_layout[_layout_by_names(shape, schema, names_by_id)].append(path)
+        paths_by_layout[_layout_by_names(columns, partition_columns, schema, names_by_id)].append(path)
     return [replace(layout, paths=tuple(paths)) for layout, paths in paths_by_layout.items()]
 
 
-def _layout_by_names(shape: TableShape, schema: pa.Schema, names_by_id: _Names) -> FileLayout:
-    """Return the layout, without paths, of files whose Parquet schema has no field ids."""
-    columns, partition_columns = stored_types(shape.schema), identity_columns(shape.partitioning)
+def _layout_by_names(columns: Struct, partition_columns: Collection[str], schema: pa.Schema, names_by_id: _Names) -> FileLayout:
+    """Return the layout, without paths, of files whose Parquet schema has no field ids. `columns`: the table's, with stored types."""
     stored_columns = _stored_columns(columns, schema, names_by_id)
     column_pairs = zip(columns, stored_columns, strict=True)
     missing_columns = [column.name for column, stored_column in column_pairs if schema.get_field_index(stored_column.name) < 0]
