@@ -235,6 +235,7 @@ class DirectoryCatalog:
         Raises:
             TableNotFound: The relation does not exist.
             TableError: The relation is a view.
+            UnsupportedTableFeature: The metadata of the Iceberg table belongs to another catalog.
         """
         self._drop(errors.find_relation_to_drop(self, schema, name, "table"))
 

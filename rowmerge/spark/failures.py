@@ -54,7 +54,7 @@ def translated(text: str, table: str = "the table") -> Iterator[None]:
 def rowmerge_error(error: PySparkException, text: str, table: str) -> errors.RowmergeError:
     """Return the error of rowmerge for an exception of PySpark, by its error condition and its message.
 
-    The first function that recognizes the exception decides. Errors that rowmerge causes itself come before Spark's conditions.
+    The first function that recognizes the exception decides. So a stop by an expression of rowmerge comes before Spark's conditions.
 
     Args:
         error: The exception.

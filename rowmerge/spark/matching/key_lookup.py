@@ -54,8 +54,8 @@ LOOKED_UP_ROWS = 20_000_000
 def is_page_skipping_faster(snapshot: Snapshot, source: Source, needed_columns: frozenset[str]) -> bool:
     """Return whether Spark's Parquet reader, which skips pages by their bounds, finds the rows of few keys sooner than a lookup.
 
-    That is so if the statement needs columns beside the keys: a lookup reads whole column chunks. Without keys that Arrow can look up, the
-    result is also True.
+    That is so if the statement needs columns beside the keys: a lookup reads whole column chunks. Few keys of which
+    Arrow can look up none also give True.
 
     Args:
         snapshot: The snapshot of the target.
