@@ -154,7 +154,7 @@ def added_rows_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) ->
 
 def _files_with_matching_rows(files: FileListing, reads: Reads) -> FileListing:
     """Return the files with a row that was read, or all files if their rows cannot be compared."""
-    # `matching` reads the rows of files, and does not support files with deleted rows (`Reads`).
+    # `has_matching_rows` reads the rows of files, and does not support files with deleted rows (`Reads`).
     has_deleted_rows = pc.any(pc.greater(files.deleted, 0)).as_py()
     if not len(files) or reads.has_matching_rows is None or has_deleted_rows:
         return files

@@ -105,7 +105,7 @@ def put_checksum(storage: Storage, version: int, checksum: bytes) -> None:
     """Write the checksum file of a committed version, unless it exists. Ignore errors, because no reader depends on it.
 
     Args:
-        storage: The storage of the table. If it is distant, a background thread writes the file.
+        storage: The storage of the table. If it is remote, a background thread writes the file.
         version: The committed version.
         checksum: The content of the file.
     """
