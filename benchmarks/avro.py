@@ -20,8 +20,15 @@ from typing import Any
 
 import fastavro
 from pyiceberg.avro.file import AvroFile
-from pyiceberg.manifest import MANIFEST_ENTRY_SCHEMAS, DataFile, DataFileContent, FileFormat, ManifestEntry, ManifestEntryStatus
-from pyiceberg.manifest import write_manifest as write_pyiceberg_manifest
+from pyiceberg.manifest import (
+    MANIFEST_ENTRY_SCHEMAS,
+    DataFile,
+    DataFileContent,
+    FileFormat,
+    ManifestEntry,
+    ManifestEntryStatus,
+    write_manifest as write_pyiceberg_manifest,
+)
 from pyiceberg.table import StaticTable
 
 from benchmarks.metadata.iceberg_logs import write_table

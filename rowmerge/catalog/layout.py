@@ -28,8 +28,7 @@ from rowmerge.delta.maintenance import dropping as delta
 from rowmerge.errors import CommitStateUnknown, CorruptLog, FilesNotFound, StorageError
 from rowmerge.iceberg import DirectoryOperations, IcebergTable
 from rowmerge.iceberg.catalogs.operations import DROPPED
-from rowmerge.iceberg.commits.drop import Drop as IcebergDrop
-from rowmerge.iceberg.commits.drop import put_drop
+from rowmerge.iceberg.commits.drop import Drop as IcebergDrop, put_drop
 from rowmerge.iceberg.maintenance import dropping as iceberg
 from rowmerge.storage.cache import Cache
 from rowmerge.storage.deletion import Deletion, PathOrigin, delete_files, try_delete_files

@@ -41,8 +41,7 @@ from rowmerge.session.statements.settings import IdempotencyKey, is_checksum_mis
 from rowmerge.spark.failures import translated
 from rowmerge.spark.spark_session import check_session, set_hadoop_settings
 from rowmerge.spark.types import frame_of
-from rowmerge.sql import Statement, parse, parse_table_name, references
-from rowmerge.sql import idempotency_key as hinted_key
+from rowmerge.sql import Statement, idempotency_key as hinted_key, parse, parse_table_name, references
 from rowmerge.storage.configuration import StorageConfiguration
 from rowmerge.storage.hadoop import hadoop_settings
 from rowmerge.storage.store import Durability, Storage

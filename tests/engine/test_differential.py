@@ -13,8 +13,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, Phase, event, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, Phase, event, given, settings, strategies as st
 from pyspark.sql import SparkSession
 
 import rowmerge

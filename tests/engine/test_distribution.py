@@ -21,8 +21,7 @@ from rowmerge.spark.writing.distribution import Gather, distribute_rows
 from rowmerge.spark.writing.write import write_spec
 from rowmerge.spark.writing.write_output import WriteOutput
 from rowmerge.table.metadata.partitioning import Distribution, PartitionField, SortField, Transform
-from rowmerge.table.metadata.schema import Decimal as DecimalType
-from rowmerge.table.metadata.schema import Field, Primitive, Struct
+from rowmerge.table.metadata.schema import Decimal as DecimalType, Field, Primitive, Struct
 from rowmerge.table.metadata.shape import TableShape
 
 COLUMNS = Struct(

@@ -19,8 +19,7 @@ from rowmerge.delta import DeltaTable
 from rowmerge.delta.maintenance.vacuum import referenced_paths
 from rowmerge.errors import CommitStateUnknown, RowmergeError
 from rowmerge.storage.store import Storage
-from tests.support import suites
-from tests.support import table_operations as operations
+from tests.support import suites, table_operations as operations
 from tests.support.faulty_storage import Fault, Kind
 from tests.support.iceberg_lake import needed
 from tests.support.table_operations import ICEBERG_ONLY, NOW, OPERATIONS, opened_any, rows

@@ -8,8 +8,7 @@ import pytest
 
 import rowmerge
 from rowmerge.execution.ways import write_first
-from rowmerge.spark.source import source
-from rowmerge.spark.source import writing as source_writing
+from rowmerge.spark.source import source, writing as source_writing
 from tests.support.readers import read_with_delta_rs, read_with_pyiceberg
 
 pytestmark = pytest.mark.one_of("kept", "tasks", "last", "case")

@@ -19,8 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rowmerge.catalog import DirectoryCatalog
-from rowmerge.delta.commits import commit as delta_commit
-from rowmerge.delta.commits import drop as delta_drop
+from rowmerge.delta.commits import commit as delta_commit, drop as delta_drop
 from rowmerge.delta.snapshots.snapshot import DeltaSnapshot
 from rowmerge.errors import AlreadyExists, CommitStateUnknown, RowmergeError
 from rowmerge.iceberg.catalogs.operations import DirectoryOperations

@@ -10,8 +10,7 @@ from json import JSONDecodeError
 from pydantic import ValidationError
 from pyiceberg import exceptions
 from pyiceberg.io import load_file_io
-from pyiceberg.table import StagedTable, Table
-from pyiceberg.table import update as table_update
+from pyiceberg.table import StagedTable, Table, update as table_update
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.update import TableRequirement, TableUpdate
 

@@ -12,14 +12,11 @@ from typing import Any
 
 import pyarrow as pa
 from pyiceberg import types as t
-from pyiceberg.partitioning import PartitionField as IcebergPartitionField
-from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.partitioning import PartitionField as IcebergPartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table.metadata import TableMetadata
-from pyiceberg.table.sorting import NullOrder, SortDirection, SortOrder
-from pyiceberg.table.sorting import SortField as IcebergSortField
-from pyiceberg.transforms import Transform as IcebergTransform
-from pyiceberg.transforms import VoidTransform, parse_transform
+from pyiceberg.table.sorting import NullOrder, SortDirection, SortField as IcebergSortField, SortOrder
+from pyiceberg.transforms import Transform as IcebergTransform, VoidTransform, parse_transform
 
 from rowmerge.errors import PlanError, UnknownColumn, UnsupportedTableFeature
 from rowmerge.iceberg.metadata.types import columns_of

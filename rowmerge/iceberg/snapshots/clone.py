@@ -9,8 +9,7 @@ from typing import Any
 
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.refs import SnapshotRef, SnapshotRefType
-from pyiceberg.table.snapshots import Snapshot as IcebergVersion
-from pyiceberg.table.snapshots import SnapshotLogEntry
+from pyiceberg.table.snapshots import Snapshot as IcebergVersion, SnapshotLogEntry
 
 from rowmerge.errors import ConfigurationError, PlanError
 from rowmerge.iceberg.metadata.properties import COMMENT, FILE_LOCATIONS, FORMAT_VERSION, GC_ENABLED, check_properties

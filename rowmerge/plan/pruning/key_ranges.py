@@ -10,8 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from rowmerge.plan.pruning.bounds import comparable
-from rowmerge.table.metadata.schema import Decimal as DecimalType
-from rowmerge.table.metadata.schema import Field, Primitive, backquote, sql_name, string_literal
+from rowmerge.table.metadata.schema import Decimal as DecimalType, Field, Primitive, backquote, sql_name, string_literal
 
 RANGES = 32
 """The largest number of ranges. Each range costs two comparisons per row, and a test of the bounds of each page."""

@@ -14,8 +14,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from rowmerge.plan.pruning.bounds import INTEGERS, PRECISION, LiteralPosition, comparison_type
-from rowmerge.table.metadata.schema import DataType, Primitive
-from rowmerge.table.metadata.schema import Decimal as DecimalType
+from rowmerge.table.metadata.schema import DataType, Decimal as DecimalType, Primitive
 
 LONG_DIGITS = 20
 """The digits of the decimal type to which Spark casts a bigint that it compares with a decimal."""

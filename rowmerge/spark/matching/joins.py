@@ -11,8 +11,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyroaring import BitMap64
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, SparkSession, functions as F
 
 from rowmerge.commands.rows import Match
 from rowmerge.errors import MissingDataFile, UnknownColumn

@@ -6,8 +6,7 @@ from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, SparkSession, functions as F
 
 from rowmerge.spark.reading.bit_sets import bit_at_position, bit_set_of
 from rowmerge.spark.reading.scan import ADDRESS_COLUMNS, read_files, spark_path

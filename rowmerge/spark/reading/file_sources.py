@@ -6,8 +6,7 @@ import os
 import re
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, SparkSession, functions as F
 
 from rowmerge.commands.names import FileSource
 from rowmerge.errors import FilesNotFound, UnsupportedStatement

@@ -15,8 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyroaring import BitMap64
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, Observation
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, Observation, functions as F
 
 from rowmerge.plan.expressions.conditions import KeyPair
 from rowmerge.spark.source.keys import EXACT_TYPES, SourceKey, key_names, known_keys, ordinal_array

@@ -6,8 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, functions as F
 
 from rowmerge.commands.rows import Match
 from rowmerge.parquet.data_files import CHANGED_IN, ROW_ID

@@ -9,8 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, SparkSession, functions as F
 
 from rowmerge.errors import ConstraintViolated, PlanError, RowmergeError, TypeMismatch, UnknownColumn, UnsupportedStatement
 from rowmerge.plan.expressions.column_refs import has_query, parse

@@ -19,8 +19,7 @@ from dataclasses import dataclass, field, replace
 from itertools import compress
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, SparkSession, functions as F
 
 from rowmerge.errors import StorageError
 from rowmerge.errors.tables import unreadable_data_file

@@ -19,8 +19,7 @@ from rowmerge.storage.store import Put, Storage, StoredObject
 
 try:  # The names in release 0.1.0 come first: an editable installation adds modules of the present code to the package of a checkout.
     from rowmerge.changes.commit import Attempt, commit_with_retry
-    from rowmerge.changes.result import RowChanges as RowCounts
-    from rowmerge.changes.result import Timings
+    from rowmerge.changes.result import RowChanges as RowCounts, Timings
     from rowmerge.table.files import FileChanges
     from rowmerge.table.snapshot import Change, Conflicted, Outcome, Reads, Snapshot, Table, TableDefinition
     from tests.unit.changes.operations import written
@@ -28,8 +27,7 @@ try:  # The names in release 0.1.0 come first: an editable installation adds mod
 except ModuleNotFoundError:
     from rowmerge.execution.commit import Attempt, commit_with_retry
     from rowmerge.execution.result import RowCounts, Timings
-    from rowmerge.table.commits.request import CommitRequest as Change
-    from rowmerge.table.commits.request import Conflicted, Outcome, Reads
+    from rowmerge.table.commits.request import CommitRequest as Change, Conflicted, Outcome, Reads
     from rowmerge.table.metadata.shape import TableDefinition
     from rowmerge.table.snapshots.files import FileChanges
     from rowmerge.table.snapshots.snapshot import Snapshot

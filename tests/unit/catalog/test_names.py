@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 
 from rowmerge.catalog.names import fold, folder_of, has_folder, name_of
 from rowmerge.errors import TableError

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from rowmerge.execution import ways
-from rowmerge.execution.ways import selection
-from rowmerge.execution.ways import way as way_module
+from rowmerge.execution.ways import selection, way as way_module
 from rowmerge.execution.ways.key_matches import why_needs_rows
 from rowmerge.execution.ways.way import ExecutionResult, NotApplicable, Reason, RowChangeRequest, Way
 from rowmerge.spark.writing.write_output import WriteOutput

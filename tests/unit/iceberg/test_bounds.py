@@ -10,8 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from pyiceberg.conversions import from_bytes, to_bytes
 from pyiceberg.types import (
     BinaryType,

@@ -13,8 +13,7 @@ import pytest
 from pyiceberg.catalog.memory import InMemoryCatalog
 from pyiceberg.conversions import from_bytes
 from pyiceberg.io.pyarrow import PyArrowFileIO
-from pyiceberg.manifest import ManifestFile
-from pyiceberg.manifest import read_manifest_list as pyiceberg_list
+from pyiceberg.manifest import ManifestFile, read_manifest_list as pyiceberg_list
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table.metadata import new_table_metadata

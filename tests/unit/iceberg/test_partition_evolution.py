@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from pyiceberg.partitioning import PartitionField as IcebergPartitionField
-from pyiceberg.partitioning import PartitionSpec
+from pyiceberg.partitioning import PartitionField as IcebergPartitionField, PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.table.metadata import TableMetadata, new_table_metadata
 from pyiceberg.table.sorting import UNSORTED_SORT_ORDER

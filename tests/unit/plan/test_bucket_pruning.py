@@ -13,8 +13,7 @@ import pytest
 from rowmerge.parquet.transforms import transformed
 from rowmerge.plan.expressions.conditions import Side
 from rowmerge.plan.pruning.file_pruning import file_mask, key_mask
-from rowmerge.table.metadata.schema import DataType, Field, Primitive, Struct, arrow_type
-from rowmerge.table.metadata.schema import Decimal as DecimalType
+from rowmerge.table.metadata.schema import DataType, Decimal as DecimalType, Field, Primitive, Struct, arrow_type
 from rowmerge.table.snapshots.files import SOURCE, TRANSFORM, FileListing, listing_schema
 
 SIDE = Side("t", ("t",), ("k",))

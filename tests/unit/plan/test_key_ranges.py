@@ -11,8 +11,7 @@ import pyarrow as pa
 import pytest
 
 from rowmerge.plan.pruning.key_ranges import RANGES, key_condition
-from rowmerge.table.metadata.schema import Decimal as DecimalType
-from rowmerge.table.metadata.schema import Field, Primitive, arrow_type
+from rowmerge.table.metadata.schema import Decimal as DecimalType, Field, Primitive, arrow_type
 
 
 def condition(type_, values, op="=", has_null=False, **more):

@@ -7,8 +7,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from rowmerge.plan.pruning.file_pruning import all_of, exact_partition_mask, file_mask, key_mask, range_mask
 from rowmerge.table.metadata.schema import arrow_type

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from rowmerge.plan.expressions.conditions import Side, divide_condition, nondeterministic_function
 from rowmerge.plan.expressions.qualification import qualify, replace_qualifiers

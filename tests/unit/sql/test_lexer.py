@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from rowmerge.errors import Unparsable
 from rowmerge.sql.lexing.lexer import Kind, first_word, position, string_value, tokenize

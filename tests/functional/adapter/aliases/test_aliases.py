@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from dbt.tests.adapter.aliases import fixtures
-from dbt.tests.adapter.aliases import test_aliases as suite
+from dbt.tests.adapter.aliases import fixtures, test_aliases as suite
 
 from tests.functional.adapter.spark_sql import spark_sql
 

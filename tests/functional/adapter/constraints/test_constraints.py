@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from dbt.tests.adapter.constraints import fixtures
-from dbt.tests.adapter.constraints import test_constraints as suite
+from dbt.tests.adapter.constraints import fixtures, test_constraints as suite
 
 
 class Types:

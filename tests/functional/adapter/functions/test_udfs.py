@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from dbt.tests.adapter.functions import files
-from dbt.tests.adapter.functions import test_udafs as aggregates
-from dbt.tests.adapter.functions import test_udfs as suite
+from dbt.tests.adapter.functions import files, test_udafs as aggregates, test_udfs as suite
 
 from tests.functional.dbt_core import since
 

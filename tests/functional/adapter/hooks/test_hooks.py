@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from dbt.tests.adapter.hooks import test_model_hooks as models
-from dbt.tests.adapter.hooks import test_run_hooks as runs
+from dbt.tests.adapter.hooks import test_model_hooks as models, test_run_hooks as runs
 
 from tests.functional.adapter.spark_sql import InSparkSql
 

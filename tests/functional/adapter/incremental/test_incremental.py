@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from dbt.tests.adapter.incremental import test_incremental_predicates as predicates
-from dbt.tests.adapter.incremental import test_incremental_unique_id as unique_id
+from dbt.tests.adapter.incremental import test_incremental_predicates as predicates, test_incremental_unique_id as unique_id
 from dbt.tests.adapter.incremental.test_incremental_merge_exclude_columns import BaseMergeExcludeColumns
 from dbt.tests.adapter.incremental.test_incremental_microbatch import BaseMicrobatch
 from dbt.tests.adapter.incremental.test_incremental_on_schema_change import BaseIncrementalOnSchemaChange

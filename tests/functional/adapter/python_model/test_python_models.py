@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from dbt.tests.adapter.python_model import test_python_model as suite
-from dbt.tests.adapter.python_model import test_spark as spark
+from dbt.tests.adapter.python_model import test_python_model as suite, test_spark as spark
 
 from tests.functional.dbt_core import since
 

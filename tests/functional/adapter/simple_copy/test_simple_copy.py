@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from dbt.tests.adapter.simple_copy import test_copy_uppercase as uppercase
-from dbt.tests.adapter.simple_copy import test_simple_copy as suite
+from dbt.tests.adapter.simple_copy import test_copy_uppercase as uppercase, test_simple_copy as suite
 
 
 class TestSimpleCopy(suite.SimpleCopyBase):

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from dbt.tests.adapter.simple_seed import fixtures
-from dbt.tests.adapter.simple_seed import test_seed as suite
+from dbt.tests.adapter.simple_seed import fixtures, test_seed as suite
 from dbt.tests.adapter.simple_seed.test_seed_type_override import BaseSimpleSeedColumnOverride
 from dbt.tests.util import run_dbt
 

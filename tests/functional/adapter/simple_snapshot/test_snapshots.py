@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from dbt.tests.adapter.simple_snapshot import new_record_dbt_valid_to_current, new_record_timestamp_mode
-from dbt.tests.adapter.simple_snapshot import test_ephemeral_snapshot_hard_deletes as ephemeral
-from dbt.tests.adapter.simple_snapshot import test_snapshot as suite
-from dbt.tests.adapter.simple_snapshot import test_various_configs as configs
+from dbt.tests.adapter.simple_snapshot import (
+    new_record_dbt_valid_to_current,
+    new_record_timestamp_mode,
+    test_ephemeral_snapshot_hard_deletes as ephemeral,
+    test_snapshot as suite,
+    test_various_configs as configs,
+)
 from dbt.tests.adapter.simple_snapshot.new_record_check_mode import BaseSnapshotNewRecordCheckMode
 from dbt.tests.util import check_relations_equal, run_dbt
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dbt.tests.adapter.store_test_failures_tests import basic
-from dbt.tests.adapter.store_test_failures_tests import test_store_test_failures as suite
+from dbt.tests.adapter.store_test_failures_tests import basic, test_store_test_failures as suite
 
 
 class TestStoreTestFailures(suite.BaseStoreTestFailures):
