@@ -325,12 +325,7 @@ class Session:
         return self._catalog.relations(schema)
 
     def relation(self, schema: str, name: str) -> Relation | None:
-        """Return the table or view of this name, or None without one.
-
-        Args:
-            schema: The unquoted name of the schema.
-            name: The unquoted name of the table or view.
-        """
+        """Return the table or view of this unquoted name, or None without one."""
         return self._catalog.relation(schema, name)
 
     def functions(self, schema: str) -> list[str]:

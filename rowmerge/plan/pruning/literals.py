@@ -101,14 +101,9 @@ def _converted(operand: Constant, node: exp.Neg | exp.TsOrDsToDate | exp.Cast) -
 
 
 def locate(literal: Constant, type_: DataType) -> LiteralPosition | None:
-    """Return the position of a literal among the values of a column, by which bounds of the column are compared with the literal.
+    """Return the position of a literal among the values of a column of a type, by which the column's bounds are compared with it.
 
-    Args:
-        literal: The literal.
-        type_: The type of the column.
-
-    Returns:
-        The position. None if it is unknown, for example because Spark casts the column to another type for the comparison.
+    Returns None if it is unknown, for example because Spark casts the column to another type for the comparison.
     """
     arrow_type = comparison_type(type_)
     match type_:
@@ -138,12 +133,8 @@ def locate_list_members(members: Sequence[Constant], type_: DataType) -> list[Li
     Spark casts the column and all members to one type. With members of different types, or without a decimal type for all, that cast can
     round the values.
 
-    Args:
-        members: The literals of the list except NULL, at least one.
-        type_: The type of the column.
-
-    Returns:
-        The positions in the order of `members`. None if the cast can round a value, or a position is unknown or approximate.
+    Returns None if the cast can round a value, or a position is unknown or approximate. `members`: the literals of the list except NULL,
+    at least one. `type_`: the type of the column.
     """
     if len({type(member) for member in members}) != 1:
         return None

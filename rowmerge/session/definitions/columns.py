@@ -100,11 +100,7 @@ def _add_field(struct: Struct, field: Field, path: str, command: AddColumns) -> 
 
 
 def new_properties(command: PropertyCommand, properties: Mapping[str, str]) -> dict[str, str]:
-    """Return all properties after SET or UNSET TBLPROPERTIES.
-
-    Args:
-        command: The parsed statement.
-        properties: The properties of the table or view before the statement.
+    """Return all properties of a table or view after SET or UNSET TBLPROPERTIES. `properties`: those before the statement.
 
     Raises:
         TableError: UNSET without IF EXISTS names a property that does not exist.
@@ -121,9 +117,7 @@ def new_properties(command: PropertyCommand, properties: Mapping[str, str]) -> d
 def rename_view_columns(columns: Struct, aliases: tuple[tuple[str, str | None], ...]) -> Struct:
     """Return the columns of a view with the names and comments of its column list.
 
-    Args:
-        columns: The columns of the view's query.
-        aliases: The name and the comment of each column, in the order of the query. None as a comment means no comment.
+    `aliases`: the name and the comment of each column, in the order of the query. None as a comment means no comment.
 
     Raises:
         PlanError: The numbers of columns differ.
@@ -138,10 +132,6 @@ def rename_view_columns(columns: Struct, aliases: tuple[tuple[str, str | None], 
 
 def check_unused(snapshot: Snapshot, path: Path) -> None:
     """Check that no constraint and no generated column uses a column that the statement changes.
-
-    Args:
-        snapshot: The version of the table, with its constraints and generated columns.
-        path: The path of the changed column or field.
 
     Raises:
         PlanError: A constraint or a generated column uses the column.
@@ -368,11 +358,7 @@ def _declared_length(field: Field) -> int | None:
 
 
 def find_field(struct: Struct, name: str) -> Field:
-    """Return the field of a name.
-
-    Args:
-        struct: The schema or the struct with the field.
-        name: The name of the field, in any case.
+    """Return the field of a name, in any case.
 
     Raises:
         UnknownColumn: The struct has no such field.

@@ -120,21 +120,11 @@ class Struct:
         return tuple(field.name for field in self.fields)
 
     def find(self, name: str, *, case_sensitive: bool = False) -> Field | None:
-        """Return the first field of this name, None without one.
-
-        Args:
-            name: The name of the field.
-            case_sensitive: Whether upper and lower case differ.
-        """
+        """Return the first field of this name, None without one. `case_sensitive`: whether upper and lower case differ."""
         return self._exact.get(name) if case_sensitive else self._folded.get(name.lower())
 
     def at(self, path: Sequence[str], *, case_sensitive: bool = False) -> Field | None:
-        """Return the field at a path through structs, None without one.
-
-        Args:
-            path: The names of the structs and, last, of the field.
-            case_sensitive: Whether upper and lower case differ.
-        """
+        """Return the field at a path through structs, None without one. `case_sensitive`: whether upper and lower case differ."""
         field = self.find(path[0], case_sensitive=case_sensitive)
         if field is None or len(path) == 1:
             return field
@@ -154,8 +144,6 @@ class Struct:
 
 
 DataType = Primitive | Decimal | Fixed | Array | Map | Struct
-
-
 UUID = Fixed(16, uuid=True)
 
 
@@ -181,8 +169,9 @@ def type_from_json(value: Any) -> DataType:
         case "array":
             return Array(type_from_json(value.get("elementType")), _member(value, "containsNull", bool))
         case "map":
-            key_type, value_type = type_from_json(value.get("keyType")), type_from_json(value.get("valueType"))
-            return Map(key_type, value_type, _member(value, "valueContainsNull", bool))
+            return Map(
+                type_from_json(value.get("keyType")), type_from_json(value.get("valueType")), _member(value, "valueContainsNull", bool)
+            )
     raise UnknownType(f"unknown type {value!r}")
 
 
@@ -247,12 +236,7 @@ def _field_to_json(field: Field) -> dict[str, Any]:
 
 
 def bare(schema: Struct, metadata_keys: Collection[str] = ()) -> Struct:
-    """Return the schema with names and types alone. All types are nullable.
-
-    Args:
-        schema: The columns.
-        metadata_keys: The keys of metadata that fields at any depth keep.
-    """
+    """Return the schema with names and nullable types alone. `metadata_keys`: the keys of metadata that fields at any depth keep."""
     columns = []
     for column in schema:
         metadata = {key: column.metadata[key] for key in metadata_keys if key in column.metadata}
@@ -326,12 +310,7 @@ def outermost_structs(type_: DataType) -> Iterator[Struct]:
 
 
 def nested_path(path: str, name: str) -> str:
-    """Return the path of the elements of an array, or of the keys or values of a map, as in NESTED_IDS.
-
-    Args:
-        path: The path of the array or map in its column, empty for the column itself.
-        name: `element`, `key` or `value`.
-    """
+    """Return the path of `element`, `key` or `value` below a path, as in NESTED_IDS. The path of a column itself is empty."""
     return f"{path}.{name}" if path else name
 
 
