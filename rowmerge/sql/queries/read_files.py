@@ -1,17 +1,33 @@
-"""The table function `read_files('path', format => 'csv', header => 'true', …)`, as in Databricks SQL."""
+"""The table functions `read_files('path', format => 'csv', header => 'true', …)` and `table_changes(…)`, as in Databricks SQL."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import replace
 
-from rowmerge.commands.names import FILE_FORMATS, TABLE_FORMATS, FileSource, TableName
+from rowmerge.commands.names import FILE_FORMATS, TABLE_FORMATS, FileSource, SqlText, TableName
+from rowmerge.sql.lexing import expressions
 from rowmerge.sql.lexing.cursor import Cursor, suggest
 from rowmerge.sql.lexing.lexer import Kind, tokenize
 
 _FORMATS = (*FILE_FORMATS, *TABLE_FORMATS)
 _TABLE_OPTIONS = {"versionasof": "versionAsOf", "timestampasof": "timestampAsOf"}
 _ENDING = re.compile(rf"\.({'|'.join(FILE_FORMATS)})(?:\.\w+)?/?$", re.IGNORECASE)
+
+
+def parse_changes_arguments(cursor: Cursor) -> tuple[SqlText, ...]:
+    """Parse the arguments of TABLE_CHANGES: `(name, start [, end])`, all constants.
+
+    Raises:
+        Unparsable: The arguments do not follow the grammar.
+    """
+    cursor.expect("(")
+    arguments = []
+    while not cursor.at_end and not cursor.next_is(")"):
+        arguments.append(expressions.parse_expression(cursor, "an argument of table_changes", expressions.at_comma))
+        cursor.accept(",")
+    cursor.expect(")")
+    return tuple(arguments)
 
 
 def parse_file_source(cursor: Cursor) -> FileSource:

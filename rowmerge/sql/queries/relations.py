@@ -9,7 +9,7 @@ from rowmerge.commands.names import FileSource, SqlText, TableName
 from rowmerge.sql.lexing import expressions
 from rowmerge.sql.lexing.cursor import Cursor
 from rowmerge.sql.lexing.lexer import CLOSING, tokenize
-from rowmerge.sql.queries.read_files import parse_file_source
+from rowmerge.sql.queries.read_files import parse_changes_arguments, parse_file_source
 
 _ENDS_FROM = frozenset({"WHERE", "HAVING", "LIMIT", "OFFSET", "WINDOW", "QUALIFY", "UNION", "EXCEPT", "MINUS", "INTERSECT", "SELECT", "|>"})
 _BEFORE_QUERY = frozenset("AS UNION EXCEPT MINUS INTERSECT ALL DISTINCT EXPLAIN EXTENDED FORMATTED COST CODEGEN QUERY".split())
@@ -64,8 +64,7 @@ def find_reads_of_expression(cursor: Cursor) -> list[Read]:
 
 def names_of_with(text: str) -> frozenset[str]:
     """Return the names of the queries in a WITH list, in lower case."""
-    finder = _ReadFinder(Cursor(tokenize(text)))
-    return frozenset(finder.find_reads_in_with_list(frozenset()) or ())
+    return frozenset(_ReadFinder(Cursor(tokenize(text))).find_reads_in_with_list(frozenset()) or ())
 
 
 @dataclass(frozen=True)
@@ -236,10 +235,7 @@ class _ReadFinder:
         self._leave_brackets(closing)
 
     def _find_table(self, scope: _Scope, allows_alias: bool) -> None:
-        """Add the next table or table function to the reads, unless it is a query of a WITH list.
-
-        `allows_alias`: whether the grammar allows an alias after the table.
-        """
+        """Add the next table to the reads, unless it is a query of a WITH list. `allows_alias`: an alias may come after the table."""
         cursor, start = self.cursor, self.cursor.index
         name = _parse_name(cursor)
         if cursor.next_is("("):
@@ -253,7 +249,7 @@ class _ReadFinder:
         expressions.skip_sample(cursor)
         is_query_of_with_list = len(name.parts) == 1 and name.parts[0].lower() in scope.with_names
         if not is_query_of_with_list:
-            self.reads.append(Read(name, start, end, scope.query_span, self._alias_index(allows_alias), travel))
+            self.reads.append(Read(name, start, end, scope.query_span, _alias_index(cursor, allows_alias), travel))
 
     def _find_table_function(self, name: TableName, start: int, scope: _Scope, allows_alias: bool) -> None:
         """Add a call of TABLE_CHANGES or READ_FILES to the reads. Of another table function, add the tables in its arguments.
@@ -267,15 +263,11 @@ class _ReadFinder:
         if function not in ("TABLE_CHANGES", "READ_FILES"):
             self._find_tables_in_arguments(scope)
             return
-        arguments = _parse_changes_arguments(cursor) if function == "TABLE_CHANGES" else None
+        arguments = parse_changes_arguments(cursor) if function == "TABLE_CHANGES" else None
         files = parse_file_source(cursor) if function == "READ_FILES" else None
         end = cursor.index
         expressions.skip_sample(cursor)
-        self.reads.append(Read(name, start, end, scope.query_span, self._alias_index(allows_alias), arguments=arguments, files=files))
-
-    def _alias_index(self, allows_alias: bool) -> int | None:
-        """Return the index of the next token, before which a table's alias has to be added. Return None if no alias has to be added."""
-        return self.cursor.index if allows_alias and not expressions.alias_follows(self.cursor) else None
+        self.reads.append(Read(name, start, end, scope.query_span, _alias_index(cursor, allows_alias), arguments=arguments, files=files))
 
     def _find_tables_in_arguments(self, scope: _Scope) -> None:
         """Find the tables in the arguments of a table function: `TABLE(name)`, `TABLE name`, and those that queries read."""
@@ -308,10 +300,7 @@ class _ReadFinder:
             self.cursor.index += 1
 
     def _find_reads_in_brackets(self, with_names: Set[str], is_query: bool = False) -> None:
-        """Find the tables that the query or the subqueries in a pair of brackets read, and step over the brackets.
-
-        `is_query`: whether the grammar allows only a query here.
-        """
+        """Find the tables that queries in a pair of brackets read, and step over it. `is_query`: the grammar allows only a query here."""
         cursor, closing = self.cursor, self.closings[self.cursor.index]
         cursor.index += 1
         end = self._enter_inner_parentheses(closing)
@@ -356,8 +345,7 @@ def _accept_describe_query(cursor: Cursor) -> bool:
 
 def _begins_table_query(cursor: Cursor, query_start: int) -> bool:
     """Return whether the keyword TABLE begins the query `TABLE name`, rather than being part of another clause."""
-    can_begin_query = cursor.index == query_start or cursor.key(-1) in _BEFORE_QUERY
-    return can_begin_query and cursor.token(1).is_name
+    return (cursor.index == query_start or cursor.key(-1) in _BEFORE_QUERY) and cursor.token(1).is_name
 
 
 def _begins_relation(cursor: Cursor, key: str, in_from: bool) -> bool:
@@ -377,17 +365,6 @@ def _ends_from(cursor: Cursor, key: str) -> bool:
     return key in _ENDS_FROM
 
 
-def _parse_changes_arguments(cursor: Cursor) -> tuple[SqlText, ...]:
-    """Parse the arguments of TABLE_CHANGES: `(name, start [, end])`, all constants."""
-    cursor.expect("(")
-    arguments = []
-    while not cursor.at_end and not cursor.next_is(")"):
-        arguments.append(expressions.parse_expression(cursor, "an argument of table_changes", expressions.at_comma))
-        cursor.accept(",")
-    cursor.expect(")")
-    return tuple(arguments)
-
-
 def _parse_name(cursor: Cursor) -> TableName:
     """Parse a dotted name. Return a name without parts if no name comes next."""
     start = cursor.index
@@ -396,6 +373,11 @@ def _parse_name(cursor: Cursor) -> TableName:
     while cursor.next_is(".") and cursor.token(1).is_name:
         cursor.index += 2
     return TableName(tuple(token.name for token in cursor.tokens[start : cursor.index : 2]))
+
+
+def _alias_index(cursor: Cursor, allows_alias: bool) -> int | None:
+    """Return the index of the next token, before which a table's alias has to be added. Return None if no alias has to be added."""
+    return cursor.index if allows_alias and not expressions.alias_follows(cursor) else None
 
 
 def _accept_table_keyword(cursor: Cursor) -> bool:
