@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from rowmerge.delta.files.statistics import INDEXED_COLUMNS, ColumnPath, parse_columns
+from rowmerge.delta.files.statistics import INDEXED_COLUMNS, ColumnPath
 from rowmerge.delta.metadata.actions import LOWEST_PROTOCOL, Metadata, Protocol, schema_text
 from rowmerge.delta.metadata.column_mapping import MAPPING_MODE, MAX_COLUMN_ID, assign_ids, highest_id, without_mapping
 from rowmerge.delta.metadata.features import GENERATION_EXPRESSION, required_protocol
@@ -25,11 +25,11 @@ from rowmerge.delta.metadata.properties import (
     is_true,
 )
 from rowmerge.delta.metadata.row_tracking import ROW_TRACKING_COLUMNS, with_row_tracking_columns
-from rowmerge.delta.metadata.schema_changes import SchemaChange, check_schema, renamed_leaf
+from rowmerge.delta.metadata.schema_changes import SchemaChange, check_schema, rename_indexed_columns
 from rowmerge.errors import ConfigurationError, PlanError, UnsupportedTableFeature
 from rowmerge.table.metadata.partitioning import IDENTITY, PartitionField
 from rowmerge.table.metadata.rules import GENERATED
-from rowmerge.table.metadata.schema import Field, Struct, backquote, quote
+from rowmerge.table.metadata.schema import Field, Struct, quote
 from rowmerge.table.metadata.settings import WRITE_MODE, WriteMode, parse_write_mode
 from rowmerge.table.metadata.shape import TableDefinition
 
@@ -63,9 +63,7 @@ def _empty_metadata(now: int) -> Metadata:
 def timestamps_from(version: int, now: int) -> dict[str, str]:
     """Return the properties that record the first version with an in-commit timestamp (PROTOCOL.md, In-Commit Timestamps).
 
-    Args:
-        version: The first version with an in-commit timestamp.
-        now: The timestamp of that version, in milliseconds since the epoch.
+    `now`: the timestamp of that version, in milliseconds since the epoch.
     """
     return dict(zip(LOG_PROPERTIES[2:], (str(version), str(now)), strict=True))
 
@@ -175,7 +173,6 @@ def _clone_properties(source: Metadata, old: Metadata, properties: Mapping[str, 
 
 
 def _select(properties: Mapping[str, str], names: Collection[str]) -> dict[str, str]:
-    """Return the properties with these names."""
     return {name: value for name, value in properties.items() if name in names}
 
 
@@ -265,14 +262,8 @@ def _with_schema(table: str, metadata: Metadata, schema: Struct, clustering: tup
     check_schema(table, new_schema, partition_columns, mapped=change.mapped, old=metadata.schema)
     configuration = dict(metadata.configuration)
     if change.mapped and INDEXED_COLUMNS in configuration:
-        configuration[INDEXED_COLUMNS] = _rename_indexed_columns(configuration[INDEXED_COLUMNS], metadata.schema, new_schema)
+        configuration[INDEXED_COLUMNS] = rename_indexed_columns(configuration[INDEXED_COLUMNS], metadata.schema, new_schema)
     return replace(metadata, schema_string=schema_text(new_schema), partition_columns=partition_columns, configuration=configuration)
-
-
-def _rename_indexed_columns(text: str, old: Struct, new: Struct) -> str:
-    """Return `delta.dataSkippingStatsColumns` with the columns' names in the new schema, without dropped columns."""
-    leaves = [renamed_leaf(leaf, old, new) for leaf in parse_columns(text)]
-    return ",".join(".".join(map(backquote, leaf)) for leaf in leaves if leaf is not None)
 
 
 def _check_mapping_change(table: str, old: Metadata, new: Metadata) -> None:

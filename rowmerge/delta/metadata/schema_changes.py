@@ -9,12 +9,25 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rowmerge.delta.files.statistics import ColumnPath
+from rowmerge.delta.files.statistics import ColumnPath, parse_columns
 from rowmerge.delta.metadata.actions import Metadata
 from rowmerge.delta.metadata.column_mapping import ID, MAPPING_MODE, PHYSICAL_NAME, named_fields
 from rowmerge.delta.metadata.properties import TYPE_WIDENING, is_true
 from rowmerge.errors import PlanError, UnknownColumn, UnsupportedTableFeature
-from rowmerge.table.metadata.schema import Array, DataType, Decimal, Field, Map, Primitive, Struct, arrow_type, parts, sql_name, to_json
+from rowmerge.table.metadata.schema import (
+    Array,
+    DataType,
+    Decimal,
+    Field,
+    Map,
+    Primitive,
+    Struct,
+    arrow_type,
+    backquote,
+    parts,
+    sql_name,
+    to_json,
+)
 
 TYPE_CHANGES = "delta.typeChanges"
 _INTEGERS = ("byte", "short", "integer", "long")
@@ -39,8 +52,7 @@ def check_schema(table: str, schema: Struct, partition: tuple[str, ...], *, mapp
         UnknownColumn: A partition column is missing.
         UnsupportedTableFeature: Delta tables cannot have a type.
     """
-    old_names = frozenset(field.name for field in named_fields(old or Struct()))
-    _check_names(table, schema, old_names, mapped=mapped)
+    _check_names(table, schema, frozenset(field.name for field in named_fields(old or Struct())), mapped=mapped)
     if not len(schema):
         raise PlanError(f"{table} needs at least one column. List its columns.")
     _check_partition(table, schema, partition)
@@ -212,16 +224,22 @@ class SchemaChange:
             raise PlanError(f"{problem} without type widening. {advice}")
 
 
-def renamed_leaf(leaf: ColumnPath, old: Struct, new: Struct) -> ColumnPath | None:
-    """Return the path of a column or a nested field after a change of the schema. The table has column mapping.
+def rename_indexed_columns(text: str, old: Struct, new: Struct) -> str:
+    """Return `delta.dataSkippingStatsColumns` with the columns' names in the new schema, without dropped columns.
 
     Args:
-        leaf: The path in the old schema.
+        text: The value of the property before the change.
         old: The old schema.
-        new: The new schema.
+        new: The new schema. The table has column mapping.
+    """
+    leaves = [_renamed_leaf(leaf, old, new) for leaf in parse_columns(text)]
+    return ",".join(".".join(map(backquote, leaf)) for leaf in leaves if leaf is not None)
 
-    Returns:
-        The path in the new schema, None if the column or the field was dropped. A path that the old schema does not have is unchanged.
+
+def _renamed_leaf(leaf: ColumnPath, old: Struct, new: Struct) -> ColumnPath | None:
+    """Return the path of a column or a nested field in the new schema, None if it was dropped.
+
+    A path that the old schema does not have is unchanged.
     """
     name, *nested_names = leaf
     old_field = old.find(name)
@@ -231,7 +249,7 @@ def renamed_leaf(leaf: ColumnPath, old: Struct, new: Struct) -> ColumnPath | Non
     if new_field is None:
         return None
     if nested_names and isinstance(old_field.type, Struct) and isinstance(new_field.type, Struct):
-        nested_leaf = renamed_leaf(tuple(nested_names), old_field.type, new_field.type)
+        nested_leaf = _renamed_leaf(tuple(nested_names), old_field.type, new_field.type)
         return None if nested_leaf is None else (new_field.name, *nested_leaf)
     # Only fields of structs can be renamed: `element`, `key` and `value` are fixed names.
     return (new_field.name, *nested_names)
