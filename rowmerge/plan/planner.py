@@ -52,6 +52,7 @@ def plan_merge(
         UnsupportedStatement: A condition or a value has an aggregate, a window function or a nondeterministic function.
         AppendOnly: The table accepts new rows only, and a clause updates or deletes rows.
     """
+    # Over 40 lines: the documentation of its arguments.
     old_schema, can_widen = snapshot.schema, snapshot.shape.can_widen
     new_schema = old_schema if source_schema is None else schema_after_merge(old_schema, source_schema, merge.clauses, can_widen)
     target = _merge_target(merge, snapshot, source)

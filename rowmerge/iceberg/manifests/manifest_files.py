@@ -195,6 +195,7 @@ def write_manifest_list(
     Raises:
         StorageError: The manifest list cannot be put.
     """
+    # Over 40 lines: the documentation of its arguments.
     metadata = {
         "snapshot-id": str(snapshot_id),
         "parent-snapshot-id": "null" if parent_id is None else str(parent_id),
