@@ -96,8 +96,7 @@ class Compaction:
             PlanError: The condition uses a column that is no partition column.
             UnsupportedTableFeature: The table has a feature that forbids to rewrite its files.
         """
-        result = commit_with_retry(self.table, self._attempt, self.timings, self.options)
-        return result, self.statistics
+        return commit_with_retry(self.table, self._attempt, self.timings, self.options), self.statistics
 
     def _attempt(self) -> Attempt:
         """Choose the files to rewrite and write their rows. Set `statistics`."""

@@ -165,5 +165,4 @@ def restore(
         MissingDataFile: VACUUM deleted a file of the version.
         CommitConflict: The last attempt conflicts, too.
     """
-    attempt = partial(_restore_attempt, table, parameters, version, timestamp)
-    return commit_with_retry(table, attempt, Timings(), options)
+    return commit_with_retry(table, partial(_restore_attempt, table, parameters, version, timestamp), Timings(), options)

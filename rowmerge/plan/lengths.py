@@ -55,8 +55,7 @@ def _lengths_in_type(type_: exp.Expr | None) -> Lengths | None:
         return None
     parameters = type_.expressions
     if type_.this in (exp.DataType.Type.CHAR, exp.DataType.Type.VARCHAR):
-        padded = type_.this is exp.DataType.Type.CHAR
-        return TextLength(int(parameters[0].name), padded) if parameters else None
+        return TextLength(int(parameters[0].name), padded=type_.this is exp.DataType.Type.CHAR) if parameters else None
     if type_.this is exp.DataType.Type.STRUCT:
         return _nested_lengths([(field.name, _lengths_in_type(field.args.get("kind"))) for field in parameters])
     child_names = _CHILD_NAMES.get(type_.this, ())  # none for all other types, which have no lengths

@@ -167,8 +167,7 @@ def parse_columns(spark: SparkSession, columns: Sequence[ColumnDefinition]) -> S
 
 def _type_sql(column: ColumnDefinition) -> str:
     """Return the type of a column as Spark stores it: `string` for char(n) and varchar(n), whose length only the metadata holds."""
-    is_char_or_varchar = isinstance(lengths(column.type.text), TextLength)
-    return "string" if is_char_or_varchar else column.type.text
+    return "string" if isinstance(lengths(column.type.text), TextLength) else column.type.text
 
 
 def _column_metadata(column: ColumnDefinition) -> dict[str, Any]:

@@ -125,8 +125,7 @@ class LiveFiles:
         tables = [new_rows]
         while blocks and blocks[-1].rows.num_rows + new_rows.num_rows <= _SMALL:
             tables.insert(0, blocks.pop().table())
-        new_files = LiveFiles.of(pa.concat_tables(tables, promote_options="default"))
-        return LiveFiles((*blocks, *new_files.blocks))
+        return LiveFiles((*blocks, *LiveFiles.of(pa.concat_tables(tables, promote_options="default")).blocks))
 
     def difference(self, others: LiveFiles) -> LiveFiles:
         """Return the files that `others` lacks. Blocks that both share are not compared."""

@@ -117,8 +117,7 @@ def list_log(storage: Storage, *, since: int = 0) -> LogListing:
     checksums: list[int] = []
     checkpoint_files: list[tuple[re.Match[str], StoredObject]] = []
     # Names begin with the version in 20 digits. The digits alone sort before the version's names, and after those of older versions.
-    path_before = f"{LOG}/{since:020d}" if since else None
-    files = storage.list(LOG, after=path_before)
+    files = storage.list(LOG, after=f"{LOG}/{since:020d}" if since else None)
     for file in files:
         if match := _COMMIT.fullmatch(file.path):
             commits[int(match["version"])] = file

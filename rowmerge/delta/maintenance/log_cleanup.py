@@ -161,8 +161,7 @@ def _sidecar_names(storage: Storage, listing: LogListing, checkpoints: Iterable[
     files = {file.path: file for file in listing.files}
     names: set[str] = set()
     for checkpoint in checkpoints:
-        checkpoint_files = [files[path] for path in checkpoint.paths]
-        names.update(map(_sidecar_name, sidecar_paths(storage, checkpoint_files)))
+        names.update(map(_sidecar_name, sidecar_paths(storage, [files[path] for path in checkpoint.paths])))
     return names
 
 

@@ -95,8 +95,7 @@ class _FeedReader:
         start_snapshot = self.snapshot_at(start)
         # A table with column mapping is read in the columns of the last version of the range.
         read_as = self.newest if self.newest.metadata.mapping_mode == "none" else self.snapshot_at(end)
-        files = self._read_changes(self._read_versions(start_snapshot, end), read_as)
-        return TableChanges(read_as, start, end, tuple(files))
+        return TableChanges(read_as, start, end, tuple(self._read_changes(self._read_versions(start_snapshot, end), read_as)))
 
     def _check_range(self, start: int, end: int) -> None:
         """Raise PlanError for a range that ends before its start, VersionNotFound if the log was cleaned beyond its start."""

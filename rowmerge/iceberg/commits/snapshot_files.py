@@ -160,8 +160,7 @@ class SnapshotFiles:
         remaining_manifests, removed_entries = self.rewrite_manifests(live, removal)
         new_manifests = self._added_manifests + self.write_delete_manifests(row_deletes.files)
         manifests = self._merge_manifests([*new_manifests, *remaining_manifests])  # the newest first
-        entries = [*removed_entries, *self.entries_of(new_manifests)]
-        return self.put_snapshot(newest_metadata, parent, manifests, entries)
+        return self.put_snapshot(newest_metadata, parent, manifests, [*removed_entries, *self.entries_of(new_manifests)])
 
     def put_snapshot(
         self, newest_metadata: TableMetadata, parent: Snapshot | None, manifests: Sequence[Manifest], entries: Sequence[Entry]

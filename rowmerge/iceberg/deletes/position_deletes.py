@@ -163,8 +163,7 @@ def _collect_positions(batches: Iterable[pa.RecordBatch]) -> dict[str, Positions
     positions: dict[str, Positions] = {}
     cached_plain_path = cache(plain_path)
     for batch in batches:
-        batch_positions = batch.column("pos").to_numpy(zero_copy_only=False)
-        for data_file, file_positions in _group_by_path(batch.column("file_path"), batch_positions):
+        for data_file, file_positions in _group_by_path(batch.column("file_path"), batch.column("pos").to_numpy(zero_copy_only=False)):
             bitmap = Positions(array("Q", file_positions.tobytes()))
             positions.setdefault(cached_plain_path(data_file), Positions()).update(bitmap)
     return positions
@@ -177,8 +176,7 @@ def _decode_batches(data: bytes, path: str, format: str) -> Iterator[pa.RecordBa
             parquet = pq.ParquetFile(pa.BufferReader(data), read_dictionary=["file_path"])
             yield from parquet.iter_batches(batch_size=_BATCH_ROWS, columns=_SCHEMA.names)
         case "ORC":
-            table = orc.ORCFile(pa.BufferReader(data)).read(columns=_SCHEMA.names)
-            yield from table.to_batches(max_chunksize=_BATCH_ROWS)
+            yield from orc.ORCFile(pa.BufferReader(data)).read(columns=_SCHEMA.names).to_batches(max_chunksize=_BATCH_ROWS)
         case "AVRO":
             yield from _decode_avro(data, path).to_batches()
         case _:

@@ -136,8 +136,7 @@ def _spark_type(type_: t.IcebergType, column: str, table: str) -> DataType:
         case t.ListType():
             return Array(_spark_type(type_.element_type, column, table), not type_.element_required)
         case t.MapType():
-            key_type = _spark_type(type_.key_type, column, table)
-            value_type = _spark_type(type_.value_type, column, table)
+            key_type, value_type = (_spark_type(part, column, table) for part in (type_.key_type, type_.value_type))
             return Map(key_type, value_type, not type_.value_required)
         case t.FixedType():
             return Primitive("binary")

@@ -121,8 +121,7 @@ class LiveFiles:
         # A deletion vector is the only delete of its data file.
         vectors = [deletes[0].file for deletes in deletes_by_path.values() if deletes and _is_vector(deletes[0])]
         delete_files = {path: deletes for path, deletes in deletes_by_path.items() if deletes and not _is_vector(deletes[0])}
-        positions_in_files = self._positions_in_files(delete_files)
-        positions_by_path = read_deletion_vectors(self.storage, vectors) | positions_in_files
+        positions_by_path = read_deletion_vectors(self.storage, vectors) | self._positions_in_files(delete_files)
         return {path: positions for path, positions in positions_by_path.items() if positions}
 
     def _positions_in_files(self, deletes: Mapping[str, Sequence[Entry]]) -> dict[str, Positions]:

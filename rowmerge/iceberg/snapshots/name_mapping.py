@@ -95,8 +95,7 @@ def _read_schema(storage: Storage, table: str, entry: Entry) -> pa.Schema:
     if schema is not None:
         return schema
     try:
-        footer = pa.BufferReader(_read_footer(storage, path, size))
-        schema = pq.read_metadata(footer).schema.to_arrow_schema()
+        schema = pq.read_metadata(pa.BufferReader(_read_footer(storage, path, size))).schema.to_arrow_schema()
     except FileNotFoundError as error:
         raise MissingDataFile(table, path) from error
     except (OSError, pa.ArrowException) as error:

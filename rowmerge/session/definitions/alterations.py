@@ -199,8 +199,7 @@ def _set_default(context: SessionContext, command: commands.SetDefault, snapshot
         _check_new_default(context, snapshot, field, default)
     elif DEFAULT not in field.metadata:
         return None
-    new_field = columns.set_metadata(field, DEFAULT, default)
-    return TableDefinition(schema=columns.replace_field(snapshot.schema, field, new_field))
+    return TableDefinition(schema=columns.replace_field(snapshot.schema, field, columns.set_metadata(field, DEFAULT, default)))
 
 
 def _check_new_default(context: SessionContext, snapshot: Snapshot, field: Field, default: str) -> None:

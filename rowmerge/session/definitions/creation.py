@@ -92,8 +92,7 @@ def _replaced_snapshot(context: SessionContext, name: QualifiedName) -> Snapshot
 def _query_rows(context: SessionContext, query: str, base: Snapshot | None) -> NewRows:
     """Return the rows of AS SELECT. A query that reads the replaced table reads its version `base`."""
     scope = StatementScope.begin(context, base)
-    frame = scope.query(query)
-    return NewRows(frame, reads_table=base is not None and scope.reads(base))
+    return NewRows(scope.query(query), reads_table=base is not None and scope.reads(base))
 
 
 def create_or_replace_table(context: SessionContext, new_table: NewTable, options: CommitOptions) -> ChangeResult:

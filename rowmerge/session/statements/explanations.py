@@ -59,8 +59,7 @@ def _explain_rows(context: SessionContext, command: RowCommand) -> list[str]:
         case Insert():
             return _explain_insert(context, command, target, snapshot)
         case Truncate():
-            partition = [(name, value.text) for name, value in command.partition]
-            values = static_partition(snapshot.shape, partition)
+            values = static_partition(snapshot.shape, [(name, value.text) for name, value in command.partition])
             return explain_truncate(snapshot, partition_mask(context.spark, snapshot, values))
     plan = planner_of(context, command, target)(snapshot)
     source = _describe_source(context, command.source.text) if isinstance(command, Merge) else None

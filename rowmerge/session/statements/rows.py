@@ -62,8 +62,7 @@ def _change_target(context: SessionContext, command: RowCommand, options: Commit
         case Insert():
             return InsertStatement(context, command, target).run(options)
         case Truncate():
-            partition = [(column, value.text) for column, value in command.partition]
-            return truncate(context.spark, target.table, partition, options)
+            return truncate(context.spark, target.table, [(column, value.text) for column, value in command.partition], options)
         case _:
             return change_rows(context.spark, target.table, planner_of(context, command, target), options)
 
@@ -156,8 +155,7 @@ def _resolve_source(command: Merge, frame: DataFrame, names: NameResolver) -> Si
     target = side_of(command.target.parts, command.target_alias, ())
     table_name = _source_table_name(command)
     if table_name is None:
-        query_alias = apart_from(Side(SOURCE, (), columns), target, SOURCE).alias
-        return Side(query_alias, (), columns)
+        return Side(apart_from(Side(SOURCE, (), columns), target, SOURCE).alias, (), columns)
     source_path = _source_path(table_name, names)
     source = side_of(source_path, None, columns)
     is_target = source_path == command.target.parts  # the command has the target's name with its schema

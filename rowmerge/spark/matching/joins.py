@@ -166,8 +166,7 @@ def unmatched_rows(plan: RowPlan, source: Source, matched: BitMap64) -> DataFram
         matched: The ordinals of the source rows that match a target row.
     """
     assert plan.source is not None
-    rows = source.without(matched).alias(plan.source.alias)
-    return new_rows(rows, plan, plan.of(Match.NOT_MATCHED))
+    return new_rows(source.without(matched).alias(plan.source.alias), plan, plan.of(Match.NOT_MATCHED))
 
 
 def repeated_keys(plan: RowPlan, target: DataFrame, source: Source) -> list[str]:
@@ -233,8 +232,7 @@ def _relevant_rows(plan: RowPlan, target: DataFrame, source: Source | None) -> D
     conditions += [f"{_IS_MATCH} and {condition_of(clause)}" for clause in plan.of(Match.MATCHED)]
     if plan.source_rows is SourceRows.UNMATCHED:
         conditions.append(_IS_MATCH)  # each match keeps its source row from being inserted
-    join = Join("left" if clauses_without_match else "inner")
-    return joined_rows(plan, join, target, source).where(_any_of(conditions))
+    return joined_rows(plan, Join("left" if clauses_without_match else "inner"), target, source).where(_any_of(conditions))
 
 
 def _any_of(conditions: Sequence[str]) -> str:

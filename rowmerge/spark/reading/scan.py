@@ -97,8 +97,7 @@ def files_where(spark: SparkSession, snapshot: Snapshot, files: FileListing, con
     columns: dict[str, Any] = {field.name: pc.struct_field(partitions, [field.name]) for field in fields}
     columns[_FILE_KEY] = pa.array(range(len(files)), pa.int64())
     frame = frame_of(spark, pa.table(columns), Struct((*fields, Field(_FILE_KEY, Primitive("long")))))
-    table_alias = snapshot.name.rpartition(".")[2]
-    selected_rows = frame.alias(table_alias).where(condition).select(_FILE_KEY).collect()
+    selected_rows = frame.alias(snapshot.name.rpartition(".")[2]).where(condition).select(_FILE_KEY).collect()
     file_indexes = sorted(index for (index,) in selected_rows)  # Spark returns rows in any order
     return FileListing(files.rows.take(pa.array(file_indexes, pa.int64())))
 
@@ -327,8 +326,7 @@ def read_files(
     file_schema = to_spark(Struct(tuple(file_column for _, file_column in columns)), reader_metadata)
     frame = _read_parquet(spark, snapshot.name, layout.paths, file_schema, partition_folder)
     # Each term of a Column object would be a call to the JVM, and tables may have a thousand columns. So columns are SQL texts.
-    column_sqls = [_column_sql(column, file_column) for column, file_column in columns]
-    return frame.selectExpr(*column_sqls, *metadata_columns)
+    return frame.selectExpr(*(_column_sql(column, file_column) for column, file_column in columns), *metadata_columns)
 
 
 def _read_parquet(spark: SparkSession, table: str, paths: Sequence[str], schema: StructType, partition_folder: str | None) -> DataFrame:

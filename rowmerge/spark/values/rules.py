@@ -182,8 +182,7 @@ def check_default(spark: SparkSession, table: str, field: Field, expression: str
     except UnknownColumn as error:
         raise PlanError(f"{rule} reads the column `{error.name}`. A default is a constant; compute the value in the statement.") from None
     # This job evaluates the default, to raise the errors of its evaluation and of its store assignment now. The value is not used.
-    assigned_value = store_assignment_sql(SqlValue(f"({expression})", type_), field, table)
-    spark.range(1).select(F.expr(assigned_value)).collect()
+    spark.range(1).select(F.expr(store_assignment_sql(SqlValue(f"({expression})", type_), field, table))).collect()
 
 
 def check_existing(rows: DataFrame, table: str, schema: Struct, check: Check) -> None:

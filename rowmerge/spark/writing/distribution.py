@@ -69,8 +69,7 @@ def distribute_rows(
         distribution: The table's distribution for the operation, None for that of inserts.
     """
     clustering = _clustering(table, column_names)
-    distributed_rows = _repartition(clustering.add_columns(rows), table, clustering, gather, distribution)
-    return clustering.sort(distributed_rows)
+    return clustering.sort(_repartition(clustering.add_columns(rows), table, clustering, gather, distribution))
 
 
 def divide_by_file(rows: DataFrame, table: TableShape, column_names: Sequence[str], *, file_count: int, partition_count: int) -> DataFrame:
@@ -125,8 +124,7 @@ def _clustering(table: TableShape, column_names: Sequence[str]) -> _Clustering:
         return F.col(computed_name)
 
     keys = [key_column(field) for field in table.partitioning if field.transform.name != VOID]
-    order = [_ordered(key_column(field), field) for field in table.ordering]
-    return _Clustering(computed_columns, keys, order)
+    return _Clustering(computed_columns, keys, order=[_ordered(key_column(field), field) for field in table.ordering])
 
 
 def _ordered(value: Column, field: SortField) -> Column:

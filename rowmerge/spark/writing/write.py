@@ -379,8 +379,7 @@ def _columns_of_older_layouts(snapshot: Snapshot, spec: WriteSpec, paths: Sequen
         pairs = zip(snapshot.schema, layout.stored_schema, strict=True)
         file_columns = [file_column for column, file_column in pairs if column.name in spec.schema.names]
         file_columns += [file_column for _, file_column in lineage_columns(snapshot.shape.row_lineage, layout)]
-        file_schema = _optional(Struct(tuple(file_columns)))
-        stored_columns = StoredColumns(file_schema, layout.by_field_id, layout.missing_columns)
+        stored_columns = StoredColumns(_optional(Struct(tuple(file_columns))), layout.by_field_id, layout.missing_columns)
         columns_by_path |= dict.fromkeys(layout.paths, stored_columns)
     return columns_by_path
 

@@ -118,8 +118,7 @@ def _parse_table_definition(cursor: Cursor, table: CreateTable) -> CreateTable:
         if table.columns and not has_column_list:  # PARTITIONED BY (column type) defines the columns
             raise cursor.error("CREATE TABLE … AS takes its columns from the query. Name them alone in PARTITIONED BY", list_token)
     cursor.expect_end("the table's clauses")
-    column_checks = (check for column in table.columns for check in column.checks)
-    return replace(table, checks=(*table.checks, *column_checks))
+    return replace(table, checks=(*table.checks, *(check for column in table.columns for check in column.checks)))
 
 
 def _parse_optional_columns(cursor: Cursor, table: CreateTable) -> CreateTable:

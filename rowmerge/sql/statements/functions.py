@@ -46,8 +46,7 @@ def parse_create_function(cursor: Cursor, or_replace: bool, aggregate: bool) -> 
 def _parse_definition(cursor: Cursor, aggregate: bool) -> functions.FunctionDefinition:
     """Parse `(parameters) RETURNS type` and the clauses after it."""
     parameters = _parse_parameters(cursor)
-    return_type = _parse_return_type(cursor)
-    definition = functions.FunctionDefinition(parameters, return_type, body="", aggregate=aggregate)
+    definition = functions.FunctionDefinition(parameters, _parse_return_type(cursor), body="", aggregate=aggregate)
     body: str | None = None
     while clause := _accept_clause(cursor):
         if clause not in ("RETURN", "AS"):

@@ -111,8 +111,7 @@ def _parse_match(cursor: Cursor) -> Match:
         return Match.NOT_MATCHED if negated else Match.MATCHED
     if not negated:
         raise cursor.error("WHEN MATCHED has no BY. Write WHEN MATCHED, or WHEN NOT MATCHED BY SOURCE", cursor.token(-1))
-    missing_side = cursor.expect_any("SOURCE or TARGET")
-    return Match.NOT_MATCHED if missing_side == "TARGET" else Match.NOT_MATCHED_BY_SOURCE
+    return Match.NOT_MATCHED if cursor.expect_any("SOURCE or TARGET") == "TARGET" else Match.NOT_MATCHED_BY_SOURCE
 
 
 def _parse_action(cursor: Cursor, match: Match, qualifier: tuple[str, ...]) -> Action:

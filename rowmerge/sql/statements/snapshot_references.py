@@ -46,8 +46,7 @@ def parse_set_reference(cursor: Cursor, table: TableName, verb: str, kind: str) 
     version = cursor.integer("the id of a snapshot after AS OF VERSION") if cursor.accept("AS", "OF", "VERSION") else None
     max_age = _parse_duration(cursor) if cursor.accept("RETAIN") else None
     min_snapshots, max_snapshot_age = _parse_snapshot_retention(cursor, kind)
-    has_retention = max_age or min_snapshots or max_snapshot_age
-    cursor.expect_end("the retention" if has_retention else "the name")
+    cursor.expect_end("the retention" if max_age or min_snapshots or max_snapshot_age else "the name")
     return SetReference(table, name, kind == "TAG", create, replace, if_not_exists, version, max_age, min_snapshots, max_snapshot_age)
 
 
