@@ -73,7 +73,7 @@ def _evaluate_bound(spark: SparkSession, expression: str, argument: str) -> Boun
     if type_name not in _INTEGER_TYPES:
         problem = f"The {argument} of table_changes is {expression}, of type {sql_name(column.type)}: neither a version nor a time."
         raise TypeMismatch(f"{problem} {_USAGE}")
-    version = frame.collect()[0]["at"]
+    ((version,),) = frame.collect()
     if version is None or version < 0:
         value = "NULL" if version is None else version
         raise PlanError(f"The {argument} of table_changes is {value}, which is no version. {_USAGE}")
