@@ -115,7 +115,7 @@ test-dbt: java $(DBT_STAMP)
 		tests/functional/adapter/test_dbt_versions.py tests/functional/adapter/test_deprecations.py \
 		tests/unit/adapter tests/unit/test_conformance.py $(PYTEST_ARGS)
 
-lint: $(STAMP)
+lint: $(STAMP) prose
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 

@@ -81,6 +81,8 @@ def _names(tree: ast.Module) -> Iterator[tuple[int, str]]:
     """Yield line and message of each variable, parameter and function with a forbidden name."""
     for node in ast.walk(tree):
         match node:
+            case ast.arg(arg="after" | "before"):
+                pass  # A call reads as a phrase: `storage.list(folder, after=path)`.
             case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name) | ast.FunctionDef(name=name):
                 if name.lstrip("_") in FORBIDDEN_NAMES:
                     yield node.lineno, f"`{name}` does not say what it holds: use a noun of the field"
