@@ -153,7 +153,7 @@ def _raises(function: ast.FunctionDef) -> bool:
 def _comments(text: str) -> Iterator[tuple[int, str]]:
     """Yield line and message of each violation in comments. Comments on consecutive lines are one text."""
     lines: list[str] = []
-    begin = last = 0
+    begin, last = 0, -1
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type == tokenize.COMMENT:
             is_whole_line = token.line.lstrip().startswith("#")
@@ -161,7 +161,7 @@ def _comments(text: str) -> Iterator[tuple[int, str]]:
                 yield from ((begin, message) for message in _prose(" ".join(lines)))
                 lines, begin = [], token.start[0]
             lines.append(token.string.lstrip("# "))
-            last = token.start[0] if is_whole_line else 0
+            last = token.start[0] if is_whole_line else -1
     yield from ((begin, message) for message in _prose(" ".join(lines)))
 
 
