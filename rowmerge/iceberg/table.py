@@ -24,7 +24,7 @@ from rowmerge.iceberg.metadata.refs import MAIN, ancestors, head_of, summary_pro
 from rowmerge.iceberg.metadata.shape import table_shape
 from rowmerge.iceberg.metadata.updates import apply_updates
 from rowmerge.iceberg.snapshots.clone import cloned_metadata
-from rowmerge.iceberg.snapshots.snapshot import IcebergSnapshot, own_snapshot
+from rowmerge.iceberg.snapshots.snapshot import IcebergSnapshot, as_iceberg_snapshot
 from rowmerge.storage.store import absolute_location
 from rowmerge.table.commits.creation import CreationVersion
 from rowmerge.table.commits.request import CommitRequest, Outcome
@@ -83,7 +83,9 @@ class IcebergTable:
         return self.snapshot()
 
     def resolve_shape(self, definition: TableDefinition, base: Snapshot | None = None, *, replace: bool = False) -> TableShape:
-        """Return the columns, folders and settings that a definition gives to the table. Commit nothing.
+        """Return the shape that a statement's definition gives to the table: columns with field ids, folders and settings. Commit nothing.
+
+        A definition contains only what the statement defines. The shape is complete, and writers of data files need it before the commit.
 
         Args:
             definition: The definition of a statement that creates, replaces or alters the table.
@@ -96,7 +98,7 @@ class IcebergTable:
         if base is None:
             metadata = self._new_metadata(definition)
         else:
-            base_metadata = own_snapshot(base).metadata
+            base_metadata = as_iceberg_snapshot(base).metadata
             build_updates = replacement_updates if replace else alteration_updates
             metadata = apply_updates(base_metadata, build_updates(self.name, base_metadata, definition))
             check_format_version(self.name, metadata.format_version, self._operations.newest_format)
@@ -120,7 +122,7 @@ class IcebergTable:
         if request.cloned is None:
             metadata = self._new_metadata(definition)
         else:
-            metadata = self._cloned_metadata(own_snapshot(request.cloned), definition)
+            metadata = self._cloned_metadata(as_iceberg_snapshot(request.cloned), definition)
         current = CurrentMetadata(metadata, path="")  # No file contains this metadata yet.
         base = IcebergSnapshot(self._operations.storage, self.name, current, iceberg_version=None, schema=metadata.schema())
         return Creation(self._operations, self.name, base, request, expected_version).run()
@@ -143,7 +145,7 @@ class IcebergTable:
             UnsupportedTableFeature: The engine or the catalog cannot write a feature of the table.
             RowmergeError: Nothing was committed for another reason.
         """
-        snapshot = own_snapshot(base)
+        snapshot = as_iceberg_snapshot(base)
         if request.cloned is not None:
             raise PlanError(
                 f"{self.name} cannot be replaced by a clone: the ids of its columns and snapshots go on, and those of the other table are "

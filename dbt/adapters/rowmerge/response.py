@@ -73,20 +73,20 @@ def _row_phrases(verb: str, changes: RowCounts) -> list[str]:
     return [f"{number:,} {participle}" for participle, number in counts.items() if number]
 
 
-def _file_phrases(changes: RowCounts) -> list[str]:
-    """Return phrases for the changed files, such as `3 files (1.2 MB)` for new files.
+def _file_phrases(counts: RowCounts) -> list[str]:
+    """Return phrases for the changed files, such as `3 files (1.2 MB)` for new files. `counts` has numbers of files and bytes, too.
 
     Removed files appear only if no other count describes the statement: it adds no files, and its number of affected rows is zero.
     """
     phrases = []
-    if changes.files_added:
+    if counts.files_added:
         # A shallow clone adds the files of another table and writes no bytes.
-        total_size = f" ({size(changes.bytes_added)})" if changes.bytes_added else ""
-        phrases.append(f"{count(changes.files_added, 'file')}{total_size}")
-    elif changes.files_removed and not changes.affected:
-        phrases.append(f"{count(changes.files_removed, 'file')} removed")
-    if changes.files_marked:  # A marked file has a new deletion vector or position-delete file.
-        phrases.append(f"{changes.files_marked:,} marked")
+        total_size = f" ({size(counts.bytes_added)})" if counts.bytes_added else ""
+        phrases.append(f"{count(counts.files_added, 'file')}{total_size}")
+    elif counts.files_removed and not counts.affected:
+        phrases.append(f"{count(counts.files_removed, 'file')} removed")
+    if counts.files_marked:  # A marked file has a new deletion vector or position-delete file.
+        phrases.append(f"{counts.files_marked:,} marked")
     return phrases
 
 

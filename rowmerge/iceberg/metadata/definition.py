@@ -31,6 +31,8 @@ _LAST_ADDED = -1
 def new_metadata(table: str, location: str, definition: TableDefinition) -> TableMetadata:
     """Return the metadata of a new table without snapshots.
 
+    A new table has format version 2, unless the property `format-version` is 3. The first field gets id 1, the first partition field 1000.
+
     Args:
         table: The name of the table in messages.
         location: The absolute location of the table.
@@ -43,11 +45,11 @@ def new_metadata(table: str, location: str, definition: TableDefinition) -> Tabl
         TypeMismatch: Iceberg does not have the type of a column.
         UnsupportedTableFeature: Iceberg or the engine lacks a feature of the definition, such as CHECK constraints.
     """
-    columns = _columns_of_definition(table, definition, default_version=2)
-    builder = SchemaBuilder(table, 0)
-    schema = builder.schema(columns)
-    spec = find_or_build_spec(definition.partitioning or (), schema, (), FIRST_ID - 1)
-    order = find_or_build_order(definition.ordering or (), schema, ())
+    columns = _validate_definition(table, definition, default_version=2)
+    builder = SchemaBuilder(table, last_id=0)
+    schema = builder.build_schema(columns)
+    spec = find_or_build_spec(definition.partitioning or (), schema, known_specs=(), last_field_id=FIRST_ID - 1)
+    order = find_or_build_order(definition.ordering or (), schema, known_orders=())
     metadata = TableMetadataV2(
         location=location,
         table_uuid=uuid.uuid4(),
@@ -62,6 +64,7 @@ def new_metadata(table: str, location: str, definition: TableDefinition) -> Tabl
         default_sort_order_id=order.order_id,
         properties=_properties_of_definition(definition),
     )
+    # For version 3, this update is the same as in ALTER TABLE.
     return apply_updates(metadata, tuple(_format_version_updates(table, metadata, definition)))
 
 
@@ -79,10 +82,10 @@ def replacement_updates(table: str, metadata: TableMetadata, definition: TableDe
     Raises:
         PlanError, UnknownColumn, ConfigurationError, TypeMismatch, UnsupportedTableFeature: As `new_metadata`.
     """
-    new_columns = _columns_of_definition(table, definition, metadata.format_version)
+    new_columns = _validate_definition(table, definition, metadata.format_version)
     old_columns = columns_of(metadata.schema(), table)
     columns = Struct(tuple(_with_old_ids(column, old_columns.find(column.name, case_sensitive=True)) for column in new_columns))
-    schema = SchemaBuilder(table, metadata.last_column_id).schema(columns, _next_schema_id(metadata))
+    schema = SchemaBuilder(table, metadata.last_column_id).build_schema(columns, _next_schema_id(metadata))
     return (
         *_schema_updates(metadata, schema),
         *_spec_updates(metadata, schema, definition.partitioning or ()),
@@ -152,7 +155,7 @@ def evolve_schema(table: str, metadata: TableMetadata, columns: Struct) -> Schem
     _check_evolution(table, columns_of(metadata.schema(), table), columns)
     _check_dropped_columns(table, metadata, columns)
     identifier_ids = frozenset(metadata.schema().identifier_field_ids)
-    new_schema = SchemaBuilder(table, metadata.last_column_id).schema(columns, _next_schema_id(metadata), identifier_ids)
+    new_schema = SchemaBuilder(table, metadata.last_column_id).build_schema(columns, _next_schema_id(metadata), identifier_ids)
     _check_partition_names(table, metadata, new_schema)
     return next((schema for schema in metadata.schemas if schema.as_struct() == new_schema.as_struct()), new_schema)
 
@@ -182,8 +185,8 @@ def _check_partition_names(table: str, metadata: TableMetadata, schema: Schema) 
             )
 
 
-def _columns_of_definition(table: str, definition: TableDefinition, default_version: int) -> Struct:
-    """Return the columns of a table that is created or replaced, after checks of the whole definition.
+def _validate_definition(table: str, definition: TableDefinition, default_version: int) -> Struct:
+    """Validate the definition of a table to create or to replace, and return its columns without field ids.
 
     `default_version`: the format version if the properties have none. Raises PlanError, ConfigurationError, UnsupportedTableFeature.
     """

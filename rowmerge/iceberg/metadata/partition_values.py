@@ -16,7 +16,7 @@ from pyiceberg.partitioning import PartitionField as IcebergPartitionField, Part
 from pyiceberg.schema import Schema
 from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.sorting import NullOrder, SortDirection, SortField as IcebergSortField, SortOrder
-from pyiceberg.transforms import Transform as IcebergTransform, VoidTransform, parse_transform
+from pyiceberg.transforms import BucketTransform, TimeTransform, Transform as IcebergTransform, VoidTransform, parse_transform
 
 from rowmerge.errors import PlanError, UnknownColumn, UnsupportedTableFeature
 from rowmerge.iceberg.metadata.types import columns_of
@@ -30,6 +30,8 @@ FIRST_ID = 1000
 def partitioning_of(spec: PartitionSpec, schema: Schema, table: str) -> tuple[PartitionField, ...]:
     """Return the fields of a partition spec whose source columns exist.
 
+    A field has two names: its name in the spec, and the name of its value (`partition_value_name`) in listings and folders.
+
     Args:
         spec: The partition spec.
         schema: The schema in which source columns are looked up.
@@ -42,9 +44,10 @@ def partitioning_of(spec: PartitionSpec, schema: Schema, table: str) -> tuple[Pa
     for field in spec.fields:
         if schema.find_column_name(field.source_id) is not None:
             value_name = partition_value_name(schema, field)
-            own_name = "" if value_name == field.name else field.name
+            # PartitionField has a separate field name only where the two names differ.
+            field_name = "" if value_name == field.name else field.name
             source_path = _path_to(schema.fields, field.source_id)
-            fields.append(PartitionField(source_path, _parse_transform(field.transform, table), value_name, own_name))
+            fields.append(PartitionField(source_path, _parse_transform(field.transform, table), value_name, field_name))
     return tuple(fields)
 
 
@@ -83,7 +86,9 @@ def partition_value_name(schema: Schema, field: IcebergPartitionField) -> str:
 
 
 def partition_value_type(schema: Schema, field: IcebergPartitionField) -> pa.DataType:
-    """Return the Arrow type of a partition field's values: int for time and bucket transforms, string if the source column was dropped.
+    """Return the Arrow type of a partition field's values: int for time and bucket transforms, else the type of the source column.
+
+    The schema lacks the type of a dropped source column, so its values have the type string.
 
     Args:
         schema: The schema in which the source column is looked up.
@@ -92,11 +97,13 @@ def partition_value_type(schema: Schema, field: IcebergPartitionField) -> pa.Dat
     Raises:
         UnsupportedTableFeature: Spark lacks the type of the source column.
     """
-    if str(field.transform).startswith(("year", "month", "day", "hour", "bucket")):
+    if isinstance(field.transform, TimeTransform | BucketTransform):
         return pa.int32()
-    source_type = schema.find_type(field.source_id) if schema.find_column_name(field.source_id) is not None else t.StringType()
-    (value,) = columns_of(Schema(t.NestedField(1, "value", source_type)), field.name)
-    return arrow_type(value.type)
+    has_source = schema.find_column_name(field.source_id) is not None
+    source_type = schema.find_type(field.source_id) if has_source else t.StringType()
+    # `columns_of` converts only the columns of a schema, so this schema has one column of the source type.
+    (value_column,) = columns_of(Schema(t.NestedField(1, "value", source_type)), field.name)
+    return arrow_type(value_column.type)
 
 
 def find_or_build_spec(

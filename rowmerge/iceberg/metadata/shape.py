@@ -32,7 +32,9 @@ _IN_CONTAINER = -1
 
 
 def table_shape(name: str, storage: Storage, metadata: TableMetadata, schema: Schema) -> TableShape:
-    """Return the columns, folders, settings and supported features of a table, which writers of its data files need.
+    """Return the shape of a table: all that writers of its data files need, such as columns, folders, settings and supported features.
+
+    The engine has the same class TableShape for Delta tables, so most of its code is independent of the table format.
 
     Args:
         name: The name of the table in messages.
@@ -63,7 +65,8 @@ def table_shape(name: str, storage: Storage, metadata: TableMetadata, schema: Sc
         supports_merge_on_read=metadata.format_version > 1,
         supports_initial_defaults=metadata.format_version >= INITIAL_DEFAULTS,
         can_widen=can_widen,
-        parse_rules=partial(_rules, columns),
+        # Only statements that write rows use these two. They are parsed on first use, so that their errors do not prevent reads.
+        parse_rules=partial(_row_rules, columns),
         parse_ordering=partial(ordering_of, metadata.sort_order(), schema, name),
     )
 
@@ -73,7 +76,8 @@ def settings_of(metadata: TableMetadata) -> IcebergSettings:
     return IcebergSettings({name: value for name, value in metadata.properties.items() if name != COMMENT})
 
 
-def _rules(columns: Struct) -> Rules:
+def _row_rules(columns: Struct) -> Rules:
+    """Return the rules for each written row: the NOT NULL constraints and the default values of the columns."""
     defaults = {field.name: str(field.metadata[DEFAULT]) for field in columns if DEFAULT in field.metadata}
     return Rules(not_null_checks(columns), defaults=defaults)
 

@@ -148,13 +148,16 @@ def _spark_type(type_: t.IcebergType, column: str, table: str) -> DataType:
 
 
 class SchemaBuilder:
-    """Builds Iceberg schemas from columns. Fields with an id keep their id and their stored type (FIXED). New fields get the next ids."""
+    """Builds Iceberg schemas from columns. Fields with an id keep their id and their stored type (FIXED). New fields get the next ids.
+
+    `last_id`: the highest field id that the table ever had. It increases with each new field.
+    """
 
     def __init__(self, table: str, last_id: int) -> None:
         self._table, self.last_id = table, last_id
 
-    def schema(self, columns: Struct, schema_id: int = 0, identifier_ids: frozenset[int] = frozenset()) -> Schema:
-        """Return the Iceberg schema of columns. Increase `last_id` for new fields.
+    def build_schema(self, columns: Struct, schema_id: int = 0, identifier_ids: frozenset[int] = frozenset()) -> Schema:
+        """Assign ids to new fields, which increases `last_id`, and return the Iceberg schema of the columns.
 
         Args:
             columns: The columns. A field with a FIELD_ID keeps its id.

@@ -41,7 +41,10 @@ class _UncopiedList(list[Any]):
 
 
 def apply_updates(base: TableMetadata, updates: Sequence[TableUpdate], *, location: str | None = None) -> TableMetadata:
-    """Return the table metadata after updates.
+    """Return the table metadata after updates, as pyiceberg applies them.
+
+    An upgrade to format version 3 is an exception. pyiceberg lacks it, so this module does it before pyiceberg applies the other updates,
+    which may need the version.
 
     Args:
         base: The metadata before the updates, which does not change.
@@ -52,18 +55,18 @@ def apply_updates(base: TableMetadata, updates: Sequence[TableUpdate], *, locati
         ConfigurationError: The property `write.metadata.previous-versions-max` is no whole number.
         ValueError: An update does not fit the metadata.
     """
-    # pyiceberg has no upgrade to format version 3. The upgrade comes first, because other updates may need the version.
-    pyiceberg_updates = tuple(update for update in updates if not _upgrades_to_version_3(update))
-    has_upgrade = len(pyiceberg_updates) < len(updates)
+    has_upgrade = any(map(_upgrades_to_version_3, updates))
     metadata = _upgrade_to_version_3(base) if has_upgrade else base
+    pyiceberg_updates = tuple(update for update in updates if not _upgrades_to_version_3(update))
     if has_upgrade and not pyiceberg_updates:
         return metadata
-    # pyiceberg copies metadata after each update, but not these lists.
+    # pyiceberg makes a deep copy of the metadata after each update. With `_UncopiedList`, the copies share the long histories.
     uncopied_lists = {name: _UncopiedList(getattr(metadata, name)) for name in _HISTORY_FIELDS}
     try:
         return update_table_metadata(metadata.model_copy(update=uncopied_lists), pyiceberg_updates, metadata_location=location)
     except ValueError:
-        # pyiceberg also raises ValueError if another engine set an invalid length of the metadata log.
+        # One cause is a property of the table: another engine set an invalid length of the metadata log. This check raises
+        # ConfigurationError with advice for it. The error of any other cause does not change.
         check_metadata_log_length(base.properties)
         raise
 
@@ -97,7 +100,8 @@ _METADATA_FILE = re.compile(r"metadata/[^/]+\.metadata\.json(\.gz)?")
 def gapless_snapshot_log(old_log: Sequence[SnapshotLogEntry], new_metadata: TableMetadata) -> list[SnapshotLogEntry]:
     """Return the snapshot log after an expiry, without the entries before a removed snapshot (`snapshot-log` in the Iceberg specification).
 
-    With these entries, time travel to a time of the removed snapshot would read an older snapshot.
+    Time travel reads the snapshot of the last log entry that is not later than a given time. If the entry of a removed snapshot were
+    missing between two others, a time of the removed snapshot would select an older snapshot. So the log begins after the last such gap.
 
     Args:
         old_log: The snapshot log before the expiry.
@@ -107,8 +111,9 @@ def gapless_snapshot_log(old_log: Sequence[SnapshotLogEntry], new_metadata: Tabl
     last_gap = max((index for index, entry in enumerate(old_log) if entry.snapshot_id not in live_ids), default=None)
     if last_gap is None:
         return new_metadata.snapshot_log
-    entries_before_gap = sum(entry.snapshot_id in live_ids for entry in old_log[:last_gap])
-    return new_metadata.snapshot_log[entries_before_gap:]
+    # The new log begins with the entries of the old log whose snapshots are live, in the same order. Remove those that precede the gap.
+    live_entries_before_gap = sum(entry.snapshot_id in live_ids for entry in old_log[:last_gap])
+    return new_metadata.snapshot_log[live_entries_before_gap:]
 
 
 def metadata_files_to_delete(old_metadata: TableMetadata, new_metadata: TableMetadata) -> list[str]:

@@ -27,7 +27,7 @@ from rowmerge.storage.store import Storage
 from rowmerge.table.metadata.schema import Field, Struct
 from rowmerge.table.snapshots.files import EqualityDeletes, Positions
 
-_MAX_NUMBER = 2**63 - 1
+_MAX_SEQUENCE_NUMBER = 2**63 - 1
 """The highest possible sequence number."""
 _Partition = tuple[Any, ...]
 """A partition, as `ContentFile.partition_key` has it."""
@@ -158,10 +158,11 @@ class LiveFiles:
         return sum(len(positions) for positions in self.deleted_positions([entry]).values())
 
     def dangling_shared_deletes(self, removed_paths: Collection[str], added_sequence_number: int) -> set[str]:
-        """Return the keys of shared delete files that apply to no data file of the next snapshot.
+        """Return the keys of shared delete files that apply to no data file of the next snapshot. The snapshot can omit these delete files.
 
         A shared delete file may apply to all data files of its partition ("Scan Planning" in the Iceberg specification). Equality deletes
-        of a partition spec without fields may apply to all data files of the table.
+        of a partition spec without fields may apply to all data files of the table. But a delete file never applies to newer data files,
+        which have higher sequence numbers. So it is dangling if all data files of its scope are newer.
 
         Args:
             removed_paths: The absolute paths of the data files that the next snapshot removes.
@@ -170,26 +171,27 @@ class LiveFiles:
         shared_deletes = [delete for delete in self.deletes if scope_of(delete) is None]
         if not shared_deletes or not removed_paths:
             return set()
-        added_number = _MAX_NUMBER if added_sequence_number == UNASSIGNED else added_sequence_number
-        oldest_by_partition = self._oldest_by_partition(removed_paths)
-        oldest_in_table = min(oldest_by_partition.values(), default=_MAX_NUMBER)
+        # The commit assigns the next snapshot's own number, which is higher than all present ones.
+        added_number = _MAX_SEQUENCE_NUMBER if added_sequence_number == UNASSIGNED else added_sequence_number
+        lowest_by_partition = self._lowest_sequence_numbers(removed_paths)
+        lowest_in_table = min(lowest_by_partition.values(), default=_MAX_SEQUENCE_NUMBER)
         dangling_keys = set()
         for delete in shared_deletes:
-            oldest_number = oldest_by_partition.get(delete.file.partition_key, _MAX_NUMBER)
+            lowest_in_scope = lowest_by_partition.get(delete.file.partition_key, _MAX_SEQUENCE_NUMBER)
             if delete.file.content is Content.EQUALITY_DELETES and delete.file.spec_id in self.unpartitioned_spec_ids:
-                oldest_number = oldest_in_table
-            if _is_dangling(delete, oldest_number, added_number):
+                lowest_in_scope = lowest_in_table
+            if _is_dangling(delete, lowest_in_scope, added_number):
                 dangling_keys.add(key_of_delete(delete))
         return dangling_keys
 
-    def _oldest_by_partition(self, removed_paths: Collection[str]) -> dict[_Partition, int]:
+    def _lowest_sequence_numbers(self, removed_paths: Collection[str]) -> dict[_Partition, int]:
         """Return the lowest sequence number of the data files of each partition, without the removed data files."""
-        oldest: dict[_Partition, int] = {}
+        lowest_numbers: dict[_Partition, int] = {}
         remaining_entries = [entry for path, entry in zip(self.paths, self.data, strict=True) if path not in removed_paths]
         for entry in remaining_entries:
             partition = entry.file.partition_key
-            oldest[partition] = min(oldest.get(partition, _MAX_NUMBER), entry.sequence_number)
-        return oldest
+            lowest_numbers[partition] = min(lowest_numbers.get(partition, _MAX_SEQUENCE_NUMBER), entry.sequence_number)
+        return lowest_numbers
 
     @cached_property
     def _entries_by_path(self) -> dict[str, Entry]:
@@ -282,16 +284,17 @@ def key_of_delete(delete: Entry) -> str:
     return f"{delete.file.path}#{delete.file.content_offset}"
 
 
-def _is_dangling(delete: Entry, oldest_number: int, added_number: int) -> bool:
-    """Return whether a shared delete file applies to no data file.
+def _is_dangling(delete: Entry, lowest_in_scope: int, added_number: int) -> bool:
+    """Return whether a shared delete file applies to no data file of the next snapshot, because all are newer than the delete file.
 
-    `oldest_number` is the lowest sequence number of the old data files in its scope, and `added_number` that of the added data files.
+    `lowest_in_scope`: the lowest sequence number of the remaining data files to which the delete file may apply. `added_number`: the
+    sequence number of the added data files.
     """
     if delete.file.content is Content.EQUALITY_DELETES:
         # Equality deletes apply only to data files with a lower sequence number than theirs.
-        return delete.sequence_number <= min(oldest_number, added_number)
+        return delete.sequence_number <= min(lowest_in_scope, added_number)
     # Position deletes also apply to data files with their own sequence number, but never to files that a later snapshot adds.
-    return delete.sequence_number < oldest_number
+    return delete.sequence_number < lowest_in_scope
 
 
 def _is_vector(delete: Entry) -> bool:

@@ -136,7 +136,7 @@ class IcebergSnapshot:
         return self._listings[bound_columns]
 
     def difference(self, other: Snapshot) -> FileDifference:
-        other_live = own_snapshot(other).live
+        other_live = as_iceberg_snapshot(other).live
         paths, other_paths = set(self.live.paths), set(other_live.paths)
         own_entries, other_entries = self.live.by_path(paths - other_paths), other_live.by_path(other_paths - paths)
         sizes, other_sizes = (tuple(entry.file.size for entry in entries.values()) for entries in (own_entries, other_entries))
@@ -176,7 +176,7 @@ class IcebergSnapshot:
         check_format_version(self.name, self.metadata.format_version, self.current.newest_format)
 
 
-def own_snapshot(snapshot: Snapshot) -> IcebergSnapshot:
+def as_iceberg_snapshot(snapshot: Snapshot) -> IcebergSnapshot:
     """Return a snapshot as an IcebergSnapshot.
 
     Raises:

@@ -26,7 +26,7 @@ def test_uuid_and_fixed_are_text_and_binary_and_come_back_as_they_were() -> None
     held = stored_types(columns)
     assert [field.type for field in held][::2] == [UUID, Array(Map(UUID, Fixed(2), False), False)]
     assert isinstance(held.fields[1].type, Struct) and held.fields[1].type.fields[0].type == Fixed(4)
-    assert SchemaBuilder("t", 7).schema(columns).as_struct() == SCHEMA.as_struct()
+    assert SchemaBuilder("t", 7).build_schema(columns).as_struct() == SCHEMA.as_struct()
 
 
 def test_time_is_refused_in_tables_and_text_in_views() -> None:

@@ -128,10 +128,10 @@ def parse_clauses(config: Any, columns: Columns, defaults: Iterable[Clause]) -> 
     if not configured_kinds:
         problems.append(f"merge_clauses says none of {kind_names}. Give at least one of them a list of clauses.")
     clauses = [clause for clause in defaults if clause.kind not in configured_kinds.values()]
-    for name, kind in configured_kinds.items():
-        kind_clauses, kind_problems = _parse_clause_list(config[name], kind, columns)
+    for name in configured_kinds:
+        kind_clauses, kind_problems = _parse_clause_list(config[name], name, columns)
         clauses += kind_clauses
-        problems += [f"merge_clauses.{name}{problem}" for problem in kind_problems]
+        problems += kind_problems
     kind_order = list(KINDS.values())
     return sorted(clauses, key=lambda clause: kind_order.index(clause.kind)), problems
 
@@ -171,17 +171,20 @@ def _negate(conditions: Sequence[str]) -> str:
     return f"{conjunction} is not true" if len(conditions) == 1 else f"({conjunction}) is not true"
 
 
-def _parse_clause_list(clause_configs: Any, kind: str, columns: Columns) -> tuple[list[Clause], list[str]]:
-    """Return the clauses of one kind, and the errors in them. Each error is the continuation of the name of the kind's config."""
+def _parse_clause_list(clause_configs: Any, kind_name: str, columns: Columns) -> tuple[list[Clause], list[str]]:
+    """Return the clauses of one kind, and a sentence for each error in them.
+
+    `clause_configs`: the list of clauses below `kind_name`, a key of `merge_clauses` such as `when_matched`.
+    """
     if not isinstance(clause_configs, (list, tuple)) or not clause_configs:
-        return [], [" must be a list of at least one clause."]
+        return [], [f"merge_clauses.{kind_name} must be a list of at least one clause."]
     clauses, problems = [], []
     for number, clause_config in enumerate(clause_configs, 1):
         parser = _ClauseParser(clause_config, columns)
-        clause = parser.parse(kind)
+        clause = parser.parse(KINDS[kind_name])
         if clause is not None:
             clauses.append(clause)
-        problems += [f", clause {number}: {problem}" for problem in parser.problems]
+        problems += [f"merge_clauses.{kind_name}, clause {number}: {problem}" for problem in parser.problems]
     return clauses, problems
 
 
@@ -217,16 +220,17 @@ class _ClauseParser:
         return Clause(kind, action, conditions, self._parse_assignments(kind, action))
 
     def _parse_kind(self, list_kind: str) -> str:
-        """Return the kind of the clause.
+        """Return the kind of the clause: the kind of its list, unless the key `by` of dbt-duckdb changes it.
 
-        In dbt-duckdb, a clause of `when_not_matched` with `by: source` is WHEN NOT MATCHED BY SOURCE, and `by: target` is the default.
+        `by` names the side of the MERGE that lacks the row. A clause of `when_not_matched` with `by: source` is WHEN NOT MATCHED BY SOURCE,
+        and `by: target` is the default. A clause of `when_matched` has no such side, so it may not have the key.
         """
-        by = self._clause_config.get("by")
-        side = str(by or "").lower()
-        if side == "source" and list_kind != "matched":
+        by_value = self._clause_config.get("by")
+        missing_side = str(by_value or "").lower()
+        if missing_side == "source" and list_kind != "matched":
             return "not matched by source"
-        if side and not (side == "target" and list_kind == "not matched"):
-            self.problems.append(f"by is {by!r}. Below when_not_matched it may be source or target, and else it is left out.")
+        if missing_side and (missing_side, list_kind) != ("target", "not matched"):
+            self.problems.append(f"by is {by_value!r}. Below when_not_matched it may be source or target, and else it is left out.")
         return list_kind
 
     def _error_clause(self, kind: str, conditions: tuple[str, ...]) -> Clause:
@@ -245,28 +249,36 @@ class _ClauseParser:
         return self._parse_update_by_source() if kind == "not matched by source" else self._parse_update()
 
     def _parse_update(self) -> Assignments:
-        """Return the assignments of an update of matched rows. Without a selection of columns, a target that evolves gets UPDATE SET *."""
-        other_problem_count = len(self.problems)
+        """Return the assignments of an update of matched rows.
+
+        Without a selection of columns, a table whose columns evolve gets UPDATE SET *, because only this also writes new columns.
+        """
+        previous_problem_count = len(self.problems)
         selection, mode = self._parse_column_selection()
+        is_valid_selection = len(self.problems) == previous_problem_count
         if mode == "by_position":
             return self._columns.positional_assignments()
         if mode != "explicit" and self._columns.evolves:
             return ALL_COLUMNS
         assignments = self._columns.update_assignments(selection)
-        # An error in the selection may be the reason why no column is left.
-        if self._columns.target and not assignments and len(self.problems) == other_problem_count:
+        # If the selection has an error, such as an unknown column, that error may be the reason why no column is left.
+        if self._columns.target and not assignments and is_valid_selection:
             self.problems.append("it sets no column. Exclude less, or make its action do_nothing.")
         return assignments
 
     def _parse_update_by_source(self) -> Assignments:
-        """Return the assignments of an update of rows without a source row, which has expressions only."""
+        """Return the assignments of an update of target rows that lack a source row. They are expressions only: no row can be copied."""
         selection, _ = self._parse_column_selection()
         if not selection.expressions or selection.included_names or selection.excluded_names:
             self.problems.append("an update by source has no source row to copy from. Say what it sets in set_expressions, and only there.")
+        # Without included names, and with all columns excluded, the assignments are exactly the expressions.
         return self._columns.update_assignments(replace(selection, included_names=(), excluded_names=self._columns.target))
 
     def _parse_column_selection(self) -> tuple[ColumnSelection, str]:
-        """Return the columns that an update sets, and the mode of the clause."""
+        """Return the columns that an update sets, and the mode of the clause, such as `by_name`.
+
+        Expressions may be below `update` or, as in dbt-duckdb, directly in the clause.
+        """
         update = self._nested_mapping("update")
         expressions = {**text_mapping(self._clause_config.get("set_expressions")), **text_mapping(update.get("set_expressions"))}
         selection = ColumnSelection(as_list(update.get("include")), as_list(update.get("exclude")), expressions)

@@ -82,6 +82,8 @@ def _newest_first_term(term: str, columns: Sequence[str]) -> str:
 def configured_clauses(config: Any, columns: Sequence[str], source_columns: Sequence[str] | None = None) -> tuple[list[Clause], list[str]]:
     """Return the clauses of the MERGE that a model's configs describe, and a sentence for each error in the configs.
 
+    The errors are in a list, so that a model gets all its errors at once. With errors, the clauses are not valid.
+
     Args:
         config: The configs of the model.
         columns: The names of the columns that the MERGE may set. If empty, names of columns are not verified.
@@ -91,13 +93,11 @@ def configured_clauses(config: Any, columns: Sequence[str], source_columns: Sequ
     merge_columns = Columns(tuple(columns), tuple(source_columns or columns), aliases_of(config).source, evolves)
     clauses, clause_problems = _all_clauses(config, merge_columns)
     problems = [*_general_problems(config), *key_problems(config, columns), *_column_problems(config, merge_columns), *clause_problems]
-    executed_clauses, unreachable_problems = remove_do_nothing(clauses)
-    # With other errors, a missing clause is only their consequence.
-    is_without_effect = not executed_clauses and not problems
-    problems += unreachable_problems
-    if is_without_effect:
-        problems.append("nothing is left for the merge to do. Leave out what skips its steps, or excludes every column.")
-    return executed_clauses, problems
+    executed_clauses, effect_problems = remove_do_nothing(clauses)
+    # With an error in a config, the lack of clauses is only its consequence, and no error of its own.
+    if not executed_clauses and not problems:
+        effect_problems.append("nothing is left for the merge to do. Leave out what skips its steps, or excludes every column.")
+    return executed_clauses, problems + effect_problems
 
 
 def _all_clauses(config: Any, columns: Columns) -> tuple[list[Clause], list[str]]:

@@ -128,12 +128,16 @@ class IncrementalModels(metaclass=AdapterMeta):
     def _columns_to_write(
         self, config: Any, existing: Optional[BaseRelation], source: Optional[BaseRelation]
     ) -> Tuple[List[RowmergeColumn], SchemaChanges]:
-        """Return the columns that the statement writes, and the changes of the table's columns that precede it."""
-        # Without a table, or without rows that may have new columns, the columns are unknown.
+        """Return the columns that the statement writes, and the changes of the table's columns that precede it.
+
+        `existing`: the table; None if the run builds it. `source`: the model's rows; None in the first plan, before they exist.
+        """
+        # A new table has no columns yet. If the model's rows may add columns, the columns are unknown until the rows exist.
         if existing is None or (source is None and may_add_columns(config)):
             return [], SchemaChanges()
         on_schema_change = config.get("on_schema_change") or "ignore"
-        # The model's rows of strategy `delete` are keys, which the table does not store.
+        # In these cases the statement writes the table's present columns. Rows that do not exist yet cannot add a column here, and
+        # `ignore` allows no change. The rows of strategy `delete` are keys, which the table does not store.
         if source is None or on_schema_change == "ignore" or strategy_of(config) == "delete":
             return self.get_columns_in_relation(existing), SchemaChanges()
         stored_rows = self._stored_rows(config, source)

@@ -119,6 +119,9 @@ def plan_strategy(
 ) -> IncrementalPlan:
     """Return the plan of an incremental model's statement.
 
+    Each plan has the fields that all strategies use. The strategy then sets the fields that only its own macro renders, such as the
+    clauses of a merge. Fields of other strategies stay empty.
+
     Args:
         model_config: The configs of the model.
         strategy: The strategy by dbt's name, or `default`.
@@ -129,32 +132,38 @@ def plan_strategy(
         CompilationError: The configs of a merge have errors. The message lists all of them.
     """
     columns = [column.name for column in arguments.dest_columns]
-    # A project's macro may call a strategy with another key or other predicates than those of the model.
-    config = WithArguments(model_config, arguments.unique_key, arguments.incremental_predicates)
-    plan = _plan_without_statement(config, strategy, arguments)
+    # A project's macro may call a strategy with another key or other predicates than those of the model. The call has precedence.
+    call_config = WithArguments(model_config, arguments.unique_key, arguments.incremental_predicates)
+    plan = _common_plan(call_config, strategy, arguments)
     if plan.strategy == "cdc":
-        stream = change_stream(config, columns)
+        # The change stream follows from the configs without the model's rows, so even the first plan has it.
+        stream = change_stream(call_config, columns)
         return replace(plan, change_stream=stream, newest_first=tuple(f"{column} desc nulls last" for column in stream.order))
     if arguments.temp_relation is None:
-        return plan  # The model has no rows yet. The other fields describe the statement that reads them.
+        return plan  # The model's rows do not exist yet, and the fields below may depend on their columns. A second plan follows.
     match plan.strategy:
         case "merge":
-            return replace(plan, clauses=_merge_clauses(config, columns, source_columns))
+            return replace(plan, clauses=_merge_clauses(call_config, columns, source_columns))
         case "insert_overwrite":
-            return _with_partitions(plan, as_list(config.get("partition_by")), columns)
+            return _with_partitions(plan, as_list(call_config.get("partition_by")), columns)
         case "replace_where" | "microbatch":
-            # The conditions of the model take precedence over the predicates of the call.
+            # The conditions of the model's configs, such as `replace_where`, have precedence over the predicates of the call.
             return replace(plan, replaced_rows=_replaced_rows(model_config, plan, columns))
     return plan
 
 
-def _plan_without_statement(config: Any, incremental_strategy: str, arguments: StrategyArguments) -> IncrementalPlan:
-    """Return the plan with the fields that all strategies have. The key and the predicates of `config` are those of `arguments`."""
+def _common_plan(config: Any, incremental_strategy: str, arguments: StrategyArguments) -> IncrementalPlan:
+    """Return a plan with only the fields that all strategies use, such as keys and aliases.
+
+    `config`: the configs of the model, with the key and the predicates of `arguments`. `incremental_strategy`: dbt's name of the strategy.
+    dbt's name `default` stands for a merge by the key, or for an append without a key.
+    """
     columns = [column.name for column in arguments.dest_columns]
     aliases = aliases_of(config)
     default_strategy = "merge" if arguments.unique_key else "append"
     return IncrementalPlan(
-        **vars(arguments),  # A plan contains the five arguments, so that a macro can compare them with its own.
+        # The five fields of StrategyArguments, such as `target_relation`. `is_for` compares them with the arguments of a macro's call.
+        **vars(arguments),
         incremental_strategy=incremental_strategy,
         strategy=default_strategy if incremental_strategy == "default" else incremental_strategy,
         keys=keys_of(config, columns),
