@@ -96,17 +96,20 @@ class Compaction:
             PlanError: The condition uses a column that is no partition column.
             UnsupportedTableFeature: The table has a feature that forbids to rewrite its files.
         """
-        return commit_with_retry(self.table, self._attempt, self.timings, self.options), self.statistics
+        return commit_with_retry(self.table, self._plan_and_rewrite, self.timings, self.options), self.statistics
 
-    def _attempt(self) -> Attempt:
-        """Choose the files to rewrite and write their rows. Set `statistics`."""
+    def _plan_and_rewrite(self) -> Attempt:
+        """Choose the files to rewrite, write their live rows to new files, and return the commit that replaces the files.
+
+        Each attempt sets `statistics` anew, so that `run` returns the counts and sizes of the attempt that was committed.
+        """
         with self.timings.measure("plan"):
             snapshot = self.table.snapshot()
             snapshot.check_writable()
             snapshot.shape.check_rows_may_move("rewrite files of")
             files = self._selected_files(snapshot)
             target_size = self.target_size or snapshot.settings.target_file_size or WriteSpec.target_file_size
-            bins = self.choose_bins(files, target_size)
+            bins = self.choose_bins(files, target_size)  # each bin becomes one new file
         self.statistics = CompactionStatistics(considered_files=len(files))
         if not bins:
             return Attempt(snapshot, None, RowCounts())
@@ -118,29 +121,32 @@ class Compaction:
             parameters=self._parameters(),
             metrics=self.statistics.metrics,
             files=FileChanges(added, paths),
-            reads=Reads(frozenset(paths)),
-            data_change=False,
+            reads=Reads(frozenset(paths)),  # only a concurrent change of these files is a conflict
+            data_change=False,  # readers of changes skip this commit
         )
         counts = RowCounts(files_added=len(added), files_removed=len(paths), bytes_added=sum(self.statistics.added_sizes))
         return Attempt(snapshot, change, counts, added)
 
-    def _rewrite(self, snapshot: Snapshot, removed: FileListing, bins: Sequence[Bin], target_size: int) -> tuple[AddedFile, ...]:
-        """Rewrite the files of each bin together, without deleted rows and in the table's write order. Complete `statistics`."""
-        partitions = len({tuple(bin_.partition.values()) for bin_ in bins})
-        deleted_positions = deleted_rows(self.spark, snapshot, removed.paths)
+    def _rewrite(self, snapshot: Snapshot, files: FileListing, bins: Sequence[Bin], target_size: int) -> tuple[AddedFile, ...]:
+        """Rewrite the files of each bin together, without deleted rows and in the table's write order. Complete `statistics`.
+
+        `files` are the files of all bins. Returns the new files.
+        """
+        partition_count = len({tuple(bin_.partition.values()) for bin_ in bins})
+        deleted_positions = deleted_rows(self.spark, snapshot, files.paths)
         if snapshot.shape.ordering:
             # A scan of Spark leaves out the deleted rows, and a sort puts the others in order.
             output = rewrite_in_order(
-                self.spark, snapshot, removed, file_count=len(bins), partition_count=partitions, target_size=target_size
+                self.spark, snapshot, files, file_count=len(bins), partition_count=partition_count, target_size=target_size
             )
         else:
             output = rewrite_files(self.spark, snapshot, bins, deleted_positions, target_size=target_size)
         self.statistics = replace(
             self.statistics,
             bins=len(bins),
-            partitions=partitions,
+            partitions=partition_count,
             added_sizes=[file.size for file in output.files],
-            removed_sizes=removed.sizes.to_pylist(),
+            removed_sizes=files.sizes.to_pylist(),
             removed_vectors=len(deleted_positions),
             removed_rows=sum(len(positions) for positions in deleted_positions.values()),
         )
@@ -149,21 +155,23 @@ class Compaction:
     def _selected_files(self, snapshot: Snapshot) -> FileListing:
         """Return the files that the condition selects, by their partition values or else by their column bounds.
 
-        Raise PlanError for a column that is no partition column, unless `by_bounds` is true, and UnknownColumn.
+        A condition on partition columns is exact. With `by_bounds`, other columns select each file whose minimum and maximum values
+        allow a matching row. Raise PlanError for a data column without `by_bounds`, and UnknownColumn for a column that does not exist.
         """
         files = snapshot.files()
         if self.condition is None:
             return files
         try:
-            # Spark evaluates the condition on the partition values, and reports any other column as unknown.
+            # Spark evaluates the condition on rows of partition values. So it reports a data column as unknown, too.
             with translated(self.condition, snapshot.name):
                 return files_where(self.spark, snapshot, files, self.condition)
         except UnknownColumn as error:
             column = error.name.rsplit(".", 1)[-1]  # without the table's name as a qualifier
             if snapshot.schema.find(column) is None:
-                raise
+                raise  # the table has no such column
             if not self.by_bounds:
                 raise self._partition_column_error(snapshot, error.name) from error
+        # The condition uses a data column, and may do so.
         return self._files_by_bounds(snapshot, self.condition)
 
     def _partition_column_error(self, snapshot: Snapshot, column: str) -> PlanError:

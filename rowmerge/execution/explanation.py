@@ -58,20 +58,28 @@ def explain_row_change(spark: SparkSession, snapshot: Snapshot, statement: Plann
 
 
 def _file_lines(snapshot: Snapshot, plan: RowPlan, files: TargetFiles) -> list[str]:
-    """Explain which files the statement reads, and how it changes the files that lose rows."""
+    """Explain which files the statement reads, removes and changes.
+
+    First come the number of files, and the effect of each condition and of the keys. Then come the files to remove as a whole, and the
+    write mode.
+    """
     lines = [f"  files: {len(files.candidates)} of {len(files.listing)} may hold rows to change ({_size(files.candidates)})"]
-    for condition in plan.conjuncts:
-        lines.append(f"    {condition}: {_effect_of_condition(snapshot, plan.target, condition, files.listing)}")
+    lines += [f"    {text}: {_effect_of_condition(snapshot, plan.target, text, files.listing)}" for text in plan.conjuncts]
     lines += _effect_of_keys(plan)
     if len(files.removable):
         lines.append(f"  by metadata alone: {len(files.removable)} file(s) leave as a whole, unread ({_size(files.removable)})")
     changes_target_rows = any(clause.effect is not Effect.INSERT for clause in plan.clauses)
     if len(files.to_read) and changes_target_rows:
-        mode, has_deletion_vectors = snapshot.settings.write_mode(plan.operation), snapshot.shape.supports_merge_on_read
-        lines.append(f"  write mode: {mode.value}, deletion vectors {'on' if has_deletion_vectors else 'off'}")
-        rule = _explain_write_mode(mode, files.to_read, has_deletion_vectors=has_deletion_vectors)
-        lines.append(f"    {rule}; one that loses all its rows is dropped")
+        lines += _write_mode_lines(snapshot, plan, files.to_read)
     return lines
+
+
+def _write_mode_lines(snapshot: Snapshot, plan: RowPlan, files: FileListing) -> list[str]:
+    """Explain the write mode of the statement, and how it changes each file that loses rows."""
+    mode, has_deletion_vectors = snapshot.settings.write_mode(plan.operation), snapshot.shape.supports_merge_on_read
+    rule = _explain_write_mode(mode, files, has_deletion_vectors=has_deletion_vectors)
+    on_or_off = "on" if has_deletion_vectors else "off"
+    return [f"  write mode: {mode.value}, deletion vectors {on_or_off}", f"    {rule}; one that loses all its rows is dropped"]
 
 
 def _effect_of_keys(plan: RowPlan) -> list[str]:
@@ -84,23 +92,24 @@ def _effect_of_keys(plan: RowPlan) -> list[str]:
     return [f"    when it runs, the source's values of {columns} leave out more files"] if columns else []
 
 
-def explain_insert(snapshot: Snapshot, rows: NewRows, source: str, overwrite: Overwrite | None) -> list[str]:
+def explain_insert(snapshot: Snapshot, insert_rows: NewRows, source: str, overwrite: Overwrite | None) -> list[str]:
     """Return the lines of EXPLAIN for INSERT INTO and INSERT OVERWRITE.
 
     Args:
         snapshot: The version of the table on which the statement is planned.
-        rows: The rows to insert.
+        insert_rows: The rows to insert, with their mapping to the table's columns.
         source: The description of the query.
         overwrite: The files that INSERT OVERWRITE removes, or None for INSERT INTO.
     """
-    plan = rows.plan(snapshot)
-    # Spark analyses a DataFrame when it is made. So this call raises the errors of the values, and its result is not needed.
-    new_rows(rows.source.alias(rows.plan_source.alias), plan, plan.clauses)
+    plan = insert_rows.plan(snapshot)
+    # Spark analyses a DataFrame when it is made, without a job. So this call raises an error for a wrong name or type in
+    # the query. Its result is not used.
+    new_rows(insert_rows.source.alias(insert_rows.plan_source.alias), plan, plan.clauses)
     return [
         f"INSERT {'INTO' if overwrite is None else 'OVERWRITE'} {snapshot.name}",
         *str(plan).splitlines()[1:],  # without the first line, the operation and the table
-        *_source_lines(source, rows.reads_table),
-        *_insert_file_lines(snapshot, rows, overwrite),
+        *_source_lines(source, insert_rows.reads_table),
+        *_insert_file_lines(snapshot, insert_rows, overwrite),
         *_checks_and_version(snapshot, plan),
     ]
 
@@ -108,10 +117,8 @@ def explain_insert(snapshot: Snapshot, rows: NewRows, source: str, overwrite: Ov
 def _insert_file_lines(snapshot: Snapshot, rows: NewRows, overwrite: Overwrite | None) -> list[str]:
     """Explain which files an INSERT INTO or INSERT OVERWRITE removes."""
     if overwrite is None:
-        lines = [f"  files: none of {len(snapshot.files())} is read or leaves"]
-        if not rows.reads_table:
-            lines.append("  commit: a blind append, which meets no conflict but with changes of the definition")
-        return lines
+        commit_line = "  commit: a blind append, which meets no conflict but with changes of the definition"
+        return [f"  files: none of {len(snapshot.files())} is read or leaves", *([] if rows.reads_table else [commit_line])]
     if not overwrite.is_dynamic(snapshot):
         return [_removed_files_line(snapshot, static_mask(snapshot, rows), if_not_exists=overwrite.if_not_exists)]
     partition_fields = ", ".join(f"`{field.name}`" if field.identity else field.text for field in snapshot.shape.partitioning)

@@ -147,6 +147,9 @@ class Overwrite:
     def is_skipped(self, snapshot: Snapshot, rows: NewRows) -> bool:
         """Return whether INSERT OVERWRITE … IF NOT EXISTS does nothing because the partition contains rows.
 
+        Before that, with or without IF NOT EXISTS, check that the partition of every file is known. Else the statement could remove files
+        of another partition. The check comes before the first written row.
+
         Args:
             snapshot: The version of the table that the statement changes.
             rows: The rows of the INSERT, with its PARTITION clause.
@@ -191,6 +194,8 @@ def plan_replace_using(rows: NewRows, snapshot: Snapshot, keys: Sequence[str]) -
 def plan_replace_on(rows: NewRows, snapshot: Snapshot, condition: SqlText, target: TableName, alias: str | None) -> PlannedStatement:
     """Plan INSERT … REPLACE ON: delete the rows that match a new row on the condition, and insert all new rows.
 
+    The planner adds the DELETE to the plan that inserts the rows. The result combines this plan with the rows to evaluate.
+
     Args:
         rows: The rows to insert, with the alias that the condition uses.
         snapshot: The version of the table on which the statement is planned.
@@ -211,11 +216,12 @@ def plan_replace_where(rows: NewRows, snapshot: Snapshot, condition: str) -> Pla
         snapshot: The version of the table on which the statement is planned.
         condition: The condition over columns of the table.
     """
-    # One condition selects the rows to delete and checks the new rows. Its columns may have no qualifier, or the alias of the new rows. So
-    # the DELETE is planned as if the table had this alias, and a condition with the name of the table is an error.
+    # The same text selects the rows to delete and checks the new rows. In the check, SOURCE, the alias of the new rows, is the only
+    # qualifier of columns. So the DELETE is planned as if SOURCE were the table's name, and a condition with the true name is an error.
     delete_command = Delete(TableName((planner.SOURCE,)), None, SqlText(condition))
     delete = planner.plan_delete(delete_command, snapshot, case_sensitive=rows.case_sensitive)
     insert = rows.plan(snapshot)
+    # A new row that does not fulfil the condition is an error, as in Delta on Spark.
     condition_check = Check(f"REPLACE WHERE {condition}", condition)
     plan = replace(
         insert,
@@ -244,11 +250,14 @@ def insert(table: Table, rows_for: RowsFor, overwrite: Overwrite | None, options
         options: The number of retries, and the transaction of the commit.
     """
     timings = Timings()
-    return commit_with_retry(table, lambda: _attempt(table, rows_for, overwrite, timings), timings, options)
+    return commit_with_retry(table, lambda: _plan_and_write(table, rows_for, overwrite, timings), timings, options)
 
 
-def _attempt(table: Table, rows_for: RowsFor, overwrite: Overwrite | None, timings: Timings) -> Attempt:
-    """Write the new rows, and return the commit that adds them and removes the overwritten files."""
+def _plan_and_write(table: Table, rows_for: RowsFor, overwrite: Overwrite | None, timings: Timings) -> Attempt:
+    """Plan an INSERT on the newest version, write its rows as data files, and return the commit that adds these files.
+
+    With `overwrite`, the commit also removes the overwritten files. `rows_for`: returns the query's rows, given that version.
+    """
     with timings.measure("plan"):
         snapshot = table.snapshot()
         _check_writable(snapshot, overwrite)

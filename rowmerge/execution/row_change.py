@@ -125,24 +125,26 @@ def _deleted_by_strategy(
     for file in files:
         earlier_positions = earlier_deletions.get(file.path, Positions())
         positions = output.positions[spark_path(file.path)] | earlier_positions
-        newly_deleted = len(positions) - len(earlier_positions)
-        strategy = _strategy(snapshot, plan, file, len(positions), newly_deleted)
+        newly_deleted_count = len(positions) - len(earlier_positions)
+        strategy = _file_strategy(snapshot, plan, file, len(positions), newly_deleted_count)
         deleted[strategy][file.path] = positions
     return deleted
 
 
-def _strategy(snapshot: Snapshot, plan: RowPlan, file: ListedFile, deleted: int, newly_deleted: int) -> Strategy:
+def _file_strategy(snapshot: Snapshot, plan: RowPlan, file: ListedFile, deleted_count: int, newly_deleted_count: int) -> Strategy:
     """Return whether a file that loses rows is dropped, marked or rewritten. Raise RowsMustStay if the table forbids to rewrite it.
 
-    `deleted`: the number of deleted rows after the statement; `newly_deleted`: the number of rows that the statement itself deletes.
+    To mark a file is to keep it and to list its deleted rows in a deletion vector (Delta) or a position delete file (Iceberg).
+    `deleted_count`: the number of deleted rows after the statement. `newly_deleted_count`: the number that the statement itself deletes.
     """
+    # A feature of the table may forbid to move rows to another file. Then the file must be marked, whatever the table's write mode is.
     rows_may_move = snapshot.shape.rewrite_blocker is None
     strategy = choose_strategy(
         snapshot.settings.write_mode(plan.operation) if rows_may_move else WriteMode.MERGE_ON_READ,
         can_mark=snapshot.shape.supports_merge_on_read,
         records=file.records,
-        deleted=deleted,
-        newly_deleted=newly_deleted,
+        deleted=deleted_count,
+        newly_deleted=newly_deleted_count,
         size=file.size,
     )
     if strategy is Strategy.REWRITE:

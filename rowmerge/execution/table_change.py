@@ -53,7 +53,7 @@ def create_table(
     """
     creation_version = table.creation_version()
     if creation_version is not None:
-        return _create(table, name, definition, rows, options, creation_version)
+        return _write_and_create(table, name, definition, rows, options, creation_version)
     timings = Timings()
     if (earlier_result := find_earlier_result(table, options, timings)) is not None:
         return earlier_result
@@ -67,17 +67,23 @@ def create_table(
     return commit_with_retry(table, lambda: _write_replacement(table, definition, rows, base, timings), timings, options)
 
 
-def _create(
+def _write_and_create(
     table: Table, name: str, definition: TableDefinition, rows: NewRows | None, options: CommitOptions, creation_version: CreationVersion
 ) -> ChangeResult:
-    """Write the rows of a new table and commit its first version. Delete the files of a rejected commit."""
+    """Write the rows of a new table, and commit them with its definition as its first version.
+
+    The rows are written before the commit, so that readers see the table with all its rows or not at all. If the commit certainly did
+    not happen, the written files are deleted. If its outcome is unknown, the files stay, because the table may refer to them.
+    `creation_version` is the version that the commit creates.
+    """
     timings = Timings()
+    # The table's format completes the definition, for example with the ids of columns.
     new_table = table.resolve_shape(definition)
     definition = replace(definition, schema=new_table.schema)
     with timings.measure("spark"):
         output = WriteOutput() if rows is None else rows.write(new_table)
     commit_request = replace(_creation_request("CREATE TABLE", definition, rows, output), transaction=options.transaction)
-    # After RowmergeError, as after a conflict, nothing is committed, so the new files are deleted.
+    # An error that rejects the commit deletes the files here. A lost race is no error, but an outcome: see `Conflicted` below.
     with discard_if_rejected(output.files, new_table.filesystem_options), timings.measure("commit"):
         outcome = table.create(definition, commit_request, creation_version)
     match outcome:

@@ -15,8 +15,8 @@ import numpy as np
 from pyroaring import BitMap64
 
 from rowmerge.commands.rows import Match
-from rowmerge.execution.ways.key_matches import INEXACT, UNLESS_INEXACT, find_matches, record_matches, requires_one_to_one, why_needs_rows
-from rowmerge.execution.ways.row_writing import add_new_rows, insert_preventing_rows, matching_files
+from rowmerge.execution.ways.key_matches import INEXACT, UNLESS_INEXACT, find_matches, record_matches, requires_one_to_one, why_needs_values
+from rowmerge.execution.ways.row_writing import add_new_rows, conflicting_file_mask, insert_preventing_rows
 from rowmerge.execution.ways.way import ExecutionResult, NotApplicable, RowChangeRequest, Way
 from rowmerge.plan.row_plan import values_of_all
 from rowmerge.spark.matching.key_lookup import KeyMatches
@@ -37,7 +37,7 @@ def write_by_keys(request: RowChangeRequest) -> ExecutionResult | NotApplicable:
     if matches is None:
         return NotApplicable(INEXACT)
     output = _write_rows(request, matches, source)
-    return ExecutionResult(output, files, source, insert_preventing_rows(request, output, files), matching_files(request, source))
+    return ExecutionResult(output, files, source, insert_preventing_rows(request, output, files), conflicting_file_mask(request, source))
 
 
 def _prepare_function(request: RowChangeRequest) -> Prepare | None:
@@ -55,8 +55,8 @@ def _prepare_function(request: RowChangeRequest) -> Prepare | None:
 def _write_rows(request: RowChangeRequest, matches: KeyMatches, source: Source) -> WriteOutput:
     """Write the new rows, and record the positions of the target rows that the clauses replace or delete."""
     if not request.inserts_every_source_row:
-        change = _change_matches if requires_one_to_one(request) else _delete_or_keep_matches
-        return change(request, matches, source)
+        write = _write_by_clauses if requires_one_to_one(request) else _delete_or_keep_matches
+        return write(request, matches, source)
     output = WriteOutput()
     _add_source_rows(request, output, source, matched=None)
     record_matches(request, output, matches)
@@ -80,30 +80,37 @@ def _delete_or_keep_matches(request: RowChangeRequest, matches: KeyMatches, sour
     return output
 
 
-def _change_matches(request: RowChangeRequest, matches: KeyMatches, source: Source) -> WriteOutput:
-    """Write the changed values of each matching row, and the new rows of the source. A match that no clause changes stays."""
+def _write_by_clauses(request: RowChangeRequest, matches: KeyMatches, source: Source) -> WriteOutput:
+    """Apply the MATCHED clauses to the source rows with a match, and the NOT MATCHED clauses to the others. Write the resulting rows.
+
+    Each source row matches at most one target row. The clauses read the source alone, so the values of target rows are not needed. A
+    target row whose match fulfils the condition of no clause stays unchanged.
+    """
     assert request.plan.source is not None
     if source.prepared_rows is not None:
+        # Each prepared row has its action for a match and for no match, so the driver only chooses one of the two.
         output = write_prepared_rows(source, request.table_after, matches.source_ordinals)
     else:
-        rows = met_or_new_rows(source.marked(matches.source_ordinals).alias(request.plan.source.alias), request.plan)
-        # Spark analysed `rows` even if the source is empty, so that a wrong name is always an error.
+        # `marked` adds a column: whether the source row matches a target row. By this column, Spark chooses the clause. It analyses `rows`
+        # even if the source is empty, so that a wrong name is always an error.
+        source_rows = source.marked(matches.source_ordinals).alias(request.plan.source.alias)
+        rows = met_or_new_rows(source_rows, request.plan)
         table, distribution = request.table_after, request.distribution
         output = write_source_rows(rows, source, table, distribution=distribution) if source.row_count else WriteOutput()
-    _divide_matches(matches, output)
+    _record_target_positions(matches, output)
     return output
 
 
-def _divide_matches(matches: KeyMatches, output: WriteOutput) -> None:
+def _record_target_positions(matches: KeyMatches, output: WriteOutput) -> None:
     """Add the position of each matching target row to `output`: to `positions` if its source row changes it, else to `read_positions`."""
-    changing_sources = ordinal_array(output.source_ordinals).to_numpy()
+    changing_ordinals = ordinal_array(output.source_ordinals).to_numpy()
     for path, bitmap in matches.positions.items():
         positions = np.array(bitmap.to_array(), dtype=np.uint64)
-        is_changed = np.isin(matches.ordinals_by_path[path], changing_sources)
+        is_changed = np.isin(matches.ordinals_by_path[path], changing_ordinals)
         if is_changed.any():
             output.positions[path] = Positions(positions[is_changed])
         if not is_changed.all():
             output.read_positions[path] = Positions(positions[~is_changed])
 
 
-WAY = Way("by_keys", why_needs_rows, write_by_keys, UNLESS_INEXACT)
+WAY = Way("by_keys", why_needs_values, write_by_keys, UNLESS_INEXACT)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rowmerge.execution.ways.row_writing import scan_target, write_join
+from rowmerge.execution.ways.row_writing import join_and_write, scan_target
 from rowmerge.execution.ways.way import ExecutionResult, RowChangeRequest, Way
 
 
@@ -10,7 +10,7 @@ def join_source(request: RowChangeRequest) -> ExecutionResult:
     """Evaluate the source, leave out files by its keys, and join it to the other files."""
     source = request.source.materialize(request.key_pairs)
     files = request.files_for(source)
-    return write_join(request, files, source, scan_target(request, files, source))
+    return join_and_write(request, files, source, scan_target(request, files, source))
 
 
 WAY = Way("join", lambda request: None, join_source)  # a join executes every statement

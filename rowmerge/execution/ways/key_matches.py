@@ -16,7 +16,9 @@ from rowmerge.spark.writing.write_output import WriteOutput
 from rowmerge.table.snapshots.files import FileListing
 
 INEXACT = Reason("Arrow cannot tell all matches by the keys, or they are not one-to-one")
+"""The reason for which a lookup of keys returns no matches, so that a join must find them."""
 UNLESS_INEXACT = "Arrow cannot compare the keys as Spark does, or a row that may match once matches twice"
+"""The same reason as a condition in EXPLAIN."""
 
 
 def why_keys_do_not_find_rows(request: RowChangeRequest) -> Reason | None:
@@ -28,8 +30,8 @@ def why_keys_do_not_find_rows(request: RowChangeRequest) -> Reason | None:
     return None if request.key_pairs else Reason("the ON condition compares no column with the source")
 
 
-def why_needs_rows(request: RowChangeRequest) -> Reason | None:
-    """Return why the statement needs more of the matching target rows than their positions, or None if positions suffice."""
+def why_needs_values(request: RowChangeRequest) -> Reason | None:
+    """Return why the statement needs column values of the matching target rows, or None if the positions of these rows suffice."""
     if (reason := why_keys_do_not_find_rows(request)) is not None:
         return reason
     if request.lineage is not None:
@@ -47,6 +49,9 @@ def requires_one_to_one(request: RowChangeRequest) -> bool:
 def find_matches(request: RowChangeRequest, files: TargetFiles, source: Source) -> KeyMatches | None:
     """Look up the target rows that match a source row by their keys.
 
+    An ordinal is the number of a source row. The lookup returns the ordinals of the source rows with a match only if a clause needs them.
+    It then takes longer, because it must find out which of the keys each target row has.
+
     Args:
         request: The statement.
         files: The files that the statement reads.
@@ -58,14 +63,15 @@ def find_matches(request: RowChangeRequest, files: TargetFiles, source: Source) 
     if not len(files.to_read) or not source.row_count:
         return KeyMatches({})
     one_to_one = requires_one_to_one(request)
-    # A clause that updates matches, or inserts only the other source rows, needs the ordinals of the source rows that match.
-    clauses_need_matched_sources = one_to_one or request.plan.source_rows is SourceRows.UNMATCHED
-    with_sources = clauses_need_matched_sources and not request.inserts_every_source_row
+    # An UPDATE applies to the source rows with a match, and WHEN NOT MATCHED to those without one. But in an
+    # upsert, every source row becomes the same new row in both cases, so the matches do not change the written rows.
+    clauses_distinguish_matches = one_to_one or request.plan.source_rows is SourceRows.UNMATCHED
+    with_sources = clauses_distinguish_matches and not request.inserts_every_source_row
     return find_key_matches(request.spark, request.snapshot, files.to_read, source, one_to_one=one_to_one, with_sources=with_sources)
 
 
 def record_matches(request: RowChangeRequest, output: WriteOutput, matches: KeyMatches) -> None:
-    """Record the matching target rows as replaced by the new rows of the source.
+    """Record the positions of the matching target rows, which the new rows of the source replace, and correct the row counts.
 
     Args:
         request: The statement, which writes a new row for every source row.
@@ -74,7 +80,8 @@ def record_matches(request: RowChangeRequest, output: WriteOutput, matches: KeyM
     """
     output.positions = matches.positions
     if request.is_upsert:
-        # The job that wrote the rows counted each of them as inserted, because it did not know the matches.
+        # The job that wrote the rows counted each of them as inserted, because it did not know the matches. In an upsert, each matching
+        # target row is updated. `changed_row_count` is their number, the number of `positions`.
         output.updated = output.changed_row_count
         output.inserted -= output.updated
 

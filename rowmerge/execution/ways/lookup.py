@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rowmerge.execution.ways.key_matches import why_keys_do_not_find_rows
-from rowmerge.execution.ways.row_writing import TargetRows, write_join
+from rowmerge.execution.ways.row_writing import TargetRows, join_and_write
 from rowmerge.execution.ways.way import ExecutionResult, NotApplicable, Reason, RowChangeRequest, Way
 from rowmerge.parquet.key_lookup import MAX_FOUND_ROWS
 from rowmerge.plan.row_plan import SourceRows
@@ -24,12 +24,14 @@ def why_not_lookup(request: RowChangeRequest) -> Reason | None:
 
 
 def look_up_and_write_join(request: RowChangeRequest) -> ExecutionResult | NotApplicable:
-    """Look up the target rows that have a key of the source, and join the source to them.
+    """Look up the target rows that have a key of the source, join the source to them, and write the resulting rows.
 
-    The rows that the clauses make of the joined rows are written as data files.
+    Arrow reads the target rows, and Spark joins them. Return NotApplicable if the keys or the rows show that a scan of Spark is better or
+    necessary.
     """
-    assert request.needed_columns is not None  # else `why_not_lookup` returns a reason
-    # On a cluster, the driver takes no more keys than for every source.
+    assert request.needed_columns is not None  # else `why_not_lookup` returns a reason, and this function does not run
+    # The driver always collects the keys of small sources. Of larger ones, it collects them in local mode only, because the driver of a
+    # cluster is small beside its executors.
     max_driver_keys = MAX_LOOKED_UP_KEYS if request.is_local_mode else 0
     source = request.source.materialize(request.key_pairs, max_keys=max_driver_keys)
     if not source.row_count:
@@ -43,7 +45,7 @@ def look_up_and_write_join(request: RowChangeRequest) -> ExecutionResult | NotAp
     if looked_up_rows is None:
         return NotApplicable(Reason("the rows with a key are too many, or Arrow cannot compare or read them as Spark does"))
     frame, file_names = looked_up_rows
-    return write_join(request, files, source, TargetRows(frame, join_looked_up(request.plan), file_names))
+    return join_and_write(request, files, source, TargetRows(frame, join_looked_up(request.plan), file_names))
 
 
 _FALLBACK_CONDITION = (

@@ -41,26 +41,29 @@ class TargetRows:
 
 
 def scan_target(request: RowChangeRequest, files: TargetFiles, source: Source) -> TargetRows:
-    """Return the rows of the target's files as a scan of Spark, which skips row groups and pages by the keys of the source.
+    """Return the rows of the target's files as a scan of Spark, together with the kind of their join to the source.
+
+    The keys of the source become filters of the scan. So Spark skips the row groups and pages whose bounds exclude a match.
 
     Args:
         request: The statement.
         files: The files that the statement reads.
-        source: The source. Its keys become filters, which Spark compares with the column bounds of row groups and pages.
+        source: The evaluated source with its keys.
     """
     frame = read_snapshot(request.spark, request.snapshot, files.to_read, with_addresses=True, with_lineage=request.lineage is not None)
     for key in pruning_keys(request.snapshot, request.plan, source):
+        # A key on a partition column already selected the files, in which all rows have the same value of it.
         condition = None if key.column.name in request.snapshot.partition_columns else key.row_condition()
         if condition is not None:
             frame = frame.where(condition)
     return TargetRows(frame, choose_join(request.plan, source))
 
 
-def write_join(request: RowChangeRequest, files: TargetFiles, source: Source, target: TargetRows) -> ExecutionResult:
+def join_and_write(request: RowChangeRequest, files: TargetFiles, source: Source, target: TargetRows) -> ExecutionResult:
     """Join the source to the target, and write the rows that the clauses make of matches and of rows without a match.
 
-    The matched rows come from the join. The source rows without a match come from the join too, or are written afterwards. After an error,
-    the written files are deleted.
+    The matched rows come from the join. The source rows without a match come from an outer join, too. But Spark cannot broadcast the source
+    in such a join. So with a small source, a second job writes these rows. After an error, the written files are deleted.
 
     Args:
         request: The statement.
@@ -75,18 +78,19 @@ def write_join(request: RowChangeRequest, files: TargetFiles, source: Source, ta
         MultipleSourceRowsMatch: Several source rows change one target row.
         UnknownColumn: A clause names a column that its side of the join lacks.
     """
-    output = _write_joined_rows(request, files.to_read, source, target)
+    output = _write_clause_outcomes(request, files.to_read, source, target)
     with discard_on_error(output, request.snapshot.shape.filesystem_options):
-        # Without files there is no join, so all source rows are without a match.
+        # A second job writes the source rows that the join left out. Without files there was no join, so no source row has a match.
         if request.plan.source_rows is SourceRows.ALL or target.join.leaves_unmatched or not len(files.to_read):
             add_new_rows(request, output, source)
         source = source.counted()  # the number of source rows is known once the join has read them
         _check_single_matches(request, files, source, output)
+    # If a concurrent commit deletes the match of a source row, that row would have to be inserted. So the commit checks these matches.
     preventing_rows = _insert_preventing_rows_of_join(request, output, files, target.join)
-    return ExecutionResult(output, files, source, preventing_rows, matching_files(request, source))
+    return ExecutionResult(output, files, source, preventing_rows, conflicting_file_mask(request, source))
 
 
-def _write_joined_rows(request: RowChangeRequest, files: FileListing, source: Source, target: TargetRows) -> WriteOutput:
+def _write_clause_outcomes(request: RowChangeRequest, files: FileListing, source: Source, target: TargetRows) -> WriteOutput:
     """Write the rows that the clauses make of joined rows. Without files or source rows, Spark only analyses the join."""
     plan, writes_change_rows = request.plan, request.change_data_location is not None
     # A wrong name is an error even if there are no rows.
@@ -118,6 +122,9 @@ def write_changed_rows(
 ) -> WriteOutput:
     """Write outcome rows: the new values of updated and inserted rows as data files, and the positions of updated and deleted rows.
 
+    An outcome row has the address of its target row: the file's name in the column FILE, and the position in it. The result lists
+    the positions by path.
+
     Args:
         request: The statement.
         outcomes: The outcome rows. See `outcome_rows`.
@@ -133,12 +140,13 @@ def write_changed_rows(
         change_data_location=request.change_data_location,
         may_repeat=request.plan.duplicates_allowed,
         lineage=request.lineage,
-        origins=_row_origins(request, files, file_names),
+        origins=_row_origins(request, files, file_names),  # from which the writer computes the row ids of updated rows
         may_be_few=may_be_few(files, source_is_few=source is not None and source.local_rows is not None),  # few rows need no executor
     )
     output = write_outcomes(outcomes, write_request)
     if file_names:
         output.rename(file_names)  # from the short names in FILE to paths
+    # Only the written output shows whether a target row has changed.
     _discard_change_rows_of_inserts(request, output)
     return output
 
@@ -204,15 +212,17 @@ def insert_preventing_rows(request: RowChangeRequest, output: WriteOutput, files
     return {path: matched_unchanged[spark_path(path)] for path in files.to_read.paths if spark_path(path) in matched_unchanged}
 
 
-def matching_files(request: RowChangeRequest, source: Source | None) -> FileMask:
-    """Return the mask of files of concurrent commits that hold rows which the statement would have changed or matched.
+def conflicting_file_mask(request: RowChangeRequest, source: Source | None) -> FileMask:
+    """Return the function that selects the conflicting files among those that concurrent commits added.
 
-    The mask reads rows of these files. It decides whether a concurrent commit is a conflict.
+    A file conflicts if it holds rows which the statement would have changed or matched. The function reads the rows of the files, and
+    compares them with the source.
 
     Args:
         request: The statement.
         source: The evaluated source, or None without a source. If its rows are not kept, the mask selects every file.
     """
     if source is not None and source.counting is not None:
-        return every_file  # the source is not kept, so its matches cannot be computed again
+        # A source with `counting` counts its rows while the join reads them, and Spark does not keep them. So they cannot be compared.
+        return every_file
     return partial(relevant_file_mask, request.spark, request.snapshot, request.plan, source)

@@ -22,7 +22,8 @@ WAYS: tuple[Way, ...] = (target_only.WAY, write_first.WAY, by_keys.WAY, single_p
 def execute(request: RowChangeRequest) -> ExecutionResult:
     """Find and write the rows of a statement by the first way of execution (`Way`) that applies. Nothing is committed.
 
-    The ways are alternative execution strategies with the same result. Those that apply to fewer statements are faster and come first.
+    A way is an execution strategy, such as a join in Spark or a lookup of keys in Arrow. All ways have the same result. Those that apply to
+    fewer statements are faster and come first.
 
     Args:
         request: The statement on one version of its table.
@@ -41,15 +42,17 @@ def execute(request: RowChangeRequest) -> ExecutionResult:
             return result
         # Only the run showed that this way does not apply, for example to a source with too many rows. Delete the files that it wrote.
         logger.debug("%s of %s does not run as %s: %s.", request.plan.operation, request.plan.table, way.name, result.reason)
-        result.output.discard(request.snapshot.shape.filesystem_options)
+        result.output.discard(request.snapshot.shape.filesystem_options)  # the options hold the credentials of the store
     raise AssertionError(f"{WAYS[-1].name} applies to every statement")
 
 
 def explain_ways(request: RowChangeRequest) -> list[str]:
     """Return the lines of EXPLAIN about the execution strategy: each `Way` that may run, followed by the earlier ones that do not apply.
 
-    A way with a fallback condition may turn out not to apply when it runs. So the ways after it are explained, too.
+    A way is an execution strategy. The first one that applies runs. If it has a fallback condition, and the condition is true at run time,
+    the next one runs instead. So the explanation ends with the first way without such a condition.
     """
+    # The reasons against ways wait in `rejection_lines` until the line of the next way that may run.
     lines, rejection_lines = list[str](), list[str]()
     for way in WAYS:
         if (reason := way.rejection_reason(request)) is not None:

@@ -8,7 +8,7 @@ cannot be compared with rows that are not kept.
 
 from __future__ import annotations
 
-from rowmerge.execution.ways.row_writing import scan_target, write_join
+from rowmerge.execution.ways.row_writing import join_and_write, scan_target
 from rowmerge.execution.ways.way import ExecutionResult, Reason, RowChangeRequest, Way
 from rowmerge.spark.matching.joins import changes_all_rows
 from rowmerge.spark.source.writing import FEW_BYTES, reads_few_bytes
@@ -17,15 +17,18 @@ from rowmerge.spark.source.writing import FEW_BYTES, reads_few_bytes
 def why_not_single_pass(request: RowChangeRequest) -> Reason | None:
     """Return why the join cannot read the source in a single pass, or None if it can.
 
-    In a single pass, Spark evaluates the source during the join, and keeps none of its rows.
+    In a single pass, Spark evaluates the source during the join, and keeps none of its rows. Other ways evaluate and keep the source first,
+    to learn its size and its keys. This is worth its time if the source is small, or if its keys exclude target files.
     """
     source = request.planned.source
+    # If every target row without a match changes, all files are read, and the keys exclude none.
     if source is None or not changes_all_rows(request.plan):
         return Reason("no clause changes every target row without a match")
-    if source.was_evaluated:
+    if source.was_evaluated:  # after a conflict, the source is kept, so that the commit can compare its rows with concurrent commits
         return Reason("an earlier attempt evaluated the source")
-    if reads_few_bytes(source.frame):
+    if reads_few_bytes(source.frame):  # a source that may be small is evaluated first: a broadcast join may follow
         return Reason(f"the source reads at most {FEW_BYTES // 1024 // 1024} MiB of files")
+    # Such a source usually has about as many rows as the target. If so many rows can be broadcast, a broadcast join is faster.
     if source.is_broadcastable(request.files.candidates.live_rows):
         return Reason("a source of as many rows as the target can be broadcast")
     return None
@@ -34,7 +37,7 @@ def why_not_single_pass(request: RowChangeRequest) -> Reason | None:
 def stream_source_into_join(request: RowChangeRequest) -> ExecutionResult:
     """Join the target to the source while Spark evaluates the source."""
     source = request.source.stream(request.files.candidates.live_rows)
-    return write_join(request, request.files, source, scan_target(request, request.files, source))
+    return join_and_write(request, request.files, source, scan_target(request, request.files, source))
 
 
 WAY = Way("single_pass", why_not_single_pass, stream_source_into_join)

@@ -95,6 +95,9 @@ def _pruning_key(snapshot: Snapshot, key: SourceKey) -> PruningKey | None:
 def target_files(snapshot: Snapshot, plan: RowPlan, keys: Sequence[PruningKey], *, writes_change_rows: bool) -> TargetFiles:
     """List the files that may hold rows to change, by the conditions of the plan and by the keys.
 
+    A mask is a function that returns a boolean for each file of a listing. It is false if the partition values or the column bounds of
+    the file exclude the condition. A file must pass the mask of the statement's conditions and the mask of each key.
+
     Args:
         snapshot: The version of the table that the statement changes.
         plan: The plan of the statement.
@@ -104,14 +107,13 @@ def target_files(snapshot: Snapshot, plan: RowPlan, keys: Sequence[PruningKey], 
     Returns:
         All live files, those that the statement reads, and those that it removes as a whole, without reading them.
     """
-    # `plan.files` is the mask of the files that may hold a row which the conditions of the plan select.
-    masks, bound_columns = [plan.files], list(plan.bound_columns)
+    masks, bound_columns = [plan.files], list(plan.bound_columns)  # `plan.files` is the mask of the statement's conditions
     for key in keys:
-        mask_of_key, key_columns = key.file_mask(snapshot)
+        mask_of_key, columns_of_key = key.file_mask(snapshot)
         masks.append(mask_of_key)
-        bound_columns += key_columns
+        bound_columns += columns_of_key
     mask, columns = all_of(masks), tuple(dict.fromkeys(bound_columns))
-    listing = snapshot.files(columns)
+    listing = snapshot.files(columns)  # with the bounds of these columns
     candidates = listing.filter(mask(listing))
     removable = _removable_files(plan, candidates, writes_change_rows=writes_change_rows)
     is_removable = pc.is_in(candidates.rows["path"], value_set=removable.rows["path"].combine_chunks())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from rowmerge.commands.rows import Match
-from rowmerge.execution.ways.row_writing import add_new_rows, matching_files, write_changed_rows
+from rowmerge.execution.ways.row_writing import add_new_rows, conflicting_file_mask, write_changed_rows
 from rowmerge.execution.ways.way import ExecutionResult, Reason, RowChangeRequest, Way
 from rowmerge.spark.reading.scan import read_snapshot
 from rowmerge.spark.values.outcomes import OutcomeShape, as_boolean, outcome_rows
@@ -24,13 +24,14 @@ def change_selected_rows(request: RowChangeRequest) -> ExecutionResult:
     if source is not None:
         with discard_on_error(output, request.snapshot.shape.filesystem_options):
             add_new_rows(request, output, source)
-    return ExecutionResult(output, request.files, source, {}, matching_files(request, source))
+    return ExecutionResult(output, request.files, source, {}, conflicting_file_mask(request, source))
 
 
 def _write_selected_rows(request: RowChangeRequest) -> WriteOutput:
     """Update or delete the target rows that the statement's condition selects.
 
-    Without an ON condition, no target row has a match. So the plan has the UPDATE or DELETE as its one clause WHEN NOT MATCHED BY SOURCE.
+    Plans of all statements consist of the clauses of MERGE. Without an ON condition, no target row has a match. So the plan of an UPDATE or
+    DELETE has one clause, WHEN NOT MATCHED BY SOURCE, with the WHERE condition of the statement.
     """
     plan, files, has_lineage = request.plan, request.files.to_read, request.lineage is not None
     rows = read_snapshot(request.spark, request.snapshot, files, with_addresses=True, with_lineage=has_lineage).alias(plan.target.alias)
@@ -41,7 +42,7 @@ def _write_selected_rows(request: RowChangeRequest) -> WriteOutput:
     unconditional_clause = replace(clause, condition=None)  # the filter has applied the condition
     outcome_shape = OutcomeShape(addresses=True, old_values=request.change_data_location is not None, lineage=has_lineage)
     # Spark analyses the outcomes even if there are no files, so that a wrong name is always an error.
-    outcomes = outcome_rows(rows, plan, [("true", unconditional_clause)], outcome_shape)
+    outcomes = outcome_rows(rows, plan, [("true", unconditional_clause)], outcome_shape)  # "true": the clause applies to all `rows`
     return write_changed_rows(request, outcomes, files) if len(files) else WriteOutput()
 
 

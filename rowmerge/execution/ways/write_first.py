@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from rowmerge.execution.ways.key_matches import INEXACT, UNLESS_INEXACT, files_with_matches, find_matches, record_matches, why_needs_rows
+from rowmerge.execution.ways.key_matches import INEXACT, UNLESS_INEXACT, files_with_matches, find_matches, record_matches, why_needs_values
 from rowmerge.execution.ways.row_writing import insert_preventing_rows
 from rowmerge.execution.ways.way import ExecutionResult, NotApplicable, Reason, RowChangeRequest, Way
 from rowmerge.spark.source.source import MAX_KEYS_WITHOUT_JOIN
@@ -23,9 +23,12 @@ from rowmerge.spark.writing.write_output import discard_on_error
 
 
 def why_not_write_first(request: RowChangeRequest) -> Reason | None:
-    """Return why the rows of the source cannot be written before their matches in the target are looked up, or None if they can."""
+    """Return why the rows of the source cannot be written before their matches in the target are looked up, or None if they can.
+
+    They can if every source row becomes a new row, whatever it matches. The matches then only determine which target rows are deleted.
+    """
     table, source = request.table_after, request.planned.source
-    if (reason := why_needs_rows(request)) is not None:
+    if (reason := why_needs_values(request)) is not None:
         return reason
     if not request.inserts_every_source_row:
         return Reason("not every source row becomes a new row")
@@ -44,7 +47,12 @@ def why_not_write_first(request: RowChangeRequest) -> Reason | None:
 
 
 def write_first(request: RowChangeRequest) -> ExecutionResult | NotApplicable:
-    """Write the source's rows, then look up the target rows that they replace."""
+    """Write the source's rows, then look up the target rows that they replace.
+
+    One job evaluates the source, writes all its rows and returns its keys, so that Spark never holds a large source in memory. The lookup
+    of the keys comes afterwards. If it is inexact (`INEXACT`), a join must find the matches. Then the caller deletes the written files and
+    runs the next way, which evaluates the source again.
+    """
     source_and_output = write_source(request.source, request.plan, request.table_after)
     if source_and_output is None:
         return NotApplicable(Reason("the keys cannot be looked up, or are too many for the driver"))
@@ -55,7 +63,7 @@ def write_first(request: RowChangeRequest) -> ExecutionResult | NotApplicable:
     if matches is None:
         return NotApplicable(INEXACT, output)
     record_matches(request, output, matches)
-    # The commit looks up the keys of the source in the files of concurrent commits.
+    # Spark did not keep the rows of the source. So the commit looks up only their keys in the files of concurrent commits.
     concurrent_file_mask = partial(files_with_matches, request, source)
     return ExecutionResult(output, files, source, insert_preventing_rows(request, output, files), concurrent_file_mask)
 

@@ -131,7 +131,7 @@ def rename_view_columns(columns: Struct, aliases: tuple[tuple[str, str | None], 
 
 
 def check_unused(snapshot: Snapshot, path: Path) -> None:
-    """Check that no constraint and no generated column uses a column that the statement changes.
+    """Check that no constraint and no generated column uses a column that changes. NOT NULL belongs to the column and changes with it.
 
     Raises:
         PlanError: A constraint or a generated column uses the column.

@@ -125,12 +125,16 @@ def _check_no_view(name: QualifiedName) -> None:
 
 
 def _create_and_register(context: SessionContext, new_table: NewTable, options: CommitOptions) -> ChangeResult:
-    """Create a table under an unused name, and register its location in the catalog if the statement has a LOCATION."""
+    """Create a table under an unused name, and register its location in the catalog if the statement has a LOCATION.
+
+    A table without a LOCATION is in the folder of its schema, where the catalog finds it without an entry.
+    """
     name, location, format_ = new_table.name, new_table.location, new_table.format or context.default_format
     table = context.catalog.new_table(name.schema, name.name, format_, location)
     has_only_location = location is not None and new_table.rows is None and not new_table.definition.schema
     if has_only_location and table.exists():
-        # The statement adds an existing table to the catalog. A change without a new definition commits nothing.
+        # CREATE TABLE with a LOCATION alone adds the table that exists there to the catalog, and leaves it as it is. A change without a
+        # new definition (None) commits nothing, but returns the result of a statement with the table's newest version.
         result = change_definition(table, "CREATE TABLE", {}, lambda snapshot: None)
     else:
         result = _commit_new_table(context, table, new_table, options)
@@ -173,16 +177,16 @@ def clone_table(context: SessionContext, command: CloneTable, options: CommitOpt
     source = _source_snapshot(context, command)
     source_relation = source_name.relation
     assert source_relation is not None and source_relation.format is not None  # the source is a table: it has a snapshot
-    clone = _clone_target(context, command, name, source_relation.format)
-    if clone.location == source.shape.location:
+    target = _open_clone_target(context, command, name, source_relation.format)
+    if target.location == source.shape.location:
         raise PlanError(f"{name} would be a clone of itself. Give the clone another name; older versions come back with RESTORE TABLE.")
-    result = Clone(clone, str(name), source, str(source_name), command.properties, options).run(or_replace=command.or_replace)
-    if command.location is not None and name.relation is None:
+    result = Clone(target, str(name), source, str(source_name), command.properties, options).run(or_replace=command.or_replace)
+    if command.location is not None and name.relation is None:  # the catalog finds tables in the folder of their schema without an entry
         context.catalog.register(name.schema, name.name, source_relation.format, command.location)
     return StatementResult.from_change(frames.count_row(context.spark, result.result_row), "CLONE", result)
 
 
-def _clone_target(context: SessionContext, command: CloneTable, name: QualifiedName, source_format: str) -> Table:
+def _open_clone_target(context: SessionContext, command: CloneTable, name: QualifiedName, source_format: str) -> Table:
     """Return the table that becomes the clone. Raise PlanError if it exists and has another format than the source."""
     if name.relation is None:
         return context.catalog.new_table(name.schema, name.name, source_format, command.location)

@@ -41,8 +41,9 @@ def describe_files(context: SessionContext, source: FileSource) -> RelationDescr
     Raises:
         FilesNotFound: The path has no files or no table.
     """
-    *schema, name = source.name.parts if source.name is not None else (source.path,)
-    relation = Relation(schema[-1] if schema else "", name, "table", source.format)
+    # Messages name the files by the path, or by the name that the caller gave them. Only a name with two or more parts has a schema.
+    *schema_parts, name = (source.path,) if source.name is None else source.name.parts
+    relation = Relation(schema_parts[-1] if schema_parts else "", name, "table", source.format)
     if source.format in TABLE_FORMATS:
         return describe_snapshot(relation, context.table_at_path(source).snapshot())
     columns = schema_of(read_file_source(context.spark, source)).fields

@@ -101,7 +101,7 @@ def write_order_operation(command: SetWriteOrder) -> str:
 
 
 def change_write_order(command: SetWriteOrder, snapshot: Snapshot) -> TableDefinition:
-    """Return the sort order and distribution after ALTER TABLE … WRITE ….
+    """Return the sort order and distribution after ALTER TABLE … WRITE …. The caller commits this definition.
 
     Args:
         command: The parsed statement.
@@ -110,8 +110,8 @@ def change_write_order(command: SetWriteOrder, snapshot: Snapshot) -> TableDefin
     Raises:
         UnknownColumn: The table has no such column.
     """
-    where = "WRITE ORDERED BY"
-    ordering = tuple(replace(field, column=_exact_path(snapshot.schema, field.column, where)) for field in command.ordering)
+    # The error for an unknown column names the clause.
+    ordering = tuple(replace(field, column=_exact_path(snapshot.schema, field.column, "WRITE ORDERED BY")) for field in command.ordering)
     return TableDefinition(ordering=ordering, distribution=command.distribution)
 
 

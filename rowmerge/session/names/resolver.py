@@ -100,8 +100,10 @@ class NameResolver:
         relation = self.qualify(name).relation
         if relation is not None:
             return relation
-        self.table(name)  # opening a missing table raises the error, which lists similar names
-        raise TableNotFound(str(name))  # another session has created the table in the meantime
+        # To open the missing table is an error, which lists similar names. It is no error if another session has created the table since
+        # the lookup above. Then this statement still fails, as it would have done without the other session.
+        self.table(name)
+        raise TableNotFound(str(name))
 
     def resolve(self, name: TableName, default_schema: str) -> ResolvedName | None:
         """Return the table or view that a query reads, or None for a name that Spark resolves.

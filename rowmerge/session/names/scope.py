@@ -191,12 +191,12 @@ class StatementScope:
 
         The branch or tag can be in the name (`orders.branch_audit`) or after VERSION AS OF. Raise PlanError for both.
         """
-        relation, branch_or_tag = resolved_name.relation, resolved_name.branch_or_tag
-        if branch_or_tag is not None and reference.has_time_travel:
-            problem = f"{relation} is read at {branch_or_tag} already."
+        relation, branch_in_name = resolved_name.relation, resolved_name.branch_or_tag
+        if branch_in_name is not None and reference.has_time_travel:
+            problem = f"{relation} is read at {branch_in_name} already."
             raise PlanError(f"{problem} Leave VERSION or TIMESTAMP AS OF out, or name the table alone.")
         table = self.context.catalog.open(relation.schema, relation.name)
-        branch_or_tag = branch_or_tag or reference.reference
+        branch_or_tag = branch_in_name or reference.branch_or_tag
         if branch_or_tag is not None:
             return self.snapshots.record_read(branches_of(table, table.name).snapshot(branch_or_tag))
         timestamp = None if reference.timestamp is None else reference.timestamp.text
@@ -279,7 +279,7 @@ def _lookup_key(reference: TableReference) -> tuple[str, ...]:
     """Return the cache key of a reference: everything but its position in the text."""
     timestamp = reference.timestamp.text if reference.timestamp else ""
     arguments = (str(reference.files),) if reference.files else tuple(argument.text for argument in reference.changes or ())
-    version = (str(reference.version), reference.reference or "", timestamp)
+    version = (str(reference.version), reference.branch_or_tag or "", timestamp)
     return (*(part.lower() for part in reference.name.parts), *version, *arguments)
 
 

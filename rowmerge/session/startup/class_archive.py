@@ -60,7 +60,8 @@ def java_options(config: Mapping[str, str]) -> str:
 def make_archive() -> Path:
     """Write the archive for the Java and the Spark of this process, in a child process that runs the training statements.
 
-    This takes half a minute or more. The new archive replaces an old one. Running processes keep the old one open.
+    This takes half a minute or more. The new archive replaces an old one. Running processes keep the old one open. The name of the archive
+    ends with its size, so that `find_archive` recognizes a truncated file, which would crash Java.
 
     Returns:
         The path of the archive, a file of about 190 MB.
@@ -68,7 +69,7 @@ def make_archive() -> Path:
     Raises:
         ConfigurationError: Java, Spark or a folder for the archive is missing, or Java writes no archive.
     """
-    stem = archive_stem({})
+    stem = archive_stem({})  # the archive is for sessions whose configuration adds no class path
     if stem is None:
         advice = f"Set {CACHE} to a folder that can be written, and JAVA_HOME."
         raise ConfigurationError(f"There is no place or no Java for an archive of classes. {advice}")

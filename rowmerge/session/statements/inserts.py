@@ -127,7 +127,9 @@ class InsertQuery:
 def _replace_defaults(command: Insert, snapshot: Snapshot) -> InsertQuery:
     """Replace each DEFAULT in the query of an INSERT by the default of its column.
 
-    Raise PlanError for DEFAULT in INSERT … BY NAME, and for a generated column whose DEFAULT is not in all rows.
+    A generated column has no default: the write computes its value from other columns. So the column list of the result lacks a generated
+    column with DEFAULT. The text of the query still has the column, with NULL, because a column cannot be cut out of the text. The caller
+    drops it from the rows by its position. Raise PlanError for DEFAULT in INSERT … BY NAME, and in only some rows of a generated column.
     """
     text = command.query.text
     defaults = find_defaults(text)
@@ -152,13 +154,17 @@ def _columns_of_query(command: Insert, snapshot: Snapshot) -> tuple[str, ...]:
 
 
 def _generated_positions(defaults: Defaults, fields: Mapping[int, Field | None], snapshot: Snapshot) -> frozenset[int]:
-    """Return the positions of generated columns that are DEFAULT in all rows. Raise PlanError for DEFAULT in only some rows."""
+    """Return the positions of the generated columns with DEFAULT, which the caller drops from the rows.
+
+    A column can only be dropped as a whole. So raise PlanError for a generated column that has DEFAULT in some rows, and values in others.
+    `fields` has the column of the table for each position in the query.
+    """
     positions = set()
-    for position in [keyword.position for keyword in defaults.keywords]:
+    for position in dict.fromkeys(keyword.position for keyword in defaults.keywords):
         field = fields.get(position)
         if field is None or field.name not in snapshot.shape.rules.generated:
-            continue
-        if not defaults.fill_column(position):
+            continue  # `field` is None for a value without a column, which is an error later
+        if not defaults.is_default_in_all_rows(position):
             problem = f"The column `{field.name}` of {snapshot.name} is GENERATED, and only some of the rows say DEFAULT for it."
             raise PlanError(f"{problem} Say it in all of them, or leave the column out.")
         positions.add(position)

@@ -147,7 +147,8 @@ def source_query(command: Merge) -> str:
 def _resolve_source(command: Merge, frame: DataFrame, names: NameResolver) -> Side:
     """Return the alias and the columns of a MERGE's source, whose rows are `frame`.
 
-    Without an alias in the statement, a table has its name as alias. A query has an alias that the target does not have.
+    The alias qualifies the source's columns in the plan, so it must differ from the target's alias. Without an alias in the statement, a
+    table has its name as alias, and a query has the alias SOURCE. `apart_from` chooses another alias if the target has the same one.
     """
     columns = tuple(frame.columns)
     if command.source_alias is not None:
@@ -155,7 +156,8 @@ def _resolve_source(command: Merge, frame: DataFrame, names: NameResolver) -> Si
     target = side_of(command.target.parts, command.target_alias, ())
     table_name = _source_table_name(command)
     if table_name is None:
-        return Side(apart_from(Side(SOURCE, (), columns), target, SOURCE).alias, (), columns)
+        query_alias = apart_from(Side(SOURCE, (), columns), target, SOURCE).alias
+        return Side(query_alias, (), columns)  # without a name with which the statement could qualify columns
     source_path = _source_path(table_name, names)
     source = side_of(source_path, None, columns)
     is_target = source_path == command.target.parts  # the command has the target's name with its schema

@@ -73,7 +73,7 @@ def transaction_of(spark: SparkSession, key: IdempotencyKey | None) -> tuple[str
     Raises:
         ConfigurationError: The key is empty, its version is no whole number from 0 to 2^63 - 1, or one of the settings is missing.
     """
-    key = _idempotency_key_of_settings(spark) if key is None else key
+    key = _take_key_from_settings(spark) if key is None else key
     if key is None:
         return None
     application, version = (key, 0) if isinstance(key, str) else key
@@ -85,11 +85,11 @@ def transaction_of(spark: SparkSession, key: IdempotencyKey | None) -> tuple[str
     return application, version
 
 
-def _idempotency_key_of_settings(spark: SparkSession) -> IdempotencyKey | None:
+def _take_key_from_settings(spark: SparkSession) -> IdempotencyKey | None:
     """Return the application id and version in Delta's settings `txnAppId` and `txnVersion` of the Spark session, or None without both.
 
-    Unset the version afterwards if Delta's `autoReset` is on. Raise ConfigurationError if only one of the two settings is set, or if the
-    version is no number.
+    If Delta's setting `autoReset` is on, one version holds for one statement only. So unset it. Raise ConfigurationError if only one of
+    the two settings is set, or if the version is no number.
     """
     application, version = spark.conf.get(APPLICATION_SETTING, None), spark.conf.get(VERSION_SETTING, None)
     if application is None and version is None:

@@ -27,7 +27,7 @@ class Defaults:
     keywords: tuple[DefaultKeyword, ...]
     rows: int
 
-    def fill_column(self, position: int) -> bool:
+    def is_default_in_all_rows(self, position: int) -> bool:
         """Return whether all rows have DEFAULT in a column, whose position counts from 0."""
         return sum(1 for keyword in self.keywords if keyword.position == position) == self.rows
 

@@ -24,7 +24,7 @@ _HOLDS_CALL = re.compile(r"[\w`]\s*\(")
 class TableReference:
     """A table that a text reads, with its time travel. `start` and `end` are the offsets of both together in the text, half open.
 
-    `reference`: the branch or tag after VERSION AS OF. `changes`: the arguments of `table_changes(…)`; `name` is then the function's.
+    `branch_or_tag`: that after VERSION AS OF. `changes`: the arguments of `table_changes(…)`; `name` is then the function's.
     `files`: the files of `read_files(…)`; `name` is then the argument `name` of the call, or else the function's name.
     """
 
@@ -34,13 +34,13 @@ class TableReference:
     start: int
     end: int
     changes: tuple[SqlText, ...] | None = None
-    reference: str | None = None
+    branch_or_tag: str | None = None
     files: FileSource | None = None
 
     @property
     def has_time_travel(self) -> bool:
         """Return whether the reference has a version, a time, a branch or a tag."""
-        return self.version is not None or self.timestamp is not None or self.reference is not None
+        return self.version is not None or self.timestamp is not None or self.branch_or_tag is not None
 
 
 def references(text: str) -> list[TableReference]:

@@ -13,7 +13,7 @@ import pytest
 
 from rowmerge.execution import ways
 from rowmerge.execution.ways import selection, way as way_module
-from rowmerge.execution.ways.key_matches import why_needs_rows
+from rowmerge.execution.ways.key_matches import why_needs_values
 from rowmerge.execution.ways.way import ExecutionResult, NotApplicable, Reason, RowChangeRequest, Way
 from rowmerge.spark.writing.write_output import WriteOutput
 from rowmerge.table.snapshots.files import AddedFile
@@ -65,5 +65,5 @@ def test_the_clauses_of_a_statement_are_analysed_once_for_all_ways(monkeypatch: 
     plan: Any = SimpleNamespace(clauses=(), on=SimpleNamespace(keys=("id",), keys_alone=True), of=lambda _: ())
     snapshot: Any = SimpleNamespace(shape=SimpleNamespace(change_data_location=None))
     request = RowChangeRequest(None, snapshot, SimpleNamespace(plan=plan), lambda _: nullcontext())  # type: ignore[arg-type]
-    assert [why_needs_rows(request), why_needs_rows(request)] == [None, None]
+    assert [why_needs_values(request), why_needs_values(request)] == [None, None]
     assert analysed == [plan]

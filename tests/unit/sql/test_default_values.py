@@ -29,4 +29,4 @@ def test_default_is_found_where_it_is_a_whole_value(query: str, filled: str) -> 
 
 def test_a_column_that_all_rows_leave_to_its_default_is_told_from_others() -> None:
     defaults = find_defaults("values (default, default), (1, default)")
-    assert (defaults.fill_column(0), defaults.fill_column(1)) == (False, True)
+    assert (defaults.is_default_in_all_rows(0), defaults.is_default_in_all_rows(1)) == (False, True)
