@@ -104,10 +104,13 @@ class DeltaTable:
     def create(self, definition: TableDefinition, request: CommitRequest, expected_version: CreationVersion | None = None) -> Outcome:
         """Commit the first version of the table, as `rowmerge.table.table.Table.create` defines.
 
+        A new table continues the version numbers of a table that was dropped in its folder. So its first version may be above 0.
+
         Args:
             definition: The columns, partitioning and properties of the table.
             request: The data files and the operation of the commit.
-            expected_version: The result of `creation_version` before the data files were written, None if there are none.
+            expected_version: The result of `creation_version` before the data files were written. None without data files: this method
+                calls it.
 
         Raises:
             PlanError: The definition is invalid.
@@ -116,13 +119,13 @@ class DeltaTable:
             AlreadyExists: The folder has a table of another format or a view.
             StorageError: The store failed, and nothing was committed.
         """
-        # `creation_version` returns None for a table that exists. Then FIRST_VERSION leads to the conflict with it.
+        # If the table exists, `creation_version` returns None. Then the next step returns the conflict with this table, for any version.
         expected = expected_version or self.creation_version() or FIRST_VERSION
         conflict = self._creation_conflict(expected)
         if conflict is not None:
             return Conflicted(conflict)
         outcome = self._run(first_commit(self._storage, self.name, definition, request, expected))
-        # A first version above 0 follows the version of a drop, which has a marker.
+        # A first version above 0 follows the version of a drop. The file that marks this drop for the catalog is obsolete now.
         if expected.number > 0 and isinstance(outcome, Committed):
             delete_markers(self._storage, FORMAT, outcome.version)
         return outcome

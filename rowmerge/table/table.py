@@ -62,19 +62,22 @@ class Branches(Protocol):
     def snapshot_id(self, reference: str) -> int:
         """Return the id of the snapshot that a branch or tag names. Raises VersionNotFound."""
 
-    def set(self, reference: SnapshotReference, *, create: bool, replace: bool, if_not_exists: bool) -> None:
-        """Create or replace a branch or a tag.
+    def set_reference(self, reference: SnapshotReference, *, create: bool, replace: bool, if_not_exists: bool) -> None:
+        """Create a branch or a tag, or replace an existing one: give it another snapshot and other retention settings.
+
+        The flags are the words of the SQL statement `ALTER TABLE … CREATE OR REPLACE BRANCH` of Iceberg's extensions. CREATE alone raises
+        an error for an existing reference, and REPLACE alone raises an error for a missing one. At least one of both is given.
 
         Args:
-            reference: The branch or tag.
-            create: Whether the reference may be created.
-            replace: Whether an existing reference may be replaced.
-            if_not_exists: Whether an existing reference stays without an error.
+            reference: The branch or tag with its new values.
+            create: The statement has CREATE, so the reference may be missing.
+            replace: The statement has REPLACE, so the reference may exist.
+            if_not_exists: The statement has IF NOT EXISTS, so an existing reference stays as it is, without an error.
 
         Raises:
             AlreadyExists: The reference exists, and the statement may not replace it.
             VersionNotFound: The reference does not exist and may not be created, or its snapshot does not exist.
-            PlanError: The reference is the main branch, or a branch has the name of the tag, or a tag that of the branch.
+            PlanError: The reference is the main branch, or the table has a reference of the other kind (branch or tag) with this name.
         """
 
     def fast_forward(self, branch: str, to: str) -> tuple[int | None, int]:

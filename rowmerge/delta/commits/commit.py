@@ -38,7 +38,7 @@ from rowmerge.errors import AppendOnly, CommitConflict, MetadataChanged, Rowmerg
 from rowmerge.storage.deletion import PathOrigin, try_delete_files
 from rowmerge.storage.store import Put, Storage
 from rowmerge.table.commits.commit import ExistingObject, Rebased, commit, put_until_certain
-from rowmerge.table.commits.creation import FIRST_VERSION, CreationVersion, late_format_conflict
+from rowmerge.table.commits.creation import FIRST_VERSION, CreationVersion, recheck_other_format
 from rowmerge.table.commits.request import CommitRequest, Outcome, Unknown
 from rowmerge.table.metadata.shape import TableDefinition
 from rowmerge.table.snapshots.files import Positions
@@ -118,8 +118,7 @@ class Commit:
         if conflict is not None:
             return conflict
         self._state = advance(self._state, [concurrent_file])
-        has_merged_rows = self._merge_deletions(concurrent)
-        return Rebased(merged_commits=1 if has_merged_rows else 0)
+        return Rebased(merged_commits=1 if self._merge_deletions(concurrent) else 0)
 
     def discard(self) -> None:
         self._builder.discard()
@@ -162,20 +161,23 @@ class Commit:
     def _verify_creation(self) -> Put | Unknown | CommitConflict:
         """Verify after the put of the first version that the new table is the only one in its folder. If it is not, drop it.
 
-        A concurrent statement may have created an Iceberg table or a view there (`rowmerge.table.commits.creation`).
+        Delta puts versions in `_delta_log`, Iceberg in `metadata`. So the put does not fail if a concurrent statement creates an Iceberg
+        table or a view in the folder at the same time (`rowmerge.table.commits.creation`).
 
         Returns:
             CREATED if the table is the only one. A conflict if it is dropped, or if readers ignore its first version. Unknown if the log or
             the folder cannot be read, or if the drop failed.
         """
-        # Both calls send requests, and neither needs the result of the other, so they run at the same time.
-        find_iceberg_conflict = partial(late_format_conflict, self.storage, self.table, FORMAT, self.expected)
+        # Both verifications send requests, and neither needs the result of the other, so they run at the same time.
+        find_iceberg_conflict = partial(recheck_other_format, self.storage, self.table, FORMAT, self.expected)
         delta_result, iceberg_conflict = run_both(self._confirm_or_delete, find_iceberg_conflict)
         if delta_result is not Put.CREATED or iceberg_conflict is None:
             return delta_result
         if isinstance(iceberg_conflict, Unknown):
             return iceberg_conflict
-        return withdraw_creation(self.storage, self.table, self.metadata.id) or iceberg_conflict
+        # The folder has two tables. This statement fails, so its table must go. The failure of the drop is Unknown, its success is None.
+        failed_drop = withdraw_creation(self.storage, self.table, self.metadata.id)
+        return iceberg_conflict if failed_drop is None else failed_drop
 
     @cached_property
     def _planned(self) -> PlannedCommit:
@@ -291,7 +293,7 @@ def next_commit(storage: Storage, table: str, base: DeltaSnapshot, change: Commi
         ConfigurationError: The value of a property is invalid.
     """
     now = time.time_ns() // 1_000_000
-    protocol, metadata = _change_definition(table, base, change, now)
+    protocol, metadata = _definition_after_change(table, base, change, now)
     if change.data_change and _removes_rows(change) and is_enabled(protocol, base.metadata, APPEND_ONLY):
         raise AppendOnly(table, change.operation)
     if change.files.deleted and not is_enabled(protocol, metadata, DELETION_VECTORS):
@@ -301,8 +303,8 @@ def next_commit(storage: Storage, table: str, base: DeltaSnapshot, change: Commi
     return Commit(storage, table, base, change, protocol, metadata, now)
 
 
-def _change_definition(table: str, base: DeltaSnapshot, change: CommitRequest, now: int) -> tuple[Protocol, Metadata]:
-    """Return the protocol and metadata of the table after a change.
+def _definition_after_change(table: str, base: DeltaSnapshot, change: CommitRequest, now: int) -> tuple[Protocol, Metadata]:
+    """Return the protocol and metadata of the table after a change. Those of `base` if the change is one of rows alone.
 
     Args:
         table: The name of the table in errors.
@@ -318,14 +320,16 @@ def _change_definition(table: str, base: DeltaSnapshot, change: CommitRequest, n
         check_writable(table, protocol, metadata)
     # A clone over a table is also a replacement, so `cloned` comes first.
     if change.cloned is not None:
-        source, override = own_snapshot(change.cloned), change.definition or TableDefinition()
-        return metadata_after_clone(table, (source.protocol, source.metadata), (protocol, metadata), override, now)
+        # The clone has the definition of its source, except for the properties that the statement sets.
+        source, statement_definition = own_snapshot(change.cloned), change.definition or TableDefinition()
+        return metadata_after_clone(table, (source.protocol, source.metadata), (protocol, metadata), statement_definition, now)
     if change.restored is not None:
         return _restored_definition(table, base, own_snapshot(change.restored))
     if change.replace:
         return metadata_after_replace(table, protocol, metadata, change.definition or TableDefinition())
     if change.definition is None:
         return protocol, metadata
+    # ALTER TABLE, or a write that changes the schema. Clustering columns must not be dropped.
     return metadata_after_alter(table, protocol, metadata, change.definition, tuple(clustering_columns(base.state.domains)))
 
 

@@ -32,7 +32,9 @@ from rowmerge.errors import (
 from rowmerge.table.commits.request import CommitRequest, Reads, named_files, named_rows
 from rowmerge.table.snapshots.files import FileListing, Positions
 
-_DELETED_ROWS = "deleted or updated rows that this statement"
+# The rules that errors name for a conflict of single rows.
+_DELETED_READ_ROWS = "deleted or updated rows that this statement read"
+_DELETED_CHANGED_ROWS = "deleted or updated rows that this statement changes"
 
 
 @dataclass(frozen=True)
@@ -173,18 +175,21 @@ def _new_files(concurrent: ConcurrentCommit, read_paths: frozenset[str]) -> pa.T
 def removed_rows_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:
     """Return ConcurrentDeleteRead if the concurrent commit deleted a file or row on which the planned commit depends.
 
+    To delete single rows of a file, a commit removes the file, and adds it again with a new deletion vector. Then the commits conflict only
+    if the planned one read a deleted row. If the file was not added again, they conflict if the planned one depends on any row of it.
+
     Args:
         concurrent: A commit that came after the base of the planned commit.
         planned: The commit to put after it.
     """
     for path in sorted(planned.change.reads.paths & concurrent.removed_paths):
         deleted_rows = concurrent.newly_deleted(path)
-        # None: the concurrent commit removed the whole file, or restored rows of it.
-        if deleted_rows is None and _depends_on_file(planned, path):
+        deleted_read_rows = None if deleted_rows is None else _select_read_rows(planned.change.reads, path, deleted_rows)
+        # None: the concurrent commit removed the whole file, or restored rows of it, so single rows cannot be compared.
+        if deleted_read_rows is None and _depends_on_file(planned, path):
             return _conflict(ConcurrentDeleteRead, concurrent, planned, path)
-        read_rows = _select_read_rows(planned.change.reads, path, deleted_rows or Positions())
-        if read_rows:
-            return _conflict(ConcurrentDeleteRead, concurrent, planned, named_rows(read_rows, path), f"{_DELETED_ROWS} read")
+        if deleted_read_rows:
+            return _conflict(ConcurrentDeleteRead, concurrent, planned, named_rows(deleted_read_rows, path), _DELETED_READ_ROWS)
     return None
 
 
@@ -213,7 +218,7 @@ def double_removal_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit
         if deleted_rows is None or path in planned.removed:
             return _conflict(ConcurrentDeleteDelete, concurrent, planned, path)
         if rows_of_both := deleted_rows & planned.newly_deleted[path]:
-            return _conflict(ConcurrentDeleteDelete, concurrent, planned, named_rows(rows_of_both, path), f"{_DELETED_ROWS} changes")
+            return _conflict(ConcurrentDeleteDelete, concurrent, planned, named_rows(rows_of_both, path), _DELETED_CHANGED_ROWS)
     return None
 
 

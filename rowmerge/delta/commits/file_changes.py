@@ -89,7 +89,7 @@ class FileActionBuilder:
         current_rows = _rows_by_identity(self.storage.location, state.files)
         cloned_rows = cloned_files(own_snapshot(self.change.cloned))
         new_rows = [row for key, row in cloned_rows.items() if key not in current_rows]
-        added = [self._add_again(row, row["deletionVector"], _statistics(row)) for row in new_rows]
+        added = [self._add_with_vector(row, row["deletionVector"], _statistics(row)) for row in new_rows]
         return [*added, *(self._remove(row) for key, row in current_rows.items() if key not in cloned_rows)]
 
     def _remove_all(self, files: LiveFiles) -> list[Action]:
@@ -127,8 +127,7 @@ class FileActionBuilder:
         return {"add": {**fields, "stats": statistics_json(replace(file, lower=lower, upper=upper, nulls=nulls), self._indexed_leaves)}}
 
     def _written_fields(self, file: AddedFile) -> dict[str, Any]:
-        path = log_path(self.storage.location, file.path)
-        return {"path": path, "partitionValues": self._partition_texts(file), "size": file.size}
+        return {"path": log_path(self.storage.location, file.path), "partitionValues": self._partition_texts(file), "size": file.size}
 
     def _changed_rows(self, state: State) -> dict[str, dict[str, Any]]:
         """Return the rows of `rowmerge.delta.files.columns` of the files that the change removes or marks, by absolute path."""
@@ -147,26 +146,32 @@ class FileActionBuilder:
         self._superseded_vector_paths += self._written_vectors.paths
         self._written_vectors = vectors
         statistics = {path: with_wide_bounds(_statistics(rows[path]), records[path]) for path in partly_deleted}
-        return [self._add_again(rows[path], vectors.descriptors[path], statistics[path]) for path in partly_deleted]
+        return [self._add_with_vector(rows[path], vectors.descriptors[path], statistics[path]) for path in partly_deleted]
 
     def _restore_files(self, state: State, source: DeltaSnapshot) -> list[Action]:
         """Return the actions of RESTORE: `add` the files that only `source` has, and `remove` those that only `state` has."""
         returning_files = source.state.files.difference(state.files)
         _check_files(self.storage, source.name, returning_files)
         rows = _rows(returning_files.tables())
-        added = [self._add_again(row, without_nulls(row["deletionVector"]), _statistics(row)) for row in rows]
+        added = [self._add_with_vector(row, without_nulls(row["deletionVector"]), _statistics(row)) for row in rows]
         return [*added, *self._remove_all(state.files.difference(source.state.files))]
 
-    def _add_again(self, row: Mapping[str, Any], deletion_vector: Mapping[str, Any] | None, statistics: str | None) -> Action:
-        """Return an `add` action with the fields of a file's older `add`, but with this deletion vector and these statistics (JSON)."""
+    def _add_with_vector(self, old_add: Mapping[str, Any], deletion_vector: Mapping[str, Any] | None, statistics: str | None) -> Action:
+        """Return an `add` action of a file that the log has already, with another deletion vector.
+
+        Args:
+            old_add: The row of the file table (`rowmerge.delta.files.columns`) for the older `add` action. Its other fields stay.
+            deletion_vector: The descriptor of the file's deletion vector, None without deleted rows.
+            statistics: The statistics of the file, as JSON.
+        """
         fields = {
-            **_common_fields(row),
-            "modificationTime": row["modificationTime"],
+            **_common_fields(old_add),
+            "modificationTime": old_add["modificationTime"],
             "dataChange": self.change.data_change,
             "stats": statistics,
-            "tags": dict(row["tags"]) if row["tags"] else None,
+            "tags": dict(old_add["tags"]) if old_add["tags"] else None,
             "deletionVector": deletion_vector,
-            "clusteringProvider": row["clusteringProvider"],
+            "clusteringProvider": old_add["clusteringProvider"],
         }
         return {"add": without_nulls(fields)}
 

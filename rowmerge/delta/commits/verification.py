@@ -71,9 +71,8 @@ class PutCommit:
 def verify_put(commit: PutCommit) -> Verdict:
     """Return whether readers apply a commit, after its put, as a version of the table on which it was planned.
 
-    A cleanup of the log may have deleted an older commit file of the same version before the put. A cleanup leaves a newer checkpoint, at
-    which readers begin. So if a checkpoint is not older than the commit, its content decides. Otherwise the commit file is the only one of
-    its version. Then the previous version decides: it must belong to the table of the plan, not to one created after a DROP.
+    A put that succeeded is no proof. Another process may have committed the same version, and a cleanup of the log may have deleted that
+    commit file before the put. Or the table was dropped, and another one was created in its folder.
 
     Raises:
         CorruptLog: A checkpoint or a commit cannot be parsed.
@@ -83,11 +82,15 @@ def verify_put(commit: PutCommit) -> Verdict:
     listing = list_log(commit.storage, since=0 if commit.base is None else commit.base.version)
     checkpoint = read_newer_checkpoint(commit.storage, listing, commit.version)
     if checkpoint is not None:
+        # Readers begin at this checkpoint, so the commit exists for them only if the checkpoint contains it.
         return _verify_in_checkpoint(commit, checkpoint)
     if commit.version not in listing.commits:
         return Unknown(f"{commit_path(commit.version)} was put, and is gone")
+    # Each cleanup leaves a newer checkpoint. There is none, so the version never had another commit file. Only a DROP remains to exclude.
     if commit.base is None or _follows_base(commit, commit.base, listing):
         return Put.CREATED
+    # The commit follows a version of another table. If it is still the newest version, it can be deleted. If others have committed after
+    # it, their versions contain its changes, and its deletion would leave a gap in their log.
     if listing.newest == commit.version:
         return Rejected("the table was dropped, and another one was created in its folder")
     return Unknown("another table was created in the folder, and others have committed to it")

@@ -26,8 +26,8 @@ _BATCH = 16_384
 _JSON, _STRUCT = "add.stats", "add.stats_parsed"
 _UNREADABLE = (OSError, ValueError, pa.ArrowException)
 
-Rows = np.ndarray[Any, Any]
-"""Ascending indices of rows of a source."""
+FileIndices = np.ndarray[Any, Any]
+"""Ascending indices of files in a source."""
 
 
 @dataclass(frozen=True)
@@ -48,8 +48,8 @@ class StatisticsSource(ABC):
         self._columns: dict[tuple[str, DataType], _Column] = {}
 
     @abstractmethod
-    def read_raw(self, rows: Rows) -> pa.Table:
-        """Return the log's own columns of these rows: `stats`, and `parsed` if the log has structs."""
+    def read_raw(self, indices: FileIndices) -> pa.Table:
+        """Return the log's own columns for these files: `stats`, and `parsed` if the log has structs."""
 
     @abstractmethod
     def scan_raw(self) -> Iterator[pa.Table]:
@@ -59,24 +59,27 @@ class StatisticsSource(ABC):
     def _batches(self, fields: Sequence[Field]) -> Iterator[pa.RecordBatch]:
         """Yield the log's columns of all rows, in batches: `stats`, `parsed` or both, with at least the statistics of these columns."""
 
-    def read(self, fields: Sequence[Field], rows: Rows) -> ColumnStatistics:
-        """Return the statistics of files, as `read_statistics` does. Cache the statistics of the columns for all files.
+    def read(self, fields: Sequence[Field], indices: FileIndices) -> ColumnStatistics:
+        """Return the row counts of files, and bounds and null counts of these columns, which are safe for file skipping.
+
+        Statistics that could exclude a file with matching rows are widened or null. The first call for a column reads the column's
+        statistics of all files in the source, and caches them.
 
         Args:
             fields: The columns whose bounds and null counts are returned, with physical names.
-            rows: The ascending rows of the files in this source.
+            indices: The ascending indices of the files in this source.
         """
         with self._lock:
-            records, columns = self._records, self._cached_columns(fields)
+            row_counts, columns = self._row_counts, self._cached_columns(fields)
         return ColumnStatistics(
-            records=_take(records, rows),
-            lower=_take_struct([column.lower for column in columns], bounds_type(fields), rows),
-            upper=_take_struct([column.upper for column in columns], bounds_type(fields), rows),
-            nulls=_take_struct([column.nulls for column in columns], nulls_type(fields), rows),
+            records=_take(row_counts, indices),
+            lower=_take_struct([column.lower for column in columns], bounds_type(fields), indices),
+            upper=_take_struct([column.upper for column in columns], bounds_type(fields), indices),
+            nulls=_take_struct([column.nulls for column in columns], nulls_type(fields), indices),
         )
 
     @cached_property
-    def _records(self) -> pa.Array:
+    def _row_counts(self) -> pa.Array:
         """The row counts of all files, null if unknown."""
         return _concat([read_records(batch) for batch in self._batches(())], pa.int64())
 
@@ -105,8 +108,8 @@ class TableStatistics(StatisticsSource):
         columns = {name: table[name] for name in ("stats", "parsed") if name in table.column_names}
         self._table = pa.table(columns) if columns else _absent_statistics(table.num_rows)
 
-    def read_raw(self, rows: Rows) -> pa.Table:
-        return self._table if len(rows) == self.length else self._table.take(pa.array(rows))
+    def read_raw(self, indices: FileIndices) -> pa.Table:
+        return self._table if len(indices) == self.length else self._table.take(pa.array(indices))
 
     def scan_raw(self) -> Iterator[pa.Table]:
         yield self._table
@@ -131,21 +134,20 @@ class CheckpointStatistics(StatisticsSource):
             has_deletion_vectors: Whether any `add` action has a deletion vector.
         """
         self._group_starts, self._adds_before_group = _locate_groups(file.metadata, is_add)
-        file_count = int(self._adds_before_group[-1])
-        super().__init__(file_count)
+        super().__init__(length=int(self._adds_before_group[-1]))
         self._path, self._file, self._is_add = path, file, is_add
         self._is_warning_logged = False
         add_types = {f"add.{field.name}": field.type for field in file.schema_arrow.field("add").type}
         self._statistics_columns = [column for column in (_JSON, _STRUCT) if column in add_types]
         self._struct_suffices = _STRUCT in add_types and _has_exact_counts(add_types[_STRUCT], has_deletion_vectors)
 
-    def read_raw(self, rows: Rows) -> pa.Table:
-        groups = np.searchsorted(self._adds_before_group, rows, side="right") - 1
+    def read_raw(self, indices: FileIndices) -> pa.Table:
+        groups = np.searchsorted(self._adds_before_group, indices, side="right") - 1
         tables = [_absent_statistics(0)]
         for group in np.unique(groups):
-            rows_in_group = rows[groups == group] - self._adds_before_group[group]
+            indices_in_group = indices[groups == group] - self._adds_before_group[group]
             statistics = pa.concat_tables(self._decode_group(int(group), self._statistics_columns), promote_options="default")
-            tables.append(statistics.take(pa.array(rows_in_group)))
+            tables.append(statistics.take(pa.array(indices_in_group)))
         return pa.concat_tables(tables, promote_options="default")
 
     def scan_raw(self) -> Iterator[pa.Table]:
@@ -216,7 +218,7 @@ class CheckpointStatistics(StatisticsSource):
             yield end, _raw_statistics(adds.filter(is_add))
 
 
-def _locate_groups(metadata: pq.FileMetaData, is_add: pa.Array) -> tuple[list[int], Rows]:
+def _locate_groups(metadata: pq.FileMetaData, is_add: pa.Array) -> tuple[list[int], FileIndices]:
     """Return the number of rows and the number of `add` actions before each row group, and last those of the whole file."""
     group_lengths = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
     group_starts = np.cumsum([0, *group_lengths])
@@ -248,13 +250,13 @@ def _concat(chunks: Sequence[pa.Array], type_: pa.DataType) -> pa.Array:
     return pa.concat_arrays(chunks) if chunks else pa.array([], type_)
 
 
-def _take(values: pa.Array, rows: Rows) -> pa.Array:
-    """Return the values of rows, without a copy if the rows are consecutive."""
-    if len(rows) and int(rows[-1]) - int(rows[0]) + 1 == len(rows):
-        return values.slice(int(rows[0]), len(rows))
-    return values.take(pa.array(rows))
+def _take(values: pa.Array, indices: FileIndices) -> pa.Array:
+    """Return the values at ascending indices, without a copy if the indices are consecutive."""
+    if len(indices) and int(indices[-1]) - int(indices[0]) + 1 == len(indices):
+        return values.slice(int(indices[0]), len(indices))
+    return values.take(pa.array(indices))
 
 
-def _take_struct(columns: Sequence[pa.Array | None], type_: pa.StructType, rows: Rows) -> pa.StructArray:
-    """Return the rows of these columns as structs of `type_`, which has a field for each column that is not None."""
-    return struct_of([_take(column, rows) for column in columns if column is not None], list(type_), len(rows))
+def _take_struct(columns: Sequence[pa.Array | None], type_: pa.StructType, indices: FileIndices) -> pa.StructArray:
+    """Return these columns at ascending indices as structs of `type_`, which has a field for each column that is not None."""
+    return struct_of([_take(column, indices) for column in columns if column is not None], list(type_), len(indices))

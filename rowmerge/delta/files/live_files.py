@@ -17,21 +17,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rowmerge.delta.files.columns import repartitioned, row_schema
-from rowmerge.delta.files.file_statistics import Rows, StatisticsSource, TableStatistics
+from rowmerge.delta.files.file_statistics import FileIndices, StatisticsSource, TableStatistics
 
 T = TypeVar("T")
 
-_LARGE = 65_536
-"""The most files of a block."""
-_SMALL = 2_048
-"""A last block of fewer files is merged with the files of later commits, so that there are never many small blocks."""
+_MOST_BLOCK_FILES = 65_536
+"""The largest number of files in a block."""
+_MOST_MERGED_FILES = 2_048
+"""The largest number of files in a block that merges the files of several commits."""
 _STATISTICS = ("stats", "parsed")
 
 
 class Block:
     """Files of a version: `rows` without statistics, and `numbers`, the indices of their statistics in a source."""
 
-    def __init__(self, rows: pa.Table, source: StatisticsSource, numbers: Rows) -> None:
+    def __init__(self, rows: pa.Table, source: StatisticsSource, numbers: FileIndices) -> None:
         self.rows, self.source, self.numbers = rows, source, numbers
         self._cache: dict[Hashable, object] = {}
 
@@ -80,9 +80,9 @@ class LiveFiles:
             source: The statistics of these files, in the same order.
         """
         numbers = np.arange(rows.num_rows)
-        starts = range(0, rows.num_rows, _LARGE)
-        blocks = (Block(_compact(rows.slice(start, _LARGE)), source, numbers[start : start + _LARGE]) for start in starts)
-        return cls(tuple(blocks))
+        starts = range(0, rows.num_rows, _MOST_BLOCK_FILES)
+        slices = ((_compact(rows.slice(start, _MOST_BLOCK_FILES)), numbers[start : start + _MOST_BLOCK_FILES]) for start in starts)
+        return cls(tuple(Block(block_rows, source, block_numbers) for block_rows, block_numbers in slices))
 
     @cached_property
     def count(self) -> int:
@@ -113,7 +113,9 @@ class LiveFiles:
         return LiveFiles(tuple(block.repartitioned(type_) for block in self.blocks))
 
     def replace_files(self, keys: pa.Array, new_rows: pa.Table) -> LiveFiles:
-        """Return the files of the next version. It shares the blocks of which no file is removed.
+        """Return the files of the next version: without the removed files, and with the new files in a last block.
+
+        Blocks are immutable, and both versions share each block of which no file is removed, with its cached values.
 
         Args:
             keys: The keys of the removed files (`file_keys`).
@@ -122,8 +124,10 @@ class LiveFiles:
         blocks = list(self.filter(lambda block: pc.invert(pc.is_in(block.rows["key"], value_set=keys))).blocks)
         if not new_rows.num_rows:
             return LiveFiles(tuple(blocks))
+        # If every commit appended a block of its own, a version after many small commits would have as many tiny blocks. So the new files
+        # are merged with the last blocks as long as those are small.
         tables = [new_rows]
-        while blocks and blocks[-1].rows.num_rows + new_rows.num_rows <= _SMALL:
+        while blocks and blocks[-1].rows.num_rows + new_rows.num_rows <= _MOST_MERGED_FILES:
             tables.insert(0, blocks.pop().table())
         return LiveFiles((*blocks, *LiveFiles.of(pa.concat_tables(tables, promote_options="default")).blocks))
 

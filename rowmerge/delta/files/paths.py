@@ -39,17 +39,21 @@ def plain_paths(paths: pa.ChunkedArray) -> pa.ChunkedArray:
 def absolute_paths(location: str, paths: pa.ChunkedArray) -> pa.ChunkedArray:
     """Convert paths of the log to absolute, percent-decoded paths with a scheme.
 
+    Most tables have relative paths alone, which Arrow joins in one step. Only absolute paths, such as those of a clone, are converted
+    one by one.
+
     Args:
         location: The absolute path of the table's folder, to which relative paths are joined.
         paths: The percent-encoded paths, relative or absolute.
     """
     joined_paths = pc.binary_join_element_wise(location, plain_paths(paths), "/")
-    is_absolute = pc.match_substring_regex(paths, _ABSOLUTE)
-    if not pc.any(is_absolute).as_py():
+    absolute_mask = pc.match_substring_regex(paths, _ABSOLUTE)
+    if not pc.any(absolute_mask).as_py():
         return joined_paths
-    pairs = zip(paths.to_pylist(), is_absolute.to_pylist(), strict=True)
-    absolute = [absolute_path(location, path) if is_absolute else None for path, is_absolute in pairs]
-    return pc.coalesce(pa.chunked_array([pa.array(absolute, pa.string())]), joined_paths)
+    # Null for a relative path, so that `coalesce` takes its joined path.
+    log_paths = zip(paths.to_pylist(), absolute_mask.to_pylist(), strict=True)
+    completed_paths = [absolute_path(location, path) if is_absolute else None for path, is_absolute in log_paths]
+    return pc.coalesce(pa.chunked_array([pa.array(completed_paths, pa.string())]), joined_paths)
 
 
 def absolute_path(location: str, path: str) -> str:

@@ -97,13 +97,16 @@ def indexed_count(properties: Mapping[str, str]) -> int | None:
 
 
 def statistics_json(file: AddedFile, indexed: frozenset[ColumnPath]) -> str:
-    """Return the `stats` text of a new file (PROTOCOL.md, Per-file Statistics).
+    """Return the statistics of a new file as the JSON text `stats` of its `add` action (PROTOCOL.md, Per-file Statistics).
+
+    Readers skip a file if the bounds of its columns exclude all rows that match a condition.
 
     Args:
         file: The file. Its statistics have physical column names.
         indexed: The columns and nested fields that get bounds and null counts (`indexed_leaves`).
     """
-    # Readers order NaN above all other numbers, so one bound alone would exclude files that have NaN.
+    # JSON has no NaN, so a bound that is NaN cannot be written. The other bound must be left out, too. Spark orders NaN above all other
+    # numbers. So with the upper bound 5 alone, a reader would skip the file for `x > 7`, although NaN matches.
     bounded = indexed.difference(_nan_columns(file.lower), _nan_columns(file.upper))
     statistics = {
         "numRecords": file.records,

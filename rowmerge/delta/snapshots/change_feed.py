@@ -61,6 +61,8 @@ class DeltaChangeFeed:
     def changes(self, newest: Snapshot, first: Bound, last: Bound | None) -> TableChanges:
         """Return the change rows of a range of versions, as `rowmerge.table.snapshots.change_feed.ChangeFeed.changes` defines.
 
+        The range is read from the commits in the log. Commits of an older table that was dropped in the same folder are not part of it.
+
         Args:
             newest: The newest version of the table. Later versions are ignored.
             first: The first version of the range, or a time.
@@ -68,11 +70,12 @@ class DeltaChangeFeed:
         """
 
         def read_range(listing: LogListing) -> TableChanges:
-            """Read the range by one listing of the log. `read_listed` calls this again if a cleanup deletes a listed file."""
+            """Read the range by one listing of the log."""
             table_log = without_dropped_table(self.storage, listing)
             snapshot_at = partial(self.reader.open, listing)
             return _FeedReader(self.storage, table_log, own_snapshot(newest), snapshot_at).read(first, last)
 
+        # A concurrent cleanup of the log may delete a listed file before it is read. Then `read_listed` lists and reads a second time.
         return read_listed(self.storage, read_range)
 
 

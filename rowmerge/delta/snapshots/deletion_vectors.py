@@ -24,6 +24,7 @@ _DIGITS = {character: digit for digit, character in enumerate(_Z85)}
 _FORMAT_VERSION = b"\x01"
 _MOST_FILE_BYTES = 2 * 1024 * 1024
 _UUID_LENGTH = 20
+"""The length of a UUID's 16 bytes as a Z85 text."""
 _MOST_CACHED_BYTES = 32 * 1024 * 1024
 
 _cache: Cache[bytes] = Cache(_MOST_CACHED_BYTES)
@@ -79,6 +80,9 @@ def _read_serialized(storage: Storage, path: str, offset: int, size: int) -> byt
 def vector_path(location: str, descriptor: Mapping[str, Any]) -> str:
     """Return the absolute, percent-decoded path of a vector's file (PROTOCOL.md, Deletion Vector Descriptor Schema).
 
+    With the storage type `p`, the descriptor contains the path itself. With `u`, it contains an optional subfolder of the table. Then 20
+    characters follow, which encode the UUID in the name of the file in base 85.
+
     Args:
         location: The absolute path of the table's folder.
         descriptor: The descriptor of a vector that is not inline.
@@ -89,14 +93,18 @@ def vector_path(location: str, descriptor: Mapping[str, Any]) -> str:
     storage_type, encoded_path = descriptor["storageType"], descriptor["pathOrInlineDv"]
     if storage_type == "p":
         return absolute_path(location, encoded_path)
+    if storage_type != "u" or len(encoded_path) < _UUID_LENGTH:
+        raise _invalid_descriptor(location, f"storage type {storage_type!r}")
+    subfolder, encoded_id = encoded_path[:-_UUID_LENGTH], encoded_path[-_UUID_LENGTH:]
     try:
-        if storage_type != "u" or len(encoded_path) < _UUID_LENGTH:
-            raise ValueError(f"storage type {storage_type!r}")
-        prefix, encoded_id = encoded_path[:-_UUID_LENGTH], encoded_path[-_UUID_LENGTH:]
         file_id = uuid.UUID(bytes=z85_decode(encoded_id))
     except ValueError as error:
-        raise CorruptLog(f"{location}/_delta_log", f"a deletion vector's descriptor names no file ({error})") from error
-    return "/".join(segment for segment in (location, prefix, _file_name(file_id)) if segment)
+        raise _invalid_descriptor(location, str(error)) from error
+    return "/".join(segment for segment in (location, subfolder, _file_name(file_id)) if segment)
+
+
+def _invalid_descriptor(location: str, reason: str) -> CorruptLog:
+    return CorruptLog(f"{location}/_delta_log", f"a deletion vector's descriptor names no file ({reason})")
 
 
 def file_and_vector_paths(location: str, paths: pa.ChunkedArray, descriptors: pa.ChunkedArray) -> list[str]:
@@ -146,9 +154,8 @@ def write_vectors(storage: Storage, deleted_rows: Mapping[str, Positions]) -> Ve
         payload = serialize(positions)
         if not files or files[-1].payload_bytes + len(payload) > _MOST_FILE_BYTES:
             files.append(_VectorFile())
-        descriptor = files[-1].append(payload, len(positions))
-        descriptors[path] = descriptor
-        _cache.put((f"{storage.location}/{files[-1].name}", descriptor["offset"]), payload, len(payload))
+        descriptors[path] = files[-1].append(payload, len(positions))
+        _cache.put((f"{storage.location}/{files[-1].name}", descriptors[path]["offset"]), payload, len(payload))
     run_concurrently([partial(storage.put, file.name, bytes(file.content)) for file in files])
     return VectorFiles(descriptors, tuple(file.name for file in files))
 

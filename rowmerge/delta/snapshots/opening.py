@@ -138,6 +138,9 @@ class SnapshotReader:
 def without_dropped_table(storage: Storage, listing: LogListing) -> LogListing:
     """Return the log of the table, without versions of an older table that was dropped in its folder.
 
+    A new table continues the version numbers of a dropped table. Before its creation, all log files below the commit of the DROP are
+    deleted. So that commit can only be the oldest one, and all versions above it belong to the new table.
+
     Args:
         storage: The storage of the table's folder.
         listing: The whole log.

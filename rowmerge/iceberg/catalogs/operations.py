@@ -15,7 +15,7 @@ from rowmerge.iceberg.catalogs.metadata_folder import FOLDER, HINT, CurrentMetad
 from rowmerge.iceberg.metadata.parsing import NEWEST_FORMAT
 from rowmerge.iceberg.metadata.updates import DELETE_AFTER_COMMIT, apply_updates, gapless_snapshot_log, metadata_files_to_delete
 from rowmerge.storage.store import Put, Storage
-from rowmerge.table.commits.creation import DROPPED_TABLE, CreationVersion, creation_version, format_conflict, late_format_conflict
+from rowmerge.table.commits.creation import DROPPED_TABLE, CreationVersion, creation_version, format_conflict, recheck_other_format
 from rowmerge.table.commits.drop_markers import delete_markers
 from rowmerge.table.commits.request import Unknown
 
@@ -154,7 +154,7 @@ class DirectoryOperations:
         if put is not Put.CREATED:
             return put
         # A creation of the other format may have put its version since the first check. At least one of the two finds the other here.
-        find_conflict = partial(late_format_conflict, self.storage, self._table, "iceberg", creation)
+        find_conflict = partial(recheck_other_format, self.storage, self._table, "iceberg", creation)
         verified, conflict = run_both(partial(self._verify_put, base, version, metadata), find_conflict)
         outcome = conflict if verified is Put.CREATED and conflict is not None else verified
         if outcome is Put.CREATED:

@@ -38,8 +38,8 @@ class IcebergBranches:
     def snapshot_id(self, reference: str) -> int:
         return find_reference(self.name, newest(self.operations, self.name).metadata, reference).snapshot_id
 
-    def set(self, reference: SnapshotReference, *, create: bool, replace: bool, if_not_exists: bool) -> None:
-        """Create or replace a branch or tag, as `Branches.set` states.
+    def set_reference(self, reference: SnapshotReference, *, create: bool, replace: bool, if_not_exists: bool) -> None:
+        """Create or replace a branch or tag, as `Branches.set_reference` states.
 
         Args:
             reference: The branch or tag.
@@ -85,7 +85,10 @@ class IcebergBranches:
 def _reference_updates(
     table: str, reference: SnapshotReference, current: CurrentMetadata, *, create: bool, replace: bool, if_not_exists: bool
 ) -> tuple[TableUpdate, ...]:
-    """Return the update that creates or replaces a branch or tag, no update if an existing one stays. Raises what `Branches.set` states."""
+    """Return the update that creates or replaces a branch or tag, no update if an existing one stays.
+
+    Raises the errors of `Branches.set_reference`.
+    """
     metadata = current.metadata
     _check_settable(table, metadata, reference, create=create, replace=replace or if_not_exists)
     if if_not_exists and reference.name in metadata.refs:

@@ -92,4 +92,4 @@ def _set_reference(branches: Branches, command: SetReference) -> None:
     reference = SnapshotReference(
         command.name, command.tag, command.version, command.max_age, command.min_snapshots, command.max_snapshot_age
     )
-    branches.set(reference, create=command.create, replace=command.replace, if_not_exists=command.if_not_exists)
+    branches.set_reference(reference, create=command.create, replace=command.replace, if_not_exists=command.if_not_exists)

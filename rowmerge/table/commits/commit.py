@@ -90,19 +90,20 @@ def commit(steps: CommitSteps, storage: Storage, files: FileChanges) -> Outcome:
 
 def _put_next_version(steps: CommitSteps) -> Outcome:
     """Put the change as the next version. While another commit has taken that version, rebase the change and put it again."""
-    rebases = 0
+    merged_commits = 0
     while True:
         put_result = steps.put()
-        result = steps.rebase() if put_result is Put.EXISTED else put_result
-        match result:
+        # EXISTED: a concurrent commit has taken the version. The rebase compares both, and plans the change for a later version.
+        step_result = steps.rebase() if put_result is Put.EXISTED else put_result
+        match step_result:
             case Put.CREATED:
-                return Committed(steps.version, rebases)
+                return Committed(steps.version, rebases=merged_commits)
             case CommitConflict():
-                return Conflicted(result)
+                return Conflicted(step_result)
             case Unknown():
-                return result
-            case Rebased(merged_commits):
-                rebases += merged_commits
+                return step_result
+            case Rebased(newly_merged_commits):
+                merged_commits += newly_merged_commits
 
 
 @dataclass(frozen=True)

@@ -113,10 +113,12 @@ def format_conflict(storage: Storage, table: str, format_: str, expected: Creati
     return MetadataChanged(table, newest or 0, operation="another statement", detail=storage.location, action=action)
 
 
-def late_format_conflict(storage: Storage, table: str, format_: str, expected: CreationVersion | None) -> CommitConflict | Unknown | None:
+def recheck_other_format(storage: Storage, table: str, format_: str, expected: CreationVersion | None) -> CommitConflict | Unknown | None:
     """Return the conflict of a creation with a concurrent creation or drop of the other format, after the first version was put.
 
-    It is that of `format_conflict`. If the store fails, the first version may be committed, so the result is Unknown instead of an error.
+    Each of two concurrent creations calls `format_conflict` once more after its put, when the version of the other one is visible. So at
+    least one of them detects the other. If the store fails, the first version may already be committed. An error would mean that it is
+    not, so the result is Unknown.
 
     Args:
         storage: The storage of the table's folder.

@@ -26,11 +26,15 @@ logger = logging.getLogger(__name__)
 
 MARKERS = "_dropped"
 """The folder of the markers, below the table's folder."""
-_NAME = re.compile(rf"{MARKERS}/([a-z]+)-(\d{{20}})")
+_PATH = re.compile(rf"{MARKERS}/(?P<format>[a-z]+)-(?P<version>\d{{20}})")
 
 
 def announce_drop(storage: Storage, format_: str, version: int) -> None:
-    """Put the marker of a drop before the drop itself, so that the catalog reads the newest version of the folder.
+    """Put the marker of a drop, an empty file that announces the version of the drop.
+
+    The files of a dropped table's last version look like those of a live table. To save requests, the catalog may take a folder
+    with versions for a table without reading them. If the folder has a marker, the catalog reads the newest version, which may be a drop.
+    So the marker must exist before the drop is put. Otherwise the catalog would list the dropped table.
 
     Args:
         storage: The storage of the table's folder.
@@ -67,8 +71,8 @@ def marked_versions(storage: Storage, format_: str) -> list[int]:
     Raises:
         StorageError: The store failed.
     """
-    names = [match for marker in storage.list(MARKERS) if (match := _NAME.fullmatch(marker.path))]
-    return sorted(int(match[2]) for match in names if match[1] == format_)
+    path_matches = [match for marker in storage.list(MARKERS) if (match := _PATH.fullmatch(marker.path))]
+    return sorted(int(match["version"]) for match in path_matches if match["format"] == format_)
 
 
 def delete_marker(storage: Storage, format_: str, version: int) -> None:
@@ -107,4 +111,4 @@ def has_markers(objects: list[StoredObject], format_: str) -> bool:
         objects: The listed objects, with paths relative to the table's folder.
         format_: The table format, `delta` or `iceberg`.
     """
-    return any((match := _NAME.fullmatch(listed.path)) and match[1] == format_ for listed in objects)
+    return any((match := _PATH.fullmatch(listed.path)) and match["format"] == format_ for listed in objects)

@@ -364,6 +364,7 @@ def arrow_type(type_: DataType, nested_ids: Mapping[str, int] | None = None, par
             value_field = _nested_arrow_field(f"{parent_path}value", value, value_contains_null, nested_ids)
             return pa.map_(key_field, value_field)
         case Struct():
+            # `nested_ids` ends here: the fields of a struct have ids in their own metadata (see NESTED_IDS).
             return pa.struct(list(arrow_schema(type_)))
 
 

@@ -46,7 +46,7 @@ def test_many_commits_leave_few_blocks(lake: Lake) -> None:
 
 
 def test_a_large_block_is_the_next_versions_too(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("rowmerge.delta.files.live_files._SMALL", 2)
+    monkeypatch.setattr("rowmerge.delta.files.live_files._MOST_MERGED_FILES", 2)
     before = lake.table.snapshot()
     files = before.files(("id",)).paths
     committed(lake.append([100]))

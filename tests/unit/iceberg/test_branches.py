@@ -24,7 +24,7 @@ def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Lake:
     made = Lake(tmp_path / "t") if request.param == "directory" else lake_in_catalog(tmp_path)
     made.create()
     made.append(range(10))
-    made.table.branches.set(SnapshotReference("side", False, min_snapshots=3), create=True, replace=False, if_not_exists=False)
+    made.table.branches.set_reference(SnapshotReference("side", False, min_snapshots=3), create=True, replace=False, if_not_exists=False)
     return made
 
 
@@ -56,7 +56,7 @@ def test_a_branch_that_was_dropped_or_made_anew_meanwhile_is_a_conflict(lake: La
     side = lake.table.branches.table("side")
     base = side.snapshot()
     lake.append([50])
-    lake.table.branches.set(SnapshotReference("side", False, lake.append([60])), create=False, replace=True, if_not_exists=False)
+    lake.table.branches.set_reference(SnapshotReference("side", False, lake.append([60])), create=False, replace=True, if_not_exists=False)
     assert isinstance(side.commit(base, CommitRequest("WRITE", files=FileChanges(written(base, [20])))), Committed)
     assert ids(lake) == [*range(10), 20, 50, 60]
     lake.table.branches.drop("side", tag=False, if_exists=False)

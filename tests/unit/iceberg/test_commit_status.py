@@ -153,7 +153,7 @@ def test_files_of_a_commit_to_a_branch_stay_if_others_followed_it_and_expired_it
         ours = table.metadata.refs["side"].snapshot_id
         expire(append(server, 100, branch="side"), ours)
 
-    lake.table.branches.set(SnapshotReference("side", tag=False), create=True, replace=False, if_not_exists=False)
+    lake.table.branches.set_reference(SnapshotReference("side", tag=False), create=True, replace=False, if_not_exists=False)
     side = lake.table.branches.table("side")
     base = side.snapshot()
     before = files_of(lake)
@@ -168,7 +168,7 @@ def test_files_of_a_commit_to_a_branch_stay_if_others_followed_it_and_expired_it
 def test_a_commit_to_a_branch_at_the_instant_of_a_commit_to_the_table_stands_beside_it(
     server: Server, lake: Lake, status: int | None
 ) -> None:
-    lake.table.branches.set(SnapshotReference("side", tag=False), create=True, replace=False, if_not_exists=False)
+    lake.table.branches.set_reference(SnapshotReference("side", tag=False), create=True, replace=False, if_not_exists=False)
     server.acts = [failing(status, meanwhile=lambda: append(server, 30, branch="side"))]
     assert isinstance(append_40(lake), Committed)
     assert server.lake().ids() == [*OLD, 40]

@@ -99,9 +99,9 @@ def test_a_restore_is_unknown_if_others_expired_the_log_of_its_base(server: Serv
 def test_a_branch_that_others_wrote_to_after_it_was_set_is_set(server: Server, lake: Lake, status: int | None, base: str) -> None:
     oldest = lake.snapshots[0]
     if base == "older":
-        lake.table.branches.set(SnapshotReference("side", False, oldest), create=True, replace=False, if_not_exists=False)
+        lake.table.branches.set_reference(SnapshotReference("side", False, oldest), create=True, replace=False, if_not_exists=False)
     server.acts = [failing(status, happened=True, meanwhile=lambda: append(server, 30, branch="side"))]
-    lake.table.branches.set(SnapshotReference("side", tag=False), create=True, replace=base == "older", if_not_exists=False)
+    lake.table.branches.set_reference(SnapshotReference("side", tag=False), create=True, replace=base == "older", if_not_exists=False)
     assert sorted(live_rows(server.lake().table.branches.snapshot("side"))["id"].to_pylist()) == [*OLD, 30]
 
 
@@ -114,7 +114,7 @@ def test_a_branch_that_others_set_elsewhere_is_unknown(server: Server, lake: Lak
 
     server.acts = [failing(status, happened=True, meanwhile=follow)]
     with pytest.raises(CommitStateUnknown):
-        lake.table.branches.set(SnapshotReference("side", tag=False), create=True, replace=False, if_not_exists=False)
+        lake.table.branches.set_reference(SnapshotReference("side", tag=False), create=True, replace=False, if_not_exists=False)
 
 
 def replace_without_rows(lake: Lake) -> Outcome:

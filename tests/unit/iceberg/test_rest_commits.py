@@ -91,7 +91,7 @@ def test_what_nobody_can_tell_is_said_and_no_file_goes(server: Server, lake: Lak
 def test_a_definition_whose_answer_nobody_knows_is_said_to_be_unknown(server: Server, lake: Lake) -> None:
     server.acts = [failing(504)] * 3
     with pytest.raises(CommitStateUnknown, match="told by the test"):
-        lake.table.branches.set(SnapshotReference("kept", tag=True), create=True, replace=False, if_not_exists=False)
+        lake.table.branches.set_reference(SnapshotReference("kept", tag=True), create=True, replace=False, if_not_exists=False)
 
 
 def test_after_a_lost_answer_a_commit_of_others_is_a_conflict(server: Server, lake: Lake) -> None:
