@@ -90,69 +90,70 @@ def _missing_values(field: pa.Field, row_count: int, initial_values: Mapping[str
     return pa.repeat(initial_values[field.name][0], row_count) if field.name in initial_values else pa.nulls(row_count, field.type)
 
 
-def to_table_type(values: pa.Array, target: pa.DataType, file_type: pa.DataType, *, by_field_id: bool = False) -> pa.Array:
+def to_table_type(values: pa.Array, table_type: pa.DataType, file_type: pa.DataType, *, by_field_id: bool = False) -> pa.Array:
     """Convert values of a column in a data file to the type in the table.
 
-    The file may be older than the table's schema. Fields that the file lacks become NULL, fields get the table's order, and leaves are cast
-    to wider types.
+    The file may be older than the table's schema (schema evolution). Fields that the file lacks become NULL, fields get the table's order,
+    and leaves are cast to wider types. Three types take part: the type of `values`, which this file has, `file_type` and `table_type`.
 
     Args:
         values: The values in the type of the file, which may be older or come from another writer.
-        target: The type in the table.
+        table_type: The type in the table, with the names that users see.
         file_type: The type that a file written now would have, with the names and field ids of the fields to find in `values`.
         by_field_id: Whether fields of structs are identified by field id, else by name.
     """
     has_file_type = values.type.equals(file_type, check_metadata=by_field_id)
+    # A UUID is a binary of fixed size in a file, and text in the table. Other current types differ from the table's in names alone.
     if has_file_type and not has_fixed_size_binary(file_type):
-        # `target` differs from `file_type` in the names of fields alone, so no value changes.
-        return values if file_type.equals(target) else values.view(target)
-    if pa.types.is_struct(target) and pa.types.is_struct(values.type):
-        return _to_table_struct(values, target, file_type, by_field_id)
-    if pa.types.is_map(target) and pa.types.is_map(values.type):
-        return _to_table_map(values, target, file_type, by_field_id)
-    if pa.types.is_list(target):
+        return values if file_type.equals(table_type) else values.view(table_type)
+    if pa.types.is_struct(table_type) and pa.types.is_struct(values.type):
+        return _to_table_struct(values, table_type, file_type, by_field_id)
+    if pa.types.is_map(table_type) and pa.types.is_map(values.type):
+        return _to_table_map(values, table_type, file_type, by_field_id)
+    if pa.types.is_list(table_type):
+        # Other writers may use list types with other offsets, such as large lists.
         lists = values if pa.types.is_list(values.type) else values.cast(pa.list_(values.type.value_type))
-        elements = to_table_type(lists.values, target.value_type, file_type.value_type, by_field_id=by_field_id)
-        return _with_child(lists, target, elements)
-    return _to_table_leaf(values, target)
+        elements = to_table_type(lists.values, table_type.value_type, file_type.value_type, by_field_id=by_field_id)
+        return _with_child(lists, table_type, elements)
+    return _to_table_leaf(values, table_type)
 
 
-def _to_table_map(values: pa.MapArray, target: pa.MapType, file_type: pa.MapType, by_field_id: bool) -> pa.MapArray:
+def _to_table_map(values: pa.MapArray, table_type: pa.MapType, file_type: pa.MapType, by_field_id: bool) -> pa.MapArray:
     """Convert the keys and values of maps, as `to_table_type` does."""
-    keys = to_table_type(values.keys, target.key_type, file_type.key_type, by_field_id=by_field_id)
-    items = to_table_type(values.items, target.item_type, file_type.item_type, by_field_id=by_field_id)
-    entries = pa.StructArray.from_arrays([keys, items], fields=[target.key_field, target.item_field])
-    return _with_child(values, target, entries)
+    keys = to_table_type(values.keys, table_type.key_type, file_type.key_type, by_field_id=by_field_id)
+    items = to_table_type(values.items, table_type.item_type, file_type.item_type, by_field_id=by_field_id)
+    entries = pa.StructArray.from_arrays([keys, items], fields=[table_type.key_field, table_type.item_field])
+    return _with_child(values, table_type, entries)
 
 
-def _to_table_leaf(values: pa.Array, target: pa.DataType) -> pa.Array:
+def _to_table_leaf(values: pa.Array, table_type: pa.DataType) -> pa.Array:
     """Cast values of a leaf type. Timestamps without time zone are in UTC, and UUIDs become texts."""
-    if pa.types.is_timestamp(target) and target.tz and pa.types.is_timestamp(values.type) and values.type.tz is None:
+    if pa.types.is_timestamp(table_type) and table_type.tz and pa.types.is_timestamp(values.type) and values.type.tz is None:
         values = values.cast(pa.timestamp("us"))
     if isinstance(values.type, pa.BaseExtensionType):
         values = values.storage
-    if pa.types.is_fixed_size_binary(values.type) and pa.types.is_string(target):
+    if pa.types.is_fixed_size_binary(values.type) and pa.types.is_string(table_type):
         return uuid_texts(values)
-    return values.cast(target)
+    return values.cast(table_type)
 
 
-def _to_table_struct(values: pa.StructArray, target: pa.StructType, file_type: pa.StructType, by_field_id: bool) -> pa.StructArray:
+def _to_table_struct(values: pa.StructArray, table_type: pa.StructType, file_type: pa.StructType, by_field_id: bool) -> pa.StructArray:
     """Convert structs field by field, as `to_table_type` does. A field that the file lacks is NULL."""
     children = values.flatten()
     table_children = []
-    for field, file_field in zip(target, file_type, strict=True):
+    for field, file_field in zip(table_type, file_type, strict=True):
         index = _field_index(values.type, file_field, by_field_id)
         if index is None:
             table_children.append(pa.nulls(len(values), field.type))
         else:
             table_children.append(to_table_type(children[index], field.type, file_field.type, by_field_id=by_field_id))
-    return pa.StructArray.from_arrays(table_children, fields=list(target), mask=values.is_null())
+    return pa.StructArray.from_arrays(table_children, fields=list(table_type), mask=values.is_null())
 
 
-def _with_child(values: pa.Array, target: pa.DataType, child: pa.Array) -> pa.Array:
-    """Return lists or maps of the type `target` with other elements or entries at the same offsets."""
+def _with_child(values: pa.Array, table_type: pa.DataType, child: pa.Array) -> pa.Array:
+    """Return lists or maps of the type `table_type` with other elements or entries at the same offsets."""
     offsets = pa.array(values.offsets.to_numpy(), pa.int32())
-    return pa.Array.from_buffers(target, len(values), [values.is_valid().buffers()[1], offsets.buffers()[1]], children=[child])
+    return pa.Array.from_buffers(table_type, len(values), [values.is_valid().buffers()[1], offsets.buffers()[1]], children=[child])
 
 
 def _field_index(struct: pa.StructType, field: pa.Field, by_field_id: bool) -> int | None:

@@ -79,7 +79,9 @@ def parquet_paths(leaves: Sequence[Leaf], excluded_columns: frozenset[str]) -> l
 
 
 def column_statistics(footer: pq.FileMetaData, leaves: Sequence[Leaf], columns: frozenset[str]) -> dict[str, Statistics]:
-    """Return the statistics of a file's columns under the names of the fields of `FileMessage`.
+    """Return the statistics of a file's columns: bounds, null counts and sizes, from the statistics of its row groups.
+
+    A statistic of the file exists only if each row group has it. Columns with fields have nested dictionaries (see `Statistics`).
 
     Args:
         footer: The footer of the file.
@@ -87,17 +89,19 @@ def column_statistics(footer: pq.FileMetaData, leaves: Sequence[Leaf], columns: 
         columns: The top-level columns to return bounds and null counts of.
 
     Returns:
-        `lower` and `upper` bounds, `nulls`, the null counts, and `sizes`, the compressed bytes of all leaves. Bounds of UUIDs are bytes.
+        By name of a field of `FileMessage`: `lower` and `upper` bounds, `nulls`, the null counts, and `sizes`, the compressed bytes of all
+        leaves. Bounds of UUIDs are bytes.
     """
     groups = [footer.row_group(index) for index in range(footer.num_row_groups)]
     lower, upper, nulls, sizes = Statistics(), Statistics(), Statistics(), Statistics()
     for index, leaf in enumerate(leaves):
         _set_at(sizes, leaf.path, sum(group.column(index).total_compressed_size for group in groups))
+        # A leaf without bounds gets no null count either. Inside a list or map, for example, it would count elements instead of rows.
         if not leaf.has_bounds or leaf.path[0] not in columns:
             continue
         statistics = [group.column(index).statistics for group in groups]
         if any(group_statistics is None for group_statistics in statistics):
-            continue
+            continue  # the rows of a row group without statistics may have any value, and any number of NULLs
         if all(group_statistics.has_null_count for group_statistics in statistics):
             _set_at(nulls, leaf.path, sum(group_statistics.null_count for group_statistics in statistics))
         if min_max := _min_max(groups, statistics):

@@ -180,23 +180,24 @@ def find_positions(file: LookedUpFile, columns: pa.Schema, keys: SourceKeys, *, 
 def _matching_rows(source: pq.ParquetFile, file: LookedUpFile, key_columns: _Columns, keys: SourceKeys) -> Iterator[_RowGroupMatches]:
     """Yield the live rows with a key of the source, for each row group that has such rows.
 
-    One lookup covers a batch of row groups, because each lookup hashes the values of the source again.
+    A live row is a row that no deletion vector and no delete file deletes. One lookup covers a batch of row groups, because each lookup
+    hashes the values of the source again. The rows of a batch are then divided among its row groups by their positions in the file.
     """
     deleted_positions = np.array(file.deleted.to_array(), dtype=np.int64)
     row_counts = [source.metadata.row_group(group).num_rows for group in range(source.num_row_groups)]
     starts = np.cumsum([0, *row_counts]).tolist()  # the position of each row group's first row, then the file's row count
     for groups in _batches(row_counts, keys.min_rows_at_once):
         key_tables = [_read_row_group(source, group, key_columns, file) for group in groups]
-        batch_indexes, key_ids = keys.find_rows(pa.concat_tables(key_tables))
-        positions = batch_indexes + starts[groups[0]]
+        indexes_in_batch, key_ids = keys.find_rows(pa.concat_tables(key_tables))
+        positions = indexes_in_batch + starts[groups[0]]  # the row groups of a batch are adjacent
         if len(deleted_positions):
             is_live = ~np.isin(positions, deleted_positions)
             positions, key_ids = positions[is_live], key_ids[is_live]
         for group, key_table in zip(groups, key_tables, strict=True):
-            start = starts[group]
-            first, end = np.searchsorted(positions, (start, starts[group + 1]))  # positions ascend, so a row group has a slice of them
+            group_start, group_end = starts[group], starts[group + 1]
+            first, end = np.searchsorted(positions, (group_start, group_end))  # positions ascend, so a row group has a slice of them
             if first < end:
-                yield _RowGroupMatches(group, start, key_table, positions[first:end] - start, key_ids[first:end])
+                yield _RowGroupMatches(group, group_start, key_table, positions[first:end] - group_start, key_ids[first:end])
 
 
 def _batches(row_counts: Sequence[int], min_rows: int) -> Iterator[list[int]]:

@@ -132,21 +132,23 @@ class OutcomeTask:
             self._write_changes(table.select(self._columns.old_columns), change_type, is_first_of_position)
 
     def _collect_positions(self, table: pa.Table, is_replaced: pa.Array) -> pa.Array:
-        """Collect the positions of replaced rows, and return a mask of the rows that are the first to replace a position.
+        """Collect the positions of replaced target rows, and return a mask of the outcome rows that are the first to replace a position.
 
-        Several source rows may match one target row. The first of them replaces it, and the others count as repeated.
+        A position is the index of a target row in its data file. Several outcome rows may replace one target row, because several source
+        rows match it. The first of them makes the change row, and the others count as repeated, which is an error in most statements.
 
         Args:
             table: A batch of outcome rows.
             is_replaced: A mask of the rows that update or delete their target row.
         """
         is_first = np.zeros(table.num_rows, dtype=bool)
-        replaced_indexes = np.flatnonzero(is_replaced.to_numpy(zero_copy_only=False))
-        addresses = table.select([self._columns.file, self._columns.position]).take(pa.array(replaced_indexes))
+        replacing_indexes = np.flatnonzero(is_replaced.to_numpy(zero_copy_only=False))
+        addresses = table.select([self._columns.file, self._columns.position]).take(pa.array(replacing_indexes))
         for path, address_indexes, positions in rows_by_file(addresses):
-            row_indexes = replaced_indexes[address_indexes]
+            row_indexes = replacing_indexes[address_indexes]  # from indexes in `addresses` to indexes in `table`
             new_positions = BitMap64(positions) - self._positions.setdefault(path, BitMap64())
             self._positions[path] |= new_positions
+            # A position repeats within this batch, or an earlier batch of the task has replaced it.
             if len(new_positions) < len(positions):
                 self._message.repeated_count += len(positions) - len(new_positions)
                 row_indexes = row_indexes[_first_indexes(positions, new_positions)]

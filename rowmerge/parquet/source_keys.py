@@ -58,9 +58,9 @@ class KeyColumn:
 class SourceKeys:
     """The keys of a source, numbered so that they can be looked up in rows of a table.
 
-    The key code of a row is one integer for its values in all key columns. It is a number in mixed radix, whose digits are the codes of the
-    columns (`KeyColumn.codes`). The first column is the least significant digit, so keys that differ in this column alone have
-    neighbouring codes.
+    The key code of a row is one integer for its values in all key columns. It is the sum of each column's code (`KeyColumn.codes`) times
+    a factor of the column. The factor is the number of combinations of codes in the columns before it. So different keys have different
+    key codes (numbers in mixed radix). The first column has the factor 1, so keys that differ in it alone have close codes.
 
     Attributes:
         columns: The key columns, the one with the most distinct values first.
@@ -110,17 +110,19 @@ class SourceKeys:
 
         Returns:
             The indexes of the rows, and the id of each row's key. Equal keys have equal ids, which are integers below the number of source
-            rows. If the keys are not exact (`is_exact`), the result also has rows that combine values of different source rows.
+            rows. The id is the index of the key in `key_codes`, or without `key_codes` the code of the first column. If the keys are not
+            exact (`is_exact`), the result also has rows that combine values of different source rows.
         """
         if self.key_codes is not None:
-            other_digits = self._sum_of_constant_digits(rows)
-            if other_digits is not None:
-                return self._find_by_first_column(rows[self.columns[0].name], other_digits, self.key_codes)
+            # The rows of one partition often differ in the first key column alone. One lookup in this column then finds the keys.
+            base_code = self._code_of_other_columns(rows)
+            if base_code is not None:
+                return self._find_by_first_column(rows[self.columns[0].name], base_code, self.key_codes)
         row_indexes, column_codes = self._codes_of_rows(rows)
         if self.key_codes is None:
-            return row_indexes, column_codes[0]  # the id of a key is the code of its first column
+            return row_indexes, column_codes[0]
         matches, key_ids = _present(_index_in_sorted(self._key_codes_of(column_codes), self.key_codes))
-        return row_indexes[matches], key_ids  # the id of a key is its index in `key_codes`
+        return row_indexes[matches], key_ids
 
     def source_key_ids(self) -> NumpyArray:
         """Return the id of the key of each source row, as in `find_rows`, and -1 for a row that matches no row. Keys must be exact."""
@@ -140,12 +142,13 @@ class SourceKeys:
 
     def _key_codes_of(self, column_codes: Sequence[NumpyArray]) -> NumpyArray:
         """Return the key codes of rows from their codes in each column."""
-        return np.asarray(sum(codes * place for codes, place in zip(column_codes, self._place_values, strict=True)))
+        return np.asarray(sum(codes * factor for codes, factor in zip(column_codes, self._code_factors, strict=True)))
 
     @property
-    def _place_values(self) -> list[int]:
+    def _code_factors(self) -> list[int]:
         """Return the factor of each column's code in a key code. A column has one code for each value, and one for NULL."""
-        return list(accumulate((len(column.values) + 1 for column in self.columns[:-1]), lambda place, count: place * count, initial=1))
+        code_counts = (len(column.values) + 1 for column in self.columns[:-1])
+        return list(accumulate(code_counts, lambda factor, count: factor * count, initial=1))
 
     def _key_codes_of_source_rows(self) -> NumpyArray:
         """Return the key code of each source row, and -1 for a row with a NULL that matches nothing."""
@@ -153,46 +156,49 @@ class SourceKeys:
         is_missing = np.any([codes < 0 for codes in column_codes], axis=0)
         return np.where(is_missing, -1, self._key_codes_of(column_codes))
 
-    def _sum_of_constant_digits(self, rows: pa.Table) -> int | None:
-        """Return the sum of all digits but the first in the key code of each row, if all rows have the same values there.
+    def _code_of_other_columns(self, rows: pa.Table) -> int | None:
+        """Return what the key columns after the first add to the key code of each row, if all rows are equal there.
 
-        This is the case for key columns that are partition columns. A key code is a sum of digits, each times its place value.
+        This is the case if these columns are partition columns. Only the first column, the one with the most values, may then differ.
 
         Returns:
-            The sum. -1 if the source lacks a value, so that no row has a key. None if rows differ in a column after the first.
+            The sum of each column's code times its factor. -1 if a value does not occur in the source, so that no row has a key. None if
+            rows differ in a column after the first: then the caller computes the key code of each row.
         """
-        digit_sum = 0
-        for column, place_value in zip(self.columns[1:], self._place_values[1:], strict=True):
+        code_sum = 0
+        for column, factor in zip(self.columns[1:], self._code_factors[1:], strict=True):
             value = _only_value(rows[column.name])
             if value is None:
                 return None
-            digit = pc.index(column.values, value).as_py()
-            if digit < 0:
+            column_code = pc.index(column.values, value).as_py()
+            if column_code < 0:
                 return -1
-            digit_sum += digit * place_value
-        return digit_sum
+            code_sum += column_code * factor
+        return code_sum
 
-    def _find_by_first_column(self, column: pa.ChunkedArray, other_digits: int, key_codes: NumpyArray) -> tuple[NumpyArray, NumpyArray]:
+    def _find_by_first_column(self, column: pa.ChunkedArray, base_code: int, key_codes: NumpyArray) -> tuple[NumpyArray, NumpyArray]:
         """Return the result of `find_rows` for rows that differ in the first key column alone.
 
-        The key code of a row is `other_digits` plus the code of its first value. So the source keys that can match are a range of the
-        sorted `key_codes`, and Arrow hashes only the first values of these keys.
+        The key code of a row is `base_code` plus the code of its value in the first column, whose factor is 1. So the source keys
+        that can match are a range of the sorted `key_codes`. Arrow hashes only the values that these keys have in the first column.
 
         Args:
             column: The first key column of the rows.
-            other_digits: See `_sum_of_constant_digits`.
+            base_code: What the other key columns add to the key code of each row, -1 if the source lacks one of their values.
             key_codes: The sorted key codes of the source.
         """
-        if other_digits < 0:
+        if base_code < 0:
             return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
         first = self.columns[0]
         null_code = len(first.values)  # NULL has the highest code of a column
-        start, end = np.searchsorted(key_codes, (other_digits, other_digits + null_code + 1))
-        first_codes, first_offsets = np.unique(key_codes[start:end] - other_digits, return_index=True)
+        start, end = np.searchsorted(key_codes, (base_code, base_code + null_code + 1))
+        # The codes of the first column in the possible keys ascend. Equal keys repeat a code, so each code has the offset of its first key.
+        first_codes, key_offsets = np.unique(key_codes[start:end] - base_code, return_index=True)
         has_null = null_code in first_codes[-1:]
         values = first.values.take(pa.array(first_codes[:-1] if has_null else first_codes))
-        row_indexes, value_indexes = _present(KeyColumn(first.name, values, has_null).codes(column))
-        return row_indexes, start + first_offsets[value_indexes]
+        # The lookup numbers a NULL after all values, where `first_codes` has it, too.
+        row_indexes, code_indexes = _present(KeyColumn(first.name, values, has_null).codes(column))
+        return row_indexes, start + key_offsets[code_indexes]
 
 
 def _are_distinct(column: KeyColumn, row_values: pa.ChunkedArray) -> bool:

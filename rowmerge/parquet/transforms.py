@@ -105,17 +105,19 @@ def _truncated_decimals(values: pa.Array, width: int) -> pa.Array:
 
     NumPy has no 128-bit integers, so an unscaled value is four limbs of 32 bits in columns of int64. The first limb is the least
     significant one, and the last limb has the sign. The width has 32 bits, so the remainder of each step of the long division fits.
+    Remainders are never negative (NumPy's `%`), so that negative values are rounded down, as the specification requires.
     """
     limbs = _unscaled_bytes(values).view("<u4").astype(np.int64)
     limbs[:, 3] = limbs[:, 3].astype(np.int32)  # a last limb from 2**31 on is negative
     remainder = np.zeros(len(limbs), dtype=np.int64)
-    for index in (3, 2, 1, 0):  # long division, from the most significant limb
+    for index in (3, 2, 1, 0):  # long division by the width, from the most significant limb
         remainder = ((remainder << 32) + limbs[:, index]) % width
     subtrahend = remainder
-    for index in range(4):  # subtraction, from the least significant limb
+    for index in range(4):  # subtraction of the remainder, from the least significant limb
         limbs[:, index] -= subtrahend
         subtrahend = (limbs[:, index] < 0).astype(np.int64)  # a negative limb borrows 1 from the next limb
     data = pa.py_buffer(limbs.astype("<u4").tobytes())  # the cast adds the borrowed 2**32 to a negative limb
+    # The first buffer of an array is its validity bitmap, which marks NULLs. The data buffer of the booleans `is_valid` is such a bitmap.
     return pa.Array.from_buffers(values.type, len(values), [values.is_valid().buffers()[1], data])
 
 

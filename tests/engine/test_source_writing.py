@@ -109,8 +109,8 @@ def test_what_was_written_in_vain_is_deleted(
     if case == "many":
         monkeypatch.setattr(source, "MAX_KEYS_WITHOUT_JOIN", 500 if last > 1100 else 100)
     tried: list[object] = []
-    asked = source_writing.write_source
-    monkeypatch.setattr(write_first, "write_source", lambda *given: tried.append(asked(*given)) or tried[-1])
+    asked = source_writing.insert_every_source_row
+    monkeypatch.setattr(write_first, "insert_every_source_row", lambda *given: tried.append(asked(*given)) or tried[-1])
     before = _files(session)
     done = session.execute(f"merge into kept t using ({rows.format(last=last)}) s {UPSERT}").changes
     assert [found is None for found in tried] == [case == "many"]

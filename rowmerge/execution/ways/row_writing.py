@@ -192,8 +192,9 @@ def add_new_rows(request: RowChangeRequest, output: WriteOutput, source: Source)
     if len(excluded_ordinals) >= source.row_count:
         return
     # If the statement only inserts rows, the data files are its change feed.
-    change_folder = request.change_data_location if output.changed_row_count else None
-    output.add(write_source_rows(new_rows, source, request.table_after, distribution=request.distribution, change_folder=change_folder))
+    change_location = request.change_data_location if output.changed_row_count else None
+    table, distribution = request.table_after, request.distribution
+    output.add(write_source_rows(new_rows, source, table, distribution=distribution, change_data_location=change_location))
 
 
 def insert_preventing_rows(request: RowChangeRequest, output: WriteOutput, files: TargetFiles) -> dict[str, Positions]:

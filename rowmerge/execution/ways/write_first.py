@@ -18,7 +18,7 @@ from rowmerge.execution.ways.key_matches import INEXACT, UNLESS_INEXACT, files_w
 from rowmerge.execution.ways.row_writing import insert_preventing_rows
 from rowmerge.execution.ways.way import ExecutionResult, NotApplicable, Reason, RowChangeRequest, Way
 from rowmerge.spark.source.source import MAX_KEYS_WITHOUT_JOIN
-from rowmerge.spark.source.writing import FEW_BYTES, reads_few_bytes, write_source
+from rowmerge.spark.source.writing import FEW_BYTES, insert_every_source_row, reads_few_bytes
 from rowmerge.spark.writing.write_output import discard_on_error
 
 
@@ -53,7 +53,7 @@ def write_first(request: RowChangeRequest) -> ExecutionResult | NotApplicable:
     of the keys comes afterwards. If it is inexact (`INEXACT`), a join must find the matches. Then the caller deletes the written files and
     runs the next way, which evaluates the source again.
     """
-    source_and_output = write_source(request.source, request.plan, request.table_after)
+    source_and_output = insert_every_source_row(request.source, request.plan, request.table_after)
     if source_and_output is None:
         return NotApplicable(Reason("the keys cannot be looked up, or are too many for the driver"))
     source, output = source_and_output

@@ -59,7 +59,7 @@ def _in_share_of_task(max_rows: int) -> str:
     return f"{_ROW_INDEX} * ({_TASK_INDEX} + 1) < {max_rows}"
 
 
-_HAS_RETURNED_KEY = _in_share_of_task(MAX_COLLECTED_KEYS)
+_RETURNED_KEY_SQL = _in_share_of_task(MAX_COLLECTED_KEYS)
 """A SQL condition for the rows whose keys the job that evaluates the source returns."""
 
 
@@ -96,10 +96,11 @@ class Source:
 
     @property
     def split_rows(self) -> DataFrame:
-        """Return the rows, which up to MAX_UNSHUFFLED_TASKS tasks read if one task evaluated many rows.
+        """Return the rows, which several tasks can write in parallel even if one task evaluated all of them.
 
-        The rows are then a union of ranges of ordinals. Each task filters its range out of all rows, which are in memory: this takes less
-        time than a shuffle.
+        If one task evaluated many rows, the result is a union of ranges of ordinals. Each new task filters its range out of all rows,
+        which executors keep in memory: this takes less time than a shuffle. Other rows stay as they are: rows on the driver are few, and
+        rows of several tasks are written in parallel already.
         """
         split_count = min(MAX_UNSHUFFLED_TASKS, os.cpu_count() or 1, self.row_count // MIN_ROWS_PER_FILE)
         if self.local_rows is not None or self.task_count > 1 or split_count < 2:
@@ -152,8 +153,9 @@ class Source:
 def materialize(frame: DataFrame, alias: str, pairs: Sequence[KeyPair], *, max_keys: int = 0, prepare: Prepare | None = None) -> Source:
     """Evaluate a source once, count its rows and extract its keys: in one job if the rows are few.
 
-    The executors keep the rows (localCheckpoint), because a nondeterministic source has other rows when it is evaluated again. The driver
-    takes all rows of a small source, as table rows (`prepare`) or as a local relation.
+    The executors keep the rows (localCheckpoint), because a nondeterministic source has other rows when it is evaluated again. The job that
+    evaluates the source also returns the first rows of each task. They are all rows of a small source, and the driver then keeps them: as
+    table rows (`prepare`) or as a local relation.
 
     Args:
         frame: The rows of the source.
@@ -162,16 +164,18 @@ def materialize(frame: DataFrame, alias: str, pairs: Sequence[KeyPair], *, max_k
         max_keys: The number of rows up to which the driver collects all keys, if it is above MAX_COLLECTED_KEYS.
         prepare: Converts source rows to table rows, which the driver then takes instead of source rows. None to take source rows.
     """
-    schema, names = schema_of(frame), key_names(pairs)
+    schema, key_columns = schema_of(frame), key_names(pairs)
     if prepare is not None and can_be_held(schema):
+        # First attempt: the job converts source rows to table rows. The result is None if the conversion of a row fails.
         checkpoint = _Checkpoint(frame, alias, pairs)
-        prepared_rows = _collect_prepared_rows(checkpoint.observed_rows, alias, names, schema, prepare)
+        prepared_rows = _collect_prepared_rows(checkpoint.observed_rows, alias, key_columns, schema, prepare)
         if prepared_rows is not None:
             source = checkpoint.to_source(schema, prepared_rows, max_keys)
             has_all_rows = prepared_rows.num_rows == source.row_count  # the job returns only the first rows of each task
-            return replace(source, prepared_rows=prepared_rows.drop_columns(names)) if has_all_rows else source
-    checkpoint = _Checkpoint(frame, alias, pairs)  # a new one: the job of the first, if there was one, has failed
-    key_rows, local_rows = _collect_keys_and_rows(checkpoint.observed_rows, names, schema)
+            return replace(source, prepared_rows=prepared_rows.drop_columns(key_columns)) if has_all_rows else source
+    # The job returns source rows, which need no conversion. It has a checkpoint of its own: after a failed job, no rows are kept.
+    checkpoint = _Checkpoint(frame, alias, pairs)
+    key_rows, local_rows = _collect_keys_and_rows(checkpoint.observed_rows, key_columns, schema)
     source = checkpoint.to_source(schema, key_rows, max_keys)
     if local_rows is None or local_rows.num_rows < source.row_count:
         return source
@@ -201,15 +205,16 @@ class _Checkpoint:
 
         Args:
             row_count: The number of source rows.
-            max_keys: The number of rows up to which all keys are collected, if it is above MAX_COLLECTED_KEYS and the keys are short.
-            key_rows: Key columns and ORDINAL of the first rows of each task. If that is not all rows, a job collects the keys of all rows.
+            max_keys: A second limit of rows, for keys that take little memory (`_are_short_keys`). MAX_COLLECTED_KEYS limits all keys.
+            key_rows: Key columns and ORDINAL of the rows that the evaluating job returned, which are the first rows of each task. If some
+                rows are missing, a second job collects the keys of all rows.
         """
         if not self._pairs:
             return (), None
         names = key_names(self._pairs)
         fields = schema_of(self._rows.select(*names)).fields
-        can_be_collected = row_count <= MAX_COLLECTED_KEYS or (row_count <= max_keys and _are_short_keys(self._rows, fields, row_count))
-        if not can_be_collected:
+        are_few_keys = row_count <= MAX_COLLECTED_KEYS or (row_count <= max_keys and _are_short_keys(self._rows, fields, row_count))
+        if not are_few_keys:
             return _key_ranges(self._rows, self._pairs, fields, row_count), None
         if key_rows.num_rows < row_count:
             key_rows = self._rows.select(*names, ORDINAL).toArrow()
@@ -267,43 +272,44 @@ class SourceRowsOnce:
         return self._kept_source
 
 
-def _collect_prepared_rows(observed: DataFrame, alias: str, names: Sequence[str], schema: Struct, prepare: Prepare) -> pa.Table | None:
-    """Return the table rows that `prepare` makes of the first source rows. `names`: the names of the key columns.
+def _collect_prepared_rows(rows: DataFrame, alias: str, key_columns: Sequence[str], schema: Struct, prepare: Prepare) -> pa.Table | None:
+    """Return the table rows that `prepare` makes of the first source rows of each task.
 
     Returns None after an error, because its cause may be a row that the statement does not write.
     """
-    first_rows = observed.where(_in_share_of_task(MAX_PREPARED_ROWS) + _and_short_texts(schema, MAX_PREPARED_TEXT_BYTES))
+    first_rows = rows.where(_in_share_of_task(MAX_PREPARED_ROWS) + _and_short_texts(schema, MAX_PREPARED_TEXT_BYTES))
     try:
-        return prepare(first_rows.alias(alias), names).toArrow()
+        return prepare(first_rows.alias(alias), key_columns).toArrow()
     except PySparkException:
         return None
 
 
-def _collect_keys_and_rows(observed: DataFrame, names: Sequence[str], schema: Struct) -> tuple[pa.Table, pa.Table | None]:
-    """Return the keys of many source rows, and all columns of a few source rows, in one job.
+def _collect_keys_and_rows(rows: DataFrame, key_columns: Sequence[str], schema: Struct) -> tuple[pa.Table, pa.Table | None]:
+    """Collect the keys of many source rows, and all columns of a few source rows, in the job that evaluates the source.
 
-    The job sees no total: it returns the first rows of each task. The caller compares their number with the row count.
+    The driver prunes target files by the keys, and keeps all rows of a small source. While the job runs, the row count is unknown. So each
+    task returns its first rows, and the caller compares their number with the row count.
 
     Args:
-        observed: The source rows with ORDINAL and key columns.
-        names: The names of the key columns. Without keys, the job returns only the rows of the second table.
+        rows: The source rows with ORDINAL and key columns.
+        key_columns: The names of the key columns. Without keys, the job returns only the rows of the second table.
         schema: The columns of the source.
 
     Returns:
-        A table with the key columns and ORDINAL of the rows that satisfy `_HAS_RETURNED_KEY`. A table with all columns and ORDINAL of the
+        A table with the key columns and ORDINAL of up to about MAX_COLLECTED_KEYS rows. A table with all columns and ORDINAL of the
         first MAX_LOCAL_ROWS rows of each task, without rows with long texts. The second table is None if a type changes between Arrow and
         Spark.
     """
-    is_local_row = f"{_ROW_INDEX} < {MAX_LOCAL_ROWS} and {_TASK_INDEX} < {MAX_LOCAL_TASKS}"
+    local_row_sql = f"{_ROW_INDEX} < {MAX_LOCAL_ROWS} and {_TASK_INDEX} < {MAX_LOCAL_TASKS}"
     if not can_be_held(schema):
-        return observed.where(_HAS_RETURNED_KEY if names else is_local_row).select(*names, ORDINAL).toArrow(), None
-    is_local_row += _and_short_texts(schema, MAX_LOCAL_TEXT_BYTES)
-    returned_rows = observed.where(_HAS_RETURNED_KEY if names else is_local_row)
-    columns = ", ".join(backquote(name) for name in (*schema.names, ORDINAL))
+        return rows.where(_RETURNED_KEY_SQL if key_columns else local_row_sql).select(*key_columns, ORDINAL).toArrow(), None
+    local_row_sql += _and_short_texts(schema, MAX_LOCAL_TEXT_BYTES)
+    columns_sql = ", ".join(backquote(name) for name in (*schema.names, ORDINAL))
     # An array of one struct holds all columns. It is NULL for a row of the first table alone, which is smaller than a NULL in each column.
-    row_array = f"if({is_local_row}, array(struct({columns})), null) as {_ROW}"
-    rows = returned_rows.selectExpr(*names, ORDINAL, row_array).toArrow()
-    return rows, pa.Table.from_struct_array(pc.list_flatten(rows[_ROW]))
+    row_array_sql = f"if({local_row_sql}, array(struct({columns_sql})), null) as {_ROW}"
+    returned_rows = rows.where(_RETURNED_KEY_SQL if key_columns else local_row_sql)
+    keys_and_rows = returned_rows.selectExpr(*key_columns, ORDINAL, row_array_sql).toArrow()
+    return keys_and_rows, pa.Table.from_struct_array(pc.list_flatten(keys_and_rows[_ROW]))
 
 
 def _and_short_texts(schema: Struct, most_bytes: int) -> str:
@@ -338,10 +344,12 @@ def with_keys(frame: DataFrame, alias: str, pairs: Sequence[KeyPair]) -> DataFra
 def _key_ranges(rows: DataFrame, pairs: Sequence[KeyPair], fields: Sequence[Field], row_count: int) -> tuple[SourceKey, ...]:
     """Return the keys with their minimum and maximum, and whether a NULL occurs. One job aggregates the rows.
 
-    A key with a collation has no range, because the collation decides about the order.
+    A key with a collation has no range: its order is that of the collation, but bounds in files follow the order of bytes.
+
+    `fields`: the name (see `key_names`) and type of each key's column.
     """
     aggregates = []
-    for name in key_names(pairs):
+    for name in (field.name for field in fields):
         aggregates += [F.min(name).alias(f"{name}_low"), F.max(name).alias(f"{name}_high"), F.count(name).alias(f"{name}_count")]
     statistics = rows.agg(*aggregates).toArrow()
     keys = []

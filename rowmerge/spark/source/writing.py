@@ -40,13 +40,14 @@ FEW_BYTES = 4 * 1024 * 1024
 """The total size of input files up to which a source usually has few rows, which the driver writes faster than Python on an executor."""
 
 
-def write_source(source_rows: SourceRowsOnce, plan: RowPlan, table: TableShape) -> tuple[Source, WriteOutput] | None:
-    """Write the table row that the plan's only INSERT makes of each source row, matched or not, in the job that evaluates the source.
+def insert_every_source_row(source_rows: SourceRowsOnce, plan: RowPlan, table: TableShape) -> tuple[Source, WriteOutput] | None:
+    """Write each source row as a new row of the table, in the job that evaluates the source.
 
-    The job also returns the keys of the source rows, so that the caller can then find and delete the target rows that match.
+    This serves statements that make a new row of each source row, such as a MERGE whose UPDATE and INSERT set the same values. The job also
+    returns the keys of the source rows, with which the caller then finds and deletes the matched target rows. So no join is needed.
 
     Args:
-        source_rows: The source of the statement. Errors of its evaluation pass through.
+        source_rows: The source of the statement, which becomes `was_streamed`. Errors of its evaluation pass through.
         plan: The plan of the MERGE.
         table: The target table, which has neither partitions nor a sort order.
 
@@ -55,13 +56,14 @@ def write_source(source_rows: SourceRowsOnce, plan: RowPlan, table: TableShape) 
         is left, and the caller must evaluate the source again.
     """
     assert plan.on is not None and plan.source is not None
-    source_rows.was_streamed = True  # the next attempt must evaluate the source again, and keeps it
+    source_rows.was_streamed = True  # no rows are kept: another attempt must evaluate the source again
     pairs = plan.on.keys
     rows_with_keys = with_keys(source_rows.frame, source_rows.alias, pairs)
     fields = schema_of(rows_with_keys).fields
-    source_fields, key_fields = fields[: -len(pairs)], fields[-len(pairs) :]  # the key columns come last
+    source_fields, key_fields = fields[: -len(pairs)], fields[-len(pairs) :]  # `with_keys` appends the key columns
     if not _can_look_up_keys(pairs, Struct(key_fields), table.schema):
         return None
+    # The job returns the row count and the keys, which are unknown here.
     source = Source(source_rows.frame, Struct(source_fields), row_count=0, keys=())
     outcomes = new_rows(rows_with_keys.alias(plan.source.alias), plan, plan.of(Match.NOT_MATCHED), key_names(pairs))
     return _write_and_collect_keys(outcomes, table, source, pairs, key_fields)
@@ -71,6 +73,8 @@ def _write_and_collect_keys(
     outcomes: DataFrame, table: TableShape, source: Source, pairs: Sequence[KeyPair], key_fields: Sequence[Field]
 ) -> tuple[Source, WriteOutput] | None:
     """Write outcome rows by one job, which also returns the keys of their source rows.
+
+    A task with few rows returns these rows, too, and the driver writes the rows of all such tasks into one file.
 
     Args:
         outcomes: An inserted row for each source row, with the key columns `key_names`.
@@ -88,16 +92,18 @@ def _write_and_collect_keys(
     columns = outcome_columns(outcomes, len(table.schema))
     write_rows = bind_for_executors(sink.source_row_sink, spec, columns, names, max_keys)
     try:
+        # A task can return only rows to the driver, so it yields one row with its pickled result.
         pickled_messages = outcomes.mapInArrow(write_rows, "message binary").toArrow()["message"].to_pylist()
         messages = [sink.SourceMessage(**pickle.loads(message)) for message in pickled_messages]
         task_results = [message.task_message for message in messages if message.task_message is not None]
         output = sum_of_tasks(task_results)
-        if len(task_results) < len(messages):  # a task had too many rows, and deleted its files
+        if len(task_results) < len(messages):
+            # A task without a result had too many keys, and has deleted its own files. The files of the other tasks are deleted here.
             output.discard(spec.filesystem_options)
             return None
         _complete_files(outcomes.sparkSession, table.name, spec, columns, messages, output)
         return _with_collected_keys(source, pairs, key_fields, messages), output
-    except BaseException:
+    except BaseException:  # also a KeyboardInterrupt, after which no file of the job may remain
         discard_attempt(spec)
         raise
 
@@ -169,7 +175,8 @@ def write_prepared_rows(source: Source, table: TableShape, matched: BitMap64 | N
     """Write the prepared rows of a source in the driver.
 
     Prepared rows are source rows that Spark converted to table rows before their matches were known. The columns IF_MATCHED and
-    IF_UNMATCHED hold the action for each case (see `prepare_rows`), so that a lookup of keys in Arrow decides without Spark.
+    IF_UNMATCHED hold the action of the statement for each case, such as UPDATE and INSERT. Arrow looks up the keys of the source in the
+    target, and its result selects the action of each row. So no further Spark job runs.
 
     Args:
         source: The source with its prepared rows.
@@ -190,6 +197,7 @@ def write_prepared_rows(source: Source, table: TableShape, matched: BitMap64 | N
         return write_on_driver(rows.select([ACTION, *names]), write_spec(table), columns, None)
     is_matched = pc.is_in(rows[ORDINAL], value_set=ordinal_array(matched))
     action = pc.if_else(is_matched, rows[IF_MATCHED], rows[IF_UNMATCHED])
+    # The ordinal of a row in the output says that its target row changes, so an unmatched row has none.
     ordinal_of_match = pc.if_else(is_matched, rows[ORDINAL], pa.scalar(None, pa.int64()))
     outcomes = rows.select(names).append_column(ACTION, action).append_column(ORDINAL, ordinal_of_match)
     outcomes = outcomes.filter(pc.not_equal(action, NONE))  # rows for which no WHEN clause fires
@@ -208,23 +216,25 @@ def few_files_of(source: Source, table: TableShape) -> bool:
 
 
 def write_source_rows(
-    rows: DataFrame, source: Source, table: TableShape, *, distribution: Distribution | None, change_folder: str | None = None
+    rows: DataFrame, source: Source, table: TableShape, *, distribution: Distribution | None, change_data_location: str | None = None
 ) -> WriteOutput:
-    """Write outcome rows that come from source rows without a target row.
+    """Write outcome rows that come from source rows without a target row, such as the inserted rows of a MERGE.
 
-    The driver writes the rows of a source that it has. Executors write other rows, and shuffle the rows of a small source into few files.
+    The size of the source decides where the rows are written. If the driver has the source rows (`Source.local_rows`), it writes the files
+    itself. Executors write other rows. If the source is small but has many tasks, a shuffle first combines its rows, so that they make few
+    files.
 
     Args:
-        rows: The outcome rows.
+        rows: The outcome rows: rows of the table, each with the action of the statement (see `OutcomeColumns`).
         source: The source, whose size decides how the rows are distributed.
         table: The target table.
         distribution: The table's distribution for the operation, None for that of inserts.
-        change_folder: The folder of change rows, None for a table without change data feed.
+        change_data_location: The folder of change rows, None for a table without change data feed.
     """
     if source.local_rows is not None:
         gather = Gather.DRIVER
     elif not source.is_broadcastable or few_files_of(source, table):
-        gather = Gather.NONE
+        gather = Gather.NONE  # a shuffle would cost much, or would not make fewer files
     else:
         gather = Gather.BY_SIZE
-    return write_outcomes(rows, WriteRequest(table, gather, distribution, change_data_location=change_folder))
+    return write_outcomes(rows, WriteRequest(table, gather, distribution, change_data_location=change_data_location))

@@ -29,18 +29,18 @@ class Gather(Enum):
 
 
 @dataclass(frozen=True)
-class _Clustering:
+class _WriteOrder:
     """The partition fields and the sort order of a table, as columns over rows.
 
     Attributes:
         computed_columns: By name, the values of transforms and of nested fields, which the rows lack.
-        keys: The partition fields.
-        order: The sort fields, each with its direction.
+        partition_columns: The partition fields.
+        sort_columns: The sort fields, each with its direction.
     """
 
     computed_columns: dict[str, Column]
-    keys: Sequence[Column]
-    order: Sequence[Column]
+    partition_columns: Sequence[Column]
+    sort_columns: Sequence[Column]
 
     def add_columns(self, rows: DataFrame) -> DataFrame:
         """Add the computed columns to the rows."""
@@ -48,8 +48,8 @@ class _Clustering:
 
     def sort(self, rows: DataFrame) -> DataFrame:
         """Sort the rows of each task, and remove the computed columns."""
-        if self.order:
-            rows = rows.sortWithinPartitions(*self.keys, *self.order)
+        if self.sort_columns:
+            rows = rows.sortWithinPartitions(*self.partition_columns, *self.sort_columns)
         return rows.drop(*self.computed_columns) if self.computed_columns else rows
 
 
@@ -58,8 +58,9 @@ def distribute_rows(
 ) -> DataFrame:
     """Bring rows to the tasks that write them, and sort the rows of each task in the table's order.
 
-    A task gets all rows of a partition (Spark's adaptive rebalance) or a range of the sort order, so that it writes few files. The table's
-    property decides (`write.distribution-mode` in Iceberg).
+    A task gets all rows of a partition (Spark's adaptive rebalance) or a range of the sort order, so that it writes few files. Two settings
+    decide: `distribution` is a property of the table (`write.distribution-mode` in Iceberg), which serves statements with many rows.
+    `gather` comes from the statement, whose few rows would otherwise become a small file in each task.
 
     Args:
         rows: The rows to write.
@@ -68,8 +69,8 @@ def distribute_rows(
         gather: How to bring rows together if they are few, so that they make few files also in a table without partitions.
         distribution: The table's distribution for the operation, None for that of inserts.
     """
-    clustering = _clustering(table, column_names)
-    return clustering.sort(_repartition(clustering.add_columns(rows), table, clustering, gather, distribution))
+    write_order = _write_order(table, column_names)
+    return write_order.sort(_repartition(write_order.add_columns(rows), table, write_order, gather, distribution))
 
 
 def divide_by_file(rows: DataFrame, table: TableShape, column_names: Sequence[str], *, file_count: int, partition_count: int) -> DataFrame:
@@ -82,29 +83,35 @@ def divide_by_file(rows: DataFrame, table: TableShape, column_names: Sequence[st
         file_count: The number of files. If it equals `partition_count`, each partition gets one file, else each file gets a range.
         partition_count: The number of the table's partitions that the rows belong to.
     """
-    clustering = _clustering(table, column_names)
-    keyed_rows = clustering.add_columns(rows)
-    if clustering.keys and file_count == partition_count:
-        return clustering.sort(keyed_rows.repartition(file_count, *clustering.keys))
-    return clustering.sort(keyed_rows.repartitionByRange(file_count, *clustering.keys, *clustering.order))
+    write_order = _write_order(table, column_names)
+    keyed_rows = write_order.add_columns(rows)
+    if write_order.partition_columns and file_count == partition_count:
+        return write_order.sort(keyed_rows.repartition(file_count, *write_order.partition_columns))
+    return write_order.sort(keyed_rows.repartitionByRange(file_count, *write_order.partition_columns, *write_order.sort_columns))
 
 
 def _repartition(
-    rows: DataFrame, table: TableShape, clustering: _Clustering, gather: Gather, distribution: Distribution | None
+    rows: DataFrame, table: TableShape, write_order: _WriteOrder, gather: Gather, distribution: Distribution | None
 ) -> DataFrame:
-    """Bring the rows of a partition, or of a range of the sort order, into one task: as `gather` or else as the table requires."""
+    """Bring the rows of a partition, or of a range of the sort order, into one task.
+
+    `gather` comes from the statement and applies first, because few rows fit into one task. Else the table's distribution decides: by
+    partition (HASH), by ranges of the sort order (RANGE), or not at all (NONE). See `distribute_rows` for the arguments.
+    """
     if gather in (Gather.ONE_TASK, Gather.DRIVER):
-        return rows.coalesce(1)
-    mode = distribution or table.settings.distribution(is_ordered=bool(clustering.order))
+        return rows.coalesce(1)  # without a shuffle
+    mode = distribution or table.settings.distribution(is_ordered=bool(write_order.sort_columns))
     # Ranges of few rows would make small files. They are allowed if the table sets this distribution for the operation itself.
     allows_ranges = distribution is not None or gather is Gather.NONE
-    if mode is Distribution.RANGE and clustering.order and allows_ranges:
-        return rows.repartitionByRange(*clustering.keys, *clustering.order)
-    needs_shuffle = mode is not Distribution.NONE and (clustering.keys or gather is Gather.BY_SIZE)
-    return rows.hint("rebalance", *clustering.keys) if needs_shuffle else rows  # the hint accepts `F.col(…)`, not `df[…]`
+    if mode is Distribution.RANGE and write_order.sort_columns and allows_ranges:
+        return rows.repartitionByRange(*write_order.partition_columns, *write_order.sort_columns)
+    # Spark's hint `rebalance` shuffles the rows by partition, and then combines or splits tasks by the size of their rows. Without
+    # partition columns, the shuffle serves BY_SIZE alone: it combines few rows of many tasks.
+    needs_shuffle = mode is not Distribution.NONE and (write_order.partition_columns or gather is Gather.BY_SIZE)
+    return rows.hint("rebalance", *write_order.partition_columns) if needs_shuffle else rows  # the hint accepts `F.col(…)`, not `df[…]`
 
 
-def _clustering(table: TableShape, column_names: Sequence[str]) -> _Clustering:
+def _write_order(table: TableShape, column_names: Sequence[str]) -> _WriteOrder:
     """Return the partition keys and the sort order of a table as columns of rows.
 
     Values of transforms and of nested fields become computed columns, because Spark's `rebalance` accepts only names of columns.
@@ -120,11 +127,11 @@ def _clustering(table: TableShape, column_names: Sequence[str]) -> _Clustering:
         if field.transform.name == IDENTITY and len(field.column) == 1:
             return F.col(name)
         computed_name = f"__rowmerge_key_{len(computed_columns)}"
-        computed_columns[computed_name] = _clustering_value(table, name, field)
+        computed_columns[computed_name] = _order_value(table, name, field)
         return F.col(computed_name)
 
-    keys = [key_column(field) for field in table.partitioning if field.transform.name != VOID]
-    return _Clustering(computed_columns, keys, order=[_ordered(key_column(field), field) for field in table.ordering])
+    partition_columns = [key_column(field) for field in table.partitioning if field.transform.name != VOID]
+    return _WriteOrder(computed_columns, partition_columns, sort_columns=[_ordered(key_column(field), field) for field in table.ordering])
 
 
 def _ordered(value: Column, field: SortField) -> Column:
@@ -134,11 +141,12 @@ def _ordered(value: Column, field: SortField) -> Column:
     return value.desc_nulls_first() if field.nulls_first else value.desc_nulls_last()
 
 
-def _clustering_value(table: TableShape, column_name: str, field: PartitionField | SortField) -> Column:
-    """Return a column that groups and orders rows like a transformed field.
+def _order_value(table: TableShape, column_name: str, field: PartitionField | SortField) -> Column:
+    """Return a column that groups and orders rows like the values of a partition or sort field.
 
-    Its values may differ from those of the transform, such as the count of years since 0 instead of 1970. The partition values in files
-    do not come from this column: the writer computes them.
+    The column only serves a shuffle and a sort. So its values may differ from those of the field's transform if they have the same order.
+    For example, the column has the year 2024 where Iceberg's `year` has 54, the years since 1970. The partition values of files do not come
+    from this column: the writer computes them.
 
     Args:
         table: The table.
@@ -146,14 +154,15 @@ def _clustering_value(table: TableShape, column_name: str, field: PartitionField
         field: A partition or sort field, with a transform or over a nested field.
     """
     value_sql = ".".join((column_name, *map(backquote, field.column[1:])))
-    source = table.schema.at(field.column, case_sensitive=True)
-    assert source is not None
+    source_column = table.schema.at(field.column, case_sensitive=True)
+    assert source_column is not None
     if field.transform.name != BUCKET:
-        return F.expr(_transform_sql(value_sql, source.type, field))
-    file_source = stored_types(table.schema).at(field.column, case_sensitive=True)
-    if file_source is not None and file_source.type == UUID:
+        return F.expr(_transform_sql(value_sql, source_column.type, field))
+    # A bucket is a hash of the value in the file. Spark has a UUID as text, but a file holds its 16 bytes.
+    file_column = stored_types(table.schema).at(field.column, case_sensitive=True)
+    if file_column is not None and file_column.type == UUID:
         return _bucket(uuid_bytes_sql(value_sql), Primitive("binary"), field.transform)
-    return _bucket(value_sql, source.type, field.transform)
+    return _bucket(value_sql, source_column.type, field.transform)
 
 
 def _transform_sql(column: str, type_: DataType, field: PartitionField | SortField) -> str:

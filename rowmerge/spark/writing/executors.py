@@ -42,7 +42,8 @@ def bind_for_executors(function: Callable[..., BatchFunction], *arguments: objec
     """Return `function(*arguments)`, a function for mapInArrow, in a form that executors without rowmerge can load.
 
     Code and arguments are pickled apart. The code is the same in every job and is pickled once in a process, because pickling it takes
-    longer than planning a small job. The arguments contain instances of classes of rowmerge, which the code brings along.
+    longer than planning a small job. Arguments contain instances of classes of rowmerge, which an executor cannot import. So the pickled
+    code also holds these classes, and an unpickler that finds them there.
 
     Args:
         function: A function of sink.py, which executors call with the arguments.
@@ -51,6 +52,7 @@ def bind_for_executors(function: Callable[..., BatchFunction], *arguments: objec
     pickled_code, pickled_arguments = _pickle_code(function), pickle.dumps(arguments)
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        # An executor first loads the code (see `_pickle_code`), whose unpickler and classes it needs to load the arguments.
         loaded_function, argument_unpickler, rowmerge_classes = pickle.loads(pickled_code)
         batch_function: BatchFunction = loaded_function(*argument_unpickler(pickled_arguments, rowmerge_classes).load())
         return batch_function(batches)

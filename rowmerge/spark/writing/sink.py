@@ -24,7 +24,7 @@ from rowmerge.parquet.rewriting import write_live_rows
 BatchFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 _BUFFERING_TASKS, _MAX_BUFFERED_BYTES = 64, 1024 * 1024
-"""The most tasks that return rows to the driver, and the most bytes of rows that a task returns."""
+"""The most tasks that return rows to the driver, and the most bytes of rows that a task returns. Both limit the driver's memory."""
 
 
 @dataclass(frozen=True)
@@ -66,10 +66,10 @@ def outcome_sink(spec: WriteSpec, columns: OutcomeColumns, change_spec: WriteSpe
 
 
 def source_row_sink(spec: WriteSpec, columns: OutcomeColumns, key_names: tuple[str, ...], max_keys: int) -> BatchFunction:
-    """Return the mapInArrow function that inserts source rows and yields one pickled `SourceMessage`, with the keys of the rows.
+    """Return the function that executors apply to the rows of a task (`DataFrame.mapInArrow`) to insert source rows.
 
-    A task with few rows returns them to the driver, which writes the rows of several tasks into one file. A task with too many rows
-    deletes its files.
+    The function writes data files and yields one pickled `SourceMessage`: the files and the keys of the rows. A task with few rows returns
+    them to the driver, which writes the rows of several tasks into one file. A task with too many rows deletes its files.
 
     Args:
         spec: How data files are written.
@@ -80,28 +80,29 @@ def source_row_sink(spec: WriteSpec, columns: OutcomeColumns, key_names: tuple[s
     """
 
     def write_source_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Write the source rows of one task, and yield the pickled `SourceMessage`. Without any field, it reports too many rows."""
         task_index = TaskContext.get().partitionId()  # type: ignore[union-attr]
-        max_rows = max_keys // (task_index + 1)
-        outcome_task = OutcomeTask(columns, spec, None)
-        task = _SourceTask(outcome_task, key_names, max_rows, may_buffer=task_index < _BUFFERING_TASKS)
-        with _delete_on_error(outcome_task, spec):
+        max_task_keys = max_keys // (task_index + 1)  # the share of this task, see `max_keys` above
+        file_writer = OutcomeTask(columns, spec, None)
+        key_collector = _SourceTask(file_writer, key_names, max_task_keys, may_buffer=task_index < _BUFFERING_TASKS)
+        with _delete_on_error(file_writer, spec):
             for batch in batches:  # also if there are too many rows: Spark fails a task that leaves input unread
-                task.add(pa.Table.from_batches([batch]))
-            if task.has_too_many_rows:
-                delete_written(outcome_task.abort(), spec.filesystem_options)
+                key_collector.add(pa.Table.from_batches([batch]))
+            if key_collector.has_too_many_rows:
+                delete_written(file_writer.abort(), spec.filesystem_options)
                 message = SourceMessage()
             else:
-                message = task.close()
+                message = key_collector.close()
         yield _message_batch(vars(message))
 
     return write_source_rows
 
 
 class _SourceTask:
-    """Collect the keys of new rows, and write the rows. The rows of a task with few rows stay in a buffer for the driver."""
+    """Collect the keys of the source rows of one task, and write the rows. Few rows stay in a buffer for the driver."""
 
-    def __init__(self, outcome_task: OutcomeTask, key_names: tuple[str, ...], max_rows: int, *, may_buffer: bool) -> None:
-        self._outcome_task, self._key_names, self._max_rows, self._may_buffer = outcome_task, list(key_names), max_rows, may_buffer
+    def __init__(self, file_writer: OutcomeTask, key_names: tuple[str, ...], max_rows: int, *, may_buffer: bool) -> None:
+        self._file_writer, self._key_names, self._max_rows, self._may_buffer = file_writer, list(key_names), max_rows, may_buffer
         self._row_count = 0
         self._keys: list[pa.Table] = []
         self._buffer: list[pa.Table] = []
@@ -111,22 +112,26 @@ class _SourceTask:
         return self._row_count > self._max_rows
 
     def add(self, rows: pa.Table) -> None:
-        """Add a batch of rows to the buffer, and write the buffer if it is full. Only count the rows if there are too many."""
+        """Collect the keys of a batch of rows, and add the rows to the buffer. Write the buffer into files if it is full.
+
+        The driver gets the keys of all rows, but only the rows of a task whose rows all fit into the buffer.
+        """
         self._row_count += rows.num_rows
         if self.has_too_many_rows or not rows.num_rows:
-            return
+            return  # with too many rows, the task deletes its files and returns no keys
         self._keys.append(rows.select(self._key_names))
         self._buffer.append(rows.drop_columns(self._key_names))
         if self._may_buffer and sum(table.nbytes for table in self._buffer) <= _MAX_BUFFERED_BYTES:
             return
-        self._may_buffer = False  # the task has files now, so it writes its other rows, too
+        # From the first full buffer on, the task has files of its own. It then writes each batch at once.
+        self._may_buffer = False
         for table in self._buffer:
-            self._outcome_task.write(table)
+            self._file_writer.write(table)
         self._buffer = []
 
     def close(self) -> SourceMessage:
         """Finish the files, and return the message with the keys and the buffered rows."""
-        return SourceMessage(message_fields(self._outcome_task.close()), _arrow_stream(self._keys), _arrow_stream(self._buffer))
+        return SourceMessage(message_fields(self._file_writer.close()), _arrow_stream(self._keys), _arrow_stream(self._buffer))
 
 
 def rewrite_sink(spec: WriteSpec) -> BatchFunction:

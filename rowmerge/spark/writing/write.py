@@ -60,19 +60,19 @@ _MAX_ROW_BYTES = 2_000
 def write_spec(table: TableShape) -> WriteSpec:
     """Return how data files of this table are written, with its properties or the defaults of `WriteSpec`.
 
-    A data file of a Delta table lacks the partition columns (PROTOCOL.md, Data Files). All columns in files have bounds. Each format
-    leaves out those that the table's properties exclude, when it commits the files.
+    A data file of a Delta table lacks the partition columns (PROTOCOL.md, Data Files). `bounded_columns` has all columns in files: the
+    writer collects all bounds, and the commit drops those that the table's properties exclude.
     """
-    partition_columns = () if table.partition_values_in_files else tuple(field.column[0] for field in table.partitioning)
-    is_in_file = [name not in partition_columns for name in table.schema.names]
-    schema = _optional(Struct(tuple(compress(table.schema, is_in_file))))
+    columns_not_in_files = () if table.partition_values_in_files else tuple(field.column[0] for field in table.partitioning)
+    is_in_file = [name not in columns_not_in_files for name in table.schema.names]
+    schema = _nullable_schema(Struct(tuple(compress(table.schema, is_in_file))))
     parquet = table.settings.parquet
     target_size = table.settings.target_file_size or WriteSpec.target_file_size
     return WriteSpec(
         root=table.data_location,
         names=table.schema.names,
         schema=schema,
-        file_schema=_optional(Struct(tuple(compress(table.stored_schema, is_in_file)))),
+        file_schema=_nullable_schema(Struct(tuple(compress(table.stored_schema, is_in_file)))),
         by_field_id=table.by_field_id,
         partition=tuple(_partition_key(table, field) for field in table.partitioning),
         partition_values_in_files=table.partition_values_in_files,
@@ -104,7 +104,7 @@ def _partition_key(table: TableShape, field: PartitionField) -> PartitionKey:
     return PartitionKey(field.name, folder, source=field.column, type=type_, transform=str(field.transform))
 
 
-def _optional(schema: Struct) -> pa.Schema:
+def _nullable_schema(schema: Struct) -> pa.Schema:
     """Return the Arrow schema with all columns nullable. Spark, too, writes NOT NULL columns as optional: later rules may relax them."""
     return arrow_schema(bare(schema, metadata_keys=(FIELD_ID, NESTED_IDS)))
 
@@ -125,8 +125,8 @@ def change_rows_spec(spec: WriteSpec, location: str) -> WriteSpec:
 def _with_lineage(spec: WriteSpec, lineage: Lineage, origins: Mapping[str, RowOrigin]) -> WriteSpec:
     """Add the hidden columns of row lineage. `origins`: by path as the tasks see it, the lineage of the files from which rows come."""
     hidden_columns = ((ROW_ID, lineage.row_id), (CHANGED_IN, lineage.changed_in))
-    schema = pa.schema([*spec.schema, *_optional(Struct(tuple(Field(name, column.type) for name, column in hidden_columns)))])
-    file_schema = pa.schema([*spec.file_schema, *_optional(Struct(tuple(column for _, column in hidden_columns)))])
+    schema = pa.schema([*spec.schema, *_nullable_schema(Struct(tuple(Field(name, column.type) for name, column in hidden_columns)))])
+    file_schema = pa.schema([*spec.file_schema, *_nullable_schema(Struct(tuple(column for _, column in hidden_columns)))])
     files_lineage = FilesLineage({path: (origin.first_row_id, origin.version) for path, origin in origins.items()})
     return replace(spec, schema=schema, file_schema=file_schema, lineage=files_lineage)
 
@@ -208,13 +208,13 @@ def write_outcomes(outcomes: DataFrame, request: WriteRequest) -> WriteOutput:
         outcomes: The outcome rows.
         request: How they are written.
     """
-    spec = replace(write_spec(request.table), attempt=str(uuid.uuid4()))  # a UUID in file names, to find the files of a failed job
-    change_spec = None if request.change_data_location is None else change_rows_spec(spec, request.change_data_location)
-    if request.lineage is not None:
-        spec = _with_lineage(spec, request.lineage, request.origins)
+    table_spec = replace(write_spec(request.table), attempt=str(uuid.uuid4()))  # a UUID in file names, to find the files of a failed job
+    # Data files have the hidden columns of row lineage, but change files lack them.
+    spec = table_spec if request.lineage is None else _with_lineage(table_spec, request.lineage, request.origins)
+    change_spec = None if request.change_data_location is None else change_rows_spec(table_spec, request.change_data_location)
     columns = outcome_columns(outcomes, len(request.table.schema))
     if request.may_be_few:
-        first_rows = _first_rows(outcomes, columns, request)
+        first_rows = _first_rows(outcomes, columns, request)  # one row above the limit shows that there are more
         if first_rows.num_rows <= FEW_ROWS:
             return write_on_driver(first_rows, spec, columns, change_spec)
     distributed_outcomes = _distribute_outcomes(outcomes, columns, request)
@@ -302,7 +302,7 @@ def rewrite_files(
         spec = replace(spec, target_file_size=target_size)
     if snapshot.shape.row_lineage is not None:
         spec = _with_lineage(spec, snapshot.shape.row_lineage, snapshot.row_origins(paths))
-    stored_columns = _columns_of_older_layouts(snapshot, spec, paths)
+    stored_columns = _columns_of_other_layouts(snapshot, spec, paths)
     initial_values = _initial_values(spark, snapshot.shape)
     rewrite_spec = replace(spec, stored_columns_by_path=stored_columns, initial_values=initial_values)
     return rewrite_bins(spark, snapshot.name, rewrite_spec, bins, deleted)
@@ -364,13 +364,12 @@ def _initial_values(spark: SparkSession, table: TableShape) -> dict[str, pa.Arra
     return {name: values[name].combine_chunks().cast(arrow_type(type_)) for name, (type_, _) in defaults.items()}
 
 
-def _columns_of_older_layouts(snapshot: Snapshot, spec: WriteSpec, paths: Sequence[str]) -> dict[str, StoredColumns]:
-    """Return the columns of those files whose columns are found by name while new files have field ids, or the other way round.
+def _columns_of_other_layouts(snapshot: Snapshot, spec: WriteSpec, paths: Sequence[str]) -> dict[str, StoredColumns]:
+    """Return by path the columns of files that identify columns by name while new files have field ids, or the other way round.
 
-    They include the hidden columns of row lineage, whose values move to the new files.
-
-    Returns:
-        The columns by path, without the files that `spec` describes.
+    Such files exist in Iceberg tables that took over Parquet files without field ids ("Column Projection" in the Iceberg specification).
+    A rewrite reads them with these columns, and all other files with the columns of `spec`. The columns include the hidden columns of row
+    lineage, whose values move to the new files.
     """
     columns_by_path: dict[str, StoredColumns] = {}
     for layout in snapshot.layouts(paths):
@@ -379,7 +378,7 @@ def _columns_of_older_layouts(snapshot: Snapshot, spec: WriteSpec, paths: Sequen
         pairs = zip(snapshot.schema, layout.stored_schema, strict=True)
         file_columns = [file_column for column, file_column in pairs if column.name in spec.schema.names]
         file_columns += [file_column for _, file_column in lineage_columns(snapshot.shape.row_lineage, layout)]
-        stored_columns = StoredColumns(_optional(Struct(tuple(file_columns))), layout.by_field_id, layout.missing_columns)
+        stored_columns = StoredColumns(_nullable_schema(Struct(tuple(file_columns))), layout.by_field_id, layout.missing_columns)
         columns_by_path |= dict.fromkeys(layout.paths, stored_columns)
     return columns_by_path
 
