@@ -130,7 +130,7 @@ class Compaction:
     def _rewrite(self, snapshot: Snapshot, files: FileListing, bins: Sequence[Bin], target_size: int) -> tuple[AddedFile, ...]:
         """Rewrite the files of each bin together, without deleted rows and in the table's write order. Complete `statistics`.
 
-        `files` are the files of all bins. Returns the new files.
+        `files`: the files of all bins. The result lists the new files.
         """
         partition_count = len({tuple(bin_.partition.values()) for bin_ in bins})
         deleted_positions = deleted_rows(self.spark, snapshot, files.paths)

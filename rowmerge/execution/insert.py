@@ -147,9 +147,6 @@ class Overwrite:
     def is_skipped(self, snapshot: Snapshot, rows: NewRows) -> bool:
         """Return whether INSERT OVERWRITE … IF NOT EXISTS does nothing because the partition contains rows.
 
-        Before that, with or without IF NOT EXISTS, check that the partition of every file is known. Else the statement could remove files
-        of another partition. The check comes before the first written row.
-
         Args:
             snapshot: The version of the table that the statement changes.
             rows: The rows of the INSERT, with its PARTITION clause.
@@ -157,8 +154,6 @@ class Overwrite:
         Raises:
             PlanError: The partition of some files is unknown.
         """
-        if rows.partition or self.is_dynamic(snapshot):
-            _check_partitions_known(snapshot)
         return self.if_not_exists and bool(pc.any(static_mask(snapshot, rows)(snapshot.files())).as_py())
 
     def removed_files(self, snapshot: Snapshot, rows: NewRows, output: WriteOutput) -> FileMask:
@@ -262,6 +257,9 @@ def _plan_and_write(table: Table, rows_for: RowsFor, overwrite: Overwrite | None
         snapshot = table.snapshot()
         _check_writable(snapshot, overwrite)
         rows = rows_for(snapshot)
+        # To overwrite partitions, the statement must know the partition of every file. Check this before it writes rows.
+        if overwrite is not None and (rows.partition or overwrite.is_dynamic(snapshot)):
+            _check_partitions_known(snapshot)
         if overwrite is not None and overwrite.is_skipped(snapshot, rows):
             return Attempt(snapshot, None, RowCounts())
         plan = rows.plan(snapshot)

@@ -30,8 +30,8 @@ def look_up_and_write_join(request: RowChangeRequest) -> ExecutionResult | NotAp
     necessary.
     """
     assert request.needed_columns is not None  # else `why_not_lookup` returns a reason, and this function does not run
-    # The driver always collects the keys of small sources. Of larger ones, it collects them in local mode only, because the driver of a
-    # cluster is small beside its executors.
+    # The driver collects the keys of any source with up to MAX_COLLECTED_KEYS rows. It collects those of larger sources in local mode only,
+    # where the driver is the whole cluster.
     max_driver_keys = MAX_LOOKED_UP_KEYS if request.is_local_mode else 0
     source = request.source.materialize(request.key_pairs, max_keys=max_driver_keys)
     if not source.row_count:

@@ -127,7 +127,7 @@ def _check_no_view(name: QualifiedName) -> None:
 def _create_and_register(context: SessionContext, new_table: NewTable, options: CommitOptions) -> ChangeResult:
     """Create a table under an unused name, and register its location in the catalog if the statement has a LOCATION.
 
-    A table without a LOCATION is in the folder of its schema, where the catalog finds it without an entry.
+    A table without a LOCATION is in the folder that the catalog chose for its name. So it needs no registration.
     """
     name, location, format_ = new_table.name, new_table.location, new_table.format or context.default_format
     table = context.catalog.new_table(name.schema, name.name, format_, location)
@@ -181,7 +181,7 @@ def clone_table(context: SessionContext, command: CloneTable, options: CommitOpt
     if target.location == source.shape.location:
         raise PlanError(f"{name} would be a clone of itself. Give the clone another name; older versions come back with RESTORE TABLE.")
     result = Clone(target, str(name), source, str(source_name), command.properties, options).run(or_replace=command.or_replace)
-    if command.location is not None and name.relation is None:  # the catalog finds tables in the folder of their schema without an entry
+    if command.location is not None and name.relation is None:  # a new table outside the catalog's folder
         context.catalog.register(name.schema, name.name, source_relation.format, command.location)
     return StatementResult.from_change(frames.count_row(context.spark, result.result_row), "CLONE", result)
 
