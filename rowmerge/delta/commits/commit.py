@@ -17,7 +17,7 @@ from rowmerge.delta.commits.file_changes import FileActionBuilder
 from rowmerge.delta.commits.verification import PutCommit, Rejected, verify_put
 from rowmerge.delta.files.statistics import CLUSTERING, clustering_columns
 from rowmerge.delta.log.checksums import checksum_after
-from rowmerge.delta.log.history import has_in_commit_timestamps, in_commit_timestamp, read_commit_info
+from rowmerge.delta.log.history import has_in_commit_timestamps, in_commit_timestamp, read_commit_info, timestamps_from
 from rowmerge.delta.log.log_files import LOG, commit_path
 from rowmerge.delta.log.ndjson import Document, is_drop, non_file_actions
 from rowmerge.delta.log.replay import advance, empty_state
@@ -28,7 +28,6 @@ from rowmerge.delta.metadata.definition import (
     metadata_after_create,
     metadata_after_replace,
     metadata_after_restore,
-    timestamps_from,
 )
 from rowmerge.delta.metadata.features import check_writable, is_enabled
 from rowmerge.delta.metadata.properties import APPEND_ONLY, DELETION_VECTORS, IN_COMMIT_TIMESTAMPS, ROW_TRACKING, DeltaSettings, is_true

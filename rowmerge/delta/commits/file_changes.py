@@ -17,7 +17,7 @@ from rowmerge.delta.files.text_values import partition_text
 from rowmerge.delta.log.checkpoint_reading import read_footer
 from rowmerge.delta.log.replay import State
 from rowmerge.delta.metadata.actions import Action, Metadata, without_nulls
-from rowmerge.delta.metadata.column_mapping import stored_indexed_leaves, values_by_physical_name
+from rowmerge.delta.metadata.column_mapping import physical_indexed_leaves, values_by_physical_name
 from rowmerge.delta.snapshots.deletion_vectors import VectorFiles, file_and_vector_paths, vector_path, write_vectors
 from rowmerge.delta.snapshots.file_listing import files_of
 from rowmerge.delta.snapshots.snapshot import DeltaSnapshot, own_snapshot
@@ -51,7 +51,7 @@ class FileActionBuilder:
         # A replacement removes the clustering of the table.
         clustering = () if self.change.replace else clustering_columns(self.domains)
         schema, stored_schema, partition_columns = self.metadata.schema, self.metadata.stored_schema, self.metadata.partition_columns
-        self._indexed_leaves = stored_indexed_leaves(schema, stored_schema, partition_columns, self.metadata.configuration, clustering)
+        self._indexed_leaves = physical_indexed_leaves(schema, stored_schema, partition_columns, self.metadata.configuration, clustering)
         self._partition_fields = schema.select(partition_columns).fields
         self._written_vectors = VectorFiles({}, ())
         self._superseded_vector_paths: list[str] = []

@@ -25,7 +25,7 @@ from rowmerge.storage.store import Storage, StoredObject
 _FOOTER_TAIL = 8
 """The size in bytes of the end of a Parquet file: the length of its footer, and a magic number."""
 _MAPS = ("configuration", "options")
-_NON_FILE_ACTIONS = ("protocol", "metaData", "txn", "domainMetadata", "sidecar")
+_NON_FILE_COLUMNS = ("protocol", "metaData", "txn", "domainMetadata", "sidecar")
 _ADD_FIELDS = [*(name for name in ADD if name != "stats"), "tags", "partitionValues"]
 _REMOVE_FIELDS = [*REMOVE, "partitionValues"]
 _READ_ERRORS = (ArithmeticError, AttributeError, LookupError, OSError, TypeError, ValueError, pa.ArrowException)
@@ -44,7 +44,7 @@ def read_checkpoint(storage: Storage, checkpoint: Checkpoint) -> State:
         StorageError: The store is unavailable.
     """
     documents = read_documents(storage, checkpoint.paths)
-    actions = list(chain.from_iterable(map(_non_file_actions, documents)))
+    actions = list(chain.from_iterable(map(_read_non_file_actions, documents)))
     state = apply_table_actions(empty_state(), actions, documents[0].path)
     partition_columns = state.metadata.stored_partition_columns
     documents += _read_sidecars(storage, _sidecar_paths(storage, actions))
@@ -70,7 +70,7 @@ def sidecar_paths(storage: Storage, files: Sequence[StoredObject]) -> list[str]:
     """
     # Only the footer of a Parquet file is read if the file has no column of sidecars.
     paths = [file.path for file in files if not file.path.endswith(".parquet") or "sidecar" in _column_names(storage, file)]
-    return _sidecar_paths(storage, chain.from_iterable(map(_non_file_actions, read_documents(storage, paths))))
+    return _sidecar_paths(storage, chain.from_iterable(map(_read_non_file_actions, read_documents(storage, paths))))
 
 
 def _sidecar_paths(storage: Storage, actions: Iterable[Action]) -> list[str]:
@@ -125,12 +125,15 @@ def _read_sidecars(storage: Storage, paths: Sequence[str]) -> list[Document]:
     return documents
 
 
-def _non_file_actions(document: Document) -> list[Action]:
-    """Read the actions other than file actions from a file of a checkpoint, and check their fields. Raises CorruptLog."""
+def _read_non_file_actions(document: Document) -> list[Action]:
+    """Read the actions other than file actions from a file of a checkpoint, and check their fields. Raises CorruptLog.
+
+    A checkpoint in Parquet has one column for each kind of action. A row has one action in its column, and null in the others.
+    """
     if document.path.endswith(".json"):
         return non_file_actions(document)
     file = _open_parquet(document)
-    names = [name for name in _NON_FILE_ACTIONS if name in file.schema_arrow.names]
+    names = [name for name in _NON_FILE_COLUMNS if name in file.schema_arrow.names]
     with _corrupt_if_unreadable(document):
         table = file.read(columns=names)
         actions: list[Action] = [{name: _maps_as_dicts(fields)} for name in names for fields in table[name].drop_null().to_pylist()]

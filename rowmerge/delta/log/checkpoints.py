@@ -23,7 +23,7 @@ from rowmerge.delta.files.text_values import from_text
 from rowmerge.delta.log.log_files import LAST_CHECKPOINT, checkpoint_path
 from rowmerge.delta.log.replay import State
 from rowmerge.delta.metadata.actions import Metadata, Transaction, domain_fields, transaction_fields
-from rowmerge.delta.metadata.column_mapping import stored_indexed_leaves
+from rowmerge.delta.metadata.column_mapping import physical_indexed_leaves
 from rowmerge.delta.metadata.properties import checkpoint_interval, tombstone_retention, transaction_retention
 from rowmerge.errors import RowmergeError
 from rowmerge.storage.store import Storage
@@ -171,28 +171,27 @@ def _action_fields(batch: pa.RecordBatch, names: Iterable[str]) -> dict[str, pa.
 
 def _add_actions(batch: pa.RecordBatch, metadata: Metadata) -> pa.StructArray:
     """Return the `add` actions of live files."""
-    columns = _action_fields(batch, _ADD_FIELDS)
-    # A checkpoint does not change data.
-    columns["dataChange"] = pa.repeat(pa.scalar(False), batch.num_rows)
-    columns |= _statistics_columns(batch, metadata)
+    data_change = pa.repeat(pa.scalar(False), batch.num_rows)  # a checkpoint does not change data
+    columns = _action_fields(batch, _ADD_FIELDS) | {"dataChange": data_change} | _statistics_columns(batch, metadata)
     return pa.StructArray.from_arrays(list(columns.values()), names=list(columns))
 
 
 def _statistics_columns(batch: pa.RecordBatch, metadata: Metadata) -> dict[str, pa.Array]:
-    """Return the fields `stats`, `stats_parsed` and `partitionValues_parsed` of `add`, unless the table's properties disable them."""
+    """Return the fields of `add` with statistics: as JSON (`stats`), as structs (`stats_parsed`, `partitionValues_parsed`), or both.
+
+    The table's properties select the forms. Invalid JSON from the log becomes null, so that no reader of the checkpoint fails.
+    """
     writes_json = metadata.configuration.get("delta.checkpoint.writeStatsAsJson", "true").lower() != "false"
     writes_structs = metadata.configuration.get("delta.checkpoint.writeStatsAsStruct", "true").lower() != "false"
-    struct_columns: dict[str, pa.Array] = {}
-    if writes_structs:
-        struct_columns["stats_parsed"], is_unreadable = _struct_statistics(batch, metadata)
-        if metadata.partition_columns:
-            struct_columns["partitionValues_parsed"] = _struct_partition(batch["partition"], metadata)
-    if not writes_json:
-        return struct_columns
     if not writes_structs:
         # `read_statistics` parses the texts for the mask of the invalid ones. No bounds of columns are needed.
-        is_unreadable = read_statistics(batch, []).unreadable
-    return {"stats": _json_statistics(batch, is_unreadable)} | struct_columns
+        return {"stats": _json_statistics(batch, read_statistics(batch, []).unreadable)} if writes_json else {}
+    struct_columns: dict[str, pa.Array] = {}
+    # The conversion of the JSON to structs also finds the invalid texts.
+    struct_columns["stats_parsed"], is_unreadable = _struct_statistics(batch, metadata)
+    if metadata.partition_columns:
+        struct_columns["partitionValues_parsed"] = _struct_partition(batch["partition"], metadata)
+    return {"stats": _json_statistics(batch, is_unreadable)} | struct_columns if writes_json else struct_columns
 
 
 def _json_statistics(batch: pa.RecordBatch, is_unreadable: pa.Array | None) -> pa.Array:
@@ -231,7 +230,7 @@ def _struct_statistics(batch: pa.RecordBatch, metadata: Metadata) -> tuple[pa.St
 def _indexed_fields(metadata: Metadata) -> list[Field]:
     """Return the columns that have statistics, with their physical names."""
     stored_schema = metadata.stored_schema
-    leaves = stored_indexed_leaves(metadata.schema, stored_schema, metadata.partition_columns, metadata.configuration)
+    leaves = physical_indexed_leaves(metadata.schema, stored_schema, metadata.partition_columns, metadata.configuration)
     indexed_columns = {leaf[0] for leaf in leaves}
     return [field for field in stored_schema if field.name in indexed_columns]
 

@@ -12,7 +12,7 @@ from rowmerge.delta.log.log_files import LogListing, commit_path, read_commits, 
 from rowmerge.delta.log.ndjson import Document, commit_info, is_drop, non_file_actions
 from rowmerge.delta.metadata.actions import Metadata, Protocol, parameter_text
 from rowmerge.delta.metadata.features import is_enabled
-from rowmerge.delta.metadata.properties import IN_COMMIT_TIMESTAMPS, in_commit_timestamps_begin
+from rowmerge.delta.metadata.properties import IN_COMMIT_TIMESTAMPS, LOG_PROPERTIES, in_commit_timestamps_begin
 from rowmerge.errors import CorruptLog, TableNotFound
 from rowmerge.storage.store import Storage
 from rowmerge.table.table import HistoryEntry
@@ -96,11 +96,19 @@ def has_in_commit_timestamps(protocol: Protocol, metadata: Metadata, version: in
     return is_enabled(protocol, metadata, IN_COMMIT_TIMESTAMPS) and version >= in_commit_timestamps_begin(metadata.configuration)
 
 
+def timestamps_from(version: int, now: int) -> dict[str, str]:
+    """Return the properties that record the first version with an in-commit timestamp (PROTOCOL.md, In-Commit Timestamps).
+
+    `now`: the timestamp of that version, in milliseconds since the epoch.
+    """
+    return dict(zip(LOG_PROPERTIES[2:], (str(version), str(now)), strict=True))
+
+
 def in_commit_timestamp(storage: Storage, version: int, info: Mapping[str, Any]) -> int | None:
     """Return the in-commit timestamp of a version in milliseconds since the epoch, None without one.
 
     Args:
-        storage: The storage of the table, from which an error reads the commit again for its line number.
+        storage: The storage of the table, for the error.
         version: The version of the commit.
         info: The fields of the commit's `commitInfo`.
 
@@ -109,10 +117,15 @@ def in_commit_timestamp(storage: Storage, version: int, info: Mapping[str, Any])
     """
     timestamp = info.get("inCommitTimestamp")
     if not isinstance(timestamp, int | None):
-        document = read_documents(storage, [commit_path(version)])[0]
-        line = next((number for number, line in enumerate(document.data.split(b"\n"), 1) if b'"commitInfo"' in line), None)
-        raise CorruptLog(document.path, f"inCommitTimestamp of the action commitInfo is no number: {timestamp!r:.80}", line=line)
+        raise _timestamp_error(storage, version, timestamp)
     return timestamp
+
+
+def _timestamp_error(storage: Storage, version: int, timestamp: object) -> CorruptLog:
+    """Return the error for an in-commit timestamp that is not a number. Reads the commit again, to find the line of `commitInfo`."""
+    document = read_documents(storage, [commit_path(version)])[0]
+    line = next((number for number, line in enumerate(document.data.split(b"\n"), 1) if b'"commitInfo"' in line), None)
+    return CorruptLog(document.path, f"inCommitTimestamp of the action commitInfo is no number: {timestamp!r:.80}", line=line)
 
 
 def version_at(storage: Storage, listing: LogListing, protocol: Protocol, metadata: Metadata, timestamp: int) -> int | None:

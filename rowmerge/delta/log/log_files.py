@@ -199,8 +199,8 @@ def resolve_version(listing: LogListing, table: str, version: int | None) -> int
     return version
 
 
-def needed_commits(listing: LogListing, location: str, base_version: int, to: int) -> range:
-    """Return the versions of the commits between two versions.
+def require_commits(listing: LogListing, location: str, base_version: int, to: int) -> range:
+    """Require that a listing has all commits between two versions, and return the versions of these commits.
 
     Args:
         listing: A listing of these versions.

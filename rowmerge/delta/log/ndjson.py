@@ -94,16 +94,21 @@ def file_actions(documents: Sequence[Document], partition_columns: Sequence[str]
 
 
 def _parse_file_actions(documents: Sequence[Document], partition_columns: Sequence[str]) -> FileActions:
-    """Parse the file actions of documents with Arrow. Raises one of _READ_ERRORS."""
+    """Parse the file actions of documents with Arrow. Raises one of _READ_ERRORS.
+
+    Arrow parses the lines of all documents at once, because a call for each document is slow. Its table has one row for each line, so the
+    document of an action follows from the row.
+    """
     data = b"\n".join(document.data for document in documents)
     lines_by_document = [[line for _, line in _numbered_lines(document)] for document in documents]
     lines = list(chain.from_iterable(lines_by_document))
     tag_names = set(_tag_names(data))
     actions = _read_actions(data, lines, _actions_schema(partition_columns, tag_names))
-    # For each line, the index of its document in `documents`.
+    # For each row, the index of its document in `documents`: 0, 0, 0, 1, 1 for documents with three lines and two lines.
     document_indices = pa.array(np.repeat(np.arange(len(documents)), list(map(len, lines_by_document))), pa.int64())
     adds = _file_rows_with_document(actions["add"], document_indices, file_schema(partition_columns))
     if len(tag_names) > _MOST_TAGS:
+        # The schema has no tags then, so Python parses them from the lines of the `add` actions.
         adds = _with_tags(adds, compress(lines, actions["add"].is_valid().to_pylist()))
     removes = _file_rows_with_document(actions["remove"], document_indices, tombstone_schema(partition_columns))
     return FileActions(adds, removes)
@@ -124,13 +129,13 @@ def _numbered_lines(document: Document) -> list[tuple[int, bytes]]:
 
 
 def _parse_line(document: Document, number: int, line: bytes) -> Action:
-    """Parse and check the action in a line. Raises CorruptLog."""
+    """Parse the action in a line, and check its fields and the encoding of its texts. Raises CorruptLog."""
     action = parse_object(line, document.path, line=number)
     add = action.get("add")
     if isinstance(add, dict) and not _is_storable_text(add.get("stats")):
-        del add["stats"]  # statistics that cannot be read count as absent
+        del add["stats"]  # a file with unreadable statistics counts as a file without statistics
     try:
-        # Only an escape can spell a text that UTF-8 cannot encode.
+        # UTF-8 cannot encode a lone surrogate. The line is UTF-8, so only an escape like \ud800 can put one into a text.
         if b"\\u" in line:
             check_texts(action)
         check_action(action)

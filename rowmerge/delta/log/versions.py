@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterable, Mapping
 
 from rowmerge.delta.log.checkpoint_reading import read_checkpoint
-from rowmerge.delta.log.log_files import Checkpoint, LogListing, commit_path, list_newest, needed_commits, read_documents
+from rowmerge.delta.log.log_files import Checkpoint, LogListing, commit_path, list_newest, read_documents, require_commits
 from rowmerge.delta.log.ndjson import Document, is_drop
 from rowmerge.delta.log.replay import State, advance, empty_state
 from rowmerge.errors import CorruptLog
@@ -38,7 +38,7 @@ def read_state(
 
 def _read_commits(storage: Storage, listing: LogListing, base_version: int, to: int, own_commits: Mapping[int, bytes]) -> list[Document]:
     """Return the commits of the versions from `base_version` + 1 to `to`. Raises CorruptLog, StorageError."""
-    versions = needed_commits(listing, storage.location, base_version, to)
+    versions = require_commits(listing, storage.location, base_version, to)
     documents: dict[int, Document] = {}
     for own_version, commit in own_commits.items():
         # If the listed file has another size, another writer has replaced the commit.
@@ -50,15 +50,20 @@ def _read_commits(storage: Storage, listing: LogListing, base_version: int, to: 
 
 
 def _read_newest_checkpoint(storage: Storage, listing: LogListing, version: int) -> State:
-    """Return the state of the newest readable checkpoint up to a version. Raises CorruptLog if a commit after the checkpoint is missing."""
+    """Return the state of the newest readable checkpoint up to a version, the empty state without one.
+
+    An unreadable checkpoint is skipped, with a warning, if the log still has all commits after the older checkpoint. If not, the version
+    cannot be read, and CorruptLog is raised.
+    """
     checkpoints = [checkpoint for checkpoint in listing.checkpoints if checkpoint.version <= version]
     checkpoint_state, checkpoint_errors = _try_checkpoints(storage, checkpoints)
     try:
-        needed_commits(listing, storage.location, checkpoint_state.version, version)
+        # A cleanup of the log deletes commits before the newest checkpoint, so a state from an older checkpoint may lack commits.
+        require_commits(listing, storage.location, checkpoint_state.version, version)
     except CorruptLog as missing_commit:
         if not checkpoint_errors:
             raise
-        # With a readable newest checkpoint, the missing commit would not be needed. So the error names the checkpoint.
+        # With a readable newest checkpoint, the missing commit would not be needed. So the damaged checkpoint is the cause to report.
         raise checkpoint_errors[0] from missing_commit
     for error in checkpoint_errors:
         logger.warning("A checkpoint was skipped, and version %d was read from older files. %s", version, error.message)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import chain, count
@@ -123,22 +123,30 @@ def values_by_physical_name(values: Mapping[str, Any], schema: Struct, physical_
     return physical_values
 
 
-def stored_indexed_leaves(
-    schema: Struct, physical_schema: Struct, partition: Iterable[str], properties: Mapping[str, str], clustering: Iterable[ColumnPath] = ()
+def physical_indexed_leaves(
+    schema: Struct,
+    physical_schema: Struct,
+    partition_columns: Iterable[str],
+    properties: Mapping[str, str],
+    clustering_columns: Collection[ColumnPath] = (),
 ) -> frozenset[ColumnPath]:
-    """Return the leaf columns that have statistics, by their physical names.
+    """Return the leaf columns for which data files have statistics (data skipping), by their physical names.
+
+    A leaf is a column or a nested field that is no struct. The table's properties select leaves by logical names, and statistics in the log
+    use physical names.
 
     Args:
         schema: The columns with their logical names.
         physical_schema: The same columns with their physical names.
-        partition: The logical names of the partition columns.
+        partition_columns: The logical names of the partition columns.
         properties: The properties of the table, which can list the columns with statistics.
-        clustering: The clustering columns, by their physical names. They always have statistics.
+        clustering_columns: The clustering columns, by their physical names. They always have statistics.
 
     Raises:
         ConfigurationError: `delta.dataSkippingStatsColumns` or `delta.dataSkippingNumIndexedCols` is invalid.
     """
-    indexed = indexed_leaves(schema, partition, properties)
-    prefixes = tuple(clustering)
-    pairs = zip(leaves(schema), leaves(physical_schema), strict=True)
-    return frozenset(path for leaf, path in pairs if leaf in indexed or any(path[: len(prefix)] == prefix for prefix in prefixes))
+    indexed_paths = indexed_leaves(schema, partition_columns, properties)
+    # A path that begins with the path of a clustering column is the column itself or a field inside it.
+    clustering_paths = {path for path in leaves(physical_schema) if any(path[: len(column)] == column for column in clustering_columns)}
+    paths = zip(leaves(schema), leaves(physical_schema), strict=True)
+    return frozenset(physical for logical, physical in paths if logical in indexed_paths or physical in clustering_paths)

@@ -60,19 +60,11 @@ def _empty_metadata(now: int) -> Metadata:
     return Metadata(id=str(uuid.uuid4()), schema_string="", created=now)
 
 
-def timestamps_from(version: int, now: int) -> dict[str, str]:
-    """Return the properties that record the first version with an in-commit timestamp (PROTOCOL.md, In-Commit Timestamps).
-
-    `now`: the timestamp of that version, in milliseconds since the epoch.
-    """
-    return dict(zip(LOG_PROPERTIES[2:], (str(version), str(now)), strict=True))
-
-
 def metadata_after_replace(table: str, protocol: Protocol, metadata: Metadata, definition: TableDefinition) -> tuple[Protocol, Metadata]:
     """Return the protocol and metadata of a table after CREATE OR REPLACE TABLE.
 
-    The table keeps its id, and its protocol is not lowered. A definition with properties also keeps the in-commit timestamps of the log,
-    unless it sets `delta.enableInCommitTimestamps` to another value than true.
+    The table keeps its id, and its protocol is not lowered. If the properties in the definition are None, in-commit timestamps end. Any
+    other definition keeps those of the log, unless it sets `delta.enableInCommitTimestamps` to another value than true.
 
     Args:
         table: The name of the table, for errors.
@@ -83,6 +75,7 @@ def metadata_after_replace(table: str, protocol: Protocol, metadata: Metadata, d
     Raises:
         PlanError, ConfigurationError, UnsupportedTableFeature: As `metadata_after_create`.
     """
+    # Properties that do not name the timestamps do not disable them, hence the default.
     keeps_timestamps = definition.properties is not None and definition.properties.get(IN_COMMIT_TIMESTAMPS, "true") == "true"
     # The checkpoint protection of the log always stays. The other properties of the log describe its in-commit timestamps.
     log_properties = _select(metadata.configuration, LOG_PROPERTIES if keeps_timestamps else (CHECKPOINT_PROTECTION,))
@@ -119,8 +112,9 @@ def metadata_after_clone(
 ) -> tuple[Protocol, Metadata]:
     """Return the protocol and metadata of a shallow clone, as Delta's CloneTableBase.
 
-    The schema, the partitioning and most properties are those of the source. The id, the name, the description and the properties of the
-    log are those of the replaced table. The properties in the statement override all others.
+    A shallow clone is a table whose log refers to the data files of another table, the source, instead of copies. So the schema, the
+    partitioning and most properties are those of the source. The id, the name, the description and the properties of the log are those of
+    the replaced table. The properties in the statement override all others.
 
     Args:
         table: The name of the clone, for errors.
@@ -137,9 +131,10 @@ def metadata_after_clone(
     properties = definition.properties or {}
     _check_clone_properties(table, source_metadata, old, properties, is_new_table=replaced is None)
     configuration = _clone_properties(source_metadata, old, properties, is_new_table=replaced is None)
-    identity = replace(source_metadata, id=old.id, name=old.name, description=old.description, created=old.created)
-    metadata = replace(identity, configuration=configuration, mapping_supported=True)
-    _check_mapping_change(table, source_metadata, metadata)
+    # `required_protocol` adds the feature columnMapping if the properties enable it.
+    table_metadata = replace(source_metadata, configuration=configuration, mapping_supported=True)
+    _check_mapping_change(table, source_metadata, table_metadata)
+    metadata = replace(table_metadata, id=old.id, name=old.name, description=old.description, created=old.created)
     # If the clone enables column mapping, the columns of the source's data files keep their names as physical names.
     keep_names = source_metadata.mapping_mode == "none"
     metadata = _with_column_ids(metadata, keep_names=keep_names, last_id=highest_column_id(old.configuration))
@@ -160,12 +155,14 @@ def _check_clone_properties(table: str, source: Metadata, old: Metadata, propert
 def _clone_properties(source: Metadata, old: Metadata, properties: Mapping[str, str], *, is_new_table: bool) -> dict[str, str]:
     """Return the properties of a clone. Those of the statement override those of the log, and these override the source's.
 
-    `old`: the metadata of the replaced table. Its names of the hidden columns of row tracking stay. Raises ConfigurationError.
+    `old`: the metadata of the replaced table, which is empty for a new table. With row tracking, its hidden columns for row ids and commit
+    versions keep their names. Raises ConfigurationError.
     """
     excluded_names = {*LOG_PROPERTIES, *ROW_TRACKING_COLUMNS}
     if is_new_table:
         excluded_names.remove(IN_COMMIT_TIMESTAMPS)  # a new log can have in-commit timestamps from its first version on
     if source.mapping_mode == "none":
+        # The source can have the property without the feature: it then has no effect, and must not have one in the clone.
         excluded_names.add(MAPPING_MODE)
     inherited_properties = {name: value for name, value in source.configuration.items() if name not in excluded_names}
     log_properties = _select(old.configuration, LOG_PROPERTIES)
@@ -259,7 +256,7 @@ def _with_schema(table: str, metadata: Metadata, schema: Struct, clustering: tup
     change = SchemaChange(table, metadata, clustering)
     new_schema = change.apply(schema)
     partition_columns = change.partition_columns(new_schema)
-    check_schema(table, new_schema, partition_columns, mapped=change.mapped, old=metadata.schema)
+    check_schema(table, new_schema, partition_columns, has_column_mapping=change.mapped, old_schema=metadata.schema)
     configuration = dict(metadata.configuration)
     if change.mapped and INDEXED_COLUMNS in configuration:
         configuration[INDEXED_COLUMNS] = rename_indexed_columns(configuration[INDEXED_COLUMNS], metadata.schema, new_schema)
@@ -294,7 +291,7 @@ def _with_column_ids(metadata: Metadata, *, keep_names: bool, last_id: int = 0) 
 
 
 def _metadata_after_definition(table: str, protocol: Protocol, old: Metadata, definition: TableDefinition) -> tuple[Protocol, Metadata]:
-    """Return the protocol and metadata of a table that CREATE or REPLACE defines.
+    """Return the protocol and metadata of a table that CREATE or REPLACE defines, after a check of the definition.
 
     `protocol`, `old`: the protocol and metadata of the replaced table. For a new table, the lowest protocol and metadata without columns.
     """
@@ -303,35 +300,37 @@ def _metadata_after_definition(table: str, protocol: Protocol, old: Metadata, de
     _refuse_write_order(table, definition)
     partition_columns = _partition_columns(table, definition.partitioning or ())
     properties = definition.properties or {}
+    # The mapping mode in the properties counts, because `required_protocol` below adds the feature columnMapping if it is needed.
     metadata = replace(
         old,
         schema_string=schema_text(Struct(tuple(map(_stored_field, definition.schema)))),
         partition_columns=partition_columns,
-        configuration=_new_properties(table, old.configuration, properties) | _constraints(definition.checks or {}),
+        configuration=_properties_after_definition(table, old.configuration, properties) | _constraints(definition.checks or {}),
         description=definition.description or None,
-        mapping_supported=True,  # `required_protocol` adds the feature if the properties enable column mapping
+        mapping_supported=True,
     )
-    is_mapped = metadata.mapping_mode != "none"
-    check_schema(table, definition.schema, partition_columns, mapped=is_mapped)
-    if is_mapped:
-        # New columns do not get the ids of the replaced table's columns.
+    has_column_mapping = metadata.mapping_mode != "none"
+    check_schema(table, definition.schema, partition_columns, has_column_mapping=has_column_mapping)
+    if has_column_mapping:
+        # New columns do not get the ids of the replaced table's columns, because older data files use these ids.
         metadata = _with_column_ids(metadata, keep_names=False, last_id=highest_column_id(old.configuration))
     return required_protocol(table, protocol, metadata, properties, action="create"), metadata
 
 
-def _new_properties(table: str, old_properties: Mapping[str, str], properties: Mapping[str, str]) -> dict[str, str]:
-    """Return the stored properties of a new table, with deletion vectors unless its write mode is copy-on-write.
+def _properties_after_definition(table: str, replaced_properties: Mapping[str, str], properties: Mapping[str, str]) -> dict[str, str]:
+    """Return the properties that CREATE or REPLACE stores, with deletion vectors unless the write mode is copy-on-write.
 
-    `old_properties`: those of the replaced table. Its names of the hidden columns of row tracking stay. Raises ConfigurationError.
+    `replaced_properties`: those of the replaced table, empty for a new table. With row tracking, the new table takes from them the names of
+    the hidden columns for row ids. `properties`: those in the statement. Raises ConfigurationError.
     """
     check_properties(properties)
     if MAX_COLUMN_ID in properties:
         raise ConfigurationError(f"The table property {MAX_COLUMN_ID} is kept by the table itself. Leave it out.")
-    _refuse_protection_change(table, old_properties, properties)
-    new_properties = _stored_properties(properties)
+    _refuse_protection_change(table, replaced_properties, properties)
+    table_properties = _stored_properties(properties)
     if parse_write_mode(properties, WRITE_MODE) is not WriteMode.COPY_ON_WRITE:
-        new_properties.setdefault(DELETION_VECTORS, "true")
-    return with_row_tracking_columns(new_properties, old_properties)
+        table_properties.setdefault(DELETION_VECTORS, "true")
+    return with_row_tracking_columns(table_properties, replaced_properties)
 
 
 def _stored_properties(properties: Mapping[str, str]) -> dict[str, str]:

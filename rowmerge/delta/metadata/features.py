@@ -32,8 +32,11 @@ WRITABLE_FEATURES = READABLE_FEATURES.union(
     "generatedColumns inCommitTimestamp rowTracking".split(),
 )
 """The supported features. `checkpointProtection` restricts cleanups of the log (`log_cleanup.py`)."""
-_READER_VERSION, _WRITER_VERSION = 3, 7
-"""The highest supported versions, which are those of protocols with lists of features (PROTOCOL.md, Table Features)."""
+_FEATURE_LISTS_READER, _FEATURE_LISTS_WRITER = 3, 7
+"""The protocol versions with lists of features, which are the highest versions (PROTOCOL.md, Table Features).
+
+A reader version of 3 adds the list `readerFeatures`, a writer version of 7 the list `writerFeatures`. Lower versions imply their features.
+"""
 
 CHANGE_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp")
 """The columns that change rows add to those of the table (PROTOCOL.md, Reader Requirements for AddCDCFile)."""
@@ -71,7 +74,7 @@ def check_readable(table: str, protocol: Protocol, metadata: Metadata) -> None:
         UnsupportedTableFeature: rowmerge does not support a reader version, a reader feature, a data file format, a type or a column
             mapping of the table.
     """
-    if protocol.min_reader > _READER_VERSION:
+    if protocol.min_reader > _FEATURE_LISTS_READER:
         raise UnsupportedTableFeature(table, f"reader version {protocol.min_reader}", action="read", advice=_ANOTHER_ENGINE)
     unsupported_features = sorted((protocol.reader_features or frozenset()) - READABLE_FEATURES)
     if unsupported_features:
@@ -102,7 +105,7 @@ def check_writable(table: str, protocol: Protocol, metadata: Metadata, *, action
             error only if the table uses them (`_ADVICE_IF_USED`).
     """
     check_readable(table, protocol, metadata)
-    if protocol.min_writer > _WRITER_VERSION:
+    if protocol.min_writer > _FEATURE_LISTS_WRITER:
         raise UnsupportedTableFeature(table, f"writer version {protocol.min_writer}", action=action, advice=_ANOTHER_ENGINE)
     for feature in sorted(protocol.features - WRITABLE_FEATURES):
         advice = _ADVICE_IF_USED[feature](metadata) if feature in _ADVICE_IF_USED else _UPGRADE
@@ -253,17 +256,22 @@ def _check_change_columns(table: str, schema: Struct) -> None:
 
 
 def _with_requested_versions(protocol: Protocol, properties: Mapping[str, str]) -> Protocol:
-    """Return the protocol, raised to `delta.minReaderVersion` and `delta.minWriterVersion`. Raises ConfigurationError."""
-    reader = max(protocol.min_reader, _requested_version(properties, MIN_READER, highest=_READER_VERSION))
-    writer = max(protocol.min_writer, _requested_version(properties, MIN_WRITER, highest=_WRITER_VERSION))
+    """Return the protocol, raised to `delta.minReaderVersion` and `delta.minWriterVersion`. Raises ConfigurationError.
+
+    The new protocol lists its features if its versions have such lists.
+    """
+    reader = max(protocol.min_reader, _requested_version(properties, MIN_READER, highest=_FEATURE_LISTS_READER))
+    writer = max(protocol.min_writer, _requested_version(properties, MIN_WRITER, highest=_FEATURE_LISTS_WRITER))
     if reader == protocol.min_reader and writer == protocol.min_writer:
         return protocol
-    if reader == _READER_VERSION and writer < _WRITER_VERSION:
+    # Each feature of readers is also in the list of the writers, which only writer version 7 has.
+    if reader == _FEATURE_LISTS_READER and writer < _FEATURE_LISTS_WRITER:
         raise ConfigurationError(f"{MIN_READER} = 3 goes only with {MIN_WRITER} = 7. Set both, or neither.")
-    if writer < _WRITER_VERSION:
+    if writer < _FEATURE_LISTS_WRITER:
         return Protocol(reader, writer)
-    reader_features = (protocol.reader_features or frozenset()) if reader == _READER_VERSION else None
-    return Protocol(reader, _WRITER_VERSION, reader_features, protocol.features)
+    # The versions before the upgrade imply features. The new protocol must list them.
+    reader_features = (protocol.reader_features or frozenset()) if reader == _FEATURE_LISTS_READER else None
+    return Protocol(reader, _FEATURE_LISTS_WRITER, reader_features, protocol.features)
 
 
 def _requested_version(properties: Mapping[str, str], name: str, *, highest: int) -> int:

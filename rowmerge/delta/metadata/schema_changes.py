@@ -37,25 +37,28 @@ _FORBIDDEN_CHARACTERS = frozenset(" ,;{}()\n\t=")
 """The characters that column names cannot have without column mapping."""
 
 
-def check_schema(table: str, schema: Struct, partition: tuple[str, ...], *, mapped: bool, old: Struct | None = None) -> None:
+def check_schema(
+    table: str, schema: Struct, partition_columns: tuple[str, ...], *, has_column_mapping: bool, old_schema: Struct | None = None
+) -> None:
     """Check that a Delta table can have a schema and its partition columns.
 
     Args:
         table: The name of the table, for errors.
         schema: The new schema.
-        partition: The names of the partition columns.
-        mapped: Whether the table has column mapping, with which column names can have any characters.
-        old: The schema before the change, whose names are always accepted. None for a new table.
+        partition_columns: The names of the partition columns.
+        has_column_mapping: Whether the table has column mapping, with which column names can have any characters.
+        old_schema: The schema before the change, whose names are always accepted. None for a new table.
 
     Raises:
         PlanError: The schema has no columns, or an invalid name, type or partition column.
         UnknownColumn: A partition column is missing.
         UnsupportedTableFeature: Delta tables cannot have a type.
     """
-    _check_names(table, schema, frozenset(field.name for field in named_fields(old or Struct())), mapped=mapped)
+    old_names = frozenset(field.name for field in named_fields(old_schema or Struct()))
+    _check_names(table, schema, old_names, has_column_mapping=has_column_mapping)
     if not len(schema):
         raise PlanError(f"{table} needs at least one column. List its columns.")
-    _check_partition(table, schema, partition)
+    _check_partition(table, schema, partition_columns)
     for column in schema:
         _check_type(table, column.name, column.type)
 
@@ -99,19 +102,20 @@ def _check_leaf_type(table: str, column: str, type_: DataType) -> None:
         raise UnsupportedTableFeature(table, sql_name(type_), action="create", advice=advice) from None
 
 
-def _check_names(table: str, data_type: DataType, old_names: frozenset[str], *, mapped: bool) -> None:
+def _check_names(table: str, data_type: DataType, old_names: frozenset[str], *, has_column_mapping: bool) -> None:
     """Raise PlanError for fields of one struct whose names differ only in case, and for new names that need column mapping.
 
-    Checks the fields at all levels of a type. `old_names`: the names that are not new. `mapped`: whether the table has column mapping.
+    Checks the fields at all levels of a type. `old_names`: the names that are not new. `has_column_mapping`: whether the table has column
+    mapping, which stores each column under a physical name, so that its logical name can have any characters.
     """
     lowercase_names: set[str] = set()
     for field in parts(data_type):
         if field.name.lower() in lowercase_names:
             raise PlanError(f"{table} would have two columns named {field.name}. Rename one of them.")
         lowercase_names.add(field.name.lower())
-        if not mapped and field.name not in old_names:
+        if not has_column_mapping and field.name not in old_names:
             _check_characters(table, field.name)
-        _check_names(table, field.type, old_names, mapped=mapped)
+        _check_names(table, field.type, old_names, has_column_mapping=has_column_mapping)
 
 
 def _check_characters(table: str, name: str) -> None:
@@ -297,8 +301,10 @@ def type_changes(old: DataType, new: DataType, path: tuple[str, ...] = ()) -> It
             yield {**change, "fieldPath": ".".join(path)} if path else change
 
 
-def why_not_readable(old: Struct, new: Struct, prefix: str = "") -> str:
-    """Return the reason why rows of an old schema cannot be read with a new schema, as delta-spark's `isReadCompatible`.
+def why_schema_not_readable(old: Struct, new: Struct, prefix: str = "") -> str:
+    """Return the reason why rows of an old schema cannot be read with a new schema, by the rules of delta-spark's `isReadCompatible`.
+
+    The change data feed reads the rows of several versions with the schema of one version, so their columns must be the same ones.
 
     Args:
         old: The schema of the rows.
@@ -317,7 +323,7 @@ def why_not_readable(old: Struct, new: Struct, prefix: str = "") -> str:
             return f"its column {name} was dropped or renamed, and the newer one of that name is another"
         if old_field.nullable and not new_field.nullable:
             return f"its column {name} may hold NULL, which the newer one may not"
-        reason = _why_not_type(old_field.type, new_field.type, name)
+        reason = _why_type_not_readable(old_field.type, new_field.type, name)
         if reason:
             return reason
     return ""
@@ -327,13 +333,13 @@ def _stored_name(field: Field) -> str:
     return str(field.metadata.get(PHYSICAL_NAME, field.name)).lower()
 
 
-def _why_not_type(old: DataType, new: DataType, name: str) -> str:
+def _why_type_not_readable(old: DataType, new: DataType, name: str) -> str:
     """Return the reason why values of an old type cannot be read as a new type, or an empty text. `name`: the path of the column."""
     match old, new:
         case Struct(), Struct():
-            return why_not_readable(old, new, f"{name}.")
+            return why_schema_not_readable(old, new, f"{name}.")
         case Array(), Array():
-            return _why_not_type(old.element, new.element, f"{name}.element")
+            return _why_type_not_readable(old.element, new.element, f"{name}.element")
         case Map(), Map():
-            return _why_not_type(old.key, new.key, f"{name}.key") or _why_not_type(old.value, new.value, f"{name}.value")
+            return _why_type_not_readable(old.key, new.key, f"{name}.key") or _why_type_not_readable(old.value, new.value, f"{name}.value")
     return "" if old == new or is_wider(new, old) else f"its column {name} is {sql_name(old)}, and the newer one {sql_name(new)}"

@@ -20,7 +20,7 @@ from rowmerge.delta.log.replay import State, apply_table_actions
 from rowmerge.delta.metadata.actions import Action, Metadata, Protocol
 from rowmerge.delta.metadata.features import is_enabled
 from rowmerge.delta.metadata.properties import CHANGE_DATA_FEED
-from rowmerge.delta.metadata.schema_changes import why_not_readable
+from rowmerge.delta.metadata.schema_changes import why_schema_not_readable
 from rowmerge.delta.snapshots.deletion_vectors import read_vector
 from rowmerge.delta.snapshots.file_listing import list_files
 from rowmerge.delta.snapshots.opening import SnapshotReader, without_dropped_table
@@ -266,7 +266,7 @@ def _check_definition(version: _FeedVersion, read_as: DeltaSnapshot) -> None:
 
 def _check_columns(version: int, metadata: Metadata, read_as: DeltaSnapshot) -> None:
     """Raise IncompatibleSchemaChange if the rows of a version cannot be read in the columns of another."""
-    reason = why_not_readable(metadata.schema, read_as.schema)
+    reason = why_schema_not_readable(metadata.schema, read_as.schema)
     if metadata.partition_columns != read_as.partition_columns:
         reason = "the table was partitioned otherwise"
     if reason:

@@ -48,10 +48,11 @@ class LiteralPosition:
 
 
 @dataclass(frozen=True)
-class Extent:
-    """The bounds of one column in each file (null: unknown), and whether each file may have values and nulls in that column.
+class ColumnBounds:
+    """The min/max statistics of one column in each file, by which conditions exclude files (data skipping).
 
-    `buckets`: for each bucket transform of the column, the bucket of each file's values.
+    `lower`, `upper`: the bounds of the file's values, null if unknown. `has_values`, `has_nulls`: whether the file may have values, and may
+    have nulls, in the column. `buckets`: for each bucket transform of the column, the bucket of each file's values.
     """
 
     lower: pa.Array
@@ -77,7 +78,11 @@ class Buckets:
 
 @dataclass(frozen=True)
 class Verdict:
-    """For each file, whether a condition may be true for one of its rows, and whether it may be false for one. NULL is neither."""
+    """The result of a condition by the bounds of each file: two masks of the files.
+
+    `may_be_true`: whether the condition may be true for one of the file's rows. A scan reads only these files. `may_be_false`: whether it
+    may be false for one of the file's rows, which NOT needs. NULL is neither.
+    """
 
     may_be_true: pa.Array
     may_be_false: pa.Array
@@ -95,28 +100,28 @@ class Verdict:
         return Verdict(pc.or_(self.may_be_true, other.may_be_true), pc.and_(self.may_be_false, other.may_be_false))
 
 
-class ColumnExtents:
-    """The extents of the columns of a file listing (`rowmerge.table.snapshots.files`). Each extent is computed once."""
+class FileBounds:
+    """The bounds of the columns of a file listing (`rowmerge.table.snapshots.files`). Those of a column are computed once."""
 
     def __init__(self, files: FileListing) -> None:
         self._files = files.rows
-        self._extents: dict[str, Extent] = {}
+        self._bounds_by_column: dict[str, ColumnBounds] = {}
 
     def for_all_files(self, value: bool) -> pa.Array:
         """Return the same value for every file."""
         return pa.repeat(pa.scalar(value), self._files.num_rows)
 
-    def extent(self, field: Field, is_partition: bool) -> Extent:
-        """Return the extent of a column in each file.
+    def of_column(self, field: Field, is_partition: bool) -> ColumnBounds:
+        """Return the bounds of a column in each file.
 
         Args:
             field: The column.
-            is_partition: Whether the extent comes from partition values instead of bounds and null counts.
+            is_partition: Whether the bounds come from partition values instead of statistics.
         """
-        if field.name not in self._extents:
-            extent = self._partition_extent(field) if is_partition else self._statistics_extent(field)
-            self._extents[field.name] = replace(extent, buckets=self._buckets(field.name))
-        return self._extents[field.name]
+        if field.name not in self._bounds_by_column:
+            column = self._partition_bounds(field) if is_partition else self._statistics_bounds(field)
+            self._bounds_by_column[field.name] = replace(column, buckets=self._buckets(field.name))
+        return self._bounds_by_column[field.name]
 
     def _buckets(self, column: str) -> tuple[Buckets, ...]:
         """Return the buckets by the partition fields with this source column."""
@@ -130,23 +135,23 @@ class ColumnExtents:
                 buckets.append(Buckets(metadata[TRANSFORM].decode(), OF_UUIDS in metadata, file_buckets))
         return tuple(buckets)
 
-    def _partition_extent(self, field: Field) -> Extent:
-        """Return the extent of a partition column, whose lower and upper bound in a file are its partition value."""
+    def _partition_bounds(self, field: Field) -> ColumnBounds:
+        """Return the bounds of a partition column, whose lower and upper bound in a file are its partition value."""
         value = self._child("partition", field.name)
         if value is None:
             unknown = _unknown_bounds(self._files.num_rows, field)
-            return Extent(unknown, unknown, self.for_all_files(True), self.for_all_files(True))
+            return ColumnBounds(unknown, unknown, self.for_all_files(True), self.for_all_files(True))
         bound = _comparison_bounds(value, field)
-        return Extent(bound, bound, pc.is_valid(value), pc.is_null(value))
+        return ColumnBounds(bound, bound, pc.is_valid(value), pc.is_null(value))
 
-    def _statistics_extent(self, field: Field) -> Extent:
+    def _statistics_bounds(self, field: Field) -> ColumnBounds:
         """Return a column's bounds, and whether its null counts allow values and nulls. Without null counts, both are possible."""
         lower, upper = self._bound("lower", field), self._bound("upper", field)
         null_counts = self._child("nulls", field.name)
         if null_counts is None or not pa.types.is_integer(null_counts.type):
-            return Extent(lower, upper, self.for_all_files(True), self.for_all_files(True))
+            return ColumnBounds(lower, upper, self.for_all_files(True), self.for_all_files(True))
         only_nulls = pc.fill_null(pc.greater_equal(null_counts, as_array(self._files["records"])), False)
-        return Extent(lower, upper, pc.invert(only_nulls), pc.fill_null(pc.greater(null_counts, 0), True))
+        return ColumnBounds(lower, upper, pc.invert(only_nulls), pc.fill_null(pc.greater(null_counts, 0), True))
 
     def _bound(self, statistic: str, field: Field) -> pa.Array:
         bound = self._child(statistic, field.name)
@@ -193,103 +198,112 @@ def is_padded(field: Field) -> bool:
     return str(field.metadata.get(CHAR_VARCHAR, "")).lower().lstrip().startswith("char")
 
 
-def less(column: Extent, position: LiteralPosition) -> Verdict:
+def less(column: ColumnBounds, position: LiteralPosition) -> Verdict:
     """Judge `column < literal` for each file.
 
     Args:
-        column: The extent of the column in each file.
+        column: The bounds and null counts of the column in each file.
         position: The position of the literal among the column's values.
     """
-    below = pc.less_equal if position.is_between else pc.less
-    return _verdict(column, below(column.lower, position.below), pc.greater_equal(column.upper, position.above))
+    # If the literal lies between two values, the neighbour `below` is less than the literal too.
+    is_less = pc.less_equal if position.is_between else pc.less
+    return _verdict(column, is_less(column.lower, position.below), pc.greater_equal(column.upper, position.above))
 
 
-def less_or_equal(column: Extent, position: LiteralPosition) -> Verdict:
+def less_or_equal(column: ColumnBounds, position: LiteralPosition) -> Verdict:
     """Judge `column <= literal` for each file.
 
     Args:
-        column: The extent of the column in each file.
+        column: The bounds and null counts of the column in each file.
         position: The position of the literal among the column's values.
     """
-    above = pc.greater_equal if position.is_between else pc.greater
-    return _verdict(column, pc.less_equal(column.lower, position.below), above(column.upper, position.above))
+    # If the literal lies between two values, the neighbour `above` is greater than the literal too.
+    is_greater = pc.greater_equal if position.is_between else pc.greater
+    return _verdict(column, pc.less_equal(column.lower, position.below), is_greater(column.upper, position.above))
 
 
-def equal(column: Extent, position: LiteralPosition) -> Verdict:
-    """Judge `column = literal` for each file.
+def equal(column: ColumnBounds, position: LiteralPosition) -> Verdict:
+    """Judge `column = literal` for each file: true is possible if the literal lies within the bounds.
 
     Args:
-        column: The extent of the column in each file.
+        column: The bounds and null counts of the column in each file.
         position: The position of the literal among the column's values.
     """
     if position.is_between:
-        return Verdict(column.no_file, column.has_values)
+        # No value of the column's type equals the literal, as no integer equals 1.5.
+        return Verdict(may_be_true=column.no_file, may_be_false=column.has_values)
     is_inside = pc.and_kleene(pc.less_equal(column.lower, position.below), pc.greater_equal(column.upper, position.above))
     if position.is_approximate:
-        return _verdict(column, is_inside, None)
+        return _verdict(column, is_inside, None)  # even equal bounds do not prove that the rows equal the literal
     if column.buckets:
         is_inside = pc.and_kleene(is_inside, _in_buckets(column, pa.array([position.below])))
-    is_constant = pc.and_kleene(pc.equal(column.lower, position.below), pc.equal(column.upper, position.above))
-    return _verdict(column, is_inside, pc.invert(is_constant))
+    # The condition is false for no value only if the literal is the file's only value, and so both of its bounds.
+    is_only_value = pc.and_kleene(pc.equal(column.lower, position.below), pc.equal(column.upper, position.above))
+    return _verdict(column, is_inside, pc.invert(is_only_value))
 
 
-def in_list(column: Extent, values: pa.Array, *, has_null: bool) -> Verdict:
+def in_list(column: ColumnBounds, values: pa.Array, *, has_null: bool) -> Verdict:
     """Judge for each file whether `column IN (list)` may be true for one of its rows, and whether it may be false for one.
 
     Args:
-        column: The bounds of the column in each file, and whether a file may have values and NULLs in it.
+        column: The bounds and null counts of the column in each file.
         values: The members of the list except NULL, in the column's comparison type.
         has_null: Whether NULL is a member. For a value that is not in the list, the condition is then NULL instead of false.
     """
     if has_null:
-        return Verdict(may_hold(column, holds_one_of(column, values)), column.no_file)
+        return Verdict(may_be_true=may_hold(column, holds_one_of(column, values)), may_be_false=column.no_file)
+    # The condition is false for no value if the file has only one value, which is then both bounds, and that value is a member.
     is_single_member = pc.and_(pc.equal(column.lower, column.upper), pc.is_in(column.lower, value_set=values))
     return _verdict(column, holds_one_of(column, values), pc.invert(is_single_member))
 
 
-def starts_with(column: Extent, prefix: str) -> Verdict:
-    """Judge `column LIKE 'prefix%'` for each file. UTF-8 bytes and code points have the same order.
+def starts_with(column: ColumnBounds, prefix: str) -> Verdict:
+    """Judge `column LIKE 'prefix%'` for each file.
+
+    The strings with a prefix form a range: from the prefix itself to the least greater string without it. For 'ab%', that is the range from
+    'ab' to 'ac', without 'ac'. Spark compares UTF-8 bytes, whose order is that of code points.
 
     Args:
-        column: The extent of the column in each file.
+        column: The bounds and null counts of the column in each file.
         prefix: The prefix without wildcards.
     """
     low, high = pa.scalar(prefix), _successor(prefix)
-    may_start, must_start = pc.greater_equal(column.upper, low), pc.greater_equal(column.lower, low)
+    overlaps_range, is_within_range = pc.greater_equal(column.upper, low), pc.greater_equal(column.lower, low)
     if high is not None:
-        may_start = pc.and_kleene(may_start, pc.less(column.lower, high))
-        must_start = pc.and_kleene(must_start, pc.less(column.upper, high))
-    return _verdict(column, may_start, pc.invert(must_start))
+        overlaps_range = pc.and_kleene(overlaps_range, pc.less(column.lower, high))
+        is_within_range = pc.and_kleene(is_within_range, pc.less(column.upper, high))
+    # If both bounds lie in the range, all values have the prefix, and the condition is false for none of them.
+    return _verdict(column, overlaps_range, pc.invert(is_within_range))
 
 
-def is_null(column: Extent) -> Verdict:
+def is_null(column: ColumnBounds) -> Verdict:
     """Judge `column IS NULL`."""
-    return Verdict(column.has_nulls, column.has_values)
+    return Verdict(may_be_true=column.has_nulls, may_be_false=column.has_values)
 
 
-def null_safe_equal(column: Extent, position: LiteralPosition) -> Verdict:
+def null_safe_equal(column: ColumnBounds, position: LiteralPosition) -> Verdict:
     """Judge `column <=> literal` for each file. The condition is false, not NULL, for rows with NULL.
 
     Args:
-        column: The extent of the column in each file.
+        column: The bounds and null counts of the column in each file.
         position: The position of the literal among the column's values.
     """
     verdict = equal(column, position)
     return Verdict(verdict.may_be_true, pc.or_(verdict.may_be_false, column.has_nulls))
 
 
-def holds_one_of(column: Extent, values: pa.Array) -> pa.Array:
+def holds_one_of(column: ColumnBounds, values: pa.Array) -> pa.Array:
     """Return for each file whether its bounds and its buckets allow one of the values. Null means unknown.
 
     Args:
-        column: The extent of the column in each file.
+        column: The bounds and null counts of the column in each file.
         values: Values in the column's comparison type, without NULL and NaN.
     """
     within = within_bounds(column, values)
     return pc.and_kleene(within, _in_buckets(column, values)) if column.buckets else within
 
 
-def _in_buckets(column: Extent, values: pa.Array) -> pa.Array:
+def _in_buckets(column: ColumnBounds, values: pa.Array) -> pa.Array:
     """Return for each file whether one of the values hashes to the file's bucket by each transform. An unknown bucket counts as true."""
     result = pa.scalar(True)
     for buckets in column.buckets:
@@ -301,14 +315,14 @@ def _in_buckets(column: Extent, values: pa.Array) -> pa.Array:
     return result
 
 
-def within_bounds(column: Extent, values: pa.Array) -> pa.Array:
+def within_bounds(column: ColumnBounds, values: pa.Array) -> pa.Array:
     """Return for each file whether at least one of the values lies within the bounds, null if a bound is unknown.
 
     A value lies within the bounds if more values are less than or equal to the upper bound than less than the lower bound. Both counts
     come from ranks of values and bounds, so that one sort replaces a comparison of each value with each file.
 
     Args:
-        column: The extent of the column in each file.
+        column: The bounds and null counts of the column in each file.
         values: Values in the column's comparison type, without NULL and NaN.
     """
     below_lower = _count_values_up_to(values, column.lower, "min")
@@ -317,18 +331,19 @@ def within_bounds(column: Extent, values: pa.Array) -> pa.Array:
     return pc.if_else(has_bounds, pc.greater(up_to_upper, below_lower), pa.scalar(None, pa.bool_()))
 
 
-def may_hold(column: Extent, test: pa.Array | None) -> pa.Array:
+def may_hold(column: ColumnBounds, test: pa.Array | None) -> pa.Array:
     """Return for each file whether it may hold a value that a test of its bounds allows. A file without values has none.
 
     Args:
-        column: The extent of the column in each file.
+        column: The bounds and null counts of the column in each file.
         test: The result of the test for each file, null if it is unknown. None if the result is unknown for all files.
     """
     return column.has_values if test is None else pc.and_(column.has_values, pc.fill_null(test, True))
 
 
-def _verdict(column: Extent, true: pa.Array, false: pa.Array | None) -> Verdict:
-    return Verdict(may_hold(column, true), may_hold(column, false))
+def _verdict(column: ColumnBounds, may_be_true: pa.Array, may_be_false: pa.Array | None) -> Verdict:
+    """Return the verdict of two tests of the bounds. A null in a test, or None for a test, means unknown and counts as true."""
+    return Verdict(may_hold(column, may_be_true), may_hold(column, may_be_false))
 
 
 def _count_values_up_to(values: pa.Array, bounds: pa.Array, tiebreaker: str) -> pa.Array:

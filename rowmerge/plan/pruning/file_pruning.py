@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from rowmerge.plan.expressions.conditions import Side
 from rowmerge.plan.pruning import bounds
-from rowmerge.plan.pruning.bounds import ColumnExtents, Extent, as_array, comparable, in_comparison_type, may_hold
+from rowmerge.plan.pruning.bounds import ColumnBounds, FileBounds, as_array, comparable, in_comparison_type, may_hold
 from rowmerge.plan.pruning.predicates import Predicate, conjunction, to_predicate
 from rowmerge.table.metadata.schema import Field, Struct
 from rowmerge.table.snapshots.files import FileListing, FileMask
@@ -36,11 +36,13 @@ class BoundsMask(NamedTuple):
 def file_mask(
     conjuncts: Sequence[str], side: Side, schema: Struct, partition_columns: Collection[str], *, case_sensitive: bool = False
 ) -> BoundsMask:
-    """Return the mask of the files that may hold a row for which all conjuncts are true.
+    """Return the mask of the files that may hold a row for which all conjuncts are true (data skipping).
+
+    A mask is a function from a file listing to one boolean for each file. It is evaluated later, when the listing has been read.
 
     Args:
-        conjuncts: SQL conditions over columns of `side`.
-        side: The names by which the conditions refer to the table.
+        conjuncts: SQL conditions over columns of `side`. A file must be read only if all of them may be true in it.
+        side: The table's alias and columns, by which the conditions refer to the table.
         schema: The columns of the table.
         partition_columns: The names of the table's partition columns.
         case_sensitive: Whether the names in the conditions are case-sensitive.
@@ -50,7 +52,7 @@ def file_mask(
     """
     predicate = _predicate(conjuncts, side, schema, partition_columns, case_sensitive)
     bound_columns = tuple(name for name in schema.names if name in predicate.columns and name not in partition_columns)
-    return BoundsMask(lambda files: predicate.judge(ColumnExtents(files)).may_be_true, bound_columns)
+    return BoundsMask(lambda files: predicate.judge(FileBounds(files)).may_be_true, bound_columns)
 
 
 def exact_partition_mask(
@@ -74,7 +76,7 @@ def exact_partition_mask(
         return None
 
     def mask(files: FileListing) -> pa.Array:
-        verdict = predicate.judge(ColumnExtents(files))
+        verdict = predicate.judge(FileBounds(files))
         # A condition that is NULL for the rows of a file is neither true nor false.
         return pc.and_(verdict.may_be_true, pc.invert(verdict.may_be_false))
 
@@ -83,6 +85,9 @@ def exact_partition_mask(
 
 def key_mask(column: str, op: str, values: pa.Array, has_null: bool, schema: Struct, partition_columns: Collection[str]) -> BoundsMask:
     """Return the mask of the files that may hold a row with `column op key` for at least one key of a source.
+
+    The keys are the values of the source's side of a join condition. NULL and NaN lie in no bounds, so they have rules of their own. A
+    NULL key matches only by `<=>`, in files that may hold NULL. NaN is greater than all numbers, and a file with a NaN has no bounds.
 
     Args:
         column: The name of the target's column.
@@ -101,9 +106,11 @@ def key_mask(column: str, op: str, values: pa.Array, has_null: bool, schema: Str
         return BoundsMask(every_file)
     ordinary_keys = keys.filter(pc.invert(pc.is_nan(keys))) if pa.types.is_floating(keys.type) else keys  # without NaN
     if op in ("=", "<=>") and len(ordinary_keys):
-        # A file with bounds has no NaN. Keys can lie far apart, so their range alone would exclude fewer files than each of them.
+        # A file with a NaN has no bounds and is never excluded, so the key NaN needs no test.
+        # Keys can lie far apart, so their range alone would exclude fewer files than each of them.
         nulls_match = op == "<=>" and has_null
-        return _column_mask(field, partition_columns, nulls_match, lambda extent: bounds.holds_one_of(extent, ordinary_keys))
+        return _column_mask(field, partition_columns, nulls_match, lambda column_bounds: bounds.holds_one_of(column_bounds, ordinary_keys))
+    # For `<` and the like, a row matches some key if it matches the least or the greatest key.
     least, greatest = _least_and_greatest(ordinary_keys, has_nan=len(ordinary_keys) < len(keys))
     return range_mask(column, op, least, greatest, has_null, schema, partition_columns)
 
@@ -143,21 +150,21 @@ def range_mask(
     nulls_match = op == "<=>" and has_null
     if low is None or high is None or not (low.is_valid and high.is_valid):
         # The only key is NULL, so a file can match by its NULLs alone.
-        return _column_mask(field, partition_columns, nulls_match, lambda extent: extent.no_file)
+        return _column_mask(field, partition_columns, nulls_match, lambda column_bounds: column_bounds.no_file)
     key_range = _comparison_keys(pa.array([low, high], low.type), field)
     if key_range is None:
         return BoundsMask(every_file)
-    return _column_mask(field, partition_columns, nulls_match, lambda extent: _bounds_allow(extent, op, *key_range))
+    return _column_mask(field, partition_columns, nulls_match, lambda column_bounds: _bounds_allow(column_bounds, op, *key_range))
 
 
 def every_file(files: FileListing) -> pa.Array:
     """Return a mask that is true for every file."""
-    return ColumnExtents(files).for_all_files(True)
+    return FileBounds(files).for_all_files(True)
 
 
 def no_file(files: FileListing) -> pa.Array:
     """Return a mask that is false for every file."""
-    return ColumnExtents(files).for_all_files(False)
+    return FileBounds(files).for_all_files(False)
 
 
 def all_of(masks: Sequence[FileMask]) -> FileMask:
@@ -183,24 +190,25 @@ def _comparison_keys(values: pa.Array | pa.ChunkedArray, field: Field) -> pa.Arr
 
 
 def _column_mask(
-    field: Field, partition_columns: Collection[str], nulls_match: bool, test_bounds: Callable[[Extent], pa.Array | None]
+    field: Field, partition_columns: Collection[str], nulls_match: bool, test_bounds: Callable[[ColumnBounds], pa.Array | None]
 ) -> BoundsMask:
     """Return the mask of the files that pass a test of a column's bounds. If `nulls_match`, files that may hold a NULL pass too.
 
-    `test_bounds`: returns for each file whether its bounds allow a match (null: unknown), or None if they exclude no file.
+    `test_bounds`: returns for each file whether its bounds allow a match, or None if they exclude no file. The result of a file with
+    unknown bounds is null, and the file passes.
     """
     is_partition = field.name in partition_columns
 
     def mask(files: FileListing) -> pa.Array:
-        column = ColumnExtents(files).extent(field, is_partition)
-        may_match = may_hold(column, test_bounds(column))
-        return pc.or_(may_match, column.has_nulls) if nulls_match else may_match
+        column_bounds = FileBounds(files).of_column(field, is_partition)
+        may_match = may_hold(column_bounds, test_bounds(column_bounds))
+        return pc.or_(may_match, column_bounds.has_nulls) if nulls_match else may_match
 
     # A partition column has values in the log instead of bounds.
     return BoundsMask(mask, () if is_partition else (field.name,))
 
 
-def _bounds_allow(column: Extent, op: str, low: pa.Scalar, high: pa.Scalar) -> pa.Array | None:
+def _bounds_allow(column: ColumnBounds, op: str, low: pa.Scalar, high: pa.Scalar) -> pa.Array | None:
     """Return for each file whether its bounds allow `column op key` for a key from low to high; None if they exclude no file."""
     bound_tests = []
     # NaN is greater than all numbers, as in Spark. So if it is the greatest key, no lower bound is greater than the keys.

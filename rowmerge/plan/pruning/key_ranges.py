@@ -70,13 +70,16 @@ def _ranges(values: pa.Array, field: Field, only_ends: bool) -> list[tuple[pa.Sc
 def _ranges_between_gaps(values: pa.Array) -> list[tuple[pa.Scalar, pa.Scalar]] | None:
     """Split sorted, distinct values at the widest gaps into at most RANGES ranges.
 
-    Returns None if the gaps are less than half of the span from the first to the last value.
+    The values 1, 2, 3, 90, 91 become the ranges 1 to 3 and 90 to 91. Returns None if the gaps are less than half of the span from the first
+    to the last value. The ranges would then exclude too few rows to be worth their comparisons.
     """
+    # All types in _ORDINAL_TYPES are integers in Arrow: days, microseconds, or the numbers themselves.
     integers = (values.cast(pa.int32()) if pa.types.is_date(values.type) else values).cast(pa.int64())
     numbers = np.asarray(integers, dtype=np.float64)
     gaps = np.diff(numbers)
     gap_indices = np.arange(len(gaps))
     if len(gaps) >= RANGES:
+        # RANGES ranges have RANGES - 1 gaps between them. `argpartition` moves the indices of the widest gaps to the end.
         gap_indices = np.sort(np.argpartition(gaps, -(RANGES - 1))[-(RANGES - 1) :])
     split_indices = gap_indices[gaps[gap_indices] > 1]  # there is no gap between consecutive integers
     if gaps[split_indices].sum() * 2 < numbers[-1] - numbers[0]:

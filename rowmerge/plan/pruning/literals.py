@@ -100,10 +100,11 @@ def _converted(operand: Constant, node: exp.Neg | exp.TsOrDsToDate | exp.Cast) -
     return _cast(operand, node.to, typed=type(node) is exp.Cast)
 
 
-def locate(literal: Constant, type_: DataType) -> LiteralPosition | None:
-    """Return the position of a literal among the values of a column of a type, by which the column's bounds are compared with it.
+def locate_literal(literal: Constant, type_: DataType) -> LiteralPosition | None:
+    """Return where a literal lies in the order of the values of a type, so that a column's bounds can be compared with the literal.
 
-    Returns None if it is unknown, for example because Spark casts the column to another type for the comparison.
+    Among integers, 2 is the value 2, and 1.5 lies between 1 and 2. Returns None if the position is unknown, for example because Spark casts
+    the column to another type for the comparison, whose order can differ.
     """
     arrow_type = comparison_type(type_)
     match type_:
@@ -128,21 +129,18 @@ def locate(literal: Constant, type_: DataType) -> LiteralPosition | None:
 
 
 def locate_list_members(members: Sequence[Constant], type_: DataType) -> list[LiteralPosition] | None:
-    """Return the position of each member of an IN list among the values of a column, by which the column's bounds are compared.
+    """Return where each member of an IN list lies in the order of the values of a column's type, as `locate_literal`.
 
-    Spark casts the column and all members to one type. With members of different types, or without a decimal type for all, that cast can
-    round the values.
-
-    Returns None if the cast can round a value, or a position is unknown or approximate. `members`: the literals of the list except NULL,
-    at least one. `type_`: the type of the column.
+    Spark casts the column and all members to one type. Returns None if that cast can round a value, or a position is not exact.
+    `members`: the literals of the list except NULL, at least one. `type_`: the type of the column.
     """
     if len({type(member) for member in members}) != 1:
-        return None
+        return None  # Spark casts '1' and 2 to another type than `locate_literal` expects for each of them
     if isinstance(members[0], str) and isinstance(type_, Primitive) and type_.name.startswith("timestamp"):
         return None  # Spark compares them as strings if spark.sql.ansi.enabled is false
     if not _has_common_decimal_type([member for member in members if isinstance(member, ExactNumber)], type_):
-        return None
-    positions = [locate(member, type_) for member in members]
+        return None  # no decimal type holds all numbers, so Spark rounds some of them
+    positions = [locate_literal(member, type_) for member in members]
     precise_positions = [position for position in positions if position is not None and not position.is_approximate]
     return precise_positions if len(precise_positions) == len(members) else None
 
@@ -198,9 +196,13 @@ def _decimal(value: Decimal, precision: int, scale: int) -> ExactNumber | None:
 
 
 def _cast(value: Constant, to: exp.DataType, *, typed: bool) -> Constant | None:
-    """Return the literal as a value of the type `to`, None if the CAST could change it. `typed`: whether it is a literal like DATE '…'."""
+    """Return the literal as a value of the type `to`, None if the CAST could change it.
+
+    `typed`: whether the literal has the form TIMESTAMP '…', in which Spark keeps a time zone that a CAST can drop.
+    """
     if isinstance(value, Null):
         return value
+    # sqlglot stores DECIMAL(10, 2) as `this` (the type's name) and `expressions` (10, 2). `nested` is false for a type without fields.
     supported_arguments = ("this", "nested", "expressions") if to.this is exp.DType.DECIMAL else ("this", "nested")
     if any(argument for name, argument in to.args.items() if name not in supported_arguments):
         return None
@@ -270,9 +272,7 @@ def _cast_to_moment(value: Constant, *, ntz: bool, typed: bool) -> Moment | None
         return None
     moment = _moment_of(value)
     # With spark.sql.timestampType = TIMESTAMP_NTZ, a CAST drops the time zone, and a typed literal keeps it.
-    if moment is None or (moment.zoned and (ntz or not typed)):
-        return None
-    return replace(moment, ntz=ntz)
+    return None if moment is None or (moment.zoned and (ntz or not typed)) else replace(moment, ntz=ntz)
 
 
 def _moment_of(value: Constant) -> Moment | None:

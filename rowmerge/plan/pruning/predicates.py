@@ -15,11 +15,11 @@ from sqlglot import Token, TokenType, exp
 from rowmerge.plan.expressions.column_refs import has_column_outside_tree, parse, references, tokens_of
 from rowmerge.plan.expressions.conditions import COMPARISON_TREES, MIRRORED, Side, resolve
 from rowmerge.plan.pruning import bounds
-from rowmerge.plan.pruning.bounds import ColumnExtents, Extent, Verdict, comparable
-from rowmerge.plan.pruning.literals import Constant, ExactNumber, Null, constant, locate, locate_list_members
+from rowmerge.plan.pruning.bounds import ColumnBounds, FileBounds, Verdict, comparable
+from rowmerge.plan.pruning.literals import Constant, ExactNumber, Null, constant, locate_list_members, locate_literal
 from rowmerge.table.metadata.schema import Field, Primitive, Struct
 
-Judge = Callable[[ColumnExtents], Verdict]
+Judge = Callable[[FileBounds], Verdict]
 _MAX_DEPTH = 100
 """The largest depth of the syntax tree of a condition. A deeper condition is UNKNOWN."""
 _SUPPORTED_ARGUMENTS = {"this", "expression", "expressions", "low", "high", "negate", "table", "db", "catalog"}
@@ -33,7 +33,7 @@ _NUMBER_COMPARISONS = {"=": operator.eq, "<>": operator.ne, "<": operator.lt, "<
 
 @dataclass(frozen=True)
 class Predicate:
-    """A condition that can be judged for each file of a listing, and the columns whose extents this needs.
+    """A condition that can be judged by the bounds of each file in a listing, and the columns whose bounds this needs.
 
     `exact`: the condition uses partition columns only, and its verdict is certain. So it has one result for all rows of a file.
     """
@@ -60,12 +60,10 @@ class _Table:
         if not column_references:
             return None
         resolved = resolve(column_references[0].parts, (self.side,), case_sensitive=self.case_sensitive)
-        if resolved is None or resolved.fields:
-            return None
-        return self.schema.find(resolved.column, case_sensitive=True)
+        return None if resolved is None or resolved.fields else self.schema.find(resolved.column, case_sensitive=True)
 
 
-UNKNOWN = Predicate(lambda extents: Verdict(extents.for_all_files(True), extents.for_all_files(True)))
+UNKNOWN = Predicate(lambda files: Verdict(files.for_all_files(True), files.for_all_files(True)))
 """The predicate of a condition that may be true and may be false in every file."""
 
 
@@ -134,10 +132,9 @@ def _predicate_without_negation(node: exp.Expr, table: _Table, depth: int) -> Pr
             return _comparison("=", node, exp.true(), table)
         case exp.Is(expression=exp.Null() | exp.Boolean()):
             return _comparison("<=>", node.this, node.expression, table)
-        case exp.Between():
-            is_at_least_low = _comparison(">=", node.this, node.args["low"], table)
-            is_at_most_high = _comparison("<=", node.this, node.args["high"], table)
-            return _combined([is_at_least_low, is_at_most_high], Verdict.both)
+        case exp.Between(args={"low": low, "high": high}):
+            range_tests = [_comparison(">=", node.this, low, table), _comparison("<=", node.this, high, table)]
+            return _combined(range_tests, Verdict.both)
         case exp.In():
             return _in_list(node, table)
         case exp.Like():
@@ -148,22 +145,22 @@ def _predicate_without_negation(node: exp.Expr, table: _Table, depth: int) -> Pr
 
 def _constant_predicate(value: bool | None) -> Predicate:
     """Return the predicate of a condition with the same result for every row. A value of None is NULL."""
-    return Predicate(lambda extents: Verdict(extents.for_all_files(value is True), extents.for_all_files(value is False)), exact=True)
+    return Predicate(lambda files: Verdict(files.for_all_files(value is True), files.for_all_files(value is False)), exact=True)
 
 
 def _combined(predicates: Sequence[Predicate], combine: Callable[[Verdict, Verdict], Verdict]) -> Predicate:
     """Return the AND or the OR of predicates. `combine`: the function that combines two verdicts."""
     columns = frozenset[str]().union(*(predicate.columns for predicate in predicates))
     is_exact = all(predicate.exact for predicate in predicates)
-    return Predicate(lambda extents: reduce(combine, (predicate.judge(extents) for predicate in predicates)), columns, is_exact)
+    return Predicate(lambda files: reduce(combine, (predicate.judge(files) for predicate in predicates)), columns, is_exact)
 
 
 def _negated(predicate: Predicate) -> Predicate:
     """Return the NOT of a predicate."""
-    return replace(predicate, judge=lambda extents: predicate.judge(extents).negated())
+    return replace(predicate, judge=lambda files: predicate.judge(files).negated())
 
 
-def _column_predicate(field: Field, table: _Table, judge: Callable[[Extent], Verdict], *, certain: bool = True) -> Predicate:
+def _column_predicate(field: Field, table: _Table, judge: Callable[[ColumnBounds], Verdict], *, certain: bool = True) -> Predicate:
     """Return the predicate of a condition on one column.
 
     `certain`: whether the verdict on a file whose rows have the same value is exact: the condition is not both true and false.
@@ -171,7 +168,7 @@ def _column_predicate(field: Field, table: _Table, judge: Callable[[Extent], Ver
     is_partition = field.name in table.partition_columns
     # A partition value NaN has no bounds, so a verdict on a floating type is never certain.
     is_exact = certain and is_partition and field.type not in (Primitive("float"), Primitive("double"))
-    return Predicate(lambda extents: judge(extents.extent(field, is_partition)), frozenset({field.name}), is_exact)
+    return Predicate(lambda files: judge(files.of_column(field, is_partition)), frozenset({field.name}), is_exact)
 
 
 def _comparison(op: str, left_operand: exp.Expr, right_operand: exp.Expr, table: _Table) -> Predicate:
@@ -194,15 +191,19 @@ def _column_comparison(field: Field, op: str, literal: Constant, table: _Table) 
         return _negated(_column_comparison(field, _NEGATED[op], literal, table))
     if isinstance(literal, Null):
         return _column_predicate(field, table, bounds.is_null) if op == "<=>" else _constant_predicate(None)
-    position = locate(literal, field.type) if comparable(field) else None
+    position = locate_literal(literal, field.type) if comparable(field) else None
     if position is None:
         return UNKNOWN
     return _column_predicate(field, table, lambda column: _JUDGES[op](column, position), certain=not position.is_approximate)
 
 
 def _in_list(node: exp.In, table: _Table) -> Predicate:
-    """Return the predicate of `column IN (literals)`; UNKNOWN if a member is not a literal."""
+    """Return the predicate of `column IN (literals)`. UNKNOWN if a member is not a literal, or Spark compares it in another type.
+
+    A literal can have another type than the column. So each member is replaced by the value of the column's type that equals it, if any.
+    """
     field, literals = table.field(node.this), [constant(member) for member in node.expressions]
+    # `constant` returns None for a member that is not a literal. NULL is a literal.
     if field is None or not comparable(field) or None in literals:
         return UNKNOWN
     members = [literal for literal in literals if literal is not None and not isinstance(literal, Null)]
@@ -211,7 +212,7 @@ def _in_list(node: exp.In, table: _Table) -> Predicate:
     positions = locate_list_members(members, field.type)
     if positions is None:
         return UNKNOWN
-    # A member between two values of the column's type, such as 1.5 for integers, is equal to no row.
+    # A member between two values of the column's type, such as 1.5 for integers, equals no row. Any other equals the value `below`.
     values = [position.below for position in positions if not position.is_between]
     distinct_values = pc.unique(pa.array(values, positions[0].below.type))
     has_null = len(members) < len(literals)
@@ -232,7 +233,7 @@ def _like(node: exp.Like, table: _Table) -> Predicate:
     if pattern[len(prefix) :].strip("%") == "":
         return _column_predicate(field, table, lambda column: bounds.starts_with(column, prefix))
 
-    def judge_pattern(column: Extent) -> Verdict:
+    def judge_pattern(column: ColumnBounds) -> Verdict:
         return replace(bounds.starts_with(column, prefix), may_be_false=column.has_values)
 
     return _column_predicate(field, table, judge_pattern, certain=False)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from rowmerge.delta import DeltaTable
-from rowmerge.delta.metadata.schema_changes import why_not_readable
+from rowmerge.delta.metadata.schema_changes import why_schema_not_readable
 from rowmerge.errors import ChangesNotRecorded, IncompatibleSchemaChange, PlanError, VersionNotFound
 from rowmerge.storage.store import Storage
 from rowmerge.table.commits.request import CommitRequest
@@ -237,6 +237,6 @@ def schema(**types: DataType) -> Struct:
     ],
 )
 def test_rows_are_read_in_newer_columns_when_columns_were_only_added(old: Struct, new: Struct, reason: str) -> None:
-    found = why_not_readable(old, new)
+    found = why_schema_not_readable(old, new)
     assert reason in found
     assert bool(reason) == bool(found)

@@ -12,7 +12,7 @@ import pytest
 
 from rowmerge.delta.files.statistics import indexed_leaves, lower_bound, parsed_text, statistics_json, upper_bound, with_wide_bounds
 from rowmerge.delta.files.statistics_reading import FileStatistics, read_statistics
-from rowmerge.delta.metadata.column_mapping import stored_indexed_leaves
+from rowmerge.delta.metadata.column_mapping import physical_indexed_leaves
 from rowmerge.errors import ConfigurationError
 from rowmerge.table.metadata.schema import Array, DataType, Decimal, Field, Primitive, Struct
 from rowmerge.table.snapshots.files import AddedFile
@@ -165,7 +165,7 @@ def test_indexed_columns_can_be_named_with_odd_names() -> None:
 
 
 def test_clustering_columns_are_always_indexed() -> None:
-    assert ("c39",) in stored_indexed_leaves(MANY, MANY, (), {}, [("c39",)])
+    assert ("c39",) in physical_indexed_leaves(MANY, MANY, (), {}, [("c39",)])
 
 
 # ------------------------------------------------------------------ reading
