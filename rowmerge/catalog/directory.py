@@ -12,7 +12,7 @@ from rowmerge.catalog import errors, layout
 from rowmerge.catalog.catalog import Relation, View
 from rowmerge.catalog.functions import FunctionFiles
 from rowmerge.catalog.layout import FOREIGN_TABLE, ExternalTable, FolderContent, Leftovers, TableFolder, ViewFolder, inspect_folder
-from rowmerge.catalog.names import fold, folder_of, has_folder, name_of, plain_location, quoted_name
+from rowmerge.catalog.names import fold, folder_of, is_valid_name, name_of, normalize_location, quoted_name
 from rowmerge.catalog.views import KEPT_VERSIONS, file_of, first_metadata, forget_versions, last_drop, next_metadata, view_of
 from rowmerge.errors import AlreadyExists, SchemaNotFound, StorageError, TableError
 from rowmerge.storage.cache import Cache
@@ -38,7 +38,7 @@ class DirectoryCatalog:
 
     def __init__(self, storage: Storage) -> None:
         """Create the warehouse folder if it does not exist. Raises StorageError if it is no folder, or cannot be written."""
-        plain_location(storage.location)
+        normalize_location(storage.location)
         self._storage = storage
         self._tables: dict[tuple[str, str, str], Table] = {}
         """The open tables by format, location and name."""
@@ -57,7 +57,7 @@ class DirectoryCatalog:
         """Return whether the schema was created, or holds a relation or a function."""
         if fold(name) == DEFAULT_SCHEMA:
             return True
-        if not has_folder(name):
+        if not is_valid_name(name):
             return False
         has_marker = self._storage.exists(f"{folder_of(name)}/{_MARKER}")
         return has_marker or any(True for _ in self._inspect_schema(name)) or bool(self.functions.names(name))
@@ -185,7 +185,7 @@ class DirectoryCatalog:
         """
         folder = self._prepare_folder(schema, name)
         if location is not None:
-            folder = self._storage.at(plain_location(location))
+            folder = self._storage.at(normalize_location(location))
             content = inspect_folder(folder)
             if isinstance(content, TableFolder) and content.format != format_:
                 advice = f"Write USING {content.format}, or choose another location."
@@ -216,7 +216,7 @@ class DirectoryCatalog:
             SchemaNotFound: The schema does not exist.
         """
         folder = self._prepare_folder(schema, name)
-        location = plain_location(location)
+        location = normalize_location(location)
         if location == folder.location:
             return
         if isinstance(inspect_folder(folder), TableFolder | ViewFolder):
@@ -237,7 +237,7 @@ class DirectoryCatalog:
             TableError: The relation is a view.
             UnsupportedTableFeature: The metadata of the Iceberg table belongs to another catalog.
         """
-        self._drop(errors.find_relation_to_drop(self, schema, name, "table"))
+        self._drop(errors.require_relation_to_drop(self, schema, name, "table"))
 
     def view(self, schema: str, name: str) -> View:
         """Return the newest definition of a view.
@@ -260,7 +260,7 @@ class DirectoryCatalog:
         return view_of(Relation.of_view(schema, name), content.metadata, content.version, path)
 
     def put_view(self, view: View, *, or_replace: bool = False) -> View:
-        """Create a view, or put its next version, and return it. The last one of concurrent replacements wins.
+        """Create a view, or put its next version, and return it. The last of concurrent replacements wins: each tries the next number.
 
         Args:
             view: The definition of the view. Its version and time are not used.
@@ -280,12 +280,12 @@ class DirectoryCatalog:
             version, metadata = _next_version(folder, content, view)
             data = json.dumps(metadata, ensure_ascii=False, indent=2).encode()
             was_put = put_once(folder, file_of(version), data, f"the view {label}")
+            # A table that another process has created meanwhile hides the view.
+            if was_put and not layout.withdraw_hidden_view(folder, version, label):
+                forget_versions(folder, version - KEPT_VERSIONS)
+                return view_of(Relation.of_view(schema, name), metadata, version, f"{folder.location}/{file_of(version)}")
             if not was_put and not or_replace:
-                raise errors.already_exists(schema, name)
-            if not was_put or layout.withdraw_hidden_view(folder, version, label):
-                continue  # another process has changed the folder since its inspection
-            forget_versions(folder, version - KEPT_VERSIONS)
-            return view_of(Relation.of_view(schema, name), metadata, version, f"{folder.location}/{file_of(version)}")
+                raise errors.already_exists(schema, name)  # another process has put the first version of a view
         raise AlreadyExists(f"Others replaced the view {label} {_VIEW_ATTEMPTS} times meanwhile. Run the statement again.")
 
     def drop_view(self, schema: str, name: str) -> None:
@@ -299,7 +299,7 @@ class DirectoryCatalog:
             TableNotFound: The relation does not exist.
             TableError: The relation is a table.
         """
-        self._drop(errors.find_relation_to_drop(self, schema, name, "view"))
+        self._drop(errors.require_relation_to_drop(self, schema, name, "view"))
 
     def _folder(self, schema: str, name: str) -> Storage:
         """Return the folder of a name in the warehouse."""
@@ -307,14 +307,14 @@ class DirectoryCatalog:
 
     def _inspect(self, schema: str, name: str) -> FolderContent | None:
         """Return the relation in the folder of a name, None if there is none."""
-        if not (has_folder(schema) and has_folder(name)):
+        if not (is_valid_name(schema) and is_valid_name(name)):
             return None
         content = inspect_folder(self._folder(schema, name), self._iceberg_files)
         return None if isinstance(content, Leftovers) else content
 
     def _inspect_schema(self, schema: str) -> list[tuple[str, FolderContent]]:
         """Return the names of a schema's relations with the content of their folders, sorted by name."""
-        if not has_folder(schema):
+        if not is_valid_name(schema):
             return []
         names = [name for folder in self._storage.folders(folder_of(schema)) if (name := name_of(folder)) is not None]
         return [(name, content) for name in sorted(names) if (content := self._inspect(schema, name)) is not None]

@@ -25,8 +25,8 @@ def table_not_found(catalog: Catalog, schema: str, name: str) -> TableNotFound:
     return TableNotFound(quoted_name(schema, name), candidates)
 
 
-def find_relation_to_drop(catalog: Catalog, schema: str, name: str, kind: Literal["table", "view"]) -> Relation:
-    """Return the relation of a DROP TABLE or DROP VIEW.
+def require_relation_to_drop(catalog: Catalog, schema: str, name: str, kind: Literal["table", "view"]) -> Relation:
+    """Return the relation of a DROP TABLE or DROP VIEW, after a check that it exists and has the kind of the statement.
 
     Args:
         catalog: The catalog with the relation.

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 from uuid import uuid4
 
-from rowmerge.catalog.names import check_segment, fold, folder_of, has_folder, name_of, quoted_name
+from rowmerge.catalog.names import check_segment, fold, folder_of, is_valid_name, name_of, quoted_name
 from rowmerge.commands.functions import FunctionDefinition, Parameter
 from rowmerge.errors import AlreadyExists, FunctionNotFound, TableError
 from rowmerge.storage.store import Storage, get_if_exists
@@ -42,7 +42,7 @@ class FunctionFiles:
 
     def names(self, schema: str) -> list[str]:
         """Return the names of a schema's functions, sorted; none if the schema does not exist."""
-        if not has_folder(schema):
+        if not is_valid_name(schema):
             return []
         files = [file.path.rpartition("/")[2] for file in self._storage.list(f"{folder_of(schema)}/{_FOLDER}")]
         names = (name_of(file.removesuffix(_SUFFIX)) for file in files if file.endswith(_SUFFIX))
@@ -58,8 +58,8 @@ class FunctionFiles:
         Raises:
             TableError: The definition of the function cannot be read.
         """
-        has_path = has_folder(schema) and has_folder(name)
-        data = get_if_exists(self._storage, _path(schema, name)) if has_path else None
+        can_exist = is_valid_name(schema) and is_valid_name(name)
+        data = get_if_exists(self._storage, _path(schema, name)) if can_exist else None
         return None if data is None else _parse_function(schema, name, data)
 
     def put(self, schema: str, name: str, definition: FunctionDefinition, default_schema: str, *, or_replace: bool) -> None:
@@ -96,7 +96,7 @@ class FunctionFiles:
         Raises:
             FunctionNotFound: The function does not exist.
         """
-        if not (has_folder(schema) and has_folder(name) and self._storage.exists(_path(schema, name))):
+        if not (is_valid_name(schema) and is_valid_name(name) and self._storage.exists(_path(schema, name))):
             raise FunctionNotFound(quoted_name(schema, name), self.names(schema))
         self._storage.delete([_path(schema, name)])
 

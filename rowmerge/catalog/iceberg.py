@@ -9,7 +9,7 @@ from typing import Any
 from rowmerge.catalog import errors
 from rowmerge.catalog.catalog import Relation, View
 from rowmerge.catalog.functions import NoFunctions
-from rowmerge.catalog.names import check_segment, fold, plain_location, quoted_name
+from rowmerge.catalog.names import check_segment, fold, normalize_location, quoted_name
 from rowmerge.catalog.views import first_metadata, view_of
 from rowmerge.errors import AlreadyExists, ConfigurationError, SchemaNotFound, TableError
 from rowmerge.iceberg import CatalogClient, CatalogOperations, IcebergTable, delete_dropped_files
@@ -41,7 +41,7 @@ class IcebergCatalog:
             location = absolute_location(path)
             open_storage(location).sync([location])
 
-        self._warehouse = None if warehouse is None else plain_location(warehouse)
+        self._warehouse = None if warehouse is None else normalize_location(warehouse)
         self._open_storage = open_storage
         # A catalog without a service (SQLite) writes metadata files in this process, and must not lose them in a power failure.
         self._client = CatalogClient(_with_warehouse(configuration, self._warehouse), sync_metadata)
@@ -159,7 +159,7 @@ class IcebergCatalog:
             raise ConfigurationError(f"{problem}. Write USING iceberg, or make iceberg the default format.")
         check_segment("table", name)
         self._check_schema_exists(schema)
-        table_location = self._new_location(schema, name) if location is None else plain_location(location)
+        table_location = self._new_location(schema, name) if location is None else normalize_location(location)
         return self._table(schema, name, self._namespace(schema), fold(name), table_location)
 
     def location_of(self, schema: str, name: str) -> str:
@@ -177,7 +177,9 @@ class IcebergCatalog:
         return self._new_location(schema, name) if view_metadata is None else str(view_metadata["location"])
 
     def register(self, schema: str, name: str, format_: str, location: str) -> None:
-        """Check that the location of a new table is the location in the catalog. The commit that created the table has registered it.
+        """Check that the catalog has a new table at a location.
+
+        A warehouse folder registers a table in this method. A catalog of Iceberg has registered the table with the commit that created it.
 
         Args:
             schema: The name of the schema.
@@ -188,7 +190,7 @@ class IcebergCatalog:
         Raises:
             AlreadyExists: The name has a relation at another location.
         """
-        if self.location_of(schema, name) != plain_location(location):
+        if self.location_of(schema, name) != normalize_location(location):
             raise errors.already_exists(schema, name)
 
     def drop_table(self, schema: str, name: str) -> None:
@@ -269,7 +271,7 @@ class IcebergCatalog:
             TableNotFound: The relation does not exist.
             TableError: The relation is a table.
         """
-        errors.find_relation_to_drop(self, schema, name, "view")
+        errors.require_relation_to_drop(self, schema, name, "view")
         self._client.drop_view(self._namespace(schema), fold(name))
 
     def _check_schema_exists(self, schema: str) -> None:

@@ -18,7 +18,7 @@ from typing import Any
 from uuid import uuid4
 
 from rowmerge.catalog import errors
-from rowmerge.catalog.names import plain_location
+from rowmerge.catalog.names import normalize_location
 from rowmerge.catalog.views import file_of, version_of
 from rowmerge.concurrency import run_concurrently
 from rowmerge.delta import DeltaTable
@@ -48,7 +48,7 @@ rowmerge 0.1.0 puts the file DROPPED in one of them to drop the table. From then
 POINTER = ".rowmerge-location.json"
 """File in the folder of an external table, with the location of the table."""
 
-_NUMBERED = re.compile(r"metadata/v\d+(\.gz|\.zstd)?\.metadata\.json(\.gz)?")
+_NUMBERED_METADATA = re.compile(r"metadata/v\d+(\.gz|\.zstd)?\.metadata\.json(\.gz)?")
 _NO_CACHE: Cache[bool] = Cache(0)
 
 
@@ -96,25 +96,30 @@ def inspect_folder(folder: Storage, iceberg_files: Cache[bool] = _NO_CACHE) -> F
 
     Args:
         folder: The folder of a relation's name, or the folder of an external table.
-        iceberg_files: The metadata files that belong to Iceberg tables, as earlier calls found. While such a file exists, the folder holds
-            its table, not a view, and no metadata is read. The default stores no files.
+        iceberg_files: A cache of metadata files that belong to Iceberg tables, not to views. Earlier calls have read and added them. While
+            such a file exists, the folder holds its table, so the function reads no metadata. The default is a cache without files.
 
     Raises:
         CorruptLog: The pointer or the metadata of a view is invalid.
         StorageError: A file cannot be listed or read.
     """
+    # rowmerge 0.1.0 drops a table by one of these files, and deletes the table's files afterwards.
     old_markers = (f"{LOG}/{DROPPED}", f"{METADATA}/{DROPPED}")
+    # Almost every Delta log has one of these files. A test for them takes less time than a listing of a long log.
     usual_log_files = (f"{LOG}/{0:020d}.json", f"{LOG}/_last_checkpoint")
-    existence_tests = [partial(folder.exists, path) for path in (*old_markers, *usual_log_files)]
+    tested_paths = (*old_markers, *usual_log_files)
     # The requests run concurrently, because each of them waits for the object store.
-    requests: list[Callable[[], Any]] = [folder.folders, partial(folder.list, METADATA), *existence_tests]
-    subfolders, metadata_files, has_old_log_marker, has_old_metadata_marker, *has_usual_log_files = run_concurrently(requests)
-    if (has_old_log_marker or has_old_metadata_marker) and (LOG in subfolders or METADATA in subfolders):
+    requests: list[Callable[[], Any]] = [folder.folders, partial(folder.list, METADATA)]
+    subfolders, metadata_files, *existences = run_concurrently(requests + [partial(folder.exists, path) for path in tested_paths])
+    existing_paths = {path for path, exists in zip(tested_paths, existences, strict=True) if exists}
+    if not existing_paths.isdisjoint(old_markers) and (LOG in subfolders or METADATA in subfolders):
         return Leftovers()
+    # This release drops a table by a version that records the drop. A file in MARKERS announces that the folder may have such a version.
     has_drops = MARKERS in subfolders
-    if LOG in subfolders and _has_delta_table(folder, has_drops=has_drops, has_usual_file=any(has_usual_log_files)):
+    if LOG in subfolders and _has_delta_table(folder, has_drops=has_drops, has_usual_file=not existing_paths.isdisjoint(usual_log_files)):
         return TableFolder("delta")
     if METADATA in subfolders:
+        # Metadata files of a dropped table may remain, and the cache may have them. So after a drop, the newest file decides.
         content = _inspect_metadata(folder, metadata_files, _NO_CACHE if has_drops else iceberg_files)
         if content is not None:
             return content
@@ -134,19 +139,20 @@ def _has_delta_table(folder: Storage, *, has_drops: bool, has_usual_file: bool) 
 def _inspect_metadata(folder: Storage, listed_files: Sequence[StoredObject], iceberg_files: Cache[bool]) -> FolderContent | None:
     """Return the view or the Iceberg table of the files in a metadata folder, None if there is none or it was dropped.
 
-    Metadata files of tables and of views have the same names. So the content of the newest file decides, unless `iceberg_files` has one of
-    the files (see `inspect_folder`).
+    Metadata files of tables and of views have the same names, `v<N>.metadata.json`. Only the content of the newest file shows whether the
+    folder holds a table, a view, or a dropped one. `iceberg_files` saves this read for known files of tables (see `inspect_folder`).
     """
     metadata_files = {file.path: file for file in listed_files if file.path.endswith((".metadata.json", ".metadata.json.gz"))}
     if not metadata_files:
         return None
     versions = [version for version in map(version_of, metadata_files) if version is not None]
     if not versions:
-        # A view has files `v<N>.metadata.json` only. So files with other names belong to a table.
-        return TableFolder("iceberg", versioned=any(map(_NUMBERED.fullmatch, metadata_files)))
+        # A view has files `v<N>.metadata.json` only. So files with other names belong to a table: compressed files with numbers, or the
+        # files of another catalog, whose names have no number.
+        return TableFolder("iceberg", versioned=any(map(_NUMBERED_METADATA.fullmatch, metadata_files)))
     if any(iceberg_files.get((folder.location, file)) for file in metadata_files.values()):
         return TableFolder("iceberg")
-    newest_version = max(versions)
+    newest_version = max(versions)  # an older file may belong to an earlier relation of this name
     content = _read_metadata(folder, newest_version)
     if isinstance(content, TableFolder):
         iceberg_files.put((folder.location, metadata_files[file_of(newest_version)]), True, weight=1)
@@ -216,9 +222,9 @@ def drop_table(folder: Storage, table: str, format_: str) -> None:
 def finish_drops(folder: Storage, table: str, delete: Deletion = delete_files) -> None:
     """Delete files of dropped tables and views that an interrupted drop left in a folder.
 
-    rowmerge 0.1.0 drops a table by a marker file. This function first replaces such a marker by a version that drops the table, as this
-    release does. Later tables in the folder continue the version numbers. So their files have other names than the files that a process of
-    0.1.0 may still delete.
+    rowmerge 0.1.0 drops a table in two steps: it puts a marker file, and deletes the table's files. A process of 0.1.0 may still be at the
+    second step, and delete files by their names. So this function first replaces the marker by a version that drops the table, as this
+    release does. A new table in the folder then starts with the next version number. Thus it has no file with a name of the old table.
 
     Args:
         folder: The folder of the relation.
@@ -238,16 +244,17 @@ def finish_drops(folder: Storage, table: str, delete: Deletion = delete_files) -
 def _replace_old_marker(folder: Storage, table: str, marker: str, prepare_drop: Callable[[], CommitSteps]) -> None:
     """Replace the marker file of a drop by rowmerge 0.1.0: put a version that drops the table, and delete the marker.
 
-    `marker`: the path of the marker in `folder`. `prepare_drop` reads the table, and returns the commit that drops it. The steps repeat
-    until there is no marker, because other processes may put markers.
+    `marker`: the path of the marker in `folder`. `prepare_drop` reads the table, and returns the commit that drops it. Another process may
+    replace the same marker at the same time, create a table, and drop it by a new marker. So the function compares the marker before each
+    step, and repeats the steps until there is no marker.
     """
     read_marker = partial(get_if_exists, folder, marker)
     while (content := read_marker()) is not None:
         drop = prepare_drop()
-        # While the marker exists, nobody creates a table. So if the marker is the same after the read, `drop` drops the marked table.
-        was_dropped = read_marker() == content and _put_drop(drop, table)
-        # A marker with other content drops a later table, so it stays for the next round.
-        if was_dropped and read_marker() == content:
+        # No process creates a table beside a marker. So an unchanged marker proves that `prepare_drop` has read the marked table.
+        is_marked_table = read_marker() == content
+        # A changed marker belongs to a later table. It stays for the next round.
+        if is_marked_table and _put_drop(drop, table) and read_marker() == content:
             delete_files(folder, [[f"{folder.location}/{marker}"]], PathOrigin.LISTING)
 
 
@@ -335,7 +342,7 @@ class TablesByPath:
             FilesNotFound: The folder holds no table of this format.
             UnsupportedTableFeature: The metadata of the Iceberg table belongs to another catalog.
         """
-        folder = self._open_storage(plain_location(path))
+        folder = self._open_storage(normalize_location(path))
         key = (format_, folder.location)
         if key in self._tables:
             return self._tables[key]

@@ -88,8 +88,8 @@ def name_of(folder: str) -> str | None:
         return None
 
 
-def has_folder(name: str) -> bool:
-    """Return whether a schema, a table or a view can have this name."""
+def is_valid_name(name: str) -> bool:
+    """Return whether a schema, a table, a view or a function can have this name, because a folder or a file can have it."""
     try:
         folder_of(name)
     except TableError:
@@ -97,8 +97,8 @@ def has_folder(name: str) -> bool:
     return True
 
 
-def plain_location(location: str) -> str:
-    """Return the absolute form of a location.
+def normalize_location(location: str) -> str:
+    """Return the absolute form of a location, which must have no credentials, because metadata files and messages repeat it.
 
     Raises:
         ConfigurationError: The location is empty, or has credentials or a query. The message does not repeat them.

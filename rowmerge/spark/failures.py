@@ -103,9 +103,17 @@ def _nesting_error(message: str) -> errors.PlanError | None:
 
 
 def _data_file_error(message: str, table: str) -> errors.RowmergeError | None:
-    """Return the error of a data file that a job could not read, None for another message."""
+    """Return the error of a data file that a job could not read, None for another message.
+
+    The message is the text of a Java exception with its causes. One of these lines reports the file:
+    - `rowmerge cannot read ["s3://bucket/a.parquet", "the footer is damaged"]` is the text of rowmerge's own exception `UnreadableFile`.
+      Only text gets from an executor to the driver. So path and reason are a JSON array. The reason of a missing file is null.
+    - `[FAILED_READ_FILE.FILE_NOT_EXIST] Encountered error while reading file s3://bucket/a.parquet.` is the text of Spark's reader. The
+      last line `Caused by: …` below it has the reason.
+    """
     if unreadable := re.search(rf"{UNREADABLE} (\[.*\])", message):
         return unreadable_data_file(table, *json.loads(unreadable[1]))
+    # Spark can read an Iceberg table by field ids only if the data files have them.
     if "Parquet file schema doesn't contain any field Ids" in message:
         advice = "Write its files again with an engine that reads such files (the procedure rewrite_data_files of Iceberg on Spark)."
         return errors.UnsupportedTableFeature(table, "data files without field ids", action="read", advice=advice)
@@ -115,6 +123,7 @@ def _data_file_error(message: str, table: str) -> errors.RowmergeError | None:
     condition, path = failed_read.groups()
     if condition.endswith("FILE_NOT_EXIST"):
         return unreadable_data_file(table, path, None)
+    # Each cause repeats the message of FAILED_READ_FILE or has a message of its own. The last of the latter is the root cause.
     causes = re.findall(r"^Caused by: [\w.$]+: (?!\[FAILED_READ_FILE)([^\n]*)", message, re.MULTILINE)
     return unreadable_data_file(table, path, causes[-1] if causes else "its content is damaged")
 

@@ -124,8 +124,8 @@ def is_temporary_view(spark: SparkSession, name: str) -> bool:
         return False
 
 
-def milliseconds(spark: SparkSession, expression: str) -> int:
-    """Return the value of a SQL timestamp expression in milliseconds since the epoch.
+def evaluate_timestamp_millis(spark: SparkSession, expression: str) -> int:
+    """Evaluate a SQL timestamp expression by a query of Spark, and return its value in milliseconds since the epoch.
 
     Args:
         spark: The session that evaluates the expression, in its time zone.

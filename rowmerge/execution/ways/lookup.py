@@ -7,7 +7,7 @@ from rowmerge.execution.ways.row_writing import TargetRows, join_and_write
 from rowmerge.execution.ways.way import ExecutionResult, NotApplicable, Reason, RowChangeRequest, Way
 from rowmerge.parquet.key_lookup import MAX_FOUND_ROWS
 from rowmerge.plan.row_plan import SourceRows
-from rowmerge.spark.matching.joins import join_looked_up
+from rowmerge.spark.matching.joins import broadcast_target_join
 from rowmerge.spark.matching.key_lookup import FEW_KEYS, is_page_skipping_faster, rows_by_keys
 from rowmerge.spark.source.source import MAX_LOOKED_UP_KEYS
 
@@ -45,7 +45,7 @@ def look_up_and_write_join(request: RowChangeRequest) -> ExecutionResult | NotAp
     if looked_up_rows is None:
         return NotApplicable(Reason("the rows with a key are too many, or Arrow cannot compare or read them as Spark does"))
     frame, file_names = looked_up_rows
-    return join_and_write(request, files, source, TargetRows(frame, join_looked_up(request.plan), file_names))
+    return join_and_write(request, files, source, TargetRows(frame, broadcast_target_join(request.plan), file_names))
 
 
 _FALLBACK_CONDITION = (

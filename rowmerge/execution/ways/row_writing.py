@@ -162,7 +162,7 @@ def _gather_mode(request: RowChangeRequest, files: FileListing, source: Source |
     """Return whether a shuffle brings the outcome rows together before they are written, so that they make fewer files."""
     if are_small(files):
         return Gather.ONE_TASK
-    if source is None or target is None or not target.join.looked_up:
+    if source is None or target is None or not target.join.broadcasts_target:
         return Gather.BY_SIZE
     return Gather.NONE if few_files_of(source, request.table_after) else Gather.BY_SIZE
 

@@ -18,7 +18,7 @@ from rowmerge.session.definitions.columns import query_columns
 from rowmerge.session.definitions.partitioning import resolve_partitioning
 from rowmerge.session.names.resolver import QualifiedName, branches_of
 from rowmerge.session.names.scope import SessionContext, StatementScope
-from rowmerge.spark.spark_session import milliseconds
+from rowmerge.spark.spark_session import evaluate_timestamp_millis
 from rowmerge.spark.types import check_storable, parse_columns
 from rowmerge.spark.values.rules import check_rules
 from rowmerge.table.metadata.shape import TableDefinition
@@ -199,6 +199,6 @@ def _open_clone_target(context: SessionContext, command: CloneTable, name: Quali
 def _source_snapshot(context: SessionContext, command: CloneTable) -> Snapshot:
     """Return the version to clone. Raise TableNotFound, TableError for a view, VersionNotFound."""
     table = context.names.table(command.source)
-    timestamp = None if command.timestamp is None else milliseconds(context.spark, command.timestamp.text)
+    timestamp = None if command.timestamp is None else evaluate_timestamp_millis(context.spark, command.timestamp.text)
     version = command.version if command.reference is None else branches_of(table, command.source).snapshot_id(command.reference)
     return table.snapshot_at(version=version, timestamp=timestamp)

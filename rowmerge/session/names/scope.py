@@ -15,7 +15,7 @@ from rowmerge.session.names.spark_names import SparkViews, WarehouseFunctions
 from rowmerge.session.names.table_changes import parse_change_range
 from rowmerge.spark.functions import BUILT_IN
 from rowmerge.spark.reading.file_sources import absolute, read_file_source
-from rowmerge.spark.spark_session import milliseconds
+from rowmerge.spark.spark_session import evaluate_timestamp_millis
 from rowmerge.sql import CalledFunction, TableReference, bind, bind_expression, expression_of, names_of_with
 from rowmerge.table.metadata.schema import backquote, string_literal
 from rowmerge.table.snapshots.snapshot import Snapshot
@@ -207,7 +207,7 @@ class StatementScope:
         if version is not None:
             return table.snapshot_at(version=version)
         if timestamp is not None:
-            return table.snapshot_at(timestamp=milliseconds(self.context.spark, timestamp))
+            return table.snapshot_at(timestamp=evaluate_timestamp_millis(self.context.spark, timestamp))
         return self.snapshots.record_read(self.snapshots.newest(table))
 
     def _register_changes(self, arguments: tuple[SqlText, ...]) -> str:

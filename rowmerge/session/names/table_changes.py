@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from rowmerge.commands.names import SqlText, TableName
 from rowmerge.errors import PlanError, TypeMismatch
-from rowmerge.spark.spark_session import milliseconds
+from rowmerge.spark.spark_session import evaluate_timestamp_millis
 from rowmerge.spark.types import schema_of
 from rowmerge.sql import parse_table_name
 from rowmerge.table.metadata.schema import Primitive, sql_name, string_literal
@@ -69,7 +69,7 @@ def _evaluate_bound(spark: SparkSession, expression: str, argument: str) -> Boun
     (column,) = schema_of(frame)
     type_name = column.type.name if isinstance(column.type, Primitive) else ""
     if type_name in _TIME_TYPES:
-        return Bound(timestamp=milliseconds(spark, expression))
+        return Bound(timestamp=evaluate_timestamp_millis(spark, expression))
     if type_name not in _INTEGER_TYPES:
         problem = f"The {argument} of table_changes is {expression}, of type {sql_name(column.type)}: neither a version nor a time."
         raise TypeMismatch(f"{problem} {_USAGE}")

@@ -15,7 +15,7 @@ from rowmerge.session.names.resolver import branches_of
 from rowmerge.session.names.scope import SessionContext
 from rowmerge.session.statements.procedures import call_procedure
 from rowmerge.session.statements.settings import is_retention_checked, is_vacuum_logged
-from rowmerge.spark.spark_session import milliseconds
+from rowmerge.spark.spark_session import evaluate_timestamp_millis
 from rowmerge.table.maintenance import VacuumOptions
 from rowmerge.table.table import Branches, SnapshotReference
 
@@ -64,7 +64,7 @@ def _compact(context: SessionContext, command: Optimize | Reorg, options: Commit
 
 def _restore(context: SessionContext, command: Restore, options: CommitOptions) -> StatementResult:
     """Run RESTORE. Return Delta's counts of files and bytes."""
-    timestamp = None if command.timestamp is None else milliseconds(context.spark, command.timestamp.text)
+    timestamp = None if command.timestamp is None else evaluate_timestamp_millis(context.spark, command.timestamp.text)
     timestamp_text = None if command.timestamp is None else command.timestamp.text.strip("'\"")
     table = context.names.table(command.target)
     version = command.version if command.reference is None else branches_of(table, command.target).snapshot_id(command.reference)

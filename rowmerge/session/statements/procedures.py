@@ -18,7 +18,7 @@ from rowmerge.session.answers import frames
 from rowmerge.session.answers.results import StatementResult
 from rowmerge.session.names.scope import SessionContext
 from rowmerge.session.statements.settings import RETENTION_CHECK, is_retention_checked
-from rowmerge.spark.spark_session import milliseconds
+from rowmerge.spark.spark_session import evaluate_timestamp_millis
 from rowmerge.sql import parse_table_name
 from rowmerge.table.maintenance import ExpiryOptions, TableMaintenance
 from rowmerge.table.metadata.schema import Primitive
@@ -100,7 +100,7 @@ class IcebergCall:
 
     def _check_a_day_old(self, older_than: int) -> None:
         """Raise PlanError if a time is within the last 24 hours: files of running statements may be as old."""
-        if older_than > milliseconds(self.spark, "current_timestamp()") - _DAY:
+        if older_than > evaluate_timestamp_millis(self.spark, "current_timestamp()") - _DAY:
             problem = "remove_orphan_files takes files that are a day old or older: statements that are running could lose theirs."
             advice = f"Give an older_than of 24 hours ago or more, or, when nobody else uses the table, SET {RETENTION_CHECK} = false."
             raise PlanError(f"{problem} {advice}")
@@ -194,7 +194,7 @@ def _evaluate_argument(spark: SparkSession, procedure: str, name: str, expressio
     """Evaluate a constant argument in Spark. Return times in milliseconds since the epoch. Raise TypeMismatch."""
     kind = PROCEDURES[procedure].parameters[name]
     if kind is Kind.TIME:
-        return milliseconds(spark, expression)
+        return evaluate_timestamp_millis(spark, expression)
     (row,) = spark.sql(f"select {expression} as value").collect()
     if not _is_of_kind(row["value"], kind):
         raise TypeMismatch(f"The argument {name} of {procedure} is {expression}, and must be {kind.value}.")
@@ -202,7 +202,7 @@ def _evaluate_argument(spark: SparkSession, procedure: str, name: str, expressio
 
 
 def _is_of_kind(value: object, kind: Kind) -> bool:
-    """Return whether a value has the type of a parameter. The kind is not TIME: `milliseconds` checks times."""
+    """Return whether a value has the type of a parameter. The kind is not TIME: `evaluate_timestamp_millis` checks times."""
     match kind:
         case Kind.NUMBER:
             return isinstance(value, int) and not isinstance(value, bool)

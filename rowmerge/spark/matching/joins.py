@@ -35,20 +35,22 @@ _SOURCE_ALONE = f"({FILE} is null and {ORDINAL} is not null)"
 class Join:
     """The join of target and source in the first job of a MERGE.
 
-    `kind`: the join type of Spark. `leaves_unmatched`: a second job inserts the source rows without a match. `ordinals`: the job reports
-    which source rows matched. `looked_up`: the target's side holds only rows with a key of the source, and Spark broadcasts these rows.
+    `kind`: the join type of Spark. `leaves_unmatched`: a second job inserts the source rows without a match. `ordinals`: the job returns
+    the ordinal of each matching source row, the number that identifies it, also if no clause fires for the match. `broadcasts_target`: the
+    target's side holds only rows with a key of the source, and Spark broadcasts these rows.
     """
 
     kind: str
     leaves_unmatched: bool = False
     ordinals: bool = False
-    looked_up: bool = False
+    broadcasts_target: bool = False
 
 
 def choose_join(plan: RowPlan, source: Source) -> Join:
     """Choose the join of a MERGE: a broadcast join for a small source, or one join for everything for a large source.
 
-    Spark cannot broadcast the source in a join that keeps its rows without a match. So a broadcast join leaves these rows to a second job.
+    Spark cannot broadcast the source in a join that keeps its rows without a match. So a broadcast join leaves these rows to a second job,
+    and returns the ordinals of matching source rows. The second job inserts the source rows with other ordinals.
 
     Args:
         plan: The plan of a statement with a source.
@@ -71,10 +73,10 @@ def changes_all_rows(plan: RowPlan) -> bool:
     return unconditional and plan.on is not None and plan.source_rows is not SourceRows.ALL and plan.whole_files is None
 
 
-def join_looked_up(plan: RowPlan) -> Join:
+def broadcast_target_join(plan: RowPlan) -> Join:
     """Return one join for everything, which broadcasts the few looked-up target rows to the source."""
     inserts_unmatched_source = plan.source_rows is SourceRows.UNMATCHED
-    return Join("right" if inserts_unmatched_source else "inner", ordinals=inserts_unmatched_source, looked_up=True)
+    return Join("right" if inserts_unmatched_source else "inner", ordinals=inserts_unmatched_source, broadcasts_target=True)
 
 
 def joined_rows(plan: RowPlan, join: Join, target: DataFrame, source: Source) -> DataFrame:
@@ -88,9 +90,9 @@ def joined_rows(plan: RowPlan, join: Join, target: DataFrame, source: Source) ->
     """
     assert plan.on is not None and plan.source is not None
     target_rows, on_condition = target.alias(plan.target.alias), F.expr(as_boolean(plan.on.text))
-    if join.looked_up:
-        # The looked-up target rows are few, and the source may be large. So Spark broadcasts the target, and several tasks read the source.
-        return F.broadcast(target_rows).join(source.split_rows.alias(plan.source.alias), on_condition, join.kind)
+    if join.broadcasts_target:
+        # A lookup has left few target rows, and the source may be large. So Spark broadcasts the target, and several tasks read the source.
+        return F.broadcast(target_rows).join(source.parallel_rows.alias(plan.source.alias), on_condition, join.kind)
     source_rows = source.frame.alias(plan.source.alias)
     return target_rows.join(F.broadcast(source_rows) if source.is_broadcastable else source_rows, on_condition, join.kind)
 

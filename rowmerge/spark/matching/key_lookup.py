@@ -54,8 +54,9 @@ LOOKED_UP_ROWS = 20_000_000
 def is_page_skipping_faster(snapshot: Snapshot, source: Source, needed_columns: frozenset[str]) -> bool:
     """Return whether Spark's Parquet reader, which skips pages by their bounds, finds the rows of few keys sooner than a lookup.
 
-    That is so if the statement needs columns beside the keys: a lookup reads whole column chunks. Few keys of which
-    Arrow can look up none also give True.
+    A page is a part of a column chunk. Spark reads only the pages whose bounds can include a key, in all columns. A lookup in Arrow reads
+    whole column chunks: all those of the keys, and those of other columns in row groups with a key. So Spark is faster if the statement
+    needs columns beside the keys. The result is also True for few keys that Arrow cannot compare, because only Spark can find their rows.
 
     Args:
         snapshot: The snapshot of the target.
@@ -96,7 +97,7 @@ def rows_by_keys(
     columns = snapshot.schema.select(name for name in snapshot.schema.names if name in column_names or name in keys.names)
     if not can_be_held(columns):
         return None
-    lookup_files = _lookup_files(spark, snapshot, files, columns, lineage)
+    lookup_files = _describe_files(spark, snapshot, files, columns, lineage)
     if lookup_files is None:
         return None
     row_fields = tuple(columns)
@@ -149,7 +150,7 @@ def find_key_matches(
     if keys is None or not _can_decide_matches(keys, source, one_to_one=one_to_one):
         return None
     columns = snapshot.schema.select(name for name in snapshot.schema.names if name in keys.names)
-    lookup_files = _lookup_files(spark, snapshot, files, columns, lineage=None)
+    lookup_files = _describe_files(spark, snapshot, files, columns, lineage=None)
     if lookup_files is None:
         return None
     find_in_file = partial(find_positions, columns=arrow_schema(bare(columns)), keys=keys, with_key_ids=one_to_one or with_sources)
@@ -159,7 +160,7 @@ def find_key_matches(
         rows = _collect_rows(zip(lookup_files, matches_by_file, strict=True), max_rows, distinct_keys=not one_to_one)
     if rows is None or (one_to_one and _has_repeated_key(rows)):
         return None
-    return _with_source_ordinals(rows, source, keys, one_to_one=one_to_one) if with_sources else KeyMatches(rows.positions)
+    return _matches_with_ordinals(rows, source, keys, one_to_one=one_to_one) if with_sources else KeyMatches(rows.positions)
 
 
 def _can_decide_matches(keys: SourceKeys, source: Source, *, one_to_one: bool) -> bool:
@@ -201,26 +202,31 @@ def _has_repeated_key(rows: _RowsWithKeys) -> bool:
     return bool(np.bincount(all_key_ids, minlength=1).max() > 1)
 
 
-def _with_source_ordinals(rows: _RowsWithKeys, source: Source, keys: SourceKeys, *, one_to_one: bool) -> KeyMatches:
-    """Return target rows that have a key of the source with the ordinals of the source rows that have the same key.
+def _matches_with_ordinals(rows: _RowsWithKeys, source: Source, keys: SourceKeys, *, one_to_one: bool) -> KeyMatches:
+    """Return the matches of target rows and source rows: the positions of the target rows, and the ordinals of the source rows.
 
-    A key id from 0 to below the number of source rows identifies a key. The id -1 is for a source key that no target row can equal
-    (NULL). `one_to_one`: no two source rows have the same key, and no two target rows. The result then has the ordinal for each target row.
+    An ordinal identifies a source row. A key id identifies a key: it is the index of the key among the distinct keys of the source. So it
+    is below the number of source rows. A source row has the key id -1 if no target row can equal its key (NULL). Two rows match if they
+    have the same key id. `rows` has the key ids of the target rows.
+
+    `one_to_one`: no two source rows have the same key, and no two target rows. The result then has the ordinal for each target row.
     """
     assert source.key_ordinals is not None
-    ordinals, key_ids = source.key_ordinals.to_numpy(), keys.source_key_ids()
-    can_match = key_ids >= 0
-    ordinals, key_ids = ordinals[can_match], key_ids[can_match]
-    # The indexes of this array are key ids.
-    is_matched_key = np.zeros(source.row_count, dtype=bool)
+    source_ordinals, source_key_ids = source.key_ordinals.to_numpy(), keys.source_key_ids()
+    can_match = source_key_ids >= 0
+    source_ordinals, source_key_ids = source_ordinals[can_match], source_key_ids[can_match]
+    # An array by key id: whether a target row has the key. So two lookups by index replace a join.
+    is_target_key = np.zeros(source.row_count, dtype=bool)
     for target_key_ids in rows.key_ids.values():
-        is_matched_key[target_key_ids] = True
-    matched_ordinals = BitMap64(ordinals[is_matched_key[key_ids]].astype(np.uint64))
+        is_target_key[target_key_ids] = True
+    is_matched_source_row = is_target_key[source_key_ids]
+    matched_ordinals = BitMap64(source_ordinals[is_matched_source_row].astype(np.uint64))
     if not one_to_one:
         return KeyMatches(rows.positions, matched_ordinals)
-    ordinal_by_key = np.full(source.row_count, -1, dtype=np.int64)
-    ordinal_by_key[key_ids] = ordinals
-    ordinals_by_path = {path: ordinal_by_key[target_key_ids] for path, target_key_ids in rows.key_ids.items()}
+    # Another array by key id: the ordinal of the only source row with the key.
+    ordinal_by_key_id = np.full(source.row_count, -1, dtype=np.int64)
+    ordinal_by_key_id[source_key_ids] = source_ordinals
+    ordinals_by_path = {path: ordinal_by_key_id[target_key_ids] for path, target_key_ids in rows.key_ids.items()}
     return KeyMatches(rows.positions, matched_ordinals, ordinals_by_path)
 
 
@@ -239,10 +245,12 @@ def _lookup_keys_for_files(spark: SparkSession, snapshot: Snapshot, files: FileL
     return _lookup_keys(snapshot, source) if may_read else None
 
 
-def _lookup_files(
+def _describe_files(
     spark: SparkSession, snapshot: Snapshot, files: FileListing, columns: Struct, lineage: Lineage | None
 ) -> list[LookedUpFile] | None:
-    """Return data files as the lookup reads them: with their deleted rows, their partition values, and these columns as they hold them.
+    """Describe data files for the lookup, which reads them without Spark: their deleted rows, partition values, and stored columns.
+
+    The files of one layout hold the columns under the same names and types.
 
     The result is None if a file holds a column in another type than the table, or lacks a column that has a default value.
     """
@@ -252,12 +260,12 @@ def _lookup_files(
     partitions = dict(zip(paths, files.partitions.to_pylist(), strict=True))
     lookup_files = []
     for layout in snapshot.layouts(paths):
-        columns_in_files = _stored_columns(snapshot, layout, columns, lineage)
-        if columns_in_files is None:
+        stored_columns = _stored_columns(snapshot, layout, columns, lineage)
+        if stored_columns is None:
             return None
         for path in layout.paths:
             deleted_positions = deleted.get(path, Positions())
-            lookup_files.append(LookedUpFile(path, columns_in_files, deleted_positions, partitions[path] or {}, options))
+            lookup_files.append(LookedUpFile(path, stored_columns, deleted_positions, partitions[path] or {}, options))
     return lookup_files
 
 

@@ -40,16 +40,17 @@ def read_changes(spark: SparkSession, changes: TableChanges) -> DataFrame:
     snapshot = changes.snapshot
     if not changes.files:
         return empty_frame(spark, bare(Struct((*snapshot.schema, *_CHANGE_COLUMNS))))
-    # All files of a Delta table have one layout. Only Delta tables have a change data feed.
+    # Only Delta tables have a change data feed, and all files of a Delta table have one layout.
     (layout,) = snapshot.layouts(list(dict.fromkeys(file.path for file in changes.files)))
-    # Data files lack the partition columns. The join with the changed files adds these, under names that no column of a file has.
+    # Data files lack the partition columns. The rows of `_changed_files` have these, under names that no column of a file has.
     partition_names = {name: f"__rowmerge_partition_{index}" for index, name in enumerate(layout.missing_columns)}
-    file_rows = _read_changed_files(spark, snapshot, layout)
-    change_rows = _select_change_rows(file_rows, _changed_files(spark, changes, partition_names))
-    columns = [F.col(backquote(partition_names.get(name, name))).alias(name) for name in snapshot.schema.names]
-    # A file without a change of all its rows is a file in `_change_data`, which records the change of each row.
+    # One scan reads all files. A join with a small table, one row for each file and version, selects the rows that a version changed.
+    change_rows = _select_change_rows(_read_changed_files(spark, snapshot, layout), _changed_files(spark, changes, partition_names))
+    table_columns = [F.col(backquote(partition_names.get(name, name))).alias(name) for name in snapshot.schema.names]
+    # A version inserts or deletes all selected rows of a data file (_FILE_CHANGE). A file in `_change_data` has the change of each row
+    # in a column of its own (_RECORDED_CHANGE), and no change of the file.
     change_type = F.coalesce(F.col(_FILE_CHANGE), F.col(_RECORDED_CHANGE)).alias(CHANGE_TYPE)
-    return change_rows.select(*columns, change_type, F.col(_VERSION).alias(COMMIT_VERSION), F.col(_TIME).alias(COMMIT_TIMESTAMP))
+    return change_rows.select(*table_columns, change_type, F.col(_VERSION).alias(COMMIT_VERSION), F.col(_TIME).alias(COMMIT_TIMESTAMP))
 
 
 def _read_changed_files(spark: SparkSession, snapshot: Snapshot, layout: FileLayout) -> DataFrame:
@@ -61,7 +62,10 @@ def _read_changed_files(spark: SparkSession, snapshot: Snapshot, layout: FileLay
 
 
 def _select_change_rows(file_rows: DataFrame, changed_files: DataFrame) -> DataFrame:
-    """Join rows of files to the changes of their files, and return the rows that changed, once for each version that changed them."""
+    """Join rows of files to the changes of their files, and return the rows that changed, once for each version that changed them.
+
+    The bit set of a change has the positions of the rows that changed. If _IS_LISTED is false, it has those of all other rows.
+    """
     rows = file_rows.join(F.broadcast(changed_files), F.col(FILE) == F.col(_FILE_PATH), "inner")
     is_in_bit_set = f"{bit_at_position(_BIT_WORDS, _FIRST_WORD)} = 1"
     return rows.where(f"({is_in_bit_set}) = {_IS_LISTED}")

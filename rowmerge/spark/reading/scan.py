@@ -40,8 +40,8 @@ from rowmerge.table.snapshots.files import EqualityDeletes, FileLayout, FileList
 from rowmerge.table.snapshots.snapshot import Snapshot
 
 _FILE_KEY, _BIT_WORDS, _FIRST_WORD, _FILE_SIZE = "__rowmerge_key", "__rowmerge_words", "__rowmerge_first", "__rowmerge_size"
-_SMALL_FRACTION = 16
-"""If files without deleted rows have less than 1/16 of all bytes, they are read like the files with deleted rows."""
+_SMALL_SHARE = 1 / 16
+"""If files without deleted rows have less than this share of all bytes, they are read like the files with deleted rows."""
 _HIVE_TYPES = {"string", "long", "integer", "short", "byte", "date", "boolean"}
 # java.net.URI keeps these in a path, besides letters, digits and what is not ASCII.
 _ENCODED = re.compile(r"[^\w\-!.~'()*,;:$&+=@/\x80-\U0010ffff]", re.ASCII)
@@ -161,8 +161,8 @@ class _Scan:
     def _without_deleted_rows(self, rows: DataFrame, files: FileListing, file_key: str) -> DataFrame:
         """Drop the deleted rows: join each row to the bit set of its file's deleted rows, and test the bit at the row's position.
 
-        `file_key`: the column that identifies a row's file: its path (FILE) or its size. Every file of `files` has a bit set. So a row
-        without a bit set is in a file of another size than in the table's metadata. Such a row stops the query.
+        `file_key`: the column that identifies a row's file: its path (FILE), or its size, which no other file of `files` has. Every file
+        has a bit set. So a row without a bit set is in a file of another size than in the table's metadata. Such a row stops the query.
         """
         # The scan returns the fields of Spark's `_metadata` as columns. A join on the struct itself would build the struct for each row.
         bit_sets = F.broadcast(frame_of(self.spark, self._deleted_bit_sets(files, file_key)))
@@ -186,8 +186,7 @@ class _Scan:
         """Add the partition columns `columns` to rows by a join with the values of each file in the table's metadata."""
         schema = bare(Struct((Field(_FILE_KEY, Primitive("string")), *self.snapshot.schema.select(tuple(columns)))))
         partitions = files.partitions
-        paths = pa.array([spark_path(path) for path in files.paths], pa.string())
-        arrays = [paths, *(pc.struct_field(partitions, [name]) for name in columns)]
+        arrays = [pa.array(map(spark_path, files.paths), pa.string()), *(pc.struct_field(partitions, [name]) for name in columns)]
         # Without the schema, PySpark would take a timestamp_ntz for an instant.
         partition_values = frame_of(self.spark, pa.Table.from_arrays(arrays, schema=arrow_schema(schema)), schema)
         return rows.join(F.broadcast(partition_values), F.col(FILE) == F.col(_FILE_KEY), "inner").drop(_FILE_KEY)
@@ -200,35 +199,35 @@ def _group_by_file_key(files: FileListing) -> Iterator[tuple[FileListing, str | 
     identifies a file in this group. Further files of these sizes form the last group, joined by path. A join on a number costs nothing
     measurable; a join on a long path costs a third of a scan or more. Groups may be empty.
     """
-    needs_no_join = _needs_no_join(files)
-    yield files.filter(pa.array(needs_no_join)), None
-    files_with_deletes = files.filter(pa.array(~needs_no_join))
-    is_first_of_size = np.zeros(len(files_with_deletes), dtype=bool)
-    _, first_indexes = np.unique(files_with_deletes.sizes.to_numpy(), return_index=True)
+    needs_join = _needs_join(files)
+    yield files.filter(pa.array(~needs_join)), None
+    joined_files = files.filter(pa.array(needs_join))
+    is_first_of_size = np.zeros(len(joined_files), dtype=bool)
+    _, first_indexes = np.unique(joined_files.sizes.to_numpy(), return_index=True)
     is_first_of_size[first_indexes] = True
-    yield files_with_deletes.filter(pa.array(is_first_of_size)), _FILE_SIZE
-    yield files_with_deletes.filter(pa.array(~is_first_of_size)), FILE
+    yield joined_files.filter(pa.array(is_first_of_size)), _FILE_SIZE
+    yield joined_files.filter(pa.array(~is_first_of_size)), FILE
 
 
-def _needs_no_join(files: FileListing) -> np.ndarray[Any, Any]:
-    """Return for each file whether a scan of its own reads it, without a join with deleted rows.
+def _needs_join(files: FileListing) -> np.ndarray[Any, Any]:
+    """Return for each file whether a join with deleted rows reads it: for files with deleted rows, or for all files.
 
-    These are the files without deleted rows. If they have few bytes, the result is False for all files. A join of their rows with empty bit
-    sets then takes less time than another scan in the plan.
+    All files is the better choice if the files without deleted rows have few bytes. To join their rows with empty bit sets then takes less
+    time than a second scan in the plan.
     """
-    has_no_deletes: np.ndarray[Any, Any] = pc.equal(files.deleted, 0).to_numpy()
+    has_deletes: np.ndarray[Any, Any] = pc.not_equal(files.deleted, 0).to_numpy()
     sizes = files.sizes.to_numpy()
-    # Only sizes that differ identify all files. Further files of one size would need a join by path, which costs more than a scan.
+    # Files of one size need a join by path (see `_group_by_file_key`), which costs more than a second scan.
     can_join_by_size = len(np.unique(sizes)) == len(sizes)
-    if can_join_by_size and sizes[has_no_deletes].sum() * _SMALL_FRACTION < sizes.sum():
-        return np.zeros_like(has_no_deletes)
-    return has_no_deletes
+    if can_join_by_size and sizes[~has_deletes].sum() < sizes.sum() * _SMALL_SHARE:
+        return np.ones_like(has_deletes)
+    return has_deletes
 
 
 def lineage_columns(lineage: Lineage | None, layout: FileLayout) -> list[ColumnPair]:
-    """Return the row lineage columns ROW_ID and CHANGED_IN, each with its column in data files.
+    """Return the row lineage columns (the id of a row, the version of its last change), each with its column in data files.
 
-    Files without field ids cannot hold lineage columns that have ids. Spark finds no column of this name there, and reads NULL.
+    Files without field ids cannot hold lineage columns that have ids. Their pair has a name that no file has, so Spark reads NULL.
 
     Args:
         lineage: The lineage columns of the table; None to return no columns.
@@ -237,8 +236,8 @@ def lineage_columns(lineage: Lineage | None, layout: FileLayout) -> list[ColumnP
     if lineage is None:
         return []
     fields = ((ROW_ID, lineage.row_id), (CHANGED_IN, lineage.changed_in))
-    are_missing = FIELD_ID in lineage.row_id.metadata and not layout.by_field_id
-    return [(Field(name, field.type), Field(name, field.type) if are_missing else field) for name, field in fields]
+    lack_ids = FIELD_ID in lineage.row_id.metadata and not layout.by_field_id
+    return [(Field(name, field.type), Field(name, field.type) if lack_ids else field) for name, field in fields]
 
 
 def deleted_rows(spark: SparkSession, snapshot: Snapshot, paths: Sequence[str]) -> dict[str, Positions]:
@@ -249,13 +248,13 @@ def deleted_rows(spark: SparkSession, snapshot: Snapshot, paths: Sequence[str]) 
         snapshot: The snapshot with the deletion vectors and delete files.
         paths: The paths of data files of the snapshot.
     """
-    deleted = snapshot.deleted_positions(paths)
-    for deletes in snapshot.equality_deletes(paths):
-        path_of = {spark_path(path): path for path in deletes.applies_to}
-        for spelled_path, positions in _equality_deleted_positions(spark, snapshot, deletes).items():
-            path = path_of[spelled_path]
-            deleted[path] = deleted.get(path, Positions()) | positions
-    return deleted
+    deleted_positions = snapshot.deleted_positions(paths)
+    for equality_deletes in snapshot.equality_deletes(paths):
+        path_by_uri = {spark_path(path): path for path in equality_deletes.applies_to}
+        for file_uri, positions in _equality_deleted_positions(spark, snapshot, equality_deletes).items():
+            path = path_by_uri[file_uri]
+            deleted_positions[path] = deleted_positions.get(path, Positions()) | positions
+    return deleted_positions
 
 
 def _equality_deleted_positions(spark: SparkSession, snapshot: Snapshot, deletes: EqualityDeletes) -> dict[str, Positions]:
@@ -306,7 +305,7 @@ def read_files(
 ) -> DataFrame:
     """Read all rows of the files of a layout, deleted rows included, with columns under the table's names.
 
-    For files with field ids, this changes a setting of the session for good, because Spark reads it when the query runs.
+    For files with field ids, this changes a setting of the session for good, because Spark uses the setting later, when the query runs.
 
     Args:
         spark: The session that reads the files.
@@ -322,7 +321,8 @@ def read_files(
     if layout.by_field_id:
         spark.conf.set("spark.sql.parquet.fieldId.read.enabled", "true")
     # Spark's Parquet reader uses this metadata of fields: the default for files without the field, and the id that finds the field.
-    reader_metadata = [INITIAL] * snapshot.shape.supports_initial_defaults + [FIELD_ID] * layout.by_field_id
+    used_metadata = {INITIAL: snapshot.shape.supports_initial_defaults, FIELD_ID: layout.by_field_id}
+    reader_metadata = [name for name, is_used in used_metadata.items() if is_used]
     file_schema = to_spark(Struct(tuple(file_column for _, file_column in columns)), reader_metadata)
     frame = _read_parquet(spark, snapshot.name, layout.paths, file_schema, partition_folder)
     # Each term of a Column object would be a call to the JVM, and tables may have a thousand columns. So columns are SQL texts.

@@ -95,7 +95,7 @@ class Source:
         return _is_small(self.row_count, self.schema)
 
     @property
-    def split_rows(self) -> DataFrame:
+    def parallel_rows(self) -> DataFrame:
         """Return the rows, which several tasks can write in parallel even if one task evaluated all of them.
 
         If one task evaluated many rows, the result is a union of ranges of ordinals. Each new task filters its range out of all rows,
@@ -131,7 +131,7 @@ class Source:
     def without(self, ordinals: BitMap64) -> DataFrame:
         """Return the rows except those with these ordinals."""
         if not ordinals:
-            return self.split_rows
+            return self.parallel_rows
         if self.local_rows is not None:
             rows = self.local_rows.filter(pc.invert(pc.is_in(self.local_rows[ORDINAL], value_set=ordinal_array(ordinals))))
             return frame_of(self.frame.sparkSession, rows, _with_ordinal(self.schema))
@@ -147,7 +147,7 @@ class Source:
     def _joined_to(self, ordinals: BitMap64, kind: str) -> DataFrame:
         """Return the rows joined to these ordinals, with a join type of Spark."""
         matched = F.broadcast(frame_of(self.frame.sparkSession, pa.table({_MATCHED_ORDINAL: ordinal_array(ordinals)})))
-        return self.split_rows.join(matched, F.col(ORDINAL) == F.col(_MATCHED_ORDINAL), kind)
+        return self.parallel_rows.join(matched, F.col(ORDINAL) == F.col(_MATCHED_ORDINAL), kind)
 
 
 def materialize(frame: DataFrame, alias: str, pairs: Sequence[KeyPair], *, max_keys: int = 0, prepare: Prepare | None = None) -> Source:

@@ -25,7 +25,8 @@ def store_assignment_sql(
 ) -> str:
     """Return SQL for a value as a column stores it, by the rules of ANSI store assignment.
 
-    An overflow, a string that is too long, and a string that is no value of the column's type stop the statement at run time.
+    ANSI store assignment refuses some types for a column, and casts values of other types. An overflow, a string that is too long, and a
+    string that is no value of the column's type stop the statement at run time.
 
     Args:
         value: The value and its type before the assignment.
@@ -40,14 +41,16 @@ def store_assignment_sql(
     """
     value_sql, type_ = value
     if value_sql == "null":
-        return value_sql
+        return value_sql  # every type has NULL. NOT NULL is a rule, which `rowmerge.spark.values.rules` applies
     if type_ != column.type or old_value is not None:
         _check_assignable(type_, column, table, adds_fields=adds_fields, parses_strings=parses_strings)
         value_sql = reshape_value(value, column.type, partial(_cast, column, table), old_value=old_value)
+    # Spark sees a char(n) or varchar(n) as a string. The metadata of the column has the declared type with the length n.
     if declared_type := column.metadata.get(CHAR_VARCHAR):
         value_sql = _with_char_lengths(value_sql, column.type, lengths(str(declared_type)), column, table)
+    # Data files hold a UUID and a fixed(n) as bytes of one length. Spark sees a string or a binary value.
     (stored_column,) = stored_types(Struct((column,)))
-    return _with_fixed_lengths(value_sql, stored_column.type, column, table)
+    return _normalize_fixed_values(value_sql, stored_column.type, column, table)
 
 
 def _check_assignable(type_: DataType, column: Field, table: str, *, adds_fields: bool, parses_strings: bool) -> None:
@@ -121,21 +124,25 @@ def _with_char_lengths(value_sql: str, type_: DataType, limits: Lengths | None, 
     return transform_parts(value_sql, type_, fit_part, depth)
 
 
-def _with_fixed_lengths(value_sql: str, type_: DataType, column: Field, table: str, depth: int = 0) -> str:
-    """Return SQL that stops the statement at a string that is no UUID, and at bytes of another length than the column's.
+def _normalize_fixed_values(value_sql: str, type_: DataType, column: Field, table: str, depth: int = 0) -> str:
+    """Return SQL for a value with its UUIDs in lower case. The SQL stops the statement at an invalid UUID, or at bytes of a wrong length.
 
-    UUIDs become lower-case, as in a scan. `type_`: the type of the value in data files. `depth`: the number of nested values around it.
+    `value_sql`: a value with a UUID as a string, and a fixed(n) as a binary value, at any depth. A scan returns each UUID in lower case, so
+    the new value must have the same form. `type_`: the type of the value in data files. `depth`: the number of nested values
+    around the value (see `transform_parts`).
     """
     if isinstance(type_, Fixed):
+        # The error shows a UUID as the string, and bytes as hexadecimal digits.
         reason, shown_sql = (StopReason.NO_UUID, value_sql) if type_.uuid else (StopReason.WRONG_LENGTH, f"hex({value_sql})")
         raise_error = raise_error_sql(reason, table, f"the column `{column.name}` of {table} ({type_})", shown_sql)
         new_value = f"lower({value_sql})" if type_.uuid else value_sql
-        return f"case when {value_sql} is null then null when {has_fixed_length(value_sql, type_)} then {new_value} else {raise_error} end"
+        is_valid = has_fixed_length(value_sql, type_)
+        return f"case when {value_sql} is null then null when {is_valid} then {new_value} else {raise_error} end"
 
-    def check_part(_: str, part_sql: str, part_type: DataType) -> str:
-        return _with_fixed_lengths(part_sql, part_type, column, table, depth + 1)
+    def normalize_part(_: str, part_sql: str, part_type: DataType) -> str:
+        return _normalize_fixed_values(part_sql, part_type, column, table, depth + 1)
 
-    return transform_parts(value_sql, type_, check_part, depth)
+    return transform_parts(value_sql, type_, normalize_part, depth)
 
 
 def _raise_column_error(reason: StopReason, column: Field, table: str, value_sql: str) -> str:

@@ -67,6 +67,8 @@ def _transform_fields(struct_sql: str, struct: Struct, transform: PartTransform)
 def reshape_value(value: SqlValue, target: DataType, cast: Cast, *, old_value: SqlValue | None = None, depth: int = 0) -> str:
     """Return SQL that converts a value to another type, with fields of structs by name at any depth.
 
+    A cast of Spark converts structs by position. So SQL builds each struct of another shape field by field.
+
     Args:
         value: The value and its type.
         target: The type of the column. The result may differ from it in the case of field names and in nullability.
@@ -80,7 +82,7 @@ def reshape_value(value: SqlValue, target: DataType, cast: Cast, *, old_value: S
         return _reshape_struct(value, target, cast, old_value, depth)
     if _is_castable_by_position(source, target):
         return value_sql  # the writer casts nested values of this type by position, which gives the same result
-    # A value in an array or a map has no old value.
+    # Arrays and maps are converted part by part, each to its type by the name that `transform_parts` gives it. Other values are cast.
     match source, target:
         case Array(), Array():
             target_types = {"element": target.element}
@@ -90,6 +92,7 @@ def reshape_value(value: SqlValue, target: DataType, cast: Cast, *, old_value: S
             return cast(value_sql, source, target)
 
     def reshape_part(part: str, part_sql: str, part_type: DataType) -> str:
+        # An element has no old value, because no rule says which element of the old array or map it replaces.
         return reshape_value(SqlValue(part_sql, part_type), target_types[part], cast, depth=depth + 1)
 
     return transform_parts(value_sql, source, reshape_part, depth)
@@ -98,10 +101,12 @@ def reshape_value(value: SqlValue, target: DataType, cast: Cast, *, old_value: S
 def _reshape_struct(struct: SqlValue, target: Struct, cast: Cast, old_value: SqlValue | None, depth: int) -> str:
     """Return SQL for a struct with the fields of `target`. A field comes from the struct, else from the old struct, else it is NULL.
 
-    The result is NULL if the struct is NULL. If the old struct supplies fields, the result is NULL only if both structs are NULL. The
-    UPDATE SET * of delta-spark under schema evolution has the same rule. `old_value`, `depth`: see `reshape_value`.
+    Under schema evolution, UPDATE SET * may assign a struct without some fields of the column. These fields keep their old values, as in
+    delta-spark. The result is NULL if the struct is NULL. If the old struct supplies fields, the result is NULL only if both structs are
+    NULL. `old_value`, `depth`: see `reshape_value`.
     """
     has_old_struct = old_value is not None and isinstance(old_value.type, Struct)
+    # The old struct matters only for fields that the new struct lacks. Otherwise a new NULL must replace the old struct.
     old_struct = old_value if has_old_struct and _lacks_field(struct.type, target) else None
     if old_struct is None and _is_castable_by_position(struct.type, target):
         return struct.sql  # the writer casts the struct by position, which gives the same result
@@ -110,6 +115,7 @@ def _reshape_struct(struct: SqlValue, target: Struct, cast: Cast, old_value: Sql
         new_field, old_field = _field_value(struct, field.name), _field_value(old_struct, field.name)
         value = _reshape_field(new_field, old_field, field, cast, depth)
         named_values.append(f"{string_literal(field.name)}, {value}")
+    # Without this test, a NULL struct would become a struct of NULL fields.
     is_null = f"{struct.sql} is null" if old_struct is None else f"{struct.sql} is null and {old_struct.sql} is null"
     return f"if({is_null}, null, named_struct({', '.join(named_values)}))"
 

@@ -24,7 +24,7 @@ _COLUMN_REFERENCE = re.compile(r"(`[^`]+`|\w+)(\.(`[^`]+`|\w+))*")
 """SQL that only names a column or a field. It can be evaluated for any row."""
 
 GuardedClause = tuple[str, Clause]
-"""A SQL condition that selects the rows of a clause (matched or not), and the clause."""
+"""A WHEN clause with its guard: SQL that is true for rows of the clause's kind, such as pairs of a match for WHEN MATCHED."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,8 @@ def outcome_rows(rows: DataFrame, plan: RowPlan, guarded_clauses: Sequence[Guard
     Args:
         rows: Pairs of a target and a source row, or rows of one side, under the aliases of the plan's sides.
         plan: The plan of the statement.
-        guarded_clauses: The clauses in the order of the statement.
+        guarded_clauses: The clauses in the order of the statement. A clause fires for a row if its guard and its own condition are true,
+            and no earlier clause fires.
         shape: The columns to add. Rows for which no clause fires are left out unless `shape` has ordinals.
 
     Returns:
@@ -65,11 +66,11 @@ def outcome_rows(rows: DataFrame, plan: RowPlan, guarded_clauses: Sequence[Guard
     Raises:
         TypeMismatch: A column cannot store the value that a clause gives it. Spark's analysis errors pass through.
     """
-    # The column CLAUSE has the number of the clause that fires, its index in `guarded_clauses`.
+    # The column CLAUSE has the number of the clause that fires. The number of a clause is its index in `guarded_clauses`.
     rows = _with_firing_clause(rows, guarded_clauses)
     if not shape.ordinals:
         rows = rows.where(F.col(CLAUSE).isNotNull())
-    clauses = [(number, clause) for number, (_, clause) in enumerate(guarded_clauses)]
+    clauses = list(enumerate(clause for _, clause in guarded_clauses))
     # A Column object would need many calls to the JVM, and tables may have a thousand columns. So columns are SQL texts.
     action = _action_sql([(f"{CLAUSE} = {number}", clause) for number, clause in clauses])
     action_and_shape = [f"{action} as {ACTION}", *shape.columns(plan)]
@@ -78,9 +79,10 @@ def outcome_rows(rows: DataFrame, plan: RowPlan, guarded_clauses: Sequence[Guard
         deletions = rows.selectExpr(*action_and_shape)
         deletions.columns  # noqa: B018  Spark Connect finds errors only when the columns are read
         return deletions
+    # Later SQL repeats a value in casts and checks. A value such as `uuid()` would differ at each repetition.
     rows, writing_clauses = _materialize_nondeterministic_values(rows, writing_clauses)
-    fires_for_all_rows = len(clauses) == 1 and not shape.ordinals
-    new_values = _new_values(rows, plan, writing_clauses, fires_for_all_rows=fires_for_all_rows)
+    new_values = _new_values(rows, plan, writing_clauses, fires_for_all_rows=len(clauses) == 1 and not shape.ordinals)
+    # The rules (CHECK constraints, NOT NULL, generated columns) apply to the new values, and stop the statement at a violation.
     outcomes = rows.selectExpr(*action_and_shape, *new_values, CLAUSE)
     return _with_rules_applied(outcomes, plan, writing_clauses).drop(CLAUSE)
 
@@ -141,7 +143,7 @@ def old_column(position: int) -> str:
 
 
 def outcome_columns(outcomes: DataFrame, width: int) -> OutcomeColumns:
-    """Return which columns these outcome rows have.
+    """Return the names of the columns that these outcome rows have, and None or no names for optional columns that they lack.
 
     Args:
         outcomes: The outcome rows (see `outcome_rows`).
@@ -150,11 +152,12 @@ def outcome_columns(outcomes: DataFrame, width: int) -> OutcomeColumns:
     names = set(outcomes.columns)
 
     def table_columns(name_at: Callable[[int], str]) -> tuple[str, ...]:
+        # Outcome rows have the columns of all positions, or of none.
         return tuple(name_at(position) for position in range(width)) if name_at(0) in names else ()
 
-    file, position, source = (name if name in names else None for name in (FILE, POSITION, ORDINAL))
+    file, position, ordinal = (name if name in names else None for name in (FILE, POSITION, ORDINAL))
     lineage = (ROW_ID, CHANGED_IN) if ROW_ID in names else None
-    return OutcomeColumns(ACTION, file, position, lineage, source, table_columns(output_column), table_columns(old_column))
+    return OutcomeColumns(ACTION, file, position, lineage, ordinal, table_columns(output_column), table_columns(old_column))
 
 
 def new_rows(rows: DataFrame, plan: RowPlan, clauses: Sequence[Clause], extra_columns: Sequence[str] = ()) -> DataFrame:
@@ -184,6 +187,8 @@ def met_or_new_rows(rows: DataFrame, plan: RowPlan) -> DataFrame:
 def prepare_rows(rows: DataFrame, plan: RowPlan, values: Mapping[str, str], extra_columns: Sequence[str]) -> DataFrame:
     """Convert source rows to rows of the table before their matches are known, with the actions for a match and for no match.
 
+    A lookup in Arrow then finds the matches, and the driver takes one of the two actions for each row, without another job of Spark.
+
     Args:
         rows: The source rows, under the alias of the plan's source.
         plan: The plan of the statement.
@@ -195,7 +200,8 @@ def prepare_rows(rows: DataFrame, plan: RowPlan, values: Mapping[str, str], extr
     """
     if_matched = _action_sql([(condition_of(clause), clause) for clause in plan.of(Match.MATCHED)])
     if_unmatched = _action_sql([(condition_of(clause), clause) for clause in plan.of(Match.NOT_MATCHED)])
-    # The values are the same in both cases, so one clause computes them. Its action applies if the statement inserts every source row.
+    # The values are the same in both cases, so an INSERT of every source row computes them. If matches decide, the writer ignores the
+    # action of this INSERT, and takes IF_MATCHED or IF_UNMATCHED.
     insert = Clause(Match.NOT_MATCHED, Effect.INSERT, None, values)
     return new_rows(rows, plan, [insert], [*extra_columns, ORDINAL, f"{if_matched} as {IF_MATCHED}", f"{if_unmatched} as {IF_UNMATCHED}"])
 
@@ -226,34 +232,38 @@ def _new_values(rows: DataFrame, plan: RowPlan, clauses: Sequence[NumberedClause
 
     `fires_for_all_rows`: there is one clause, and it fires for all rows.
     """
-    given_values = [_given_value(plan, clause, field) for _, clause in clauses for field in plan.schema]
+    value_sqls = {_value_before_assignment(plan, clause, field) for _, clause in clauses for field in plan.schema}
     # The store assignment depends on the types of the values. Spark analyses all values at once, because each analysis takes time.
-    types = _types_of(rows, {value_sql for value_sql in given_values if value_sql is not None})
+    types = _types_of(rows, {value_sql for value_sql in value_sqls if value_sql is not None})
     columns = []
     for position, field in enumerate(plan.schema):
-        assigned_by_clause = {number: _assigned_value(plan, clause, field, types) for number, clause in clauses}
-        new_value = next(iter(assigned_by_clause.values())) if fires_for_all_rows else _value_of_firing_clause(assigned_by_clause)
+        value_by_clause = {number: _value_after_assignment(plan, clause, field, types) for number, clause in clauses}
+        new_value = _value_of_firing_clause(value_by_clause, fires_for_all_rows=fires_for_all_rows)
         # The cast gives NULL its type, and removes metadata and nullability of the value's own type.
         columns.append(f"cast({new_value} as {sql_name(field.type)}) as {output_column(position)}")
     return columns
 
 
-def _value_of_firing_clause(values: Mapping[int, str]) -> str:
-    """Return SQL for the value of the clause that fires. `values`: SQL for the value of each clause by its number.
+def _value_of_firing_clause(value_by_clause: Mapping[int, str], *, fires_for_all_rows: bool) -> str:
+    """Return SQL for the value of the clause that fires. `value_by_clause`: SQL for the value of each clause by its number.
 
     A value must not be computed for rows of another clause, but a column may be read in any row. So equal column references need no CASE.
-    With a CASE for each of many columns, the code that Spark generates may be too long for Java to compile.
+    With a CASE for each of many columns, the code that Spark generates may be too long for Java to compile. `fires_for_all_rows`: there is
+    one clause, and it fires for all rows.
     """
-    first_value = next(iter(values.values()))
-    if _COLUMN_REFERENCE.fullmatch(first_value) and set(values.values()) == {first_value}:
+    first_value, *other_values = value_by_clause.values()
+    if fires_for_all_rows or (_COLUMN_REFERENCE.fullmatch(first_value) and set(other_values) <= {first_value}):
         return first_value
-    branches = " ".join(f"when {number} then {value}" for number, value in values.items())
+    branches = " ".join(f"when {number} then {value}" for number, value in value_by_clause.items())
     return f"case {CLAUSE} {branches} end"
 
 
-def _assigned_value(plan: RowPlan, clause: Clause, field: Field, types: Mapping[str, DataType]) -> str:
-    """Return SQL for the value that a clause stores in a column. `types`: the type of each value by its SQL."""
-    value_sql = _given_value(plan, clause, field)
+def _value_after_assignment(plan: RowPlan, clause: Clause, field: Field, types: Mapping[str, DataType]) -> str:
+    """Return SQL for the value that a clause stores in a column: the value before the assignment, converted to the column's type.
+
+    `types`: the type of each value by its SQL.
+    """
+    value_sql = _value_before_assignment(plan, clause, field)
     if value_sql is None:
         return "null"
     old_field = (plan.evolved_from or plan.schema).find(field.name, case_sensitive=True)
@@ -264,8 +274,11 @@ def _assigned_value(plan: RowPlan, clause: Clause, field: Field, types: Mapping[
     return store_assignment_sql(value, field, plan.table, old_value=old_value, adds_fields=adds_fields, parses_strings=True)
 
 
-def _given_value(plan: RowPlan, clause: Clause, field: Field) -> str | None:
-    """Return SQL for the value that a clause gives a column, before store assignment, None for NULL."""
+def _value_before_assignment(plan: RowPlan, clause: Clause, field: Field) -> str | None:
+    """Return SQL for the value that a clause assigns to a column, in the value's own type. None for NULL.
+
+    An UPDATE assigns the old value to a column that it does not name.
+    """
     if field.name in clause.values:
         return clause.values[field.name]
     old_field = (plan.evolved_from or plan.schema).find(field.name)

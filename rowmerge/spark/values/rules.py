@@ -159,7 +159,7 @@ def check_condition(rows: DataFrame, check: Check) -> None:
     Raises:
         TypeMismatch: The expression is not boolean. For other errors, see `check_rules`.
     """
-    type_ = _check_expression(rows, check.expression, check.text)
+    type_ = _type_of_valid_expression(rows, check.expression, check.text)
     if type_ != Primitive("boolean"):
         raise TypeMismatch(f"{check.text} is {sql_name(type_)}, not boolean. Write a condition, which is true for the rows that may be.")
 
@@ -178,7 +178,7 @@ def check_default(spark: SparkSession, table: str, field: Field, expression: str
     """
     rule = f"the default of column `{field.name}`, {expression}"
     try:
-        type_ = _check_expression(spark.range(0).select(), expression, rule)
+        type_ = _type_of_valid_expression(spark.range(0).select(), expression, rule)
     except UnknownColumn as error:
         raise PlanError(f"{rule} reads the column `{error.name}`. A default is a constant; compute the value in the statement.") from None
     # This job evaluates the default, to raise the errors of its evaluation and of its store assignment now. The value is not used.
@@ -213,7 +213,7 @@ def _check_generated_column(frame: DataFrame, schema: Struct, rules: Rules, fiel
         raise UnsupportedStatement(f"{rule} asks for the time, so its value would not stay true. Use a DEFAULT", text=expression)
     allowed_columns = frame.select(*(F.col(backquote(name)) for name in schema.names if name not in rules.generated))
     try:
-        type_ = _check_expression(allowed_columns, expression, rule)
+        type_ = _type_of_valid_expression(allowed_columns, expression, rule)
     except UnknownColumn as error:
         raise _reference_error(error, schema, field, rule, allowed_columns.columns) from None
     if sql_name(type_) != sql_name(field.type):
@@ -235,10 +235,12 @@ def _generation_rule(field: Field, expression: str) -> str:
     return f"GENERATED ALWAYS AS ({expression}) of column `{field.name}`"
 
 
-def _check_expression(rows: DataFrame, expression: str, rule: str) -> DataType:
-    """Return the type of an expression over one of these rows. `rule`: the rule with the expression, for messages.
+def _type_of_valid_expression(rows: DataFrame, expression: str, rule: str) -> DataType:
+    """Return the type of the expression of a CHECK constraint, a generated column or a default, after a check of its parts.
 
-    Raises UnsupportedStatement for a nondeterministic function, a subquery, or a function of several rows, and UnknownColumn.
+    The value must depend on the columns of a single row. Raises UnsupportedStatement for a nondeterministic function, a subquery, or a
+    function of several rows, and UnknownColumn. `rows`: a frame with the columns that the expression may read. `rule`: the rule with the
+    expression, for messages.
     """
     if function := nondeterministic_function(expression):
         raise UnsupportedStatement(f"{rule} uses {function}(), which gives another value each time. Leave it out", text=expression)

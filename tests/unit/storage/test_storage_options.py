@@ -112,7 +112,7 @@ def test_a_table_is_written_read_looked_up_rewritten_and_vacuumed(signed_s3: Fau
     snapshot = table.snapshot()
     assert ids(snapshot) == list(range(10))
     keys = keys_of(pa.table({"id": pa.array([3, 7, 70], pa.int64())}), {"id": ID_NAME.find("id").type}, {"id": "="})
-    files = key_lookup._lookup_files(NO_SPARK, snapshot, snapshot.files(), Struct(tuple(snapshot.schema)), lineage=None)
+    files = key_lookup._describe_files(NO_SPARK, snapshot, snapshot.files(), Struct(tuple(snapshot.schema)), lineage=None)
     assert files is not None and keys is not None
     columns = pa.schema([("id", pa.int64()), ("name", pa.string())])
     assert sorted(read_rows_with_keys("s.t", files, columns, keys)["name"].to_pylist()) == ["n3", "n7"]
