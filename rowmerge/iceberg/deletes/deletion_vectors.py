@@ -27,6 +27,8 @@ _PROPERTIES = {"created-by": f"dbt-rowmerge {__version__}"}
 def read_deletion_vectors(storage: Storage, vectors: Sequence[ContentFile]) -> dict[str, Positions]:
     """Return the deleted positions of each data file, by absolute path. Read vectors concurrently.
 
+    A deletion vector is a bitmap of the positions of deleted rows in one data file. It is a blob of a Puffin file.
+
     Args:
         storage: The storage of the table.
         vectors: The file entries of the deletion vectors, at most one for each data file.
@@ -40,7 +42,10 @@ def read_deletion_vectors(storage: Storage, vectors: Sequence[ContentFile]) -> d
 
 
 def _read_deletion_vector(storage: Storage, vector: ContentFile) -> Positions:
-    """Return the positions in one deletion vector. Raises CorruptLog, StorageError."""
+    """Return the positions in one deletion vector. Raises CorruptLog, StorageError.
+
+    The manifest has the place of the blob in the Puffin file, so one request for this range suffices, and the footer is not read.
+    """
     path = plain_path(vector.path)
     if vector.content_offset is None or vector.content_size is None or vector.content_size < FRAME:
         raise CorruptLog(path, "the manifest does not say where in it the deletion vector is")
@@ -96,7 +101,10 @@ def _encode_puffin(vectors: Sequence[ContentFile], blobs: Sequence[bytes]) -> by
 
 
 def _blob_metadata(vector: ContentFile) -> dict[str, Any]:
-    """Return the footer's entry of a deletion vector ("BlobMetadata" in the Puffin specification)."""
+    """Return the footer's entry of a deletion vector ("BlobMetadata" in the Puffin specification).
+
+    The specification requires -1 for both numbers, because the commit assigns them after the file is written.
+    """
     return {
         "type": "deletion-vector-v1",
         "fields": [POS],
@@ -109,6 +117,7 @@ def _blob_metadata(vector: ContentFile) -> dict[str, Any]:
 
 
 def _referenced_data_file(vector: ContentFile) -> str:
+    """Return the absolute path of the data file whose rows a deletion vector deletes. Raises CorruptLog if its entry has none."""
     path = referenced_path(vector)
     if path is None:
         raise CorruptLog(plain_path(vector.path), "the manifest does not say which data file the deletion vector goes for")

@@ -91,6 +91,7 @@ def _encode_parquet(data_file: str, positions: np.ndarray[Any, Any]) -> bytes:
 
 
 def _row_group_offsets(parquet: bytes) -> tuple[int, ...]:
+    """Return the offset of each row group in a Parquet file, which is the offset of the first page of its first column."""
     footer = pq.read_metadata(pa.BufferReader(parquet))
     first_columns = [footer.row_group(index).column(0) for index in range(footer.num_row_groups)]
     return tuple(column.dictionary_page_offset or column.data_page_offset for column in first_columns)
@@ -98,6 +99,7 @@ def _row_group_offsets(parquet: bytes) -> tuple[int, ...]:
 
 def referenced_path(deletes: ContentFile) -> str | None:
     """Return the absolute path of the one data file to which position deletes apply, None if they may apply to several."""
+    # Writers that do not set the path of the data file may still set equal bounds of the column `file_path`.
     if deletes.referenced_data_file is not None:
         return plain_path(deletes.referenced_data_file)
     lower, upper = deletes.lower.get(FILE_PATH), deletes.upper.get(FILE_PATH)
@@ -148,6 +150,7 @@ def read_position_delete_file(storage: Storage, file: ContentFile) -> Mapping[st
 
 
 def _read_file(storage: Storage, path: str, format: str) -> dict[str, Positions]:
+    """Return the deleted positions in a file of a format such as `PARQUET`. Raises CorruptLog for a missing or malformed file."""
     file_storage, relative_path = located(storage, path)
     try:
         return _collect_positions(_decode_batches(file_storage.get(relative_path), path, format))

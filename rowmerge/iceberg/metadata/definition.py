@@ -208,6 +208,7 @@ def _properties_of_definition(definition: TableDefinition) -> dict[str, str]:
 
 
 def _reject_check_constraints(table: str, definition: TableDefinition) -> None:
+    """Raise UnsupportedTableFeature for a definition with CHECK constraints, which only Delta tables have."""
     if definition.checks:
         advice = "Iceberg tables have no CHECK constraints: use a Delta table, or a test of the data."
         raise UnsupportedTableFeature(table, f"CHECK constraint {min(definition.checks)}", action="create", advice=advice)
@@ -320,6 +321,7 @@ def _format_version_updates(table: str, metadata: TableMetadata, definition: Tab
 
 
 def _next_schema_id(metadata: TableMetadata) -> int:
+    """Return the id of a new schema. Old schemas stay in the metadata, so the id is above all of theirs."""
     return max(schema.schema_id for schema in metadata.schemas) + 1
 
 

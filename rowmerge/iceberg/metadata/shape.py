@@ -131,6 +131,7 @@ class _FieldNames:
         return Struct(tuple(self._stored_field(field, parent_id) for field in columns))
 
     def _stored_field(self, field: Field, parent_id: int) -> Field:
+        """Return a field under its stored name. Its own name is safe only if no other field with the same parent ever had it."""
         field_id = int(field.metadata[FIELD_ID])
         ids_of_name = self.ids_by_name.get((parent_id, field.name.lower()), {field_id})
         name = field.name if self.has_all_schemas and len(ids_of_name) == 1 else f"{field.name}_{field_id}"

@@ -201,6 +201,7 @@ class SchemaBuilder:
         raise UnsupportedTableFeature(self._table, feature, action="create", advice=advice)
 
     def _assign_id(self, existing_id: Any) -> int:
+        """Return the existing id of a field, or the next id for a new field, whose existing id is None."""
         if existing_id is not None:
             return int(existing_id)
         self.last_id += 1
@@ -250,6 +251,7 @@ def as_new_columns(columns: Struct) -> Struct:
 
 
 def _as_new_field(field: Field) -> Field:
+    """Return a field for a new table, with only its comment and its default. Other metadata, such as ids, belong to another table."""
     metadata = {key: field.metadata[key] for key in ("comment", DEFAULT) if key in field.metadata}
     return Field(field.name, _as_new_type(field.type), field.nullable, metadata)
 

@@ -72,6 +72,7 @@ def apply_updates(base: TableMetadata, updates: Sequence[TableUpdate], *, locati
 
 
 def _upgrades_to_version_3(update: TableUpdate) -> bool:
+    """Return whether an update is the upgrade that pyiceberg lacks."""
     return isinstance(update, UpgradeFormatVersionUpdate) and update.format_version == ROW_LINEAGE
 
 

@@ -50,6 +50,7 @@ def list_files(live: LiveFiles, schema: Schema, columns: Struct, spec: Partition
 
 
 def _listing_schema(partition_type: pa.StructType, bound_columns: Sequence[Field]) -> pa.Schema:
+    """Return the Arrow schema of a listing. Bounds and null counts are structs with a field for each column in `bound_columns`."""
     bounds_type = pa.struct([(column.name, arrow_type(column.type)) for column in bound_columns])
     null_counts_type = pa.struct([(column.name, pa.int64()) for column in bound_columns])
     return listing_schema(partition_type, bounds_type, null_counts_type)
@@ -144,6 +145,7 @@ def _column_bounds(manifest: ManifestFiles, column: NestedField) -> dict[str, pa
 
 
 def _compute_bounds(manifest: ManifestFiles, column: NestedField) -> dict[str, pa.Array]:
+    """Return the bounds and null counts of a column, with one value for each file of the manifest."""
     files = [entry.file for entry in manifest.entries]
     null_counts = pa.array([file.null_counts.get(column.field_id) for file in files], pa.int64())
     lower_bounds, upper_bounds = file_bounds(files, column.field_id, column.field_type)
@@ -151,6 +153,7 @@ def _compute_bounds(manifest: ManifestFiles, column: NestedField) -> dict[str, p
 
 
 def _struct_array(children: Sequence[Any], type_: pa.StructType, length: int) -> pa.StructArray:
+    # Arrow takes the length of a struct array from its children, so a struct without fields needs its length from elsewhere.
     if not type_.num_fields:
         return pa.Array.from_buffers(type_, length, [None], children=[])
     return pa.StructArray.from_arrays(list(children), fields=list(type_))

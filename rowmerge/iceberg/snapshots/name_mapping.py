@@ -57,10 +57,12 @@ def file_layouts(
     schemas_without_ids = {path: schema for path, schema in zip(entries, schemas, strict=True) if not _has_field_ids(schema)}
     layouts = _layouts_by_names(shape, schemas_without_ids, _names_by_id(mapping))
     for layout in layouts:
+        # A reader fills a missing column with a partition value of the current spec, and files of another spec may have no such value.
         has_other_spec = any(entries[path].file.spec_id != spec_id for path in layout.paths)
         if layout.missing_columns and has_other_spec:
             raise UnsupportedTableFeature(shape.name, _WITHOUT_PARTITION_COLUMNS, action="read", advice=_REWRITE)
     paths_with_ids = tuple(path for path in entries if path not in schemas_without_ids)
+    # A table without data files has one layout without paths, because readers need at least one.
     if not layouts or paths_with_ids:
         layouts.append(FileLayout(paths_with_ids, shape.stored_schema, by_field_id=True, missing_columns=()))
     return tuple(layouts)
@@ -105,6 +107,7 @@ def _read_schema(storage: Storage, table: str, entry: Entry) -> pa.Schema:
 
 
 def _read_footer(storage: Storage, path: str, size: int) -> bytes:
+    """Return the footer of a Parquet file. The last bytes of the file have the length of the footer, so this makes two requests."""
     path_storage, relative_path = located(storage, path)
     tail = path_storage.get_range(relative_path, size - _TAIL, _TAIL)
     length = int.from_bytes(tail[:4], "little") + _TAIL

@@ -172,12 +172,13 @@ class IcebergSnapshot:
         return any(committed >= version for committed, _ in transactions(self.metadata, application))
 
     def check_writable(self) -> None:
+        """Raise UnsupportedTableFeature if pyarrow cannot write the UUID columns, or the catalog does not support the format version."""
         check_uuids(self.name, self.iceberg_schema)
         check_format_version(self.name, self.metadata.format_version, self.current.newest_format)
 
 
 def as_iceberg_snapshot(snapshot: Snapshot) -> IcebergSnapshot:
-    """Return a snapshot as an IcebergSnapshot.
+    """Return the snapshot itself, with the type IcebergSnapshot. The engine's interfaces pass snapshots of any table format.
 
     Raises:
         TypeError: It is a snapshot of another table format.

@@ -87,7 +87,11 @@ class Columns:
         return [f"there is no column {name}. {suggest_names(lower_name(name), self.target)}" for name in unknown_names]
 
     def update_assignments(self, selection: ColumnSelection) -> Assignments:
-        """Return the assignments of an update: expressions first, then the model's values for the other columns."""
+        """Return the assignments of an update: expressions first, then the model's values for the other columns.
+
+        The update copies the included columns, or else all columns of both sides but the excluded ones. Columns with an expression are not
+        copied.
+        """
         included_names = set(map(lower_name, selection.included_names))
         excluded_names = set(map(lower_name, selection.excluded_names))
         expressions = {lower_name(name): (self.quoted(name), sql) for name, sql in selection.expressions.items()}

@@ -175,7 +175,10 @@ def _common_plan(config: Any, incremental_strategy: str, arguments: StrategyArgu
 
 
 def _merge_clauses(config: Any, columns: Sequence[str], source_columns: Callable[[], Sequence[str]]) -> tuple[Clause, ...]:
-    """Return the clauses of a merge. Raises CompilationError that lists all errors in its configs."""
+    """Return the clauses of a merge. Raises CompilationError that lists all errors in its configs.
+
+    `columns`: the names of the table's columns. With schema evolution, clauses may also set columns that only the model has.
+    """
     model_columns = source_columns() if _needs_source_columns(config) else None
     new_columns: list[str] = []
     if model_columns and is_true(config, "merge_with_schema_evolution"):
@@ -187,14 +190,21 @@ def _merge_clauses(config: Any, columns: Sequence[str], source_columns: Callable
 
 
 def _needs_source_columns(config: Any) -> bool:
-    """Return whether the configs of a merge name columns, so that columns of only one side matter."""
+    """Return whether the configs of a merge name columns, so that columns of only one side matter.
+
+    Then the caller runs a query for the names of the model's columns. Other merges need no query.
+    """
     names_columns = has_value(config, "merge_clauses") or has_value(config, "merge_update_set_expressions")
     selects_columns = has_value(config, "merge_update_columns") or has_value(config, "merge_exclude_columns")
     return names_columns or (selects_columns and is_true(config, "merge_with_schema_evolution"))
 
 
 def _with_partitions(plan: IncrementalPlan, partition_by: Sequence[str], columns: Sequence[str]) -> IncrementalPlan:
-    """Return the plan of `insert_overwrite` with the partitions that it replaces."""
+    """Return the plan of `insert_overwrite` with the partitions that it replaces.
+
+    The statement selects partitions by the values of their columns. No column has the value of a transform, such as `days(ts)`, so then
+    the write itself computes the partitions.
+    """
     if has_transforms(partition_by, columns):
         return replace(plan, overwrites_by_transform=True)
     return replace(plan, partitions=tuple(quote_column(name, columns) for name in partition_by))

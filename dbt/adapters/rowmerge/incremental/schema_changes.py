@@ -70,6 +70,7 @@ def changes_before_write(changes: SchemaChanges, on_schema_change: str, statemen
         statement_adds_columns: Whether the statement adds new columns itself.
     """
     new_columns = () if statement_adds_columns else changes.added
+    # For `fail`, the caller has raised an error for differences. `append_new_columns` neither drops columns nor changes their types.
     if on_schema_change == "fail":
         return SchemaChanges()
     if on_schema_change == "sync_all_columns":
@@ -154,6 +155,7 @@ def _can_hold(table: DataType, model: DataType) -> bool:
     """Return whether the table's type can hold every value of the model's type."""
     if isinstance(table, DecimalType) and isinstance(model, DecimalType):
         return table.scale >= model.scale and table.precision - table.scale >= model.precision - model.scale
+    # Spark stores varchar and char as string. Their names have a length, such as `varchar(10)`.
     table_name, model_name = table.simpleString(), model.simpleString()
     if all(name.split("(")[0] in ("string", "varchar", "char") for name in (table_name, model_name)):
         return True
