@@ -18,7 +18,7 @@ def resolve(reference: TableReference) -> str | None:
     """`<name@version>`, or None for names in the schema `foreign`."""
     if reference.name.parts[0] == "foreign":
         return None
-    at = "".join(f"@{told}" for told in (reference.version, reference.timestamp, reference.reference) if told is not None)
+    at = "".join(f"@{told}" for told in (reference.version, reference.timestamp, reference.branch_or_tag) if told is not None)
     arguments = "" if reference.changes is None else f"({'; '.join(argument.text for argument in reference.changes)})"
     return f"<{reference.name}{at}{arguments}>"
 
