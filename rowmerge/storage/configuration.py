@@ -20,7 +20,8 @@ logger = logging.getLogger(__name__)
 HIDDEN = "********"
 DEFAULT_REGION = "us-east-1"
 """The region that obstore assumes."""
-_NESTED = {"config", "client_options", "retry_config", "credential_provider"}
+_NESTED_OPTIONS = {"config", "client_options", "retry_config", "credential_provider"}
+"""The arguments of obstore's stores. As options, the first three are mappings of settings, and the last one is an object."""
 _PROVIDER_OF_HOST = {
     ".amazonaws.com": "s3",
     ".r2.cloudflarestorage.com": "s3",
@@ -57,15 +58,16 @@ class StorageConfiguration:
 
     @staticmethod
     def parse(options: Mapping[str, Any]) -> StorageConfiguration:
-        """Parse `storage_options`: flat names with or without the provider's prefix, in any case, and obstore's nested mappings.
+        """Parse the option `storage_options` of a session: flat names with or without the provider's prefix, and obstore's nested mappings.
 
+        `{"aws_region": "eu-west-1", "client_options": {"timeout": "30s"}}` has a flat name and a nested mapping. Names may have any case.
         A name with a prefix is a setting of one provider. A name without a prefix is a setting of every provider that has it.
 
         Raises:
             ConfigurationError: A name is unknown, or two names of one setting have different values.
         """
         settings, client_options, retry_options = _Settings(), _Settings(), _Settings()
-        flat_options = {name: value for name, value in options.items() if name not in _NESTED}
+        flat_options = {name: value for name, value in options.items() if name not in _NESTED_OPTIONS}
         for name, value in (*flat_options.items(), *_nested_mapping(options, "config").items()):
             _add_option(name, value, settings, client_options)
         client_options.add_nested(options, "client_options", CLIENT_OPTIONS)
@@ -75,7 +77,7 @@ class StorageConfiguration:
             retry_config["max_retries"] = int(retry_config["max_retries"])
         credential_provider = options.get("credential_provider")
         configuration = StorageConfiguration(settings.by_provider(), client_options.values, retry_config, credential_provider)
-        configuration._warn_of_metadata_only()
+        configuration._warn_of_options_for_metadata_only()
         return configuration
 
     def __repr__(self) -> str:
@@ -132,8 +134,12 @@ class StorageConfiguration:
         """
         return str(self.settings.get(provider, {}).get(key, "")).lower() in ("true", "1", "yes", "on", "y", "t")
 
-    def _warn_of_metadata_only(self) -> None:
-        """Log the settings that obstore applies to metadata files, and that data files cannot have."""
+    def _warn_of_options_for_metadata_only(self) -> None:
+        """Log a warning with the options that have no effect on data files.
+
+        obstore reads and writes the metadata files of tables, and supports all options. Arrow and Spark read and write the data files, and
+        have no argument for some of them.
+        """
         names = {key for settings in self.settings.values() for key in settings} & METADATA_ONLY
         if self.credential_provider is not None:
             names.add("credential_provider")
@@ -272,7 +278,7 @@ def _unknown_name_message(name: str, place: str = "storage_options", names: Iter
     """Return the message for an unknown option, with similar names."""
     if names is None:
         prefixed = [f"{prefixes[0]}{key}" for provider, prefixes in PREFIXES.items() for key in SETTINGS[provider]]
-        names = [*prefixed, *(key for keys in SETTINGS.values() for key in keys), *CLIENT_OPTIONS, *_NESTED]
+        names = [*prefixed, *(key for keys in SETTINGS.values() for key in keys), *CLIENT_OPTIONS, *_NESTED_OPTIONS]
     similar_names = get_close_matches(name.lower(), sorted(set(names)), n=2, cutoff=0.6)
     advice = "Remove it, or use a name that obstore's documentation lists."
     if similar_names:

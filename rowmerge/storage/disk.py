@@ -86,18 +86,21 @@ def sync_file(path: Path) -> None:
 def sync_folder(folder: Path) -> None:
     """Make the entries of a folder durable, and the names of the folder and of its parents up to the root. Raises OSError.
 
-    A name is durable once the folder that contains it is synced. The loop goes up to the first folder whose name is durable since an
-    earlier call. The names of its parents are durable, too.
+    A power cut can remove a file whose name is not durable. The name of a file or folder is an entry of its parent. It becomes durable
+    when the parent is synced. So this function syncs the parents from `folder` upwards. It stops at the first folder that an earlier call
+    of this process has made durable up to the root, because a sync takes milliseconds.
     """
     _sync_entries(folder)
     newly_durable = []
     for child, parent in zip((folder, *folder.parents), folder.parents, strict=False):
         path_and_inode = (str(child), child.stat().st_ino)
-        # If others had removed and created the folder again, the parent would have another modification time than at its last sync.
+        # Another process may have removed the folder, and created it again with the same inode and without a sync. Each of the two changes
+        # the modification time of the parent. So the name is durable only if the parent is unchanged since its last sync.
         if path_and_inode in _durable_folders and _synced_states.get(str(parent)) == _state(parent):
             break
         _sync_entries(parent, is_parent=True)
         newly_durable.append(path_and_inode)
+    # Without a limit, a process that writes to many partitions would fill the memory. Folders that are removed here are synced again.
     if len(_durable_folders) > _MOST_FOLDERS:
         _durable_folders.clear()
         _synced_states.clear()

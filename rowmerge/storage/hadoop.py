@@ -55,11 +55,13 @@ def _s3_credentials_provider(configuration: StorageConfiguration) -> str | None:
 def _gcs_settings(configuration: StorageConfiguration) -> dict[str, Any]:
     """Return the settings of Google's Cloud Storage connector; None stands for its default.
 
-    A key in the configuration itself sets no authentication type. Its fields are settings of their own.
+    A service account has its key in a file, or as JSON text in the configuration itself. The connector reads a file only with the
+    authentication type SERVICE_ACCOUNT_JSON_KEYFILE. It has no type for a JSON text, but a setting for each field of the key.
     """
     gcs = configuration.settings["gs"]
     key_file = gcs.get("service_account") or gcs.get("application_credentials")
-    auth_type = "SERVICE_ACCOUNT_JSON_KEYFILE" if key_file else key_file  # an empty path stays empty
+    # Without a key file this is None, which sets no type. An empty path gives an empty type.
+    auth_type = "SERVICE_ACCOUNT_JSON_KEYFILE" if key_file else key_file
     if configuration.is_set("gs", "skip_signature"):
         auth_type = "UNAUTHENTICATED"
     key = json.loads(gcs["service_account_key"]) if "service_account_key" in gcs else {}

@@ -77,12 +77,12 @@ class CatalogOperations:
     def creation_version(self) -> CreationVersion | None:
         return FIRST_VERSION if self.current() is None else None
 
-    def create(self, metadata: TableMetadata, version: CreationVersion | None = None) -> Put | Unknown:
+    def create(self, metadata: TableMetadata, creation: CreationVersion | None = None) -> Put | Unknown:
         """Create the table, as `TableOperations.create` states.
 
         Args:
             metadata: The metadata of the new table.
-            version: Unused. A requirement of the commit states that the table is absent.
+            creation: Unused. A requirement of the commit states that the table is absent.
         """
         catalog = self._client.catalog
         file_io = load_file_io({**catalog.properties, **metadata.properties}, metadata.location)
@@ -140,9 +140,18 @@ class CatalogOperations:
         return Unknown(self._failure(errors[0]).message)
 
     def _settle_failed_commit(self, request: _Request, errors: Sequence[Exception]) -> Put | Unknown | None:
-        """Return the outcome of a commit by the newest metadata, after each attempt raised an error; None if it must be sent again.
+        """Return the outcome of a commit whose attempts all raised errors, None if it must be sent again.
 
-        Raises CatalogFailed if the metadata decides no outcome, and the catalog has finally refused every attempt.
+        An error does not prove that nothing was committed: a request may succeed while its answer is lost. So the newest metadata of the
+        table decides. If it has neither this commit nor one that excludes it, the errors decide. After a final refusal, another
+        attempt would fail in the same way (`_is_final`).
+
+        Args:
+            request: The commit.
+            errors: The error of each attempt.
+
+        Raises:
+            CatalogFailed: The table does not have the commit, and the catalog has finally refused every attempt.
         """
         try:
             newest = self.current()
@@ -167,12 +176,15 @@ def _outcome_by_metadata(request: _Request, newest: CurrentMetadata | None, is_r
         is_refused: Whether the catalog has finally refused every attempt.
 
     Returns:
-        CREATED if the metadata contains the commit, EXISTED if another commit excludes it, Unknown if neither can be proved any more.
-        None if nothing was committed yet. Then the catalog may still accept the commit, unless `is_refused`.
+        CREATED if the metadata contains the commit. EXISTED if it does not, and no longer fulfils the requirements of the commit, because
+        another commit came first. Unknown if the metadata does not show whether it contains the commit. None if it does not contain the
+        commit and fulfils the requirements: another attempt may succeed, unless the catalog has refused the commit.
     """
     if newest is None:
+        # A staged table is a new one. If the catalog has refused each creation, the missing table is the expected state.
         if is_refused and isinstance(request.table, StagedTable):
-            return None  # The table was not created.
+            return None
+        # Otherwise the commit may have happened, and others may have dropped or renamed the table since.
         return Unknown("the catalog has no such table any more, and others may have renamed it with the commit in it")
     status = request.status_in(newest)
     if status is CommitStatus.COMMITTED:

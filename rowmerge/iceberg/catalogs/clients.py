@@ -47,15 +47,18 @@ class CatalogClient:
             CatalogFailed: The catalog cannot be reached.
             ConfigurationError: The configuration is invalid.
         """
+        # Read the configuration.
         settings = {str(key): _text(value) for key, value in configuration.items()}
         self.name = settings.pop("name", "default")  # the default name of pyiceberg, too
         self.kind = str(configuration.get("type", configuration.get("py-catalog-impl", "configured")))
         self._secrets = _secrets(configuration)
-        self._lacks_views = False
+        # Open the catalog, and derive what it can do from its class.
         self.catalog = self._open(settings)
         self._rest = self.catalog if isinstance(self.catalog, RestCatalog) else None
+        self._lacks_views = False  # until a REST server answers that it has no views
+        # The highest format version to write. pyiceberg itself writes up to 2. A REST server refuses a version that it cannot write.
         self.newest_format = 2 if self._rest is None else NEWEST_FORMAT
-        """The highest format version to write. pyiceberg itself writes up to 2. A REST server refuses a version that it cannot write."""
+        # The server of a REST catalog writes the metadata files. For any other catalog, pyiceberg writes them in this process.
         if isinstance(self.catalog, MetastoreCatalog):
             _sync_metadata(self.catalog, sync)
 

@@ -122,46 +122,55 @@ def _moves_status(statuses: Sequence[CommitStatus]) -> CommitStatus:
 def _ref_status(current: TableMetadata, base: TableMetadata, target: TableMetadata, name: str) -> CommitStatus:
     """Return whether a commit moved a branch or tag from its snapshot in `base` to its snapshot in `target`.
 
-    Others may have moved it again since. Then the status is unknown if the parents of its current snapshot lead to neither of the two.
+    Others may have moved it again since. Then the history of its current snapshot decides: it leads back to the snapshot to which the
+    branch pointed before these moves. That is the snapshot in `target` if the commit happened, else the snapshot in `base`.
     """
     base_id, target_id, current_id = _snapshot_id(base, name), _snapshot_id(target, name), _snapshot_id(current, name)
     if name == MAIN and target_id is not None:
         # The snapshot log contains every snapshot that main has pointed at. Other references have no log.
-        return _log_status(current, base, target_id)
+        return _status_by_snapshot_log(current, base, target_id)
     if current.refs.get(name) == target.refs.get(name):
         return CommitStatus.COMMITTED
     if current_id == base_id:
         return CommitStatus.ABSENT
-    # New snapshots on the branch begin at the snapshot that the branch had when they were committed.
+    # Others have committed new snapshots to the branch. The parent of the first one is the snapshot to which the branch pointed then.
     origin_id = _newest_ancestor_from_base(current, base, current_id)
+    # Without an origin, the parents have expired. With any other origin, others have set the branch to another snapshot.
     status_by_origin = {base_id: CommitStatus.ABSENT, target_id: CommitStatus.COMMITTED}
     return CommitStatus.UNKNOWN if origin_id is None else status_by_origin.get(origin_id, CommitStatus.UNKNOWN)
 
 
 def _newest_ancestor_from_base(current: TableMetadata, base: TableMetadata, snapshot_id: int | None) -> int | None:
-    """Return the id of the newest snapshot of `base` among a snapshot of `current` and its ancestors, None without one."""
+    """Return the id of the newest snapshot of `base` among a snapshot of `current` and its ancestors.
+
+    Return None without one: the snapshot id is None, or the chain of parents ends at an expired snapshot.
+    """
     snapshots_by_id = {snapshot.snapshot_id: snapshot for snapshot in current.snapshots}
     while snapshot_id is not None and base.snapshot_by_id(snapshot_id) is None:
         snapshot_id = snapshots_by_id[snapshot_id].parent_snapshot_id if snapshot_id in snapshots_by_id else None
     return snapshot_id
 
 
-def _log_status(metadata: TableMetadata, base: TableMetadata, snapshot_id: int) -> CommitStatus:
-    """Return whether a commit after `base` made a snapshot of `base` the current one, by the snapshot log of `metadata`.
+def _status_by_snapshot_log(metadata: TableMetadata, base: TableMetadata, snapshot_id: int) -> CommitStatus:
+    """Return whether a commit after `base` pointed main at a snapshot of `base`, by the snapshot log of the newest metadata.
 
-    The status is unknown if an expiry removed entries, or if the catalog does not write the log.
+    The snapshot log ("Table Metadata Fields" in the Iceberg specification) has one entry for each snapshot that became the current one. A
+    missing entry proves that the commit is absent only if the log is complete. It is incomplete if the catalog does not write it, or if
+    an expiry removed the entries of expired snapshots.
     """
     base_length = len(base.snapshot_log)
-    if metadata.snapshot_log[:base_length] != base.snapshot_log:
+    if metadata.snapshot_log[:base_length] != base.snapshot_log:  # an expiry has removed entries
         return CommitStatus.UNKNOWN
     if any(entry.snapshot_id == snapshot_id for entry in metadata.snapshot_log[base_length:]):
         return CommitStatus.COMMITTED
-    has_full_log = _logs_current_snapshot(base) and _logs_current_snapshot(metadata)
+    # If the log ends with the current snapshot both times, the catalog writes it. While the snapshot exists, no expiry removes its entry.
+    writes_log = _logs_current_snapshot(base) and _logs_current_snapshot(metadata)
     is_retained = metadata.snapshot_by_id(snapshot_id) is not None
-    return CommitStatus.ABSENT if has_full_log and is_retained else CommitStatus.UNKNOWN
+    return CommitStatus.ABSENT if writes_log and is_retained else CommitStatus.UNKNOWN
 
 
 def _logs_current_snapshot(metadata: TableMetadata) -> bool:
+    """Return whether the last entry of the snapshot log is the current snapshot, as in every log that a catalog writes."""
     return bool(metadata.snapshot_log) and metadata.snapshot_log[-1].snapshot_id == metadata.current_snapshot_id
 
 

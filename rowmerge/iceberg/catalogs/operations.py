@@ -41,15 +41,15 @@ class TableOperations(Protocol):
     def creation_version(self) -> CreationVersion | None:
         """Return the version of a new table. See `Table.creation_version`."""
 
-    def create(self, metadata: TableMetadata, version: CreationVersion | None = None) -> Put | Unknown | CommitConflict:
+    def create(self, metadata: TableMetadata, creation: CreationVersion | None = None) -> Put | Unknown | CommitConflict:
         """Create the table with its snapshots.
 
         Args:
             metadata: The metadata of the new table.
-            version: The result of `creation_version` before the data files were written; None to read it now.
+            creation: The result of `creation_version` before the data files were written; None to read it now.
 
         Returns:
-            EXISTED if the table exists, or if others have dropped a table since `version` was read. After a conflict with a table of
+            EXISTED if the table exists, or if others have dropped a table since `creation` was read. After a conflict with a table of
             another format, the new table may exist beside it.
 
         Raises:
@@ -108,20 +108,24 @@ class DirectoryOperations:
     def creation_version(self) -> CreationVersion | None:
         return creation_version(self.storage, "iceberg", lambda: _first_version_after(self.newest()))
 
-    def create(self, metadata: TableMetadata, version: CreationVersion | None = None) -> Put | Unknown | CommitConflict:
-        """Put the first version, as `TableOperations.create` states.
+    def create(self, metadata: TableMetadata, creation: CreationVersion | None = None) -> Put | Unknown | CommitConflict:
+        """Put the metadata file of the table's first version, unless the folder has a table of Iceberg or of another format.
 
-        A table of another format in the folder is a conflict. This method looks for one before the put, and `put_creation_or_drop` after
-        it.
+        A put if absent detects another Iceberg table, because both tables have the same file name. A Delta table has other file names. So
+        this method looks for a Delta table before the put, and `put_creation_or_drop` looks again after it.
 
         Args:
             metadata: The metadata of the new table.
-            version: The result of `creation_version` before the data files were written; None to read it now.
+            creation: The result of `creation_version` before the data files were written; None to read it now.
+
+        Returns:
+            EXISTED if an Iceberg table exists, or if others have created or dropped one since `creation` was read. A conflict if a Delta
+            table exists.
         """
-        creation = version or self.creation_version()
+        creation = creation or self.creation_version()
         find_conflict = partial(format_conflict, self.storage, self._table, "iceberg", creation)
         newest, conflict = run_both(self._read_newest, find_conflict)
-        # The table exists, or others have created or dropped one since `version` was read.
+        # Without a number, an Iceberg table exists. With another number, others have created or dropped one since it was read.
         if creation is None or creation.number != _first_version_after(newest):
             return Put.EXISTED
         if conflict is not None:
@@ -136,6 +140,9 @@ class DirectoryOperations:
         self, base: CurrentMetadata | None, version: int, metadata: TableMetadata, creation: CreationVersion | None = None
     ) -> Put | Unknown | CommitConflict:
         """Put the version that creates or drops the table, verify it, and write it to the version hint.
+
+        A drop is a version, too: its metadata has no snapshots and the property `rowmerge.dropped`. A version is valid only if no race was
+        lost, and the put alone does not prove that. So the outcome is that of the checks after the put.
 
         Args:
             base: The metadata of the version before; None if the folder has none, or if it cannot be read.
@@ -155,8 +162,9 @@ class DirectoryOperations:
             return put
         # A creation of the other format may have put its version since the first check. At least one of the two finds the other here.
         find_conflict = partial(recheck_other_format, self.storage, self._table, "iceberg", creation)
-        verified, conflict = run_both(partial(self._verify_put, base, version, metadata), find_conflict)
-        outcome = conflict if verified is Put.CREATED and conflict is not None else verified
+        verification, conflict = run_both(partial(self._verify_put, base, version, metadata), find_conflict)
+        # The conflict only counts for a valid version. Without one, the verification decides the outcome.
+        outcome = verification if verification is not Put.CREATED or conflict is None else conflict
         if outcome is Put.CREATED:
             self._hint.advance(version)
         return outcome
@@ -235,15 +243,14 @@ class DirectoryOperations:
         raise CorruptLog(self.folder.absolute(FOLDER), "its newest metadata file was gone before it was read, each time")
 
     def _verify_put(self, base: CurrentMetadata | None, version: int, metadata: TableMetadata) -> Put | Unknown:
-        """Verify that a version, which was just put, continues the table of `base`. Delete a version that does not.
+        """Verify that a version, which was just put, is the next version of the table of `base`. Delete a version that is not.
 
-        A put of version N+1 can succeed too late: another writer has committed its own version N+1, and later commits have deleted that
-        file. The file name is free again, so the late put creates a stale version. No reader opens a stale version.
+        A successful put only proves that the file name was free. Three races remain:
 
-        Args:
-            base: The metadata of version N, None for the first version of a table.
-            version: The number of the new version.
-            metadata: The metadata of the new version.
+        - rowmerge 0.1.0 is dropping the table. The marker file DROPPED announces that. The version is deleted, unless it is a drop.
+        - Another writer has put the same version under another name: the name of a compressed file. The other version is valid.
+        - The version is stale. Another writer has put its own version of this number, and later commits have deleted that file. So its
+          name was free again. See the class docstring.
 
         Returns:
             CREATED for a valid version, EXISTED for a version that another writer has put first, Unknown if neither is certain.
@@ -262,7 +269,7 @@ class DirectoryOperations:
                 for path in (metadata_path(version), HINT):
                     self.folder.try_delete_files([path])  # one call for each file, because a failure ends a call
                 raise TableNotFound(self._table)
-            if has_compressed_file:  # another writer has put the same version
+            if has_compressed_file:
                 self.folder.try_delete_files([metadata_path(version)])
                 return Put.EXISTED
             return self._verify_against_newest(base, version, metadata) if may_be_stale else Put.CREATED
@@ -270,7 +277,7 @@ class DirectoryOperations:
             return Unknown(failure.message)
 
     def _may_be_stale(self, base: CurrentMetadata | None, version: int, metadata: TableMetadata) -> bool:
-        """Return whether others may have committed and deleted the same version before it was put.
+        """Return whether a version, which was just put, may be stale: others may have committed and deleted a version of this number.
 
         rowmerge deletes old metadata oldest first. So while the file of `base` exists, it has not deleted the file of the next version.
         Iceberg in Java deletes in any order. So a table that deletes metadata must also have no higher version.
@@ -281,21 +288,27 @@ class DirectoryOperations:
         return any(run_concurrently(checks))
 
     def _verify_against_newest(self, base: CurrentMetadata | None, version: int, metadata: TableMetadata) -> Put | Unknown:
-        """Decide whether the newest metadata of the table follows a version that may be stale. Delete a stale version.
+        """Decide by the newest metadata of the table whether a version is valid or stale. Delete a stale version.
+
+        A version is valid if later versions were made from it. It is stale if later versions were made from another version of the same
+        number, which was put first and deleted since (`_verify_put`).
 
         Returns:
-            CREATED if the newest metadata follows the version, EXISTED if the version is stale, Unknown if neither is certain.
+            CREATED if the version is valid, EXISTED if it is stale, Unknown if neither is certain.
         """
         newest = self._read_newest()
         if newest is None or newest.version is None:
             return Unknown(f"{metadata_path(version)} was put, and the table is gone")
-        if newest.version > version and newest.metadata.table_uuid == metadata.table_uuid:
-            if _logs_version(newest.metadata, version) or _has_snapshots_of(newest.metadata, metadata, base):
-                return Put.CREATED
-            # The metadata log and the snapshots may have expired. Only a higher version with an older file proves that this one is stale.
-            if not self.folder.has_older_successor(version, newest.version):
-                return Unknown(f"others have committed since, and no metadata tells whether they follow {metadata_path(version)}")
-        if self.folder.contains(version, metadata):  # another writer may have put other metadata there since
+        has_later_versions = newest.version > version and newest.metadata.table_uuid == metadata.table_uuid
+        # A later version that was made from this one lists its file in the metadata log, or still has its new snapshots.
+        if has_later_versions and (_logs_version(newest.metadata, version) or _has_snapshots_of(newest.metadata, metadata, base)):
+            return Put.CREATED
+        # Log entries and snapshots expire, so their absence proves nothing. But if the file of a later version is older than this file,
+        # the later version was made from another one.
+        if has_later_versions and not self.folder.has_older_successor(version, newest.version):
+            return Unknown(f"others have committed since, and no metadata tells whether they follow {metadata_path(version)}")
+        # The version is stale. Delete its file, unless another writer has replaced it with other metadata since.
+        if self.folder.contains(version, metadata):
             self.folder.try_delete_files([metadata_path(version)])
         return Put.EXISTED
 

@@ -101,24 +101,28 @@ class Commit:
     def _merge_concurrent_commits(self, newest: TableMetadata) -> Rebased | CommitConflict:
         """Merge the commits since the head into the planned commit and its live files, unless one of them conflicts with the change.
 
+        The head is the metadata on which this commit's last attempt was based. The next attempt is based on `newest`. So the conflict rules
+        must compare each commit between the two with the change, and the new snapshot must contain the files of these commits.
+
         Returns:
-            The first conflict, or Rebased.
+            The first conflict, or Rebased with the number of commits that delete other rows of the same files.
         """
         difference = _definition_difference(self._head.metadata, newest)
         if difference:
             return self._metadata_conflict(newest, difference)
-        newest_id, head_id = self._head_id(newest), self._head_id(self._head.metadata)
-        commits = concurrent_commits(self.operations.storage, newest, newest_id, head_id)
-        if commits is None:
+        commits = concurrent_commits(self.operations.storage, newest, self._head_id(newest), self._head_id(self._head.metadata))
+        if commits is None:  # others have set the branch to another snapshot, or have expired snapshots
             return self._metadata_conflict(newest, "its history is another one")
-        merged_commits = 0
+        commits_to_same_files = 0
         for concurrent in commits:
             conflict = find_conflict(concurrent, self._planned_commit)
             if conflict is not None:
                 return conflict
-            merged_commits += self._planned_commit.deletes_in_same_files(concurrent)
+            if self._planned_commit.deletes_in_same_files(concurrent):
+                commits_to_same_files += 1
             self._planned_commit = self._planned_commit.rebased_on(concurrent)
-        return self._reload_live_files(newest) or Rebased(merged_commits)
+        file_conflict = self._reload_live_files(newest)
+        return Rebased(commits_to_same_files) if file_conflict is None else file_conflict
 
     def _metadata_conflict(self, newest: TableMetadata, difference: str) -> CommitConflict:
         return MetadataChanged(self.table, self._head_id(newest) or _NO_SNAPSHOT, "a commit", difference)
@@ -149,8 +153,8 @@ class Commit:
             table=self.table,
             reads=change.reads,
             # A replacement removes the files that are live when it commits.
-            removed=frozenset() if change.replace else frozenset(change.files.removed),
-            deleted={path: positions - already_deleted.get(path, Positions()) for path, positions in deleted_rows.items()},
+            removed_paths=frozenset() if change.replace else frozenset(change.files.removed),
+            deleted_rows={path: positions - already_deleted.get(path, Positions()) for path, positions in deleted_rows.items()},
             data_change=change.data_change,
             is_serializable=_is_serializable(self.base, change),
             list_added_files=self._list_added_files,
@@ -227,7 +231,7 @@ class Commit:
 class Creation(Commit):
     """The first commit of a table. `base` has its metadata and no snapshot.
 
-    `version_before_writing` is the `version` that `TableOperations.create` takes.
+    `version_before_writing` is the argument `creation` of `TableOperations.create`.
     """
 
     version_before_writing: CreationVersion | None = None

@@ -65,7 +65,7 @@ class ConcurrentCommit:
         return self._entries_of(Status.ADDED, Content.EQUALITY_DELETES)
 
     @cached_property
-    def newly_deleted(self) -> dict[str, Positions]:
+    def newly_deleted_rows(self) -> dict[str, Positions]:
         """Return the rows that the commit deleted in remaining data files, by the path of the file.
 
         These are the rows of added delete files, without the rows of the delete files that they replace.
@@ -134,35 +134,39 @@ class PlannedCommit:
     """The data that the conflict rules need of a change: the files that it removes, and the rows that it deletes in remaining files.
 
     `list_added_files` makes a file listing of the data files that a concurrent commit added, with the bounds that `reads.may_match`
-    compares. `moved`: the files to which concurrent compactions moved rows that the change read.
+    compares. `compacted_paths`: the files to which concurrent compactions moved rows that the change read.
     """
 
     table: str
     reads: Reads
-    removed: frozenset[str]
-    deleted: Mapping[str, Positions]
+    removed_paths: frozenset[str]
+    deleted_rows: Mapping[str, Positions]
     data_change: bool
     is_serializable: bool
     list_added_files: Callable[[Sequence[Entry]], FileListing]
     application_id: str | None = None
     moves_within_partitions: bool = False
     """Whether the change only moves rows to other files of the same partition spec."""
-    moved: frozenset[str] = frozenset()
+    compacted_paths: frozenset[str] = frozenset()
 
     @property
     def changed_paths(self) -> frozenset[str]:
         """Return the data files that the change removes, or in which it deletes rows."""
-        return self.removed | self.deleted.keys()
+        return self.removed_paths | self.deleted_rows.keys()
 
     def rebased_on(self, concurrent: ConcurrentCommit) -> PlannedCommit:
-        """Return the planned commit for the rules about later commits: the files of a compaction contain rows that the change read."""
-        if not concurrent.only_moves_rows or concurrent.removed_paths.isdisjoint(self.reads.paths | self.moved):
+        """Return the planned commit for the rules about later commits.
+
+        A compaction that removed files which the change read has moved the rows to its new files. Later deletes in these files may delete
+        such rows, so the planned commit records the files (`compacted_paths`).
+        """
+        if not concurrent.only_moves_rows or concurrent.removed_paths.isdisjoint(self.reads.paths | self.compacted_paths):
             return self
-        return replace(self, moved=self.moved | {plain_path(entry.file.path) for entry in concurrent.added})
+        return replace(self, compacted_paths=self.compacted_paths | {plain_path(entry.file.path) for entry in concurrent.added})
 
     def deletes_in_same_files(self, concurrent: ConcurrentCommit) -> bool:
         """Return whether both commits delete rows in the same remaining file. Delete files are only read if the change deletes rows."""
-        return bool(self.deleted) and not self.deleted.keys().isdisjoint(concurrent.newly_deleted)
+        return bool(self.deleted_rows) and not self.deleted_rows.keys().isdisjoint(concurrent.newly_deleted_rows)
 
 
 def find_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:
@@ -190,33 +194,38 @@ def transaction_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) -
 
 
 def added_rows_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:
-    """Return a conflict if the change would have read an added file. A compaction adds no rows.
+    """Return a conflict if the concurrent commit added a file with rows that the change would have read.
 
-    Snapshot isolation allows added files, unless a MERGE added them: only one of two MERGEs that miss the same key may insert it.
+    The rule compares the condition of the change first with the column bounds of the added files, then with their rows.
 
     Args:
         concurrent: A commit since the version on which the change was planned.
-        planned: The change.
+        planned: The change. Without `reads.may_match` it is a blind append, which reads no file.
     """
-    if concurrent.only_moves_rows or not concurrent.added or not planned.data_change:
-        return None
-    if not planned.is_serializable and concurrent.operation != "MERGE":
-        return None
-    if planned.reads.may_match is None:  # a blind append
+    if planned.reads.may_match is None or not _forbids_added_rows(concurrent, planned):
         return None
     added_files = planned.list_added_files(concurrent.added)
-    # First compare the bounds of the files. Null means that the bounds decide nothing, so the file may match.
+    # Null means that the bounds decide nothing, so the file may match.
     matching_files = added_files.filter(pc.fill_null(planned.reads.may_match(added_files), True))
     if len(matching_files) and planned.reads.has_matching_rows is not None:
-        # Then read the rows of the remaining files.
         matching_files = matching_files.filter(planned.reads.has_matching_rows(matching_files))
     if not len(matching_files):
         return None
     return _conflict(ConcurrentAppend, concurrent, planned, named_files(matching_files.paths))
 
 
+def _forbids_added_rows(concurrent: ConcurrentCommit, planned: PlannedCommit) -> bool:
+    """Return whether the added rows of a concurrent commit are a conflict if the change would have read them.
+
+    A compaction adds files and no rows, and a change that only moves rows reads no condition. Snapshot isolation allows added rows, unless
+    a MERGE added them. If two MERGEs find no row with the same key, only one of them may insert it.
+    """
+    is_checked = planned.is_serializable or concurrent.operation == "MERGE"
+    return is_checked and planned.data_change and bool(concurrent.added) and not concurrent.only_moves_rows
+
+
 def removed_rows_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:
-    """Return a conflict if rows that decided the change were deleted, with their data file or by a delete file.
+    """Return a conflict if the concurrent commit deleted rows that the change read, with their data file or by a delete file.
 
     Args:
         concurrent: A commit since the version on which the change was planned.
@@ -225,17 +234,18 @@ def removed_rows_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) 
     reads = planned.reads
     for path in sorted(reads.paths & concurrent.removed_paths):
         has_read_rows = reads.rows is None or bool(reads.rows.get(path))
-        # A compaction only moves the rows that the change read.
+        # A compaction removes a file and moves its rows. That changes no row that the change read, but the change cannot delete rows of
+        # a file that does not exist any more.
         if path in planned.changed_paths or (has_read_rows and not concurrent.only_moves_rows):
             return _conflict(ConcurrentDeleteRead, concurrent, planned, path)
-    return _deleted_rows_conflict(concurrent, planned)
+    return _removed_rows_conflict_in_remaining_files(concurrent, planned)
 
 
-def _deleted_rows_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:
-    """Return a conflict if delete files were added for rows that decided the change."""
+def _removed_rows_conflict_in_remaining_files(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:
+    """Return a conflict if the concurrent commit added delete files for rows that the change read. The data files remain."""
     read_rows = planned.reads.rows
-    for path in sorted(planned.reads.paths & concurrent.newly_deleted.keys()):
-        deleted_rows = concurrent.newly_deleted[path]
+    for path in sorted(planned.reads.paths & concurrent.newly_deleted_rows.keys()):
+        deleted_rows = concurrent.newly_deleted_rows[path]
         if read_rows is not None:
             deleted_rows = deleted_rows & read_rows.get(path, Positions())
         if deleted_rows:
@@ -251,28 +261,33 @@ def moved_rows_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) ->
 
     Args:
         concurrent: A commit since the version on which the change was planned.
-        planned: The change. Its `moved` contains the files of earlier concurrent compactions.
+        planned: The change. Its `compacted_paths` are the files of earlier concurrent compactions.
     """
+    # Another compaction that removes such a file moves its rows once more (`rebased_on`), and deletes no row.
     removed_paths = frozenset() if concurrent.only_moves_rows else concurrent.removed_paths
-    changed_paths = planned.moved & (removed_paths | concurrent.newly_deleted.keys())
-    return _conflict(ConcurrentDeleteRead, concurrent, planned, min(changed_paths)) if changed_paths else None
+    conflicting_paths = planned.compacted_paths & (removed_paths | concurrent.newly_deleted_rows.keys())
+    return _conflict(ConcurrentDeleteRead, concurrent, planned, min(conflicting_paths)) if conflicting_paths else None
 
 
 def double_removal_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:
-    """Return a conflict if both commits delete a row, or if one removes a file of which the other deletes rows.
+    """Return a conflict if both commits delete the same row, or if one removes a file of which the other deletes rows.
+
+    Both commits may delete different rows of one remaining file: the second commit keeps the deletions of the first.
 
     Args:
         concurrent: A commit since the version on which the change was planned.
         planned: The change.
     """
+    # The concurrent commit removed a file that the change removes, too, or of which it deletes rows.
     removed_paths = planned.changed_paths & concurrent.removed_paths
     if removed_paths:
         return _conflict(ConcurrentDeleteDelete, concurrent, planned, min(removed_paths))
-    for path in sorted(planned.changed_paths & concurrent.newly_deleted.keys()):
-        if path in planned.removed:
+    # The concurrent commit deleted rows of a file that the change removes, or of which it deletes rows.
+    for path in sorted(planned.changed_paths & concurrent.newly_deleted_rows.keys()):
+        if path in planned.removed_paths:
             # The change may have copied the deleted rows to another file.
             return _conflict(ConcurrentDeleteDelete, concurrent, planned, path)
-        rows_of_both = concurrent.newly_deleted[path] & planned.deleted[path]
+        rows_of_both = concurrent.newly_deleted_rows[path] & planned.deleted_rows[path]
         if rows_of_both:
             rule = "deleted or updated rows that this statement changes"
             return _conflict(ConcurrentDeleteDelete, concurrent, planned, named_rows(rows_of_both, path), rule)

@@ -76,7 +76,9 @@ class DeleteFileWriter:
     """The delete files that the attempts of the commit have written. None: shared delete files already delete all of the rows."""
 
     def write_row_deletions(self, live: LiveFiles, deleted_rows: Mapping[str, Positions]) -> WrittenDeletes:
-        """Write the delete files for rows of live data files. A data file without remaining rows gets none.
+        """Write the delete files for rows of live data files.
+
+        A data file all of whose rows are deleted gets no delete file, because the snapshot removes the data file instead.
 
         Args:
             live: The live files of the snapshot that the new snapshot follows.
@@ -88,18 +90,21 @@ class DeleteFileWriter:
         """
         deletions = _row_deletions(live, deleted_rows)
         emptied_paths = frozenset(deletion.path for deletion in deletions if deletion.empties_file)
-        partial_deletions = [deletion for deletion in deletions if not deletion.empties_file]
-        self._write_partial_deletions(live, partial_deletions)
-        files_by_key = {deletion.key: self._files_of_attempts[deletion.key] for deletion in partial_deletions}
+        files_by_key = self._write_or_reuse_files(live, [deletion for deletion in deletions if not deletion.empties_file])
+        # The deletion has no file if delete files that several data files share already delete all of its rows.
         delete_files = {key: file for key, file in files_by_key.items() if file is not None}
         replaced_keys = frozenset[str]().union(*(key.replaced_keys for key in delete_files))
         return WrittenDeletes(tuple(delete_files.values()), replaced_keys, emptied_paths)
 
-    def _write_partial_deletions(self, live: LiveFiles, deletions: Sequence[_RowDeletion]) -> None:
-        """Write a delete file for each deletion, unless an earlier attempt of the commit has written a file with the same key."""
+    def _write_or_reuse_files(self, live: LiveFiles, deletions: Sequence[_RowDeletion]) -> dict[_DeletionKey, ContentFile | None]:
+        """Return the delete file of each deletion, None if no file is necessary.
+
+        Write the files that no earlier attempt of the commit has written. A file with the same key deletes the same rows.
+        """
         new_deletions = [deletion for deletion in deletions if deletion.key not in self._files_of_attempts]
         new_files = self.write([(deletion.entry, self._positions_to_write(live, deletion)) for deletion in new_deletions])
         self._files_of_attempts |= zip((deletion.key for deletion in new_deletions), new_files, strict=True)
+        return {deletion.key: self._files_of_attempts[deletion.key] for deletion in deletions}
 
     def write(self, deletions: Sequence[tuple[Entry, Positions]]) -> list[ContentFile | None]:
         """Write the deleted positions of each data file: as position-delete files, from format version 3 on as vectors of one Puffin file.

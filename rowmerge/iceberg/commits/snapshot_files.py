@@ -167,6 +167,8 @@ class SnapshotFiles:
     ) -> WrittenSnapshot:
         """Write the manifest list of the snapshot that follows `parent`, and put all files that this attempt has written.
 
+        In a table with row lineage, the manifest list also assigns row ids to new rows. They begin with the table's next row id.
+
         Args:
             newest_metadata: The table's metadata to which the snapshot will be committed.
             parent: The snapshot before, None for the first one.
@@ -189,8 +191,10 @@ class SnapshotFiles:
             format_version=self._manifest_version,
             first_row_id=first_row_id,
         )
+        # If this attempt is committed, `discard_superseded` keeps exactly these files. Other code deletes data files.
         delete_paths = [entry.file.path for entry in entries if entry.file.content is not Content.DATA]
         self._snapshot_paths = frozenset([path, *(manifest.path for manifest in manifests), *delete_paths])
+        # So far, the files of this attempt are in memory (`PendingFiles`).
         self.pending.flush()
         return WrittenSnapshot(self.snapshot_id, self.metadata.current_schema_id, path, tuple(entries), first_row_id, assigned_row_ids)
 

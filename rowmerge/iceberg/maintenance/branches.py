@@ -53,6 +53,9 @@ class IcebergBranches:
     def fast_forward(self, branch: str, to: str) -> tuple[int | None, int]:
         """Move a branch forward to the snapshot of another reference, as `Branches.fast_forward` states.
 
+        After a lost race, `commit_updates` makes the updates again for the newest metadata, in which the branch may have another snapshot.
+        The result is about the last attempt, which is the committed one.
+
         Args:
             branch: The name of the branch, which may be new.
             to: The name of the other branch or tag.
@@ -60,15 +63,15 @@ class IcebergBranches:
         Returns:
             The id of the branch's snapshot before, None for a new branch, and after.
         """
-        moves: list[tuple[int | None, int]] = []  # one for each attempt; the last one is committed
+        moves_of_attempts: list[tuple[int | None, int]] = []
 
         def make_updates(current: CurrentMetadata) -> tuple[TableUpdate, ...]:
             head_id, target_id = _fast_forward_ids(self.name, current.metadata, branch, to)
-            moves.append((head_id, target_id))
+            moves_of_attempts.append((head_id, target_id))
             return () if head_id == target_id else (point_branch_at(current.metadata, branch, target_id),)
 
         commit_updates(self.operations, self.name, f"the reference {branch}", make_updates)
-        return moves[-1]
+        return moves_of_attempts[-1]
 
     def drop(self, name: str, *, tag: bool, if_exists: bool) -> None:
         """Drop a branch or tag, as `Branches.drop` states.
@@ -85,11 +88,23 @@ class IcebergBranches:
 def _reference_updates(
     table: str, reference: SnapshotReference, current: CurrentMetadata, *, create: bool, replace: bool, if_not_exists: bool
 ) -> tuple[TableUpdate, ...]:
-    """Return the update that creates or replaces a branch or tag, no update if an existing one stays.
+    """Return the update that creates or replaces a branch or tag. Return no update for IF NOT EXISTS if the branch or tag exists.
 
-    Raises the errors of `Branches.set_reference`.
+    Args:
+        table: The name of the table in errors.
+        reference: The branch or tag.
+        current: The newest metadata of the table.
+        create: Whether the reference may be new.
+        replace: Whether an existing reference is replaced.
+        if_not_exists: Whether an existing reference stays without an error.
+
+    Raises:
+        AlreadyExists: The reference exists, and neither `replace` nor `if_not_exists` allows that.
+        PlanError: The reference is main, or exists as a branch instead of a tag, or as a tag instead of a branch.
+        VersionNotFound: The reference does not exist and may not be created, or its snapshot does not exist.
     """
     metadata = current.metadata
+    # With IF NOT EXISTS, an existing reference is no error, as with OR REPLACE. But it stays unchanged.
     _check_settable(table, metadata, reference, create=create, replace=replace or if_not_exists)
     if if_not_exists and reference.name in metadata.refs:
         return ()

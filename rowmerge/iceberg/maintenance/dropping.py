@@ -87,15 +87,17 @@ def _referenced_files(storage: Storage, current: CurrentMetadata) -> list[Iterab
 def finish_drop(storage: Storage, table: str, delete: Deletion) -> None:
     """Delete the files of a dropped table from its folder, unless a new table has followed the drop.
 
-    A drop first puts a marker, then a version without snapshots. That version stays. The version before it is the last one of the table.
+    A drop first puts a marker: a file that announces the drop of a table in this folder. Then it puts version N without snapshots, which
+    stays in the folder. So the last version of the table is N-1. A process that is killed after the drop leaves the files of the table. The
+    next process that creates a table in the folder deletes them with this function.
 
-    Others may create a table in the folder at the same time. All files of the new table are younger than the version of the drop, so none
-    of them is deleted. `Table.create` verifies this order.
+    Others may create a table in the folder at the same time. All files of the new table are younger than version N, so none of them is
+    deleted.
 
     Args:
         storage: The storage of the folder.
         table: The name of the table in errors.
-        delete: The function that deletes the files, which decides whether a failure is an error.
+        delete: `delete_files`, which raises an error if a file cannot be deleted, or `try_delete_files`, which then leaves the file.
 
     Raises:
         CorruptLog: The metadata of a table of another format in the folder is malformed.
@@ -144,6 +146,7 @@ def _content_paths(storage: Storage, objects: list[StoredObject], needed_keys: s
     """Return the absolute paths of the dropped table's files, except metadata files.
 
     These are the files that the table's last version needs, and all files that are older than the drop, such as those of expired versions.
+    The folder may also hold a table of another format. Its files may be older than the drop, too, so then only the last version decides.
     Files of tables in inner folders stay.
 
     Args:
@@ -152,12 +155,12 @@ def _content_paths(storage: Storage, objects: list[StoredObject], needed_keys: s
         needed_keys: The files that the table's last version needs, by `file_key`.
         dropped_at: The modification time of the drop's version, in milliseconds since the epoch.
     """
-    # The folder may also hold a table of another format. Its files may be older than the drop, too, so age decides nothing then.
-    is_shared = has_other_table(storage, objects, FORMAT)
-    excluded = ("_delta_log/", f"{MARKERS}/", HINT, *inner_table_prefixes(objects))
-    files = [file for file in objects if _version_of(file) is None and not file.path.startswith(excluded)]
-    paths = [(f"{storage.location}/{file.path}", file.modified) for file in files]
-    return [path for path, modified in paths if (modified < dropped_at and not is_shared) or file_key(path) in needed_keys]
+    has_delta_table = has_other_table(storage, objects, FORMAT)
+    excluded_prefixes = ("_delta_log/", f"{MARKERS}/", HINT, *inner_table_prefixes(objects))
+    files = [file for file in objects if _version_of(file) is None and not file.path.startswith(excluded_prefixes)]
+    modified_by_path = {f"{storage.location}/{file.path}": file.modified for file in files}
+    old_paths = {path for path, modified in modified_by_path.items() if modified < dropped_at and not has_delta_table}
+    return [path for path in modified_by_path if path in old_paths or file_key(path) in needed_keys]
 
 
 def _needed_keys(storage: Storage, folder: MetadataFolder, last_version: int) -> set[str]:

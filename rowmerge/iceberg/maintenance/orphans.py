@@ -41,25 +41,30 @@ def find_orphans(
 def _orphan_rule(
     location: str, current: CurrentMetadata, needed: Collection[str], objects: Sequence[StoredObject]
 ) -> Callable[[str], bool]:
-    """Return the function that decides by its relative path whether a file may be an orphan.
+    """Return the function that decides by a file's path, relative to the table's folder, whether the file may be an orphan.
 
-    The function rejects files that the metadata or a snapshot needs, the newest metadata and the version hint, files of inner tables, and
-    hidden files.
+    These files are no orphans:
+
+    - files that the metadata or a snapshot needs
+    - the newest metadata file and the version hint
+    - files of inner tables, which have their folders below the table's folder
+    - hidden files, whose names or folders begin with `.` or `_`, as in Iceberg's DeleteOrphanFiles
 
     Args:
         location: The location of the table's folder.
         current: The current metadata of the table.
         needed: The files that the snapshots need, by `file_key`.
-        objects: The objects in the folder, which show the inner tables.
+        objects: The objects in the folder. The metadata files and logs among them show where inner tables are.
     """
     metadata_paths = (current.path, *(entry.metadata_file for entry in current.metadata.metadata_log))
     metadata_keys = {file_key(path) for path in metadata_paths if path}
-    needed_paths, outside_names = _split_by_location(location, metadata_keys.union(needed))
+    # The metadata may spell the location of the folder differently. Then a needed file seems to be outside the folder, and its relative
+    # path is unknown. So a file in the folder with the same name is no orphan.
+    needed_paths, names_of_outside_files = _split_by_location(location, metadata_keys.union(needed))
     inner_prefixes, partition_prefixes = inner_table_prefixes(objects), _partition_prefixes(current.metadata)
 
     def may_be_orphan(path: str) -> bool:
-        # The metadata may spell the location of the folder differently. So a needed file that seems to be outside protects its file name.
-        if path in needed_paths or posixpath.basename(path) in outside_names:
+        if path in needed_paths or posixpath.basename(path) in names_of_outside_files:
             return False
         is_current_metadata = path == HINT or _is_newer_metadata(path, current)
         return not (is_current_metadata or path.startswith(inner_prefixes) or _is_hidden(path, partition_prefixes))

@@ -59,8 +59,10 @@ def needed_files(storage: Storage, metadata: TableMetadata, snapshots: Sequence[
     return files | _manifest_lists(snapshots) | _statistics(metadata)
 
 
-def files_of_expired(storage: Storage, old_metadata: TableMetadata, new_metadata: TableMetadata) -> dict[str, FileKind]:
-    """Return the kinds of the files that only expired snapshots need, by `file_key`.
+def files_of_expired_snapshots(storage: Storage, old_metadata: TableMetadata, new_metadata: TableMetadata) -> dict[str, FileKind]:
+    """Return the kinds of the files that only expired snapshots need, by `file_key`. These files can be deleted.
+
+    Snapshots share manifests, data files and delete files. So the files of the remaining snapshots are subtracted, kind by kind.
 
     Args:
         storage: The storage of the table.
@@ -74,9 +76,11 @@ def files_of_expired(storage: Storage, old_metadata: TableMetadata, new_metadata
     """
     remaining_ids = {snapshot.snapshot_id for snapshot in new_metadata.snapshots}
     expired = [snapshot for snapshot in old_metadata.snapshots if snapshot.snapshot_id not in remaining_ids]
+    # The metadata itself refers to manifest lists and statistics files, so no file must be read for them.
     files = _without(_manifest_lists(expired) | _statistics(old_metadata), _manifest_lists(new_metadata.snapshots))
     if expired:  # else only statistics files may have become unnecessary
         files |= _content_of_expired(storage, expired, new_metadata.snapshots)
+    # The statistics files of the remaining snapshots stay, too.
     return _without(files, _statistics(new_metadata))
 
 

@@ -72,23 +72,25 @@ class Rewriting(ABC, Generic[T]):
     def _write_snapshot(self, current: CurrentMetadata) -> tuple[TableUpdate, ...]:
         """Write the snapshot that follows the current one, and return the updates that add it, none without files to rewrite.
 
-        Each attempt of the commit calls this method once, and deletes the files of the attempt before it.
+        `commit_updates` calls this method once for each attempt. The snapshot of an attempt that lost a race follows an old snapshot. So
+        its files are useless. The attributes keep the files and the counts of the last attempt, for `commit` to discard or to return.
         """
-        self._discard()
-        metadata = current.metadata
-        parent = metadata.current_snapshot()
+        self._discard()  # the files of the attempt before
+        metadata, parent = current.metadata, current.metadata.current_snapshot()
         if parent is None:
             return ()
         self._files = SnapshotFiles(self.operations.storage, metadata, new_snapshot_id(), added=())
         self.result, snapshot = self.write(self._files, parent)
         if snapshot is None:
             return ()
+        # The summary of the snapshot records the counts as metrics.
         rewritten_metric, added_metric = self.metric_names
         metrics = {rewritten_metric: self.result.rewritten, added_metric: self.result.added}
         change = CommitRequest(self.operation, metrics=metrics, data_change=False)
         return snapshot_updates(metadata, MAIN, parent, snapshot, change)
 
     def _discard(self) -> None:
+        """Delete the files of the last attempt, if there was one."""
         if self._files is not None:
             self._files.discard()
 

@@ -25,7 +25,7 @@ from rowmerge.iceberg.catalogs.operations import TableOperations
 from rowmerge.iceberg.commits.metadata_commit import check_writable, commit_updates, newest
 from rowmerge.iceberg.maintenance.expiry import check_collectable, expiry_updates
 from rowmerge.iceberg.maintenance.orphans import find_orphans, with_checksums
-from rowmerge.iceberg.maintenance.reachable import FileKind, file_key, files_of_expired, needed_files
+from rowmerge.iceberg.maintenance.reachable import FileKind, file_key, files_of_expired_snapshots, needed_files
 from rowmerge.iceberg.maintenance.rewriting import DeleteRewriting, ManifestRewriting
 from rowmerge.iceberg.metadata.properties import file_locations
 from rowmerge.iceberg.metadata.refs import ancestors, summary_properties
@@ -70,7 +70,9 @@ class Vacuum:
         """The metadata for which the needed files were read last, and these files."""
 
     def run(self, options: VacuumOptions) -> Vacuumed:
-        """Expire snapshots, delete their files and the orphan files, and return the paths of these files. A dry run only finds the paths.
+        """Expire snapshots, delete their files and the orphan files, and return the paths of these files.
+
+        A dry run has the same steps without the commit of the expiry and without the deletions.
 
         Raises PlanError for a retention that is not safe, UnsupportedTableFeature, StorageError.
         """
@@ -78,12 +80,15 @@ class Vacuum:
         retained_since = None if options.retain_hours is None else self.now - int(options.retain_hours * _HOUR)
         # The listing comes before the metadata. So a file of a later commit is either not in the listing, or known from the metadata.
         listing = self._list_objects(retained_since)
+        # Step 1: expire snapshots.
         if options.dry_run:
             expiry = self._plan_expiry(newest(self.operations, self.table), ExpiryOptions(retained_since))
         else:
             expiry = self._expire(ExpiryOptions(retained_since))
+        # Step 2: find the files. A file of an expired snapshot is no orphan, although no snapshot of the new metadata needs it.
         snapshot_files = self._deletable(expiry)
         orphans = [path for path in self._orphans(expiry.new_metadata, listing) if path not in expiry.files]
+        # Step 3: delete the files.
         if not options.dry_run:
             self._delete_expired(snapshot_files)
             self._delete_orphans(orphans, expiry.new_metadata, listing)
@@ -101,6 +106,8 @@ class Vacuum:
     def remove_orphans(self, older_than: int | None, *, dry_run: bool) -> tuple[str, ...]:
         """Delete the orphan files that were written before a time, and return their absolute paths.
 
+        An orphan is a file in the table's folder to which neither the metadata nor a snapshot refers.
+
         Args:
             older_than: The time in milliseconds since the epoch, None for three days ago.
             dry_run: Whether only the paths are returned, and no file is deleted.
@@ -111,6 +118,7 @@ class Vacuum:
             StorageError: A file cannot be read or deleted.
         """
         check_collectable(self.table, newest(self.operations, self.table).metadata)
+        # Read the metadata again after the listing, which may take minutes. A file of a commit during the listing is then no orphan.
         listing = self._list_objects(older_than)
         current = newest(self.operations, self.table)
         orphans = self._orphans(current, listing)
@@ -139,22 +147,26 @@ class Vacuum:
             return _Expiry(current)
         metadata = apply_updates(current.metadata, updates, location=current.path)
         new_metadata = CurrentMetadata(metadata, current.path, current.version)
-        return _Expiry(new_metadata, updates, files_of_expired(self.storage, current.metadata, metadata))
+        return _Expiry(new_metadata, updates, files_of_expired_snapshots(self.storage, current.metadata, metadata))
 
     def _expire(self, options: ExpiryOptions) -> _Expiry:
-        """Commit the expiry of snapshots, and return it with the files that only the expired snapshots need."""
-        plans: list[_Expiry] = []  # one for each attempt of the commit; the last one is committed
+        """Commit the expiry of snapshots, and return it with the files that only the expired snapshots need.
+
+        After a lost race, `commit_updates` makes the updates again, so the expiry is planned again for the newest metadata.
+        """
+        plans_of_attempts: list[_Expiry] = []
 
         def plan_updates(current: CurrentMetadata) -> tuple[TableUpdate, ...]:
-            plans.append(self._plan_expiry(current, options))
-            return plans[-1].updates
+            plans_of_attempts.append(self._plan_expiry(current, options))
+            return plans_of_attempts[-1].updates
 
+        # Without updates no snapshot has expired.
         if commit_updates(self.operations, self.table, "the expiry of snapshots", plan_updates) is None:
             return _Expiry(newest(self.operations, self.table))
         # A snapshot that others have committed during the expiry may still need a file of an expired snapshot.
-        needed_paths = self._files_of_new_snapshots(plans)
-        files = {path: kind for path, kind in plans[-1].files.items() if path not in needed_paths}
-        return _Expiry(newest(self.operations, self.table), plans[-1].updates, files)
+        needed_paths = self._files_of_new_snapshots(plans_of_attempts)
+        files = {path: kind for path, kind in plans_of_attempts[-1].files.items() if path not in needed_paths}
+        return _Expiry(newest(self.operations, self.table), plans_of_attempts[-1].updates, files)
 
     def _files_of_new_snapshots(self, plans: Sequence[_Expiry]) -> Mapping[str, FileKind]:
         """Return the files that snapshots need which others have committed since the expiry was planned."""

@@ -93,19 +93,25 @@ def read_manifests(storage: Storage, manifests: Sequence[Manifest]) -> list[tupl
         StorageError: A manifest cannot be read.
         UnsupportedTableFeature: A manifest is encrypted.
     """
-    entries_by_state = {state_of(manifest): _cache.get(state_of(manifest)) for manifest in manifests}
-    uncached_manifests = [manifest for manifest in manifests if entries_by_state[state_of(manifest)] is None]
+    cache_keys = [state_of(manifest) for manifest in manifests]
+    entries_by_key = {key: _cache.get(key) for key in cache_keys}
+    uncached_manifests = [manifest for manifest, key in zip(manifests, cache_keys, strict=True) if entries_by_key[key] is None]
+    # One manifest needs no thread.
     fetch = map_ahead if len(uncached_manifests) > 1 else map
     files = fetch(lambda manifest: _manifest_bytes(storage, manifest), uncached_manifests)
     for manifest, data in zip(uncached_manifests, files, strict=True):
         entries = _parse_entries(manifest, data)
-        _cache.put(state_of(manifest), entries, sum(_cached_values(entry.file) for entry in entries))
-        entries_by_state[state_of(manifest)] = entries
-    return [entries_by_state[state_of(manifest)] or () for manifest in manifests]
+        _cache.put(state_of(manifest), entries, sum(_cache_weight(entry.file) for entry in entries))
+        entries_by_key[state_of(manifest)] = entries
+    return [entries_by_key[key] or () for key in cache_keys]
 
 
 def state_of(manifest: Manifest) -> tuple[object, ...]:
-    """Return the cache key of a manifest. Manifests with equal keys have equal entries."""
+    """Return the cache key of a manifest: its path and all fields of the manifest list that its entries inherit.
+
+    Manifests with equal keys have equal entries. The path alone is no key, because entries inherit these fields ("Sequence Number
+    Inheritance" in the Iceberg specification).
+    """
     return manifest.path, manifest.length, manifest.sequence_number, manifest.added_snapshot_id, manifest.first_row_id
 
 
@@ -286,8 +292,8 @@ def _parse_entries(manifest: Manifest, data: bytes) -> tuple[Entry, ...]:
         raise CorruptLog(path, f"it is no manifest ({type(error).__name__}: {error})") from error
 
 
-def _cached_values(file: ContentFile) -> int:
-    """Return the number of values of a file's entry in the cache: its counts and bounds, and about 20 other values."""
+def _cache_weight(file: ContentFile) -> int:
+    """Return the weight of a file's entry in the cache: the number of its counts and bounds, and about 20 other values."""
     metrics = (file.column_sizes, file.value_counts, file.null_counts, file.nan_counts, file.lower, file.upper)
     return 20 + sum(len(by_id) for by_id in metrics)
 

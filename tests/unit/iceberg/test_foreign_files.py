@@ -122,7 +122,7 @@ def test_expiry_deletes_nothing_outside_of_them(lake: Lake, tmp_path: Path, loca
 def test_a_live_file_that_expiry_takes_for_an_expired_one_stops_it(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     lake.append([2])
     live = lake.paths[0]
-    monkeypatch.setattr(vacuum, "files_of_expired", lambda *_: {live: FileKind.DATA})
+    monkeypatch.setattr(vacuum, "files_of_expired_snapshots", lambda *_: {live: FileKind.DATA})
     expiry = vacuum._Expiry(lake.current, files={live: FileKind.DATA})
     monkeypatch.setattr(vacuum.Vacuum, "_expire", lambda self, options: expiry)
     before = lake.on_disk()
