@@ -21,7 +21,7 @@ from rowmerge.delta.metadata.definition import metadata_after_alter, metadata_af
 from rowmerge.delta.metadata.shape import table_shape
 from rowmerge.delta.snapshots.change_feed import DeltaChangeFeed
 from rowmerge.delta.snapshots.opening import SnapshotReader
-from rowmerge.delta.snapshots.snapshot import DeltaSnapshot, own_snapshot
+from rowmerge.delta.snapshots.snapshot import DeltaSnapshot, as_delta_snapshot
 from rowmerge.errors import CommitConflict, MetadataChanged
 from rowmerge.storage.store import Storage
 from rowmerge.table.commits.creation import FIRST_VERSION, CreationVersion, creation_version, format_conflict
@@ -96,7 +96,7 @@ class DeltaTable:
             # The shape does not contain the time of the creation.
             protocol, metadata = metadata_after_create(self.name, definition, now=0)
         else:
-            current = own_snapshot(base)
+            current = as_delta_snapshot(base)
             apply_definition = metadata_after_replace if replace else metadata_after_alter
             protocol, metadata = apply_definition(self.name, current.protocol, current.metadata, definition)
         return table_shape(self.name, self._storage, protocol, metadata)
@@ -144,7 +144,7 @@ class DeltaTable:
             TableError: The table does not allow the change, or its log is corrupt.
             StorageError: The store failed, and nothing was committed.
         """
-        return self._run(next_commit(self._storage, self.name, own_snapshot(base), request))
+        return self._run(next_commit(self._storage, self.name, as_delta_snapshot(base), request))
 
     def version_of_transaction(self, application: str, version: int) -> int | None:
         """Return the newest table version with a `txn` of the application with at most this transaction version.

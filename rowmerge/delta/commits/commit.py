@@ -32,7 +32,7 @@ from rowmerge.delta.metadata.definition import (
 from rowmerge.delta.metadata.features import check_writable, is_enabled
 from rowmerge.delta.metadata.properties import APPEND_ONLY, DELETION_VECTORS, IN_COMMIT_TIMESTAMPS, ROW_TRACKING, DeltaSettings, is_true
 from rowmerge.delta.metadata.row_tracking import assign_row_ids, assigns_row_ids
-from rowmerge.delta.snapshots.snapshot import DeltaSnapshot, own_snapshot
+from rowmerge.delta.snapshots.snapshot import DeltaSnapshot, as_delta_snapshot
 from rowmerge.errors import AppendOnly, CommitConflict, MetadataChanged, RowmergeError, UnsupportedTableFeature
 from rowmerge.storage.deletion import PathOrigin, try_delete_files
 from rowmerge.storage.store import Put, Storage
@@ -210,7 +210,7 @@ class Commit:
         """Yield the change of the clustering domain. RESTORE and CLONE copy the clustering of their source. A replacement removes it."""
         source = self.change.restored or self.change.cloned
         old_clustering = self._state.domains.get(CLUSTERING)
-        clustering = None if source is None else own_snapshot(source).state.domains.get(CLUSTERING)
+        clustering = None if source is None else as_delta_snapshot(source).state.domains.get(CLUSTERING)
         if clustering != old_clustering:
             is_removed = clustering is None
             yield {"domainMetadata": {"domain": CLUSTERING, "configuration": clustering or old_clustering, "removed": is_removed}}
@@ -267,7 +267,7 @@ def first_commit(storage: Storage, table: str, definition: TableDefinition, chan
     if change.cloned is None:
         protocol, metadata = metadata_after_create(table, definition, now)
     else:
-        source = own_snapshot(change.cloned)
+        source = as_delta_snapshot(change.cloned)
         protocol, metadata = metadata_after_clone(table, (source.protocol, source.metadata), replaced=None, definition=definition, now=now)
     if version.number and is_true(metadata.configuration, IN_COMMIT_TIMESTAMPS):
         # The log begins with versions of a dropped table, which may lack in-commit timestamps. So the protocol requires the properties
@@ -320,10 +320,10 @@ def _definition_after_change(table: str, base: DeltaSnapshot, change: CommitRequ
     # A clone over a table is also a replacement, so `cloned` comes first.
     if change.cloned is not None:
         # The clone has the definition of its source, except for the properties that the statement sets.
-        source, statement_definition = own_snapshot(change.cloned), change.definition or TableDefinition()
+        source, statement_definition = as_delta_snapshot(change.cloned), change.definition or TableDefinition()
         return metadata_after_clone(table, (source.protocol, source.metadata), (protocol, metadata), statement_definition, now)
     if change.restored is not None:
-        return _restored_definition(table, base, own_snapshot(change.restored))
+        return _restored_definition(table, base, as_delta_snapshot(change.restored))
     if change.replace:
         return metadata_after_replace(table, protocol, metadata, change.definition or TableDefinition())
     if change.definition is None:

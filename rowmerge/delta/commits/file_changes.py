@@ -20,7 +20,7 @@ from rowmerge.delta.metadata.actions import Action, Metadata, without_nulls
 from rowmerge.delta.metadata.column_mapping import physical_indexed_leaves, values_by_physical_name
 from rowmerge.delta.snapshots.deletion_vectors import VectorFiles, file_and_vector_paths, vector_path, write_vectors
 from rowmerge.delta.snapshots.file_listing import files_of
-from rowmerge.delta.snapshots.snapshot import DeltaSnapshot, own_snapshot
+from rowmerge.delta.snapshots.snapshot import DeltaSnapshot, as_delta_snapshot
 from rowmerge.errors import MissingDataFile, TypeMismatch
 from rowmerge.storage.deletion import PathOrigin, try_delete_files
 from rowmerge.storage.store import Storage
@@ -71,7 +71,7 @@ class FileActionBuilder:
             StorageError: The store failed.
         """
         if self.change.restored is not None:
-            return self._restore_files(state, own_snapshot(self.change.restored))
+            return self._restore_files(state, as_delta_snapshot(self.change.restored))
         actions: list[Action] = [self._add(file) for file in self.change.files.added]
         actions += [{"cdc": {**self._written_fields(file), "dataChange": False}} for file in self.change.files.change_rows]
         # A replacement removes all live files (`replace_files`).
@@ -87,7 +87,7 @@ class FileActionBuilder:
             return self._remove_all(state.files) if self.change.replace else []
         # A file of both tables stays, because a version must not add and remove the same file.
         current_rows = _rows_by_identity(self.storage.location, state.files)
-        cloned_rows = cloned_files(own_snapshot(self.change.cloned))
+        cloned_rows = cloned_files(as_delta_snapshot(self.change.cloned))
         new_rows = [row for key, row in cloned_rows.items() if key not in current_rows]
         added = [self._add_with_vector(row, row["deletionVector"], _statistics(row)) for row in new_rows]
         return [*added, *(self._remove(row) for key, row in current_rows.items() if key not in cloned_rows)]

@@ -24,7 +24,7 @@ from rowmerge.delta.metadata.schema_changes import why_schema_not_readable
 from rowmerge.delta.snapshots.deletion_vectors import read_vector
 from rowmerge.delta.snapshots.file_listing import list_files
 from rowmerge.delta.snapshots.opening import SnapshotReader, without_dropped_table
-from rowmerge.delta.snapshots.snapshot import DeltaSnapshot, own_snapshot
+from rowmerge.delta.snapshots.snapshot import DeltaSnapshot, as_delta_snapshot
 from rowmerge.errors import ChangesNotRecorded, CorruptLog, IncompatibleSchemaChange, PlanError, VersionNotFound
 from rowmerge.storage.store import Storage
 from rowmerge.table.snapshots.change_feed import DELETE, INSERT, Bound, ChangedFile, TableChanges
@@ -73,7 +73,7 @@ class DeltaChangeFeed:
             """Read the range by one listing of the log."""
             table_log = without_dropped_table(self.storage, listing)
             snapshot_at = partial(self.reader.open, listing)
-            return _FeedReader(self.storage, table_log, own_snapshot(newest), snapshot_at).read(first, last)
+            return _FeedReader(self.storage, table_log, as_delta_snapshot(newest), snapshot_at).read(first, last)
 
         # A concurrent cleanup of the log may delete a listed file before it is read. Then `read_listed` lists and reads a second time.
         return read_listed(self.storage, read_range)

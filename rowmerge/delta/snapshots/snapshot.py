@@ -93,7 +93,7 @@ class DeltaSnapshot:
         return self._listings[bounded_columns]
 
     def difference(self, other: Snapshot) -> FileDifference:
-        own_files, other_files = self.state.files, own_snapshot(other).state.files
+        own_files, other_files = self.state.files, as_delta_snapshot(other).state.files
         only_own, only_other = own_files.difference(other_files), other_files.difference(own_files)
         return FileDifference(tuple(only_own.column("size").to_pylist()), tuple(only_other.column("size").to_pylist()))
 
@@ -127,8 +127,10 @@ class DeltaSnapshot:
         check_writable(self.name, self.protocol, self.metadata)
 
 
-def own_snapshot(snapshot: Snapshot) -> DeltaSnapshot:
+def as_delta_snapshot(snapshot: Snapshot) -> DeltaSnapshot:
     """Return the snapshot with its type narrowed to DeltaSnapshot.
+
+    The interface `rowmerge.table.table.Table` gets and returns snapshots of any format. A Delta table only gets its own.
 
     Raises:
         TypeError: The snapshot is one of another format.
