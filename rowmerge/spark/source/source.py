@@ -183,7 +183,11 @@ def materialize(frame: DataFrame, alias: str, pairs: Sequence[KeyPair], *, max_k
 
 
 class _Checkpoint:
-    """The rows of a source with their keys and ordinals, which executors keep from the first job that reads `observed_rows`."""
+    """The rows of a source with their keys and ordinals, which executors keep from the first job that reads `observed_rows`.
+
+    Spark evaluates a frame anew in each job, unless executors keep its rows (a lazy `localCheckpoint`). The first job also computes the
+    row count and the range of ordinals (an `Observation`), so that no job only counts rows.
+    """
 
     def __init__(self, frame: DataFrame, alias: str, pairs: Sequence[KeyPair]) -> None:
         self._pairs = pairs

@@ -29,7 +29,7 @@ _BUFFERING_TASKS, _MAX_BUFFERED_BYTES = 64, 1024 * 1024
 
 @dataclass(frozen=True)
 class SourceMessage:
-    """The result of one task over rows of a source, without any field if the task had too many rows.
+    """The result of one task over rows of a source, without any field if the task had more keys than the driver takes.
 
     Attributes:
         task_message: The fields of the task's `TaskMessage`.
@@ -69,7 +69,7 @@ def source_row_sink(spec: WriteSpec, columns: OutcomeColumns, key_names: tuple[s
     """Return the function that executors apply to the rows of a task (`DataFrame.mapInArrow`) to insert source rows.
 
     The function writes data files and yields one pickled `SourceMessage`: the files and the keys of the rows. A task with few rows returns
-    them to the driver, which writes the rows of several tasks into one file. A task with too many rows deletes its files.
+    them to the driver, which writes the rows of several tasks into one file. A task with too many keys deletes its files.
 
     Args:
         spec: How data files are written.
@@ -80,15 +80,15 @@ def source_row_sink(spec: WriteSpec, columns: OutcomeColumns, key_names: tuple[s
     """
 
     def write_source_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Write the source rows of one task, and yield the pickled `SourceMessage`. Without any field, it reports too many rows."""
+        """Write the source rows of one task, and yield the pickled `SourceMessage`. Without any field, it reports too many keys."""
         task_index = TaskContext.get().partitionId()  # type: ignore[union-attr]
         max_task_keys = max_keys // (task_index + 1)  # the share of this task, see `max_keys` above
         file_writer = OutcomeTask(columns, spec, None)
         key_collector = _SourceTask(file_writer, key_names, max_task_keys, may_buffer=task_index < _BUFFERING_TASKS)
         with _delete_on_error(file_writer, spec):
-            for batch in batches:  # also if there are too many rows: Spark fails a task that leaves input unread
+            for batch in batches:  # also if there are too many keys: Spark fails a task that leaves input unread
                 key_collector.add(pa.Table.from_batches([batch]))
-            if key_collector.has_too_many_rows:
+            if key_collector.has_too_many_keys:
                 delete_written(file_writer.abort(), spec.filesystem_options)
                 message = SourceMessage()
             else:
@@ -101,15 +101,15 @@ def source_row_sink(spec: WriteSpec, columns: OutcomeColumns, key_names: tuple[s
 class _SourceTask:
     """Collect the keys of the source rows of one task, and write the rows. Few rows stay in a buffer for the driver."""
 
-    def __init__(self, file_writer: OutcomeTask, key_names: tuple[str, ...], max_rows: int, *, may_buffer: bool) -> None:
-        self._file_writer, self._key_names, self._max_rows, self._may_buffer = file_writer, list(key_names), max_rows, may_buffer
+    def __init__(self, file_writer: OutcomeTask, key_names: tuple[str, ...], max_keys: int, *, may_buffer: bool) -> None:
+        self._file_writer, self._key_names, self._max_keys, self._may_buffer = file_writer, list(key_names), max_keys, may_buffer
         self._row_count = 0
         self._keys: list[pa.Table] = []
         self._buffer: list[pa.Table] = []
 
     @property
-    def has_too_many_rows(self) -> bool:
-        return self._row_count > self._max_rows
+    def has_too_many_keys(self) -> bool:
+        return self._row_count > self._max_keys
 
     def add(self, rows: pa.Table) -> None:
         """Collect the keys of a batch of rows, and add the rows to the buffer. Write the buffer into files if it is full.
@@ -117,8 +117,8 @@ class _SourceTask:
         The driver gets the keys of all rows, but only the rows of a task whose rows all fit into the buffer.
         """
         self._row_count += rows.num_rows
-        if self.has_too_many_rows or not rows.num_rows:
-            return  # with too many rows, the task deletes its files and returns no keys
+        if self.has_too_many_keys or not rows.num_rows:
+            return  # with too many keys, the task deletes its files and returns no keys
         self._keys.append(rows.select(self._key_names))
         self._buffer.append(rows.drop_columns(self._key_names))
         if self._may_buffer and sum(table.nbytes for table in self._buffer) <= _MAX_BUFFERED_BYTES:
