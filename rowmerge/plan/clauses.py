@@ -65,31 +65,31 @@ class ClauseScope:
         return column_of(self.new_schema, name, self.case_sensitive, clause, advice)
 
 
-def clause_of(when: When, statement: ClauseScope) -> Clause:
+def clause_of(when: When, statement_scope: ClauseScope) -> Clause:
     """Return the clause of a plan for a WHEN clause: names are resolved, and `*` is expanded.
 
     Args:
         when: The WHEN clause of the statement.
-        statement: The scope of the whole statement, which `of_clause` narrows to the sides that the clause may use.
+        statement_scope: The scope of the whole statement, which `of_clause` narrows to the sides that the clause may use.
 
     Raises:
         UnknownColumn: A column does not exist, or the source lacks a column that `*` needs.
         PlanError: A column is assigned twice, or a name is ambiguous.
     """
-    scope = statement.of_clause(when.match)
+    scope = statement_scope.of_clause(when.match)
     condition = None if when.condition is None else scope.qualified(when.condition.text)
     match when.action:
         case DeleteAction():
             return Clause(when.match, Effect.DELETE, condition)
         case UpdateAction(tuple(assignments)):
             return Clause(when.match, Effect.UPDATE, condition, update_values(assignments, scope))
-        case UpdateAction():
-            values = _star_values(statement, f"{when.match.value} THEN UPDATE SET *")
+        case UpdateAction():  # SET * has no assignments
+            values = _star_values(statement_scope, f"{when.match.value} THEN UPDATE SET *")
             return Clause(when.match, Effect.UPDATE, condition, values, keeps_fields=scope.evolves)
         case InsertAction(tuple(assignments)):
             return Clause(when.match, Effect.INSERT, condition, _insert_values(assignments, scope))
-        case InsertAction():
-            values = _star_values(statement, f"{when.match.value} THEN INSERT *")
+        case InsertAction():  # INSERT * has no assignments
+            values = _star_values(statement_scope, f"{when.match.value} THEN INSERT *")
             return Clause(when.match, Effect.INSERT, condition, {**scope.rules.defaults, **values})
 
 
@@ -121,7 +121,9 @@ def _source_column(source: Side, field: Field, case_sensitive: bool) -> str | No
 def _check_missing_column(source: Side, field: Field, clause: str, *, evolves: bool) -> None:
     """Raise UnknownColumn for a column of the table that the source lacks, unless the schema may evolve.
 
-    Raise PlanError if the source has the column in another case and names are case-sensitive.
+    Schema evolution (WITH SCHEMA EVOLUTION) permits a source with fewer columns than the table. It would add a column of the source that
+    the table lacks. If its name differs from `field` in case alone, the table cannot have both, and this raises PlanError. Only with
+    case-sensitive names can `field` be missing then.
     """
     if not evolves:
         where = f"the source, and {clause} needs every column of the table"
@@ -190,11 +192,12 @@ def _assignments_by_column(assignments: Iterable[Assignment], scope: ClauseScope
 def _add_assignment(assignments: Assignments, column: Field, path: tuple[str, ...], value: str, *, case_sensitive: bool) -> None:
     """Add the assignment of `value` to a column, or to a field of a struct. Raise PlanError if it overlaps another assignment.
 
-    `path`: the name of the column as the statement has it, and then the names of the fields inside it.
+    Assignments nest as the structs do: `SET a = 1, s.x.y = 2` becomes `{"a": "1", "s": {"x": {"y": "2"}}}`. `path`: the name of the column
+    as the statement has it, and then the names of the fields inside it.
     """
     dotted_path = ".".join(path)
-    siblings, field = assignments, column
-    for name in path[1:]:
+    siblings, field = assignments, column  # a column or field, and the assignments to it and to its siblings
+    for name in path[1:]:  # go down one level
         if not isinstance(field.type, Struct):
             raise PlanError(f"`{dotted_path}` is no field: `{field.name}` is {field.sql_type}, not a struct. Assign the whole column.")
         children = siblings.setdefault(field.name, {})

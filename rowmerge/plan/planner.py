@@ -13,7 +13,7 @@ from rowmerge.errors import AppendOnly, PlanError, UnknownColumn
 from rowmerge.plan.clauses import ClauseScope, clause_of, column_of, update_values
 from rowmerge.plan.expressions.conditions import Condition, Side, divide_condition
 from rowmerge.plan.expressions.moment import rules_at
-from rowmerge.plan.expressions.qualification import apart_from, check_apart, qualify, replace_qualifiers, side_of
+from rowmerge.plan.expressions.qualification import apart_from, check_aliases_differ, qualify, replace_qualifiers, side_of
 from rowmerge.plan.expressions.restrictions import check_condition, check_merge, check_update
 from rowmerge.plan.pruning.file_pruning import exact_partition_mask, file_mask, no_file
 from rowmerge.plan.row_plan import Clause, Effect, RowPlan, SourceRows
@@ -90,7 +90,7 @@ def _merge_target(merge: Merge, snapshot: Snapshot, source: Side) -> Side:
     target = side_of(merge.target.parts, merge.target_alias, snapshot.schema.names)
     if (target.alias,) in source.names:
         target = apart_from(target, target, TARGET)
-    check_apart(target, source)
+    check_aliases_differ(target, source)
     return target
 
 
@@ -306,11 +306,12 @@ def static_partition(table: TableShape, partition: Sequence[tuple[str, str | Non
 
 
 def _plan_without_source(
-    snapshot: Snapshot, target: Side, effect: Effect, condition: SqlText | None, values: Mapping[str, str], *, case_sensitive: bool
+    snapshot: Snapshot, target: Side, effect: Effect, condition: SqlText | None, new_values: Mapping[str, str], *, case_sensitive: bool
 ) -> RowPlan:
-    """Plan an UPDATE or a DELETE: one clause over the target's rows. `values`: the SQL text of each column that an UPDATE assigns.
+    """Plan an UPDATE or a DELETE: one clause over the target's rows. `new_values`: the SQL text of each column that an UPDATE assigns.
 
-    The clause is WHEN NOT MATCHED BY SOURCE: without a source, no row of the target is matched.
+    The clause is WHEN NOT MATCHED BY SOURCE: without a source, no row of the target is matched. The conjuncts of the condition select the
+    data files that can have affected rows, so that the statement reads and rewrites no others.
     """
     _check_append_only(snapshot, effect.name, {effect})
     qualified_condition: str | None = None
@@ -318,6 +319,7 @@ def _plan_without_source(
     if condition is not None:
         qualified_condition = qualify(condition.text, target, case_sensitive=case_sensitive)
         divided_condition = divide_condition(qualified_condition, target, None, case_sensitive=case_sensitive)
+        # Without a source, the other conjuncts are those that cannot be analysed, such as a subquery. They select all files.
         conjuncts = (*divided_condition.target_only, *divided_condition.other)
     mask, bound_columns = file_mask(conjuncts, target, snapshot.schema, snapshot.partition_columns, case_sensitive=case_sensitive)
     return RowPlan(
@@ -325,8 +327,8 @@ def _plan_without_source(
         table=snapshot.name,
         schema=snapshot.schema,
         target=target,
-        clauses=(Clause(Match.NOT_MATCHED_BY_SOURCE, effect, qualified_condition, values),),
-        files=mask,
+        clauses=(Clause(Match.NOT_MATCHED_BY_SOURCE, effect, qualified_condition, new_values),),
+        files=mask,  # selects the files whose partition values and column bounds the conjuncts admit
         bound_columns=bound_columns,  # the columns whose bounds the mask reads
         conjuncts=conjuncts,
         parameters={"predicate": [condition.text] if condition else []},

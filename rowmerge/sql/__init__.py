@@ -4,7 +4,7 @@ from rowmerge.sql.lexing.hints import idempotency_key
 from rowmerge.sql.lexing.lexer import split_statements
 from rowmerge.sql.parser import Statement, parse, parse_partition_field, parse_table_name
 from rowmerge.sql.queries.default_values import Defaults, find_defaults
-from rowmerge.sql.queries.function_calls import CalledFunction, call_of, expression_of
+from rowmerge.sql.queries.function_calls import CalledFunction, expression_of, replacement_of_call
 from rowmerge.sql.queries.relations import names_of_with
 from rowmerge.sql.queries.table_refs import TableReference, bind, bind_expression, references
 
@@ -15,7 +15,6 @@ __all__ = [
     "TableReference",
     "bind",
     "bind_expression",
-    "call_of",
     "expression_of",
     "find_defaults",
     "idempotency_key",
@@ -24,5 +23,6 @@ __all__ = [
     "parse_partition_field",
     "parse_table_name",
     "references",
+    "replacement_of_call",
     "split_statements",
 ]

@@ -35,7 +35,7 @@ MIRRORED = {"=": "=", "<=>": "<=>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 @dataclass(frozen=True)
 class Side:
-    """One input of a statement: the qualifier of its columns, other names that qualify them, and the columns."""
+    """One input of a row-level statement, its target or its source: the alias, other names that qualify its columns, and the columns."""
 
     alias: str
     names: tuple[tuple[str, ...], ...]
@@ -77,16 +77,21 @@ class Condition:
 
 @dataclass(frozen=True)
 class Resolved:
-    """The column to which a reference resolves: its side, its exact name, and the number of name parts before and after the column."""
+    """The column to which a reference resolves: its side, its exact name, and the number of name parts before and after the column.
+
+    For `analytics.orders.address.city` with the column `address`, `qualifier_size` is 2 and `field_count` is 1.
+    """
 
     side: Side
     column: str
-    qualifiers: int
-    fields: int
+    qualifier_size: int
+    field_count: int
 
 
 def resolve(parts: Sequence[str], sides: Sequence[Side], *, case_sensitive: bool = False) -> Resolved | None:
     """Return the column to which a dotted name resolves. As in Spark, the longest qualifier wins over shorter ones and over none.
+
+    In `t.a`, `t` can be a table with the column `a`, or a column with the field `a`. The table wins.
 
     Args:
         parts: The parts of the name: a qualifier or none, the column, and fields inside the column. `*` is no column.
@@ -104,7 +109,7 @@ def resolve(parts: Sequence[str], sides: Sequence[Side], *, case_sensitive: bool
             matches += [(side, column) for column in side.columns if is_same_name((column,), (name,), case_sensitive)]
         if len(matches) == 1:
             ((side, column),) = matches
-            return Resolved(side, column, qualifiers=qualifier_size, fields=len(parts) - qualifier_size - 1)
+            return Resolved(side, column, qualifier_size, field_count=len(parts) - qualifier_size - 1)
         if matches:
             return None  # ambiguous
     return None
@@ -221,17 +226,20 @@ class _Scope:
     def sides_of(self, operand: _Operand) -> set[Side] | None:
         """Return the sides whose columns an operand uses. Return None if they are uncertain, or if the operand cannot be moved.
 
-        Subqueries, aggregates, stars, parameters and nondeterministic functions cannot be moved out of the condition.
+        To move an operand is to evaluate it apart from the rest of the condition, for example as a filter of the target alone. Subqueries,
+        aggregates, stars, parameters and nondeterministic functions would then have another result, or no result.
         """
         if has_query(operand.tree) or operand.tree.find(exp.AggFunc, exp.Window, exp.UDTF, exp.Star, exp.Placeholder, exp.Parameter):
             return None
         operand_references = references(operand.tree, self.text)
         if operand_references is None or nondeterministic_function(self.text_of(operand)):
             return None
+        # sqlglot can take a column for a keyword or a string, and then the references lack that column.
         if any(has_column_outside_tree(self.text, operand.tokens, operand_references, side.columns) for side in self.sides):
             return None
         columns = [resolve(reference.parts, self.sides, case_sensitive=self.case_sensitive) for reference in operand_references]
-        return None if None in columns else {column.side for column in columns if column is not None}
+        sides = {column.side for column in columns if column is not None}
+        return None if None in columns else sides  # None stands for an unknown or ambiguous name
 
     def key_of(self, conjunct: _Operand) -> KeyPair | None:
         """Return the key that a conjunct over both sides compares, or None if it is no comparison of a column with the source."""
@@ -260,7 +268,7 @@ class _Scope:
         if not operand.start <= reference.starts[0] <= reference.ends[-1] <= operand.end:
             return None
         resolved = resolve(reference.parts, self.sides, case_sensitive=self.case_sensitive)
-        return resolved if resolved is not None and resolved.fields == 0 else None
+        return resolved if resolved is not None and resolved.field_count == 0 else None
 
     def _over_source_alias(self, operand: _Operand, operand_references: Iterable[Reference]) -> str:
         """Return the text of an operand with each qualifier of the source replaced by the source's alias."""
@@ -268,7 +276,7 @@ class _Scope:
         edits = []
         for reference in operand_references:
             resolved = resolve(reference.parts, (self.source,), case_sensitive=self.case_sensitive)
-            qualifier = reference.parts[: resolved.qualifiers] if resolved is not None else ()
+            qualifier = reference.parts[: resolved.qualifier_size] if resolved is not None else ()
             if qualifier and not is_same_name(qualifier, (self.source.alias,), self.case_sensitive):
                 start, end = reference.starts[0], reference.ends[len(qualifier) - 1]
                 edits.append((start - operand.start, end - operand.start, backquote(self.source.alias)))
@@ -354,8 +362,8 @@ def _and_indexes(tokens: list[Token], candidates: Iterable[int]) -> list[int]:
 def _comparison(operand: _Operand) -> tuple[str, _Operand, _Operand] | None:
     """Return the operator and the two operands of a comparison, or None for any other expression.
 
-    The tokens have one comparison operator outside of brackets, and sqlglot's tree has the same operator. The tokens are needed for the
-    positions of the operands in the text.
+    sqlglot's tree decides what is a comparison, but has no positions of whole operands in the text. The tokens have them: an operand ends
+    at the only comparison operator outside of brackets. The result is None if tree and tokens do not have the same operator.
     """
     tree, tokens, depths = operand.tree, operand.tokens, _depths(operand.tokens)
     if depths is None:  # the brackets do not balance
@@ -364,10 +372,11 @@ def _comparison(operand: _Operand) -> tuple[str, _Operand, _Operand] | None:
     operators = [operator for operator in top_level_operators if operator is not None]
     if len(operators) != 1:
         return None
-    ((op, start, end),) = operators
-    if op != COMPARISON_TREES.get(type(tree)) or not tokens[:start] or not tokens[end:]:
+    op, operator_start, operator_end = operators[0]
+    left_tokens, right_tokens = tokens[:operator_start], tokens[operator_end:]
+    if op != COMPARISON_TREES.get(type(tree)) or not left_tokens or not right_tokens:
         return None
-    return op, _Operand(tree.this, tokens[:start]), _Operand(tree.expression, tokens[end:])
+    return op, _Operand(tree.this, left_tokens), _Operand(tree.expression, right_tokens)
 
 
 def _comparison_operator(tokens: list[Token], index: int) -> tuple[str, int, int] | None:

@@ -68,19 +68,25 @@ def _alias_edits(column_references: list[Reference], sides: Sequence[Side], case
     """Yield the edits that put the alias of a side before each of its columns without a qualifier, except in subqueries."""
     for reference in column_references:
         resolved = resolve(reference.parts, sides, case_sensitive=case_sensitive)
-        if resolved is not None and not resolved.qualifiers and not reference.in_query:
+        if resolved is not None and not resolved.qualifier_size and not reference.in_query:
             yield reference.starts[0], reference.starts[0], f"{backquote(resolved.side.alias)}."
 
 
 def _qualifier_edits(
     tree: exp.Expr, text: str, column_references: list[Reference], sides: Sequence[Side], case_sensitive: bool
 ) -> Iterator[Edit]:
-    """Yield the edits that replace qualifiers by the alias of their side, and `t.*` by the side's columns."""
+    """Yield the edits that replace qualifiers by the alias of their side, and `t.*` by the side's columns.
+
+    `analytics.orders.id` becomes `orders.id`, because the engine joins the sides under their aliases, and Spark does not know their other
+    names. Of `t.* EXCEPT (a)`, only the qualifier is replaced: Spark expands the star. A name in a subquery can belong to a table of the
+    subquery, and is kept then.
+    """
     query_tables = {table.name.lower() for table in tree.find_all(exp.Table)}
     for reference in column_references:
         side, qualifier = _qualifier(reference, sides, case_sensitive)
-        if side is None:
+        if side is None:  # the name has no qualifier, or that of a table in a subquery
             continue
+        # Each part of the name has an end. The qualifier ends with its last part.
         start, qualifier_end, name_end = reference.starts[0], reference.ends[len(qualifier) - 1], reference.ends[-1]
         is_star = reference.parts[-1] == "*" and not reference.in_query
         is_alias = is_same_name(qualifier, (side.alias,), case_sensitive)
@@ -102,7 +108,9 @@ def _qualifier(reference: Reference, sides: Sequence[Side], case_sensitive: bool
     """Return the side that the qualifier of a reference names, and the qualifier. Without such a side, return None and no parts."""
     if reference.parts[-1] != "*":
         resolved = resolve(reference.parts, sides, case_sensitive=case_sensitive)
-        return (None, ()) if resolved is None or not resolved.qualifiers else (resolved.side, reference.parts[: resolved.qualifiers])
+        return (
+            (None, ()) if resolved is None or not resolved.qualifier_size else (resolved.side, reference.parts[: resolved.qualifier_size])
+        )
     qualifier = reference.parts[:-1]
     matches = [side for side in sides for name in {(side.alias,), *side.names} if is_same_name(name, qualifier, case_sensitive)]
     return (matches[0], qualifier) if len(matches) == 1 else (None, ())
@@ -117,15 +125,17 @@ def _star_edits(tree: exp.Expr, text: str, sides: Sequence[Side]) -> Iterator[Ed
     """Yield an edit for each `*` without a qualifier that means all columns: `struct(*)` becomes `struct(t.a, t.b)`.
 
     `* EXCEPT (a)` becomes `t.* EXCEPT (a)` if there is one side. An expression with a count or a subquery gets no edits: `count(*)` counts
-    rows, and a star in a subquery means the subquery's columns.
+    rows, and a star in a subquery means the subquery's columns. `tree` and `text` are the same expression. sqlglot's tree shows whether it
+    has such stars, and the tokens of the text have their positions.
     """
+    # The star of `t.*` is a child of a column, and `_qualifier_edits` replaces it.
     has_star = any(not isinstance(star.parent, exp.Column) for star in tree.find_all(exp.Star))
     if not has_star or tree.find(exp.Query, exp.Count) is not None:
         return
-    for star, following in _star_arguments(tokens_of(text) or []):
-        if following.token_type in (TokenType.R_PAREN, TokenType.COMMA):
+    for star, following_token in _star_arguments(tokens_of(text) or []):
+        if following_token.token_type in (TokenType.R_PAREN, TokenType.COMMA):  # the star is the whole argument
             yield star.start, star.end + 1, _column_list(sides)
-        elif following.token_type is TokenType.EXCEPT and len(sides) == 1:
+        elif following_token.token_type is TokenType.EXCEPT and len(sides) == 1:
             yield star.start, star.start, f"{backquote(sides[0].alias)}."
 
 
@@ -137,9 +147,10 @@ def _star_arguments(tokens: list[Token]) -> Iterator[tuple[Token, Token]]:
 
 
 def side_of(parts: tuple[str, ...], alias: str | None, columns: tuple[str, ...]) -> Side:
-    """Return a table as an input of a statement, with the names that can qualify its columns.
+    """Return the side for a table: the table as target or source of a statement, with the names that can qualify its columns.
 
-    As in Spark, only the alias qualifies columns if there is one. Otherwise the table's name, or its last parts, qualify them.
+    As in Spark, only the alias qualifies columns if there is one. Otherwise the table's name, or its last parts, qualify them: columns of
+    `a.b.c` can be `c.id`, `b.c.id` and `a.b.c.id`.
 
     Args:
         parts: The parts of the table's name.
@@ -147,11 +158,11 @@ def side_of(parts: tuple[str, ...], alias: str | None, columns: tuple[str, ...])
         columns: The names of the table's columns.
     """
     if alias is not None:
-        return Side(alias, (), columns)
-    longer_names = [parts[start:] for start in range(len(parts) - 1)]  # of `a.b.c`: `a.b.c` and `b.c`; the alias is `c`
+        return Side(alias, names=(), columns=columns)
+    qualified_names = [parts[start:] for start in range(len(parts) - 1)]  # of `a.b.c`: `a.b.c` and `b.c`; the alias is `c`
     if len(parts) == 2:  # a name with a schema and no catalog means a table of the engine's catalog
-        longer_names += [(catalog, *parts) for catalog in CATALOGS]
-    return Side(parts[-1], tuple(longer_names), columns)
+        qualified_names += [(catalog, *parts) for catalog in CATALOGS]
+    return Side(parts[-1], tuple(qualified_names), columns)
 
 
 def apart_from(side: Side, other: Side, role: str) -> Side:
@@ -167,8 +178,8 @@ def apart_from(side: Side, other: Side, role: str) -> Side:
     return replace(side, alias=OWN_ALIAS % role, names=((side.alias,), *side.names))
 
 
-def check_apart(target: Side, source: Side) -> None:
-    """Raise an error if the two sides of a MERGE have the same alias.
+def check_aliases_differ(target: Side, source: Side) -> None:
+    """Raise an error if target and source of a MERGE have the same alias, because a column's qualifier would then be ambiguous.
 
     Args:
         target: The side of the changed table.

@@ -11,8 +11,8 @@ from rowmerge.errors import UnsupportedStatement
 from rowmerge.plan.expressions.column_refs import parse, tokens_of
 from rowmerge.plan.expressions.conditions import nondeterministic_function
 
-_MANY_ROWS = "{0} looks at more than one row, and {1} sees one row at a time. Compute it in a subquery, or in the source of a MERGE"
-_MANY_VALUES = "{0} makes several rows of one, which {1} cannot take. Use it in a subquery, or in the source of a MERGE"
+_READS_ROWS = "{0} looks at more than one row, and {1} sees one row at a time. Compute it in a subquery, or in the source of a MERGE"
+_MAKES_ROWS = "{0} makes several rows of one, which {1} cannot take. Use it in a subquery, or in the source of a MERGE"
 
 
 def check_merge(merge: Merge) -> None:
@@ -26,13 +26,13 @@ def check_merge(merge: Merge) -> None:
             check_condition(when.condition, f"the condition of {when.match.value}")
         assignments = None if isinstance(when.action, DeleteAction) else when.action.assignments
         for assignment in assignments or ():
-            _check_one_row(assignment.value, f"the value of `{'.'.join(assignment.column)}`")
+            _refuse_functions_of_several_rows(assignment.value, f"the value of `{'.'.join(assignment.column)}`")
 
 
 def check_update(update: Update) -> None:
     """Raise UnsupportedStatement for an expression that an UPDATE cannot have in WHERE or in a value, as `check_merge` does."""
     for assignment in update.assignments:
-        _check_one_row(assignment.value, f"the value of `{'.'.join(assignment.column)}`")
+        _refuse_functions_of_several_rows(assignment.value, f"the value of `{'.'.join(assignment.column)}`")
     if update.condition is not None:
         check_condition(update.condition, "the WHERE condition")
 
@@ -52,22 +52,23 @@ def check_condition(text: SqlText, description: str) -> None:
     if function := nondeterministic_function(text.text):
         problem = f"{function}() gives another value each time it is asked, so {description} would have no one meaning"
         raise UnsupportedStatement(f"{problem}. Compute it in the source first", text=text.text)
-    _check_one_row(text, description)
+    _refuse_functions_of_several_rows(text, description)
 
 
-def _check_one_row(text: SqlText, description: str) -> None:
+def _refuse_functions_of_several_rows(text: SqlText, description: str) -> None:
     """Raise UnsupportedStatement for an aggregate, window or generator function outside of subqueries.
 
-    `description`: the noun for the expression in the error message.
+    Aggregate and window functions (`sum`, `lag`) read several rows, and generator functions (`explode`) return several rows. The engine
+    evaluates a condition or a value for each row alone. `description`: the noun for the expression in the error message.
     """
     tree = parse(text.text)
-    if tree is None:
+    if tree is None:  # Spark reports the error
         return
     for node in tree.find_all(exp.Window, exp.AggFunc, exp.UDTF):
         if isinstance(node, exp.Query | exp.Lateral) or node.find_ancestor(exp.Query) is not None:
-            continue
+            continue  # a subquery has rows of its own
         function = node.this if isinstance(node, exp.Window) else node
-        reason = _MANY_VALUES if isinstance(node, exp.UDTF) else _MANY_ROWS
+        reason = _MAKES_ROWS if isinstance(node, exp.UDTF) else _READS_ROWS
         raise UnsupportedStatement(reason.format(f"{_function_name(function, text.text)}()", description), text=text.text)
 
 

@@ -60,7 +60,7 @@ class _Table:
         if not column_references:
             return None
         resolved = resolve(column_references[0].parts, (self.side,), case_sensitive=self.case_sensitive)
-        return None if resolved is None or resolved.fields else self.schema.find(resolved.column, case_sensitive=True)
+        return None if resolved is None or resolved.field_count else self.schema.find(resolved.column, case_sensitive=True)
 
 
 UNKNOWN = Predicate(lambda files: Verdict(files.for_all_files(True), files.for_all_files(True)))

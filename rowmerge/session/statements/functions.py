@@ -10,7 +10,7 @@ from rowmerge.session.answers import frames
 from rowmerge.session.answers.results import StatementResult, empty_result
 from rowmerge.session.names.scope import SessionContext, StatementScope
 from rowmerge.spark.functions import analyse, is_known, translate_body_errors
-from rowmerge.sql import call_of
+from rowmerge.sql import replacement_of_call
 from rowmerge.table.metadata.schema import backquote
 
 
@@ -56,7 +56,7 @@ def _check_signature_and_body(context: SessionContext, function: Function) -> No
     analyse(context.spark, f"select {', '.join([*values, f'cast(null as {definition.returns})'])}")
     with translate_body_errors(str(function)):
         arguments = {p.name.lower(): "null" for p in definition.parameters}
-        call = call_of(StatementScope.begin(context).called_function(function), arguments)
+        call = replacement_of_call(StatementScope.begin(context).called_function(function), arguments)
         analyse(context.spark, f"select {call}" if definition.aggregate else f"select 1 where ({call}) is null")
 
 

@@ -198,9 +198,9 @@ def parse_data_type(cursor: Cursor) -> SqlText:
     """Read a type with its parameters: `decimal(10, 2)`, `map<string, array<int>>`, `interval day to second`, `string collate x`."""
     start = cursor.index
     is_interval = cursor.next_is("INTERVAL")
-    cursor.identifier("a type")
+    cursor.identifier("a type")  # the name of the type, also the word INTERVAL
     if is_interval and cursor.accept_any(*_UNITS):
-        cursor.index += 2 if cursor.next_is("TO") else 0
+        cursor.index += 2 if cursor.next_is("TO") else 0  # `TO SECOND`
     else:
         _skip_type_parameters(cursor)
     if cursor.accept("COLLATE"):

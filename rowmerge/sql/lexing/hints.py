@@ -12,7 +12,7 @@ _WORD = re.compile(r"\w+")
 
 
 def idempotency_key(text: str) -> str | tuple[str, int] | None:
-    """Return the idempotency key in the hint of a statement.
+    """Return the idempotency key in the hint of a statement. With a key, a table commits the statement only once, even if it is repeated.
 
     Returns:
         The key of `IDEMPOTENCY_KEY('key')`, the application and the version of `IDEMPOTENCY_KEY('app', 7)`, or None without such a hint.
@@ -31,21 +31,21 @@ def idempotency_key(text: str) -> str | tuple[str, int] | None:
 
 
 def _parse_hint(text: str, start: int, end: int) -> str | tuple[str, int] | None:
-    """Return the key, or the application and the version, in the hint between two offsets. Return None without IDEMPOTENCY_KEY.
+    """Return the idempotency key in a hint: a text, or an application and its version, as in Delta's transaction identifiers.
 
-    `start` and `end` are the offsets of the text between `/*+` and `*/`. Raise Unparsable for another form of IDEMPOTENCY_KEY.
+    `start` and `end` are the offsets of the text between `/*+` and `*/`. Return None if the hint has no IDEMPOTENCY_KEY, and raise
+    Unparsable if the word has other arguments than `('key')` or `('app', 7)`.
     """
     tokens = tokenize(text[start:end])
     if _HINT_NAME not in tokens.keys:  # the word is only in a string, as in `HINT('idempotency_key')`
         return None
     name_index = tokens.keys.index(_HINT_NAME)
     match tokens[name_index + 1 :]:
+        # `*_`: other hints, and the END token, can follow.
         case [Token(key="("), Token(Kind.STRING, key), Token(key=")"), *_]:
             return string_value(key)
-        case [Token(key="("), Token(Kind.STRING, app), Token(key=","), Token(Kind.NUMBER, version), Token(key=")"), *_] if (
-            version.isdigit()
-        ):
-            return string_value(app), int(version)
+        case [Token(key="("), Token(Kind.STRING, app), Token(key=","), Token(Kind.NUMBER, number), Token(key=")"), *_] if number.isdigit():
+            return string_value(app), int(number)
     reason = f"{_HINT_NAME} takes a text in quotes, and after it a whole number if you like. Write {_HINT_NAME}('my key')"
     raise unparsable(text, start + tokens.starts[name_index], reason)
 

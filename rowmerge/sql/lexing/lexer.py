@@ -182,12 +182,12 @@ def split_statements(text: str) -> Iterator[str]:
     A statement begins with a line feed for each line before it, which keeps its line number. The last one may have an unclosed string.
     """
     tokens, unclosed_offset = _tokens_before_unclosed(text)
-    start_offset, first_token = 0, 0  # of the next statement
-    for semicolon in [index for index, key in enumerate(tokens.keys) if key == ";"]:
-        if first_token < semicolon:
-            yield _text_on_its_line(tokens, start_offset, tokens.starts[semicolon])
-        start_offset, first_token = tokens.ends[semicolon], semicolon + 1
-    has_tokens = tokens.kinds[first_token] is not Kind.END
+    start_offset, first_index = 0, 0  # the offset in the text, and the index of the first token, of the next statement
+    for semicolon_index in [index for index, key in enumerate(tokens.keys) if key == ";"]:
+        if first_index < semicolon_index:  # a token is between the semicolons
+            yield _text_on_its_line(tokens, start_offset, tokens.starts[semicolon_index])
+        start_offset, first_index = tokens.ends[semicolon_index], semicolon_index + 1
+    has_tokens = tokens.kinds[first_index] is not Kind.END
     # An unclosed string or name has no token, but belongs to a statement. An unclosed comment does not.
     has_unclosed_string = unclosed_offset is not None and not text.startswith("/*", unclosed_offset)
     if has_tokens or has_unclosed_string:

@@ -105,7 +105,7 @@ def add_call_edits(cursor: Cursor, resolve: ResolveFunction, edits: list[Edit]) 
         start, end = cursor.tokens.starts[call.name_index], cursor.tokens.ends[call.closing_index]
         inside_call = _slice_between(edits, start, end)
         arguments = _bind_arguments(cursor, call, function, edits[inside_call])
-        edits[inside_call] = [Edit(start, end, call_of(function, arguments))]
+        edits[inside_call] = [Edit(start, end, replacement_of_call(function, arguments))]
     return edits
 
 
@@ -156,8 +156,11 @@ def expression_of(body: str) -> str:
     return f"({body[start:end]})"
 
 
-def call_of(function: CalledFunction, arguments: Mapping[str, str]) -> str:
-    """Return the SQL text that replaces a call: the function's body, or a call of the function that `register` registers in Spark.
+def replacement_of_call(function: CalledFunction, arguments: Mapping[str, str]) -> str:
+    """Return the SQL text that replaces a call: the body of a function in SQL, or else a call of a function that Spark executes.
+
+    The body is preferred, because Spark then optimizes the query as if the user had written the expression. For the other functions,
+    this registers the function in Spark first, so that the call can name it.
 
     Args:
         function: The called function.
@@ -167,7 +170,8 @@ def call_of(function: CalledFunction, arguments: Mapping[str, str]) -> str:
     if definition.language == "sql" and (definition.aggregate or _fits_inline(definition, function.body, arguments)):
         return _inline(definition, function.body, arguments)
     cast_arguments = ", ".join(f"cast({arguments[p.name.lower()]} as {p.type})" for p in definition.parameters)
-    return f"{function.register()}({cast_arguments})"
+    registered_name = function.register()
+    return f"{registered_name}({cast_arguments})"
 
 
 def _fits_inline(definition: FunctionDefinition, body: str, arguments: Mapping[str, str]) -> bool:

@@ -16,16 +16,18 @@ _ENDING = re.compile(rf"\.({'|'.join(FILE_FORMATS)})(?:\.\w+)?/?$", re.IGNORECAS
 
 
 def parse_changes_arguments(cursor: Cursor) -> tuple[SqlText, ...]:
-    """Parse the arguments of TABLE_CHANGES: `(name, start [, end])`, all constants.
+    """Parse the arguments of TABLE_CHANGES, `(name, start [, end])`, as a list of any number of expressions.
+
+    The session checks the number and the values of the arguments when it resolves the table.
 
     Raises:
-        Unparsable: The arguments do not follow the grammar.
+        Unparsable: The list is not closed, or an argument is no expression.
     """
     cursor.expect("(")
     arguments = []
     while not cursor.at_end and not cursor.next_is(")"):
         arguments.append(expressions.parse_expression(cursor, "an argument of table_changes", expressions.at_comma))
-        cursor.accept(",")
+        cursor.accept(",")  # an argument ends only before a comma or the closing parenthesis
     cursor.expect(")")
     return tuple(arguments)
 

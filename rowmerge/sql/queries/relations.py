@@ -37,7 +37,7 @@ class Read:
     end: int
     query_span: tuple[int, int]
     alias_index: int | None = None
-    travel: expressions.TimeTravel | None = None
+    time_travel: expressions.TimeTravel | None = None
     arguments: tuple[SqlText, ...] | None = None
     files: FileSource | None = None
 
@@ -132,7 +132,7 @@ class _ReadFinder:
         cursor.accept_before_name("TABLE")
         cursor.accept_before_name("EXTENDED", "FORMATTED")
         if cursor.token().is_name:
-            self._find_table(scope, allows_alias=False)
+            self._add_table(scope, allows_alias=False)
 
     def _find_reads_in_row_statement(self, scope: _Scope) -> None:
         """Find the tables that the source of a MERGE and the subqueries of a MERGE, UPDATE or DELETE read."""
@@ -149,7 +149,10 @@ class _ReadFinder:
         self.find_reads_in_expression(self.text_end, scope.with_names)
 
     def find_reads_in_query(self, end: int, scope: _Scope, starts_in_from: bool = False) -> None:
-        """Find the tables that a query reads. With `starts_in_from`, the next token is inside the FROM clause of the query."""
+        """Find the tables that a query reads: they come after FROM, JOIN, the keyword TABLE, or a comma in a FROM clause.
+
+        With `starts_in_from`, the next token is inside a FROM clause, such as the rest of `(a JOIN b, c)` behind `a`.
+        """
         self._enter_level()
         cursor, query_start = self.cursor, self.cursor.index
         in_from = starts_in_from  # a comma in a FROM clause separates relations
@@ -157,11 +160,10 @@ class _ReadFinder:
             key = "" if cursor.key(-1) == "." else cursor.key()  # a field name is no keyword
             with_names = self.find_reads_in_with_list(scope.with_names) if key == "WITH" else None
             if with_names is not None:
-                scope = replace(scope, with_names=with_names)
-                query_start = cursor.index  # the query follows its WITH list
+                scope, query_start = replace(scope, with_names=with_names), cursor.index  # the query follows its WITH list
             elif key == "TABLE" and _begins_table_query(cursor, query_start):
                 cursor.index += 1
-                self._find_table(scope, allows_alias=False)
+                self._add_table(scope, allows_alias=False)
             elif _begins_relation(cursor, key, in_from):
                 in_from = True
                 cursor.index += 1
@@ -170,7 +172,7 @@ class _ReadFinder:
                 in_from = in_from and not _ends_from(cursor, key)
                 self._skip_token_or_brackets(scope.with_names)
         cursor.index = end
-        self.depth -= 1
+        self.depth -= 1  # leaves the level that `_enter_level` counted
 
     def _enter_level(self) -> None:
         """Count one more level of nesting. Raise UnsupportedStatement beyond DEEPEST levels, before Python's stack overflows."""
@@ -211,7 +213,7 @@ class _ReadFinder:
         elif cursor.next_is("VALUES") and expressions.begins_query(cursor):
             self._find_reads_in_values_list(scope)
         elif cursor.token().is_name:
-            self._find_table(scope, allows_alias=True)
+            self._add_table(scope, allows_alias=True)
 
     def _find_reads_in_values_list(self, scope: _Scope) -> None:
         """Find the tables that the subqueries in `VALUES row, row, …` read."""
@@ -230,36 +232,39 @@ class _ReadFinder:
             # The first relation follows the parenthesis. The others follow JOIN or a comma, as in the FROM clause of a query.
             self._enter_level()
             self._find_reads_in_relation(scope)
-            self.depth -= 1
+            self.depth -= 1  # leaves the level, which the next call enters again for the other relations
             self.find_reads_in_query(closing, scope, starts_in_from=True)
         self._leave_brackets(closing)
 
-    def _find_table(self, scope: _Scope, allows_alias: bool) -> None:
-        """Add the next table to the reads, unless it is a query of a WITH list. `allows_alias`: an alias may come after the table."""
+    def _add_table(self, scope: _Scope, allows_alias: bool) -> None:
+        """Parse the next table, and add it to the reads unless its name is that of a query in a WITH list.
+
+        `allows_alias`: whether the grammar allows an alias after the table. `TABLE name` and DESCRIBE allow none.
+        """
         cursor, start = self.cursor, self.cursor.index
         name = _parse_name(cursor)
         if cursor.next_is("("):
-            self._find_table_function(name, start, scope, allows_alias)
+            self._add_table_function(name, start, scope, allows_alias)
             return
-        travel = expressions.parse_time_travel(cursor)
-        end = cursor.index
+        time_travel, end = expressions.parse_time_travel(cursor), cursor.index
         if cursor.next_is("WITH", "("):  # options of the read
             cursor.index += 1
             cursor.skip_group()
         expressions.skip_sample(cursor)
         is_query_of_with_list = len(name.parts) == 1 and name.parts[0].lower() in scope.with_names
         if not is_query_of_with_list:
-            self.reads.append(Read(name, start, end, scope.query_span, _alias_index(cursor, allows_alias), travel))
+            alias_index = _alias_index(cursor, allows_alias)
+            self.reads.append(Read(name, start, end, scope.query_span, alias_index, time_travel))
 
-    def _find_table_function(self, name: TableName, start: int, scope: _Scope, allows_alias: bool) -> None:
+    def _add_table_function(self, name: TableName, start: int, scope: _Scope, allows_alias: bool) -> None:
         """Add a call of TABLE_CHANGES or READ_FILES to the reads. Of another table function, add the tables in its arguments.
 
-        `start`: the index of the first token of `name`, the function's name. The cursor is at the parenthesis of the arguments.
+        The engine replaces the calls of these two, as it replaces tables. The cursor is behind `name`, which begins at token `start`.
         """
         cursor, is_qualified = self.cursor, len(name.parts) > 1
         if not allows_alias and not is_qualified:  # `TABLE name` and DESCRIBE take no table function
             return
-        function = "" if is_qualified else name.parts[0].upper()
+        function = "" if is_qualified else name.parts[0].upper()  # the engine's functions have no schema
         if function not in ("TABLE_CHANGES", "READ_FILES"):
             self._find_tables_in_arguments(scope)
             return
@@ -276,7 +281,7 @@ class _ReadFinder:
         arguments_scope = replace(scope, query_span=(cursor.index, closing))
         while cursor.index < closing:
             if _accept_table_keyword(cursor):
-                self._find_table(arguments_scope, allows_alias=False)
+                self._add_table(arguments_scope, allows_alias=False)
             else:
                 self._skip_token_or_brackets(scope.with_names)
         self._leave_brackets(closing)

@@ -14,7 +14,8 @@ from rowmerge.sql.queries.function_calls import Edit, ResolveFunction, add_call_
 from rowmerge.sql.queries.relations import Read, find_reads, find_reads_of_expression
 from rowmerge.table.metadata.schema import backquote
 
-_Finder = Callable[[Cursor], list[Read]]
+_Search = Callable[[Cursor], list[Read]]
+"""Returns the tables that a text reads: `find_reads` for a statement, and `find_reads_of_expression` for an expression."""
 ResolveTable = Callable[["TableReference"], str | None]
 _HOLDS_QUERY = re.compile(r"\b(?:select|from|table)\b", re.IGNORECASE)
 _HOLDS_CALL = re.compile(r"[\w`]\s*\(")
@@ -52,6 +53,8 @@ def references(text: str) -> list[TableReference]:
 def bind(text: str, resolve_table: ResolveTable, resolve_function: ResolveFunction | None = None) -> str:
     """Replace the tables that a statement reads and the calls of the warehouse's functions, and return the new text.
 
+    Spark executes the text, but does not know the tables of the warehouse. The new text reads temporary views in their place.
+
     A replaced table without an alias gets the last part of its name as alias: `FROM analytics.orders` becomes `FROM … AS orders`. The
     alias is then the qualifier of the table's columns: `analytics.orders.id` becomes `orders.id`.
 
@@ -81,10 +84,10 @@ def bind_expression(text: str, resolve_table: ResolveTable, resolve_function: Re
     return _replace_tables_and_calls(text, find_reads_of_expression, resolve_table, resolve_function)
 
 
-def _find_reads(cursor: Cursor, finder: _Finder) -> list[Read]:
-    """Return the tables that `finder` finds. Raise UnsupportedStatement if the nested queries exceed Python's stack."""
+def _find_reads(cursor: Cursor, search: _Search) -> list[Read]:
+    """Return the tables that `search` finds. Raise UnsupportedStatement if the nested queries exceed Python's stack."""
     try:
-        return finder(cursor)
+        return search(cursor)
     except RecursionError:
         # The caller of the statement has used up most of Python's stack.
         raise cursor.unsupported("Queries are nested too deeply. Name some of them in a WITH list", cursor.tokens[0]) from None
@@ -92,31 +95,33 @@ def _find_reads(cursor: Cursor, finder: _Finder) -> list[Read]:
 
 def _table_reference(cursor: Cursor, read: Read) -> TableReference:
     """Return the table of a read with its offsets in the text."""
-    tokens, travel = cursor.tokens, read.travel or TimeTravel()
+    tokens, time_travel = cursor.tokens, read.time_travel or TimeTravel()
     name = read.name if read.files is None or read.files.name is None else read.files.name
     start, end = tokens.starts[read.start], tokens.ends[read.end - 1]
-    return TableReference(name, travel.version, travel.timestamp, start, end, read.arguments, travel.reference, read.files)
+    version, timestamp, branch_or_tag = time_travel.version, time_travel.timestamp, time_travel.reference
+    return TableReference(name, version, timestamp, start, end, read.arguments, branch_or_tag, read.files)
 
 
-def _replace_tables_and_calls(text: str, finder: _Finder, resolve_table: ResolveTable, resolve_function: ResolveFunction | None) -> str:
-    """Replace the tables that `finder` returns, the qualifiers of their columns, and the calls of the warehouse's functions.
+def _replace_tables_and_calls(text: str, search: _Search, resolve_table: ResolveTable, resolve_function: ResolveFunction | None) -> str:
+    """Replace the tables that `search` finds, the qualifiers of their columns, and the calls of the warehouse's functions.
 
-    A replaced table without an alias gets the last part of its name as alias.
+    A replaced table without an alias gets the last part of its name as alias, because its replacement has another name: the columns in
+    the text keep their qualifier `orders`. A longer qualifier, such as `analytics.orders`, is shortened to the alias.
     """
     cursor = Cursor(tokenize(text))
-    reads = _find_reads(cursor, finder)
+    reads = _find_reads(cursor, search)
     edits: list[Edit] = []
-    aliased_reads: list[tuple[Read, TableName]] = []
+    newly_aliased_reads: list[tuple[Read, TableName]] = []  # tables to which this function adds an alias, with their full names
     for read in reads:
         table = _table_reference(cursor, read)
         replacement = resolve_table(table)
         if replacement is None:
             continue
         edits.append(Edit(table.start, table.end, replacement))
-        if read.alias_index is not None:
+        if read.alias_index is not None:  # the table has no alias, and the grammar allows one
             edits.append(_alias_edit(cursor.tokens, read.alias_index, table.name.parts[-1]))
-            aliased_reads.append((read, table.name))
-    edits += _qualifier_edits(cursor.tokens, reads, aliased_reads)
+            newly_aliased_reads.append((read, table.name))
+    edits += _qualifier_edits(cursor.tokens, reads, newly_aliased_reads)
     return apply_edits(text, edits if resolve_function is None else add_call_edits(cursor, resolve_function, edits))
 
 
@@ -126,15 +131,17 @@ def _alias_edit(tokens: Tokens, alias_index: int, alias: str) -> Edit:
     return Edit(offset, offset, f" AS {backquote(alias)}")
 
 
-def _qualifier_edits(tokens: Tokens, reads: list[Read], aliased_reads: list[tuple[Read, TableName]]) -> Iterator[Edit]:
-    """Yield an edit for each column `analytics.orders.id` of a table that has the alias `orders` now: it becomes `orders.id`.
+def _qualifier_edits(tokens: Tokens, reads: list[Read], newly_aliased_reads: list[tuple[Read, TableName]]) -> Iterator[Edit]:
+    """Yield an edit for each column `analytics.orders.id` of a table that gets the alias `orders`: it becomes `orders.id`.
 
-    If the qualifier can mean several tables, it means the first one.
+    Only the query that reads a table can name the table's columns, and a query can read several tables. The first table whose name ends
+    with the qualifier is the one that the qualifier means. `reads` are all tables in the text, and `newly_aliased_reads` have the new
+    aliases.
     """
-    tables = [(read, name.parts) for read, name in aliased_reads if len(name.parts) > 1]
+    tables = [(read, name.parts) for read, name in newly_aliased_reads if len(name.parts) > 1]
     if not tables:
         return
-    table_starts = {read.start for read in reads}
+    table_starts = {read.start for read in reads}  # a dotted name in a FROM clause is a table, and no column
     for start, parts in _dotted_names(tokens):
         sizes = [qualifier_size(parts, table_parts) for read, table_parts in tables if read.is_read_by_query_of(start)]
         size = next((size for size in sizes if size > 1), None)  # a qualifier of one part is the alias, and stays

@@ -9,8 +9,8 @@ from rowmerge.commands.rows import Action, Assignment, DeleteAction, InsertActio
 from rowmerge.sql.lexing.cursor import Cursor
 from rowmerge.sql.lexing.expressions import at_comma, parse_alias, parse_expression, parse_relation
 
-_NO_INSERT = "INSERT goes with WHEN NOT MATCHED only: the target has this row already. Write UPDATE or DELETE"
-_ONLY_INSERT = "WHEN NOT MATCHED takes INSERT only: the target has no such row to change. Write INSERT, or use WHEN NOT MATCHED BY SOURCE"
+_INSERT_ERROR = "INSERT goes with WHEN NOT MATCHED only: the target has this row already. Write UPDATE or DELETE"
+_CHANGE_ERROR = "WHEN NOT MATCHED takes INSERT only: the target has no such row to change. Write INSERT, or use WHEN NOT MATCHED BY SOURCE"
 
 
 def parse_merge(cursor: Cursor, with_clause: SqlText | None = None) -> Merge:
@@ -115,14 +115,18 @@ def _parse_match(cursor: Cursor) -> Match:
 
 
 def _parse_action(cursor: Cursor, match: Match, qualifier: tuple[str, ...]) -> Action:
-    """Parse the action of a WHEN clause: INSERT for source rows without a target row, else UPDATE or DELETE."""
+    """Parse the action after THEN in a WHEN clause: INSERT for source rows without a target row, else UPDATE or DELETE.
+
+    `match`: the kind of the WHEN clause, which decides the actions that it can have. `qualifier`: the parts of the target's alias or name,
+    which can precede an assigned column.
+    """
     verb_token = cursor.token()
     verb = cursor.accept_any("UPDATE", "DELETE", "INSERT")
     allowed_verbs = ("INSERT",) if match is Match.NOT_MATCHED else ("UPDATE", "DELETE")
     if not verb:
         raise cursor.expected(" or ".join(allowed_verbs))
     if verb not in allowed_verbs:
-        raise cursor.error(_NO_INSERT if verb == "INSERT" else _ONLY_INSERT, verb_token)
+        raise cursor.error(_INSERT_ERROR if verb == "INSERT" else _CHANGE_ERROR, verb_token)
     if verb == "INSERT":
         return _parse_insert(cursor, qualifier)
     return DeleteAction() if verb == "DELETE" else _parse_update(cursor, match, qualifier)

@@ -188,10 +188,11 @@ def _parse_partition_value(cursor: Cursor) -> tuple[str, SqlText | None]:
     return column, expressions.parse_expression(cursor, f"a value for `{column}`", expressions.at_comma)
 
 
-def _parse_overwrite_mode(cursor: Cursor, mode: str) -> OverwriteMode | None:
+def _parse_overwrite_mode(cursor: Cursor, insert_keyword: str) -> OverwriteMode | None:
     """Parse `[WITH ('partitionOverwriteMode' = 'dynamic'|'static')]` before the query of an INSERT.
 
-    The option has Delta's or Iceberg's name. `mode` is INTO, which takes no option, or OVERWRITE.
+    A dynamic overwrite replaces the partitions that get new rows, and a static one all partitions, or those of the PARTITION clause. The
+    option has Delta's or Iceberg's name. `insert_keyword` is INTO, which takes no option, or OVERWRITE.
     """
     if not cursor.next_is("WITH", "("):
         return None
@@ -199,13 +200,13 @@ def _parse_overwrite_mode(cursor: Cursor, mode: str) -> OverwriteMode | None:
     cursor.index += 1
     options = parse_properties(cursor, "The option")
     unknown_options = [option for option in options if option.lower() not in _OVERWRITE_MODE_OPTIONS]
-    if unknown_options or mode == "INTO":  # INTO overwrites nothing
+    if unknown_options or insert_keyword == "INTO":  # INTO overwrites nothing
         option = next(iter(unknown_options or options))
-        raise cursor.unsupported(f"The option `{option}` of INSERT {mode} is not supported. Leave it out", with_token)
-    modes = {value.lower() for value in options.values()}  # one mode, even if the option has both names
-    if modes not in ({"dynamic"}, {"static"}):
+        raise cursor.unsupported(f"The option `{option}` of INSERT {insert_keyword} is not supported. Leave it out", with_token)
+    option_values = {value.lower() for value in options.values()}  # one value, even if the option is given under both names
+    if option_values not in ({"dynamic"}, {"static"}):
         raise cursor.error(f"`{next(iter(options))}` is dynamic or static. Set it to one of them", with_token)
-    return OverwriteMode(modes.pop())
+    return OverwriteMode(option_values.pop())
 
 
 def _parse_columns(cursor: Cursor) -> tuple[tuple[str, ...] | None, bool]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from rowmerge.commands.maintenance import DropReference, SetReference
 from rowmerge.commands.names import TableName
 from rowmerge.sql.lexing.cursor import Cursor
@@ -30,6 +32,9 @@ def parse_drop_reference(cursor: Cursor, table: TableName, kind: str) -> DropRef
 def parse_set_reference(cursor: Cursor, table: TableName, verb: str, kind: str) -> SetReference:
     """Parse `[IF NOT EXISTS] name [AS OF VERSION id] [RETAIN …] [WITH SNAPSHOT RETENTION …]` after CREATE BRANCH and similar words.
 
+    A branch or tag is a name for a snapshot. RETAIN limits the age of the name itself, and SNAPSHOT RETENTION says which older snapshots
+    of a branch are kept ("Snapshot References" in the Iceberg specification).
+
     Args:
         cursor: The cursor after BRANCH or TAG.
         table: The name of the table.
@@ -40,14 +45,15 @@ def parse_set_reference(cursor: Cursor, table: TableName, verb: str, kind: str) 
         Unparsable: The text does not follow the grammar.
         UnsupportedStatement: A tag has WITH SNAPSHOT RETENTION.
     """
-    create, replace = verb != "REPLACE", verb != "CREATE"
-    if_not_exists = not replace and cursor.accept("IF", "NOT", "EXISTS")
+    if_not_exists = verb == "CREATE" and cursor.accept("IF", "NOT", "EXISTS")
     name = cursor.identifier(f"the name of a {kind.lower()}")
     version = cursor.integer("the id of a snapshot after AS OF VERSION") if cursor.accept("AS", "OF", "VERSION") else None
     max_age = _parse_duration(cursor) if cursor.accept("RETAIN") else None
     min_snapshots, max_snapshot_age = _parse_snapshot_retention(cursor, kind)
     cursor.expect_end("the retention" if max_age or min_snapshots or max_snapshot_age else "the name")
-    return SetReference(table, name, kind == "TAG", create, replace, if_not_exists, version, max_age, min_snapshots, max_snapshot_age)
+    creates, replaces = "CREATE" in verb, "REPLACE" in verb  # CREATE OR REPLACE does what the branch or tag needs
+    reference = SetReference(table, name, tag=kind == "TAG", create=creates, replace=replaces, if_not_exists=if_not_exists)
+    return replace(reference, version=version, max_age=max_age, min_snapshots=min_snapshots, max_snapshot_age=max_snapshot_age)
 
 
 def _parse_snapshot_retention(cursor: Cursor, kind: str) -> tuple[int | None, int | None]:
