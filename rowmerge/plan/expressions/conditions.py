@@ -108,8 +108,7 @@ def resolve(parts: Sequence[str], sides: Sequence[Side], *, case_sensitive: bool
         for side in qualified_sides:
             matches += [(side, column) for column in side.columns if is_same_name((column,), (name,), case_sensitive)]
         if len(matches) == 1:
-            ((side, column),) = matches
-            return Resolved(side, column, qualifier_size, field_count=len(parts) - qualifier_size - 1)
+            return Resolved(*matches[0], qualifier_size, field_count=len(parts) - qualifier_size - 1)
         if matches:
             return None  # ambiguous
     return None

@@ -108,9 +108,9 @@ def _qualifier(reference: Reference, sides: Sequence[Side], case_sensitive: bool
     """Return the side that the qualifier of a reference names, and the qualifier. Without such a side, return None and no parts."""
     if reference.parts[-1] != "*":
         resolved = resolve(reference.parts, sides, case_sensitive=case_sensitive)
-        return (
-            (None, ()) if resolved is None or not resolved.qualifier_size else (resolved.side, reference.parts[: resolved.qualifier_size])
-        )
+        if resolved is None or not resolved.qualifier_size:
+            return None, ()
+        return resolved.side, reference.parts[: resolved.qualifier_size]
     qualifier = reference.parts[:-1]
     matches = [side for side in sides for name in {(side.alias,), *side.names} if is_same_name(name, qualifier, case_sensitive)]
     return (matches[0], qualifier) if len(matches) == 1 else (None, ())

@@ -11,8 +11,8 @@ from rowmerge.errors import UnsupportedStatement
 from rowmerge.plan.expressions.column_refs import parse, tokens_of
 from rowmerge.plan.expressions.conditions import nondeterministic_function
 
-_READS_ROWS = "{0} looks at more than one row, and {1} sees one row at a time. Compute it in a subquery, or in the source of a MERGE"
-_MAKES_ROWS = "{0} makes several rows of one, which {1} cannot take. Use it in a subquery, or in the source of a MERGE"
+_READS_MANY_ROWS = "{0} looks at more than one row, and {1} sees one row at a time. Compute it in a subquery, or in the source of a MERGE"
+_RETURNS_MANY_ROWS = "{0} makes several rows of one, which {1} cannot take. Use it in a subquery, or in the source of a MERGE"
 
 
 def check_merge(merge: Merge) -> None:
@@ -68,7 +68,7 @@ def _refuse_functions_of_several_rows(text: SqlText, description: str) -> None:
         if isinstance(node, exp.Query | exp.Lateral) or node.find_ancestor(exp.Query) is not None:
             continue  # a subquery has rows of its own
         function = node.this if isinstance(node, exp.Window) else node
-        reason = _MAKES_ROWS if isinstance(node, exp.UDTF) else _READS_ROWS
+        reason = _RETURNS_MANY_ROWS if isinstance(node, exp.UDTF) else _READS_MANY_ROWS
         raise UnsupportedStatement(reason.format(f"{_function_name(function, text.text)}()", description), text=text.text)
 
 

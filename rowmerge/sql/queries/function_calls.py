@@ -159,8 +159,8 @@ def expression_of(body: str) -> str:
 def replacement_of_call(function: CalledFunction, arguments: Mapping[str, str]) -> str:
     """Return the SQL text that replaces a call: the body of a function in SQL, or else a call of a function that Spark executes.
 
-    The body is preferred, because Spark then optimizes the query as if the user had written the expression. For the other functions,
-    this registers the function in Spark first, so that the call can name it.
+    With the body, Spark optimizes the query as if the user had written the expression. A function that cannot be inlined is registered in
+    Spark here, and the text calls its name there.
 
     Args:
         function: The called function.
@@ -170,8 +170,7 @@ def replacement_of_call(function: CalledFunction, arguments: Mapping[str, str]) 
     if definition.language == "sql" and (definition.aggregate or _fits_inline(definition, function.body, arguments)):
         return _inline(definition, function.body, arguments)
     cast_arguments = ", ".join(f"cast({arguments[p.name.lower()]} as {p.type})" for p in definition.parameters)
-    registered_name = function.register()
-    return f"{registered_name}({cast_arguments})"
+    return f"{function.register()}({cast_arguments})"
 
 
 def _fits_inline(definition: FunctionDefinition, body: str, arguments: Mapping[str, str]) -> bool:

@@ -98,15 +98,15 @@ def _table_reference(cursor: Cursor, read: Read) -> TableReference:
     tokens, time_travel = cursor.tokens, read.time_travel or TimeTravel()
     name = read.name if read.files is None or read.files.name is None else read.files.name
     start, end = tokens.starts[read.start], tokens.ends[read.end - 1]
-    version, timestamp, branch_or_tag = time_travel.version, time_travel.timestamp, time_travel.reference
-    return TableReference(name, version, timestamp, start, end, read.arguments, branch_or_tag, read.files)
+    version, timestamp = time_travel.version, time_travel.timestamp
+    return TableReference(name, version, timestamp, start, end, read.arguments, time_travel.reference, read.files)
 
 
 def _replace_tables_and_calls(text: str, search: _Search, resolve_table: ResolveTable, resolve_function: ResolveFunction | None) -> str:
     """Replace the tables that `search` finds, the qualifiers of their columns, and the calls of the warehouse's functions.
 
-    A replaced table without an alias gets the last part of its name as alias, because its replacement has another name: the columns in
-    the text keep their qualifier `orders`. A longer qualifier, such as `analytics.orders`, is shortened to the alias.
+    A replaced table without an alias gets the last part of its name as alias. Qualifiers such as `orders` then stay valid, although the
+    replacement has another name. A longer qualifier, such as `analytics.orders`, is shortened to the alias.
     """
     cursor = Cursor(tokenize(text))
     reads = _find_reads(cursor, search)
@@ -134,15 +134,15 @@ def _alias_edit(tokens: Tokens, alias_index: int, alias: str) -> Edit:
 def _qualifier_edits(tokens: Tokens, reads: list[Read], newly_aliased_reads: list[tuple[Read, TableName]]) -> Iterator[Edit]:
     """Yield an edit for each column `analytics.orders.id` of a table that gets the alias `orders`: it becomes `orders.id`.
 
-    Only the query that reads a table can name the table's columns, and a query can read several tables. The first table whose name ends
-    with the qualifier is the one that the qualifier means. `reads` are all tables in the text, and `newly_aliased_reads` have the new
-    aliases.
+    Only the query that reads a table can name its columns. If the qualifier fits several tables of the query, it means the first one.
+    `reads` are all tables in the text. `newly_aliased_reads` are those that get an alias, each with its full name.
     """
     tables = [(read, name.parts) for read, name in newly_aliased_reads if len(name.parts) > 1]
     if not tables:
         return
     table_starts = {read.start for read in reads}  # a dotted name in a FROM clause is a table, and no column
     for start, parts in _dotted_names(tokens):
+        # The number of parts that qualify the name by each table: 2 for `analytics.orders.id`, and 0 for a table that it does not mean.
         sizes = [qualifier_size(parts, table_parts) for read, table_parts in tables if read.is_read_by_query_of(start)]
         size = next((size for size in sizes if size > 1), None)  # a qualifier of one part is the alias, and stays
         if size is not None and start not in table_starts:

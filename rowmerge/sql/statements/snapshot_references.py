@@ -32,8 +32,8 @@ def parse_drop_reference(cursor: Cursor, table: TableName, kind: str) -> DropRef
 def parse_set_reference(cursor: Cursor, table: TableName, verb: str, kind: str) -> SetReference:
     """Parse `[IF NOT EXISTS] name [AS OF VERSION id] [RETAIN …] [WITH SNAPSHOT RETENTION …]` after CREATE BRANCH and similar words.
 
-    A branch or tag is a name for a snapshot. RETAIN limits the age of the name itself, and SNAPSHOT RETENTION says which older snapshots
-    of a branch are kept ("Snapshot References" in the Iceberg specification).
+    A branch or tag is a name for a snapshot. RETAIN limits the age of the name. SNAPSHOT RETENTION limits which older snapshots of a branch
+    expire ("Snapshot Retention Policy" in the Iceberg specification).
 
     Args:
         cursor: The cursor after BRANCH or TAG.
@@ -51,7 +51,8 @@ def parse_set_reference(cursor: Cursor, table: TableName, verb: str, kind: str) 
     max_age = _parse_duration(cursor) if cursor.accept("RETAIN") else None
     min_snapshots, max_snapshot_age = _parse_snapshot_retention(cursor, kind)
     cursor.expect_end("the retention" if max_age or min_snapshots or max_snapshot_age else "the name")
-    creates, replaces = "CREATE" in verb, "REPLACE" in verb  # CREATE OR REPLACE does what the branch or tag needs
+    # CREATE OR REPLACE may create a new branch or tag, and replace an old one.
+    creates, replaces = "CREATE" in verb, "REPLACE" in verb
     reference = SetReference(table, name, tag=kind == "TAG", create=creates, replace=replaces, if_not_exists=if_not_exists)
     return replace(reference, version=version, max_age=max_age, min_snapshots=min_snapshots, max_snapshot_age=max_snapshot_age)
 
@@ -71,5 +72,4 @@ def _parse_snapshot_retention(cursor: Cursor, kind: str) -> tuple[int | None, in
 
 def _parse_duration(cursor: Cursor) -> int:
     """Parse `n DAYS|HOURS|MINUTES`, and return milliseconds."""
-    number = cursor.integer("a number of days, hours or minutes")
-    return number * _UNITS[cursor.expect_any("DAYS, HOURS or MINUTES")]
+    return cursor.integer("a number of days, hours or minutes") * _UNITS[cursor.expect_any("DAYS, HOURS or MINUTES")]
