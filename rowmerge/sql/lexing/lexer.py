@@ -187,10 +187,9 @@ def split_statements(text: str) -> Iterator[str]:
         if first_index < semicolon_index:  # a token is between the semicolons
             yield _text_on_its_line(tokens, start_offset, tokens.starts[semicolon_index])
         start_offset, first_index = tokens.ends[semicolon_index], semicolon_index + 1
-    has_tokens = tokens.kinds[first_index] is not Kind.END
     # An unclosed string or name has no token, but belongs to a statement. An unclosed comment does not.
     has_unclosed_string = unclosed_offset is not None and not text.startswith("/*", unclosed_offset)
-    if has_tokens or has_unclosed_string:
+    if has_unclosed_string or tokens.kinds[first_index] is not Kind.END:  # the last statement is not empty
         yield _text_on_its_line(tokens, start_offset, len(text))
 
 

@@ -98,8 +98,7 @@ def _table_reference(cursor: Cursor, read: Read) -> TableReference:
     tokens, time_travel = cursor.tokens, read.time_travel or TimeTravel()
     name = read.name if read.files is None or read.files.name is None else read.files.name
     start, end = tokens.starts[read.start], tokens.ends[read.end - 1]
-    version, timestamp = time_travel.version, time_travel.timestamp
-    return TableReference(name, version, timestamp, start, end, read.arguments, time_travel.reference, read.files)
+    return TableReference(name, time_travel.version, time_travel.timestamp, start, end, read.arguments, time_travel.reference, read.files)
 
 
 def _replace_tables_and_calls(text: str, search: _Search, resolve_table: ResolveTable, resolve_function: ResolveFunction | None) -> str:
