@@ -130,8 +130,8 @@ def test_case_decides_only_when_it_is_asked_to() -> None:
 def test_a_qualifier_goes_before_a_struct_of_the_same_name() -> None:
     side = Side("orders", (), ("orders", "id"))
     qualified, field = resolve(("orders", "id"), (side,)), resolve(("orders", "total"), (side,))
-    assert qualified is not None and (qualified.column, qualified.qualifiers, qualified.fields) == ("id", 1, 0)
-    assert field is not None and (field.column, field.qualifiers, field.fields) == ("orders", 0, 1)
+    assert qualified is not None and (qualified.column, qualified.qualifier_size, qualified.field_count) == ("id", 1, 0)
+    assert field is not None and (field.column, field.qualifier_size, field.field_count) == ("orders", 0, 1)
 
 
 def test_a_column_that_a_side_has_twice_is_nobodys() -> None:
