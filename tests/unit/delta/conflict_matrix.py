@@ -367,7 +367,7 @@ def tables() -> str:
     names = LOSERS
     found = []
     for level, winners in (("WriteSerializable (default)", WINNERS), ("Serializable", WINNERS[:1])):
-        lines = [f"#### {level}", "", f"| winner ↓ loser → | {' | '.join(names)} |", "| --- |" + " --- |" * len(names)]
+        lines = [f"#### {level}", "", f"| first commit ↓ later statement → | {' | '.join(names)} |", "| --- |" + " --- |" * len(names)]
         for winner in winners:
             cells = expected_signs(level.split()[0], winner)
             lines.append(f"| **{winner}** | {' | '.join(f'`{cells[loser]}`' for loser in names)} |")

@@ -335,7 +335,7 @@ def tables() -> str:
     names = LOSERS
     found = []
     for level, winners in (("serializable (default)", WINNERS), ("snapshot", OTHERS[:-1])):
-        lines = [f"#### {level}", "", f"| winner ↓ loser → | {' | '.join(names)} |", "| --- |" + " --- |" * len(names)]
+        lines = [f"#### {level}", "", f"| first commit ↓ later statement → | {' | '.join(names)} |", "| --- |" + " --- |" * len(names)]
         for winner in winners:
             cells = expected_signs(level.split()[0], winner)
             lines.append(f"| **{winner}** | {' | '.join(f'`{cells[loser]}`' for loser in names)} |")
