@@ -1,4 +1,4 @@
-"""Prints docs/performance.md, with its plot, of the results of one or several runs.
+"""Print docs/performance.md and its charts from the results of one or several runs.
 
 python -m benchmarks.report benchmarks/measured/sf1.json benchmarks/measured/sf10.json
 """
@@ -27,22 +27,26 @@ MERGES = ("1", "2", "3", "4", "5", "6")
 
 HEAD = """# Performance
 
-Printed by the benchmark itself: [`benchmarks/`](../benchmarks). `make bench` runs the most telling scenarios at TPC-H's scale factor 1 (6
-million rows of lineitem), `make bench SCALE=10` at 10, `make bench-all` all of them; `make bench-peers` brings the engines to compare with;
-`make performance-page` prints this page of what they left in `benchmarks/measured`.
+The benchmark in `benchmarks` prints this page. `make bench` runs the main scenarios at TPC-H's scale factor 1 (6 million rows of
+lineitem), `make bench SCALE=10` at 10, and `make bench-all` runs all scenarios. `make bench-peers` installs the engines for comparison.
+`make performance-page` prints this page from the results in `benchmarks/measured`.
 
-Every engine works in a process of its own, with the same cores and memory, one after the other, on the same data files, and gets its table
-back as it was before each repetition, outside of what is timed. *First* is the first repetition, on a table that was never opened; *warm*
-is the median of those after it, whose number stands behind it in the last table: what takes long is repeated less. After the first, DuckDB
-reads each table: all engines ended with the same rows. *Limit* is bare jobs that read the columns and write the rows that nobody can do
-without: no join, no commit. Those of pyarrow have no goal: they run in the process that starts them, where a statement on Spark is some
-jobs of Spark, each of which takes its tens of milliseconds and more. Bytes read are all bytes that the engine's processes read, from the
-page cache or not; files are data files and files of deleted rows that were added, removed or replaced; *× ours* is set beside our engine in
-the same mode, where that was measured; memory is the highest resident size of the engine's processes together, the JVM's unused heap
-included.
+**Method.** Each engine runs in its own process, with the same cores and memory, one after the other, on the same data files. Before each
+repetition, the table is restored, outside the measured time. After the first repetition, DuckDB reads each table: all engines ended with
+the same rows.
 
-`--add` puts cases that are measured later beside those that are there, so engines of one row may be hours apart. The speed of a shared
-machine may change by half in that time: what is set side by side closely should be measured in one run.
+- *First* is the first repetition, on a table that was never opened. *Warm* is the median of the later ones. The last table shows their
+  number in parentheses; slow scenarios are repeated less.
+- *Limit* is the time of bare jobs that read the needed columns and write the needed rows, without a join or a commit. The pyarrow jobs
+  have no goal, because they run in the process that starts them, while a statement on Spark consists of several Spark jobs of tens of
+  milliseconds each.
+- *Bytes read* are all bytes that the processes of the engine read, from the page cache or not. *Files* are data files and files of
+  deleted rows that were added, removed or replaced. *Memory* is the largest resident size of all processes of the engine, including
+  unused heap of the JVM.
+- *× ours* compares with our engine in the same mode, if it was measured.
+
+`--add` adds cases to an earlier run, so the engines of one row can be hours apart. The speed of a shared machine can change by half in
+that time. Measure in one run what you want to compare closely.
 """
 
 
@@ -62,7 +66,7 @@ def main(words: list[str] | None = None) -> None:
 
 
 def section(run: Run, picture: str) -> str:
-    """One run's part of the page."""
+    """Return the section of the page for one run."""
     where = ", ".join(f"{value} {name}" if name == "cores" else f"{name} {value}" for name, value in run.machine.items())
     versions = ", ".join(f"{name} {version}" for name, version in sorted(run.versions.items()))
     skipped = "".join(f"\nLeft out: {ENGINES[engine].title} ({why})." for engine, why in run.skipped.items())
@@ -72,7 +76,7 @@ def section(run: Run, picture: str) -> str:
             f"\n## Scale factor {run.scale:g}\n",
             f"{run.date}; {where}; {versions}. Up to {warm} warm repetitions.{skipped}\n",
             *goals(run),
-            f"\n![seconds of each engine, in multiples of ours]({picture})\n",
+            f"\n![Seconds of each engine as a multiple of ours]({picture})\n",
             *seconds(run),
             *labels(run),
             *cold(run),
@@ -83,7 +87,7 @@ def section(run: Run, picture: str) -> str:
 
 
 def goals(run: Run) -> list[str]:
-    """The ratios that were aimed at, and what they are."""
+    """Return the table of goals with the measured ratios."""
     rows = [
         ("Delta on Spark, our `auto`", "≥ 3", _gains(run, ("delta-spark", "delta-spark-dv"), "ours", MERGES)),
         ("Iceberg on Spark, copy-on-write as ours", "≥ 2", _gains(run, ("iceberg-spark-cow",), "ours-iceberg-cow", MERGES)),
@@ -92,18 +96,18 @@ def goals(run: Run) -> list[str]:
         ("the limit of bare Spark jobs", "≥ 0.67", _gains(run, ("limit-spark",), "ours", MERGES)),
         ("the limit of bare pyarrow jobs", "none", _gains(run, ("limit-arrow",), "ours", MERGES)),
     ]
-    told = [
+    rows_of_goals = [
         f"| {what} | {', '.join(gains)} | {goal} | {geometric_mean(gains.values()):.2f} | {min(gains.values()):.2f} "
         f"| {max(gains.values()):.2f} |"
         for what, goal, gains in rows
         if gains
     ]
     head = ["| times faster than | scenarios | goal | geometric mean | least | most |", "| --- | --- | ---: | ---: | ---: | ---: |"]
-    lines = [*head, *told] if told else []
+    lines = [*head, *rows_of_goals] if rows_of_goals else []
     few = run.case("8", "ours")
     if few is not None and few.warm is not None:
         stages = _stages(few)
-        lines.append(f"\nA merge of 10 rows takes {few.warm:.2f} s ({_told(stages)}); goals: 0.7 s, of which plan and commit 0.15 s.")
+        lines.append(f"\nA merge of 10 rows takes {few.warm:.2f} s ({_stage_list(stages)}); goals: 0.7 s, of which plan and commit 0.15 s.")
     for engine in ("ours", "ours-iceberg-mor"):
         row = run.case("9", engine)
         ratio = row.ratio("scan", "scan, compacted") if row else None
@@ -115,7 +119,7 @@ def goals(run: Run) -> list[str]:
 
 
 def seconds(run: Run) -> list[str]:
-    """Warm seconds, scenarios by engines."""
+    """Return the table of warm seconds by scenario and engine."""
     engines = run.engines()
     lines = [
         "\n### Warm seconds\n",
@@ -129,7 +133,7 @@ def seconds(run: Run) -> list[str]:
 
 
 def labels(run: Run) -> list[str]:
-    """The parts of scenarios that have several."""
+    """Return a table of warm seconds by step for each scenario with several steps."""
     engines, lines = run.engines(), list[str]()
     for name in run.scenarios():
         steps = steps_of(SCENARIOS[name])
@@ -147,27 +151,27 @@ def labels(run: Run) -> list[str]:
 
 
 def cold(run: Run) -> list[str]:
-    """Seconds of processes that begin with a scenario and end after it."""
+    """Return the table of seconds of processes that run one scenario and end."""
     cases = [case for case in run.cases if case.cold]
     if not cases:
         return []
     engines = [engine for engine in run.engines() if any(case.engine == engine for case in cases)]
     lines = [
         "\n### Cold seconds\n",
-        "From the start of a process to the end of its first repetition, with Spark's start where there is one, and without an archive of",
-        f"Java's classes; medians of up to {max(len(case.cold) for case in cases)} processes.\n",
+        "From the start of a process to the end of its first repetition, including the start of Spark, without an archive of Java's",
+        f"classes; medians of up to {max(len(case.cold) for case in cases)} processes.\n",
         f"| | {' | '.join(ENGINES[engine].title for engine in engines)} |",
         "| --- |" + " ---: |" * len(engines),
     ]
     for name in [name for name in run.scenarios() if any(case.scenario == name for case in cases)]:
-        found = [run.case(name, engine) for engine in engines]
-        told = [f"{median(case.cold):.2f}" if case and case.cold else "" for case in found]
-        lines.append(f"| **{name}** {SCENARIOS[name].title} | {' | '.join(told)} |")
+        engine_cases = [run.case(name, engine) for engine in engines]
+        cells = [f"{median(case.cold):.2f}" if case and case.cold else "" for case in engine_cases]
+        lines.append(f"| **{name}** {SCENARIOS[name].title} | {' | '.join(cells)} |")
     return lines
 
 
 def everything(run: Run) -> list[str]:
-    """All that was measured, a line for each scenario and engine."""
+    """Return the table of all measurements, with a line for each scenario and engine."""
     lines = [
         "\n### All figures\n",
         "| scenario | engine | first, s | warm, s | × ours | read, MB | written, MB | files | memory, MB | of it |",
@@ -182,30 +186,30 @@ def everything(run: Run) -> list[str]:
         sizes = [_number(case.of(name), 1e6) for name in ("bytes_read", "bytes_written")]
         counts = [_number(case.of("files"), 1), _number(case.of("memory"), 1e6)]
         warm = f"{_plain(case.warm)} ({len(case.repetitions) - 1})" if case.warm is not None else ""
-        cells = [_plain(case.first), warm, ratio, *sizes, *counts, _told(_stages(case))]
+        cells = [_plain(case.first), warm, ratio, *sizes, *counts, _stage_list(_stages(case))]
         lines.append(f"| {case.scenario} | {ENGINES[case.engine].title} | {' | '.join(cells)} |")
     return [*lines, ""]
 
 
 def _gains(run: Run, peers: tuple[str, ...], ours: str, scenarios: tuple[str, ...]) -> dict[str, float]:
-    """How many times faster than the best of these peers, by scenario."""
+    """Return by scenario how many times faster ours is than the fastest of the peers."""
     gains = {}
     for scenario in scenarios:
-        mine = run.case(scenario, ours)
-        theirs = [case.warm for peer in peers if (case := run.case(scenario, peer)) is not None and case.warm]
-        if mine is not None and mine.warm and theirs:
-            gains[scenario] = min(theirs) / mine.warm
+        own_case = run.case(scenario, ours)
+        peer_seconds = [case.warm for peer in peers if (case := run.case(scenario, peer)) is not None and case.warm]
+        if own_case is not None and own_case.warm and peer_seconds:
+            gains[scenario] = min(peer_seconds) / own_case.warm
     return gains
 
 
 def _stages(case: Case) -> dict[str, float]:
-    """Median seconds by what the engine says they were spent on."""
+    """Return the median seconds of each stage that the engine reports."""
     warm = [r["stages"] for r in case.repetitions[1:]]
     names = dict.fromkeys(name for stages in warm for name in stages)
     return {name: sorted(stages.get(name, 0.0) for stages in warm)[len(warm) // 2] for name in names}
 
 
-def _told(stages: dict[str, float]) -> str:
+def _stage_list(stages: dict[str, float]) -> str:
     return ", ".join(f"{name} {value:.2f}" for name, value in stages.items())
 
 
