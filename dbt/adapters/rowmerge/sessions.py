@@ -36,7 +36,9 @@ def session_for(credentials: RowmergeCredentials) -> Any:
 def _session_key(credentials: RowmergeCredentials, spark: Any) -> tuple[Any, ...]:
     """Return the settings of a profile. Connections with equal settings share a session."""
     app_id = None if spark is None else spark.conf.get("spark.app.id")
-    return app_id, json.dumps([getattr(credentials, name) for name in _SESSION_SETTINGS], sort_keys=True, default=str)
+    # A relative warehouse is another folder when a program calls dbt from another working directory.
+    folder = os.path.abspath(credentials.warehouse) if credentials.warehouse and "://" not in credentials.warehouse else None
+    return app_id, folder, json.dumps([getattr(credentials, name) for name in _SESSION_SETTINGS], sort_keys=True, default=str)
 
 
 def _connect(credentials: RowmergeCredentials, spark: Any) -> Any:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from dbt.tests.util import run_dbt_and_capture
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FILE_NAME = re.compile(r"(?:--|#) (\S+\.(?:sql|yml|csv))\n")
 
