@@ -30,11 +30,11 @@ def read_deletion_vectors(storage: Storage, vectors: Sequence[ContentFile]) -> d
     A deletion vector is a bitmap of the positions of deleted rows in one data file. It is a blob of a Puffin file.
 
     Args:
-        storage: The storage of the table.
+        storage: The store that contains the table.
         vectors: The file entries of the deletion vectors, at most one for each data file.
 
     Raises:
-        CorruptLog: An entry lacks its data file or its place in the Puffin file, or the file is missing or malformed.
+        CorruptLog: An entry lacks the path of its data file or its offset in the Puffin file, or the file is missing or malformed.
         StorageError: The store fails.
     """
     paths = [_referenced_data_file(vector) for vector in vectors]
@@ -42,9 +42,9 @@ def read_deletion_vectors(storage: Storage, vectors: Sequence[ContentFile]) -> d
 
 
 def _read_deletion_vector(storage: Storage, vector: ContentFile) -> Positions:
-    """Return the positions in one deletion vector. Raises CorruptLog, StorageError.
+    """Return the positions of the deleted rows in one deletion vector. Raises CorruptLog, StorageError.
 
-    The manifest has the place of the blob in the Puffin file, so one request for this range suffices, and the footer is not read.
+    The manifest contains the offset and length of the blob in the Puffin file. So one range request suffices, and the footer is not read.
     """
     path = plain_path(vector.path)
     if vector.content_offset is None or vector.content_size is None or vector.content_size < FRAME:
@@ -61,7 +61,7 @@ def write_deletion_vectors(storage: Storage, path: str, deleted_rows: Sequence[t
     """Write one Puffin file with a deletion vector for each data file.
 
     Args:
-        storage: The storage of the table.
+        storage: The store that contains the table.
         path: The absolute path of the Puffin file.
         deleted_rows: Pairs of a data file and the positions of all its deleted rows.
 
@@ -101,9 +101,9 @@ def _encode_puffin(vectors: Sequence[ContentFile], blobs: Sequence[bytes]) -> by
 
 
 def _blob_metadata(vector: ContentFile) -> dict[str, Any]:
-    """Return the footer's entry of a deletion vector ("BlobMetadata" in the Puffin specification).
+    """Return the footer entry of a deletion vector ("BlobMetadata" in the Puffin specification).
 
-    The specification requires -1 for both numbers, because the commit assigns them after the file is written.
+    The specification requires -1 for the snapshot id and the sequence number. The commit assigns both after the file is written.
     """
     return {
         "type": "deletion-vector-v1",
@@ -117,7 +117,7 @@ def _blob_metadata(vector: ContentFile) -> dict[str, Any]:
 
 
 def _referenced_data_file(vector: ContentFile) -> str:
-    """Return the absolute path of the data file whose rows a deletion vector deletes. Raises CorruptLog if its entry has none."""
+    """Return the absolute path of the data file whose rows a deletion vector deletes. Raises CorruptLog if the entry lacks this path."""
     path = referenced_path(vector)
     if path is None:
         raise CorruptLog(plain_path(vector.path), "the manifest does not say which data file the deletion vector goes for")

@@ -38,7 +38,7 @@ _NAMES = {FILE_PATH: "file_path", POS: "pos"}
 _BATCH_ROWS = 1_000_000
 _CACHED_BYTES = 128 * 1024 * 1024
 _ENTRY_OVERHEAD = 100
-"""The bytes of Python objects for one data file in the cache, without the path and the bitmap."""
+"""The estimated size in bytes of the Python objects that the cache needs for each data file, besides the path and the bitmap."""
 _cache: Cache[Mapping[str, Positions]] = Cache(_CACHED_BYTES)
 
 
@@ -46,14 +46,14 @@ def write_position_deletes(storage: Storage, path: str, data_file: ContentFile, 
     """Write a position-delete file, in Parquet, for one data file.
 
     Args:
-        storage: The storage of the table.
+        storage: The store that contains the table.
         path: The absolute path of the new delete file.
         data_file: The data file that contains the deleted rows.
         positions: The positions of the deleted rows; at least one.
 
     Returns:
-        The manifest's record of the delete file. The lower and upper bound of its paths are equal, so readers apply it to this data
-        file alone.
+        The manifest's record of the delete file. The lower and upper bounds of its column `file_path` are equal, so readers apply the
+        delete file only to this data file.
 
     Raises:
         StorageError: The store fails.
@@ -80,7 +80,7 @@ def write_position_deletes(storage: Storage, path: str, data_file: ContentFile, 
 
 def _encode_parquet(data_file: str, positions: np.ndarray[Any, Any]) -> bytes:
     """Return a Parquet file with a row for each deleted position of a data file."""
-    # An Arrow string array above 2 GiB overflows without an error, so the paths are in several chunks.
+    # An Arrow string array above 2 GiB overflows without an error, so the paths are split into several chunks.
     batch_paths = pa.repeat(data_file, min(len(positions), _BATCH_ROWS))
     paths = pa.chunked_array([batch_paths.slice(0, len(positions) - start) for start in range(0, len(positions), _BATCH_ROWS)])
     table = pa.Table.from_arrays([paths, pa.array(positions)], schema=_SCHEMA)
@@ -91,15 +91,15 @@ def _encode_parquet(data_file: str, positions: np.ndarray[Any, Any]) -> bytes:
 
 
 def _row_group_offsets(parquet: bytes) -> tuple[int, ...]:
-    """Return the offset of each row group in a Parquet file, which is the offset of the first page of its first column."""
+    """Return the offset of each row group in a Parquet file. A row group starts at the first page of its first column."""
     footer = pq.read_metadata(pa.BufferReader(parquet))
     first_columns = [footer.row_group(index).column(0) for index in range(footer.num_row_groups)]
     return tuple(column.dictionary_page_offset or column.data_page_offset for column in first_columns)
 
 
 def referenced_path(deletes: ContentFile) -> str | None:
-    """Return the absolute path of the one data file to which position deletes apply, None if they may apply to several."""
-    # Writers that do not set the path of the data file may still set equal bounds of the column `file_path`.
+    """Return the absolute path of the only data file to which a position-delete file applies, or None if it may apply to several."""
+    # Writers that do not set the path of the data file may still set equal bounds for the column `file_path`.
     if deletes.referenced_data_file is not None:
         return plain_path(deletes.referenced_data_file)
     lower, upper = deletes.lower.get(FILE_PATH), deletes.upper.get(FILE_PATH)
@@ -110,12 +110,12 @@ def read_position_deletes(storage: Storage, files: Sequence[ContentFile]) -> dic
     """Return the deleted positions in position-delete files, by the absolute path of the data file. Read the files concurrently.
 
     Args:
-        storage: The storage of the table.
+        storage: The store that contains the table.
         files: The file entries of position-delete files.
 
     Raises:
         CorruptLog: A file is missing or malformed.
-        UnsupportedTableFeature: A file is neither Parquet nor ORC nor Avro.
+        UnsupportedTableFeature: A file is not in the Parquet, ORC or Avro format.
         StorageError: The store fails.
     """
     positions: dict[str, Positions] = defaultdict(Positions)
@@ -128,15 +128,15 @@ def read_position_deletes(storage: Storage, files: Sequence[ContentFile]) -> dic
 def read_position_delete_file(storage: Storage, file: ContentFile) -> Mapping[str, Positions]:
     """Return the deleted positions in one position-delete file, by the absolute path of the data file.
 
-    The result comes from a cache that all callers share: do not change it.
+    The result comes from a cache that all callers share, so callers must not modify it.
 
     Args:
-        storage: The storage of the table.
+        storage: The store that contains the table.
         file: The file entry of a position-delete file.
 
     Raises:
         CorruptLog: The file is missing or malformed.
-        UnsupportedTableFeature: The file is neither Parquet nor ORC nor Avro.
+        UnsupportedTableFeature: The file is not in the Parquet, ORC or Avro format.
         StorageError: The store fails.
     """
     path = plain_path(file.path)
@@ -150,7 +150,7 @@ def read_position_delete_file(storage: Storage, file: ContentFile) -> Mapping[st
 
 
 def _read_file(storage: Storage, path: str, format: str) -> dict[str, Positions]:
-    """Return the deleted positions in a file of a format such as `PARQUET`. Raises CorruptLog for a missing or malformed file."""
+    """Return the deleted positions in a delete file, by data file. `format`: the file format, such as `PARQUET`. Raises CorruptLog."""
     file_storage, relative_path = located(storage, path)
     try:
         return _collect_positions(_decode_batches(file_storage.get(relative_path), path, format))
@@ -162,7 +162,7 @@ def _read_file(storage: Storage, path: str, format: str) -> dict[str, Positions]
 
 
 def _collect_positions(batches: Iterable[pa.RecordBatch]) -> dict[str, Positions]:
-    """Return the positions in batches, by the absolute path of the data file."""
+    """Return the deleted positions in record batches, by the absolute path of the data file."""
     positions: dict[str, Positions] = {}
     cached_plain_path = cache(plain_path)
     for batch in batches:
@@ -173,7 +173,7 @@ def _collect_positions(batches: Iterable[pa.RecordBatch]) -> dict[str, Positions
 
 
 def _decode_batches(data: bytes, path: str, format: str) -> Iterator[pa.RecordBatch]:
-    """Yield batches with the columns `file_path` and `pos`. Raises UnsupportedTableFeature for an unknown file format."""
+    """Yield record batches with the columns `file_path` and `pos`. Raises UnsupportedTableFeature for an unsupported file format."""
     match format:
         case "PARQUET":
             parquet = pq.ParquetFile(pa.BufferReader(data), read_dictionary=["file_path"])
@@ -193,7 +193,7 @@ def _decode_avro(data: bytes, path: str) -> pa.Table:
 
 
 def _group_by_path(path_column: pa.Array, positions: np.ndarray[Any, Any]) -> Iterator[tuple[str, np.ndarray[Any, Any]]]:
-    """Yield the path of each data file and its positions, from the two columns of a batch. Raises ValueError for an invalid row.
+    """Yield the path of each data file and its deleted positions, from the two columns of a batch. Raises ValueError for an invalid row.
 
     A loop over rows would be slow for millions of deletes, so NumPy compares and splits the whole arrays.
     """
@@ -203,7 +203,7 @@ def _group_by_path(path_column: pa.Array, positions: np.ndarray[Any, Any]) -> It
         raise ValueError("a row has no path, or no position from 0 on")
     paths = path_column if pa.types.is_dictionary(path_column.type) else path_column.dictionary_encode()
     path_codes = paths.indices.to_numpy(zero_copy_only=False)  # Equal paths have equal codes.
-    if np.any(path_codes[1:] < path_codes[:-1]):  # The specification requires rows sorted by path, but not all writers sort them.
+    if np.any(path_codes[1:] < path_codes[:-1]):  # The specification requires rows to be sorted by path, but not all writers do so.
         order = np.argsort(path_codes, kind="stable")
         path_codes, positions = path_codes[order], positions[order]
     # A group starts at the first row, and wherever the path changes.
