@@ -1,1 +1,1 @@
-"""Table metadata of Iceberg: parse, check, convert and update it."""
+"""Parse, check, convert and update the metadata of Iceberg tables."""

@@ -1,4 +1,4 @@
-"""Convert column defaults between Iceberg's values and SQL text ("Default values" in the Iceberg specification)."""
+"""Convert column defaults between Iceberg values and SQL ("Default values" in the Iceberg specification)."""
 
 from __future__ import annotations
 
@@ -30,18 +30,19 @@ _SQL_TYPES: Mapping[type[t.IcebergType], str] = {
 }
 _EXACT = Context(prec=100)
 _VALUE_BITS = {t.IntegerType: 31, t.LongType: 63}
-"""The bits of each integer type, without the sign bit."""
+"""The number of bits of each integer type, without the sign bit."""
 
 
 def default_text(value: Any, type_: t.IcebergType) -> str | None:
-    """Return a default value as a SQL literal or cast, which no session setting changes. Return None for a type without such SQL.
+    """Return a default value as a SQL literal or cast that does not depend on session settings. Return None for other types.
 
     Args:
         value: The value as pyiceberg parses it.
         type_: The type of the column.
 
     Raises:
-        ValueError: An integer is out of range. A value of another Python type may also raise AttributeError or TypeError.
+        ValueError: An integer is out of range.
+        ValueError, AttributeError, TypeError: The value has the wrong Python type.
     """
     if isinstance(type_, t.StringType):
         return string_literal(value)
@@ -69,7 +70,7 @@ def default_value(text: str, type_: t.IcebergType) -> Any:
         type_: The type of the column.
 
     Raises:
-        ValueError: The text is another expression, or no exact value of the type.
+        ValueError: The text is another expression, or the type cannot represent its value exactly.
     """
     if isinstance(type_, t.StringType):
         return _unquote(text)
@@ -81,7 +82,7 @@ def default_value(text: str, type_: t.IcebergType) -> Any:
 
 
 def _literal_text(text: str, type_: t.IcebergType) -> str:
-    """Return the content of a literal: the string in a cast or typed literal, or the digits of a number without suffix."""
+    """Return the content of a literal: the string in a cast or typed literal, or the digits of a number without its type suffix."""
     if cast := _CAST.fullmatch(text) or _TYPED_LITERAL.fullmatch(text):
         return _unquote(cast["text"]).strip()
     if number := _NUMBER.fullmatch(text):
@@ -90,7 +91,7 @@ def _literal_text(text: str, type_: t.IcebergType) -> str:
 
 
 def _parse_literal(literal: str, type_: t.IcebergType) -> Any:
-    """Return the value of a literal's content. Raises ValueError or ArithmeticError for a text that is no exact value of the type."""
+    """Return the value of a literal's content. Raises ValueError or ArithmeticError if the type cannot represent it exactly."""
     match type_:
         case t.BooleanType() if literal.lower() in ("true", "false"):
             return literal.lower() == "true"
@@ -116,7 +117,7 @@ def _parse_decimal(literal: str, type_: t.DecimalType) -> Decimal:
 
 
 def _parse_timestamp(literal: str, *, with_zone: bool) -> datetime:
-    timestamp = datetime.fromisoformat(re.sub("[zZ]$", "+00:00", literal))  # Python 3.10 does not parse Z
+    timestamp = datetime.fromisoformat(re.sub("[zZ]$", "+00:00", literal))  # Python 3.10 does not parse the suffix Z.
     if (timestamp.tzinfo is not None) is not with_zone:
         raise ValueError(f"{literal} has a time zone, or lacks one")
     return timestamp.astimezone(timezone.utc) if with_zone else timestamp

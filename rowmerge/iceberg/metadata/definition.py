@@ -25,13 +25,13 @@ from rowmerge.table.metadata.schema import FIELD_ID, Array, DataType, Field, Map
 from rowmerge.table.metadata.shape import TableDefinition
 
 _LAST_ADDED = -1
-"""The id of the schema or spec that the preceding update added (Iceberg REST catalog specification)."""
+"""A placeholder for the id of the schema or spec that the preceding update added (Iceberg REST catalog specification)."""
 
 
 def new_metadata(table: str, location: str, definition: TableDefinition) -> TableMetadata:
     """Return the metadata of a new table without snapshots.
 
-    A new table has format version 2, unless the property `format-version` is 3. The first field gets id 1, the first partition field 1000.
+    A new table has format version 2, unless the property `format-version` is 3. Field ids start at 1, and partition field ids at 1000.
 
     Args:
         table: The name of the table in messages.
@@ -39,11 +39,11 @@ def new_metadata(table: str, location: str, definition: TableDefinition) -> Tabl
         definition: The columns, partitioning, sort order, properties and comment.
 
     Raises:
-        PlanError: The definition has no columns, two columns of one name, or a transform that a column does not accept.
+        PlanError: The definition has no columns, two columns with the same name, or a transform that a column does not support.
         UnknownColumn: The partitioning or the sort order names a column that the definition lacks.
         ConfigurationError: A property is not valid.
         TypeMismatch: Iceberg does not have the type of a column.
-        UnsupportedTableFeature: Iceberg or the engine lacks a feature of the definition, such as CHECK constraints.
+        UnsupportedTableFeature: Iceberg or the engine does not support a feature of the definition, such as CHECK constraints.
     """
     columns = _validate_definition(table, definition, default_version=2)
     builder = SchemaBuilder(table, last_id=0)
@@ -64,15 +64,15 @@ def new_metadata(table: str, location: str, definition: TableDefinition) -> Tabl
         default_sort_order_id=order.order_id,
         properties=_properties_of_definition(definition),
     )
-    # For version 3, this update is the same as in ALTER TABLE.
+    # For format version 3, this update is the same as in ALTER TABLE.
     return apply_updates(metadata, tuple(_format_version_updates(table, metadata, definition)))
 
 
 def replacement_updates(table: str, metadata: TableMetadata, definition: TableDefinition) -> tuple[TableUpdate, ...]:
     """Return the metadata updates of CREATE OR REPLACE TABLE.
 
-    A column keeps its field id if its name and type do not change, as in TableMetadata.buildReplacement of Iceberg's Java library. Another
-    column gets an id that the table never had.
+    A column keeps its field id if its name and type do not change, as in TableMetadata.buildReplacement of Iceberg's Java library. Other
+    columns get ids that the table has never used.
 
     Args:
         table: The name of the table in messages.
@@ -80,7 +80,7 @@ def replacement_updates(table: str, metadata: TableMetadata, definition: TableDe
         definition: The columns, partitioning, sort order, properties and comment of the replacement.
 
     Raises:
-        PlanError, UnknownColumn, ConfigurationError, TypeMismatch, UnsupportedTableFeature: As `new_metadata`.
+        PlanError, UnknownColumn, ConfigurationError, TypeMismatch, UnsupportedTableFeature: As in `new_metadata`.
     """
     new_columns = _validate_definition(table, definition, metadata.format_version)
     old_columns = columns_of(metadata.schema(), table)
@@ -101,13 +101,13 @@ def alteration_updates(table: str, metadata: TableMetadata, definition: TableDef
     Args:
         table: The name of the table in messages.
         metadata: The current metadata of the table.
-        definition: The new definition. None leaves a field unchanged. `properties` has all properties of the table.
+        definition: The new definition. None leaves a field unchanged. `properties` contains all properties of the table.
 
     Raises:
         PlanError: Old data files do not fit the new schema, or the partitioning or the sort order is not valid.
-        TypeMismatch: A column cannot change its type without a rewrite of files.
+        TypeMismatch: The type of a column cannot change without rewriting files.
         ConfigurationError: A property is not valid.
-        UnsupportedTableFeature: Iceberg or the engine lacks a feature of the definition, such as CHECK constraints.
+        UnsupportedTableFeature: Iceberg or the engine does not support a feature of the definition, such as CHECK constraints.
     """
     _reject_check_constraints(table, definition)
     updates: list[TableUpdate] = []
@@ -126,7 +126,7 @@ def alteration_updates(table: str, metadata: TableMetadata, definition: TableDef
 
 
 def _altered_properties(metadata: TableMetadata, definition: TableDefinition) -> dict[str, str]:
-    """Return the properties after ALTER TABLE, with its comment and distribution mode. An empty description removes the comment."""
+    """Return the table properties after ALTER TABLE, with its comment and distribution mode. An empty description removes the comment."""
     if definition.properties is None:
         properties = {name: value for name, value in metadata.properties.items() if name != COMMENT}
     else:
@@ -138,15 +138,15 @@ def _altered_properties(metadata: TableMetadata, definition: TableDefinition) ->
 
 
 def evolve_schema(table: str, metadata: TableMetadata, columns: Struct) -> Schema:
-    """Return a schema with these columns: one that the table has already, or a new one ("Schema Evolution" in the Iceberg specification).
+    """Return a schema with these columns: an existing schema of the table, or a new one ("Schema Evolution" in the Iceberg specification).
 
     Args:
         table: The name of the table in messages.
         metadata: The current metadata of the table.
-        columns: The columns after the change. A field with a FIELD_ID is a field of the current schema, another one is new.
+        columns: The columns after the change. A field with a FIELD_ID is a field of the current schema. Other fields are new.
 
     Raises:
-        PlanError: A new field is NOT NULL, a dropped column is a partition or sort column, or a name is used twice.
+        PlanError: A new field is NOT NULL, the partitioning or sort order uses a dropped column, or a name is used twice.
         TypeMismatch: A field cannot change to its new type.
         UnsupportedTableFeature: A column is generated, or has a default that the format version does not support.
     """
@@ -171,9 +171,9 @@ def _check_dropped_columns(table: str, metadata: TableMetadata, columns: Struct)
 
 
 def _check_partition_names(table: str, metadata: TableMetadata, schema: Schema) -> None:
-    """Raise PlanError for a column with the name of a partition field of another column.
+    """Raise PlanError if a column has the same name as a partition field that is derived from another column.
 
-    Iceberg's Java library opens no table with such a column. Fields of old partition specs count, too.
+    Iceberg's Java library cannot open a table with such a column. The check includes the fields of old partition specs.
     """
     column_ids = {name: schema.find_field(name).field_id for name in schema.column_names}
     for field in chain.from_iterable(spec.fields for spec in metadata.partition_specs):
@@ -186,9 +186,10 @@ def _check_partition_names(table: str, metadata: TableMetadata, schema: Schema) 
 
 
 def _validate_definition(table: str, definition: TableDefinition, default_version: int) -> Struct:
-    """Validate the definition of a table to create or to replace, and return its columns without field ids.
+    """Validate the definition of a table that a statement creates or replaces, and return its columns without field ids.
 
-    `default_version`: the format version if the properties have none. Raises PlanError, ConfigurationError, UnsupportedTableFeature.
+    `default_version`: the format version if the property `format-version` is not set. Raises PlanError, ConfigurationError,
+    UnsupportedTableFeature.
     """
     if definition.schema is None:
         raise PlanError(f"{table} needs columns. List them, or create it AS SELECT.")
@@ -202,13 +203,13 @@ def _validate_definition(table: str, definition: TableDefinition, default_versio
 
 
 def _properties_of_definition(definition: TableDefinition) -> dict[str, str]:
-    """Return the stored properties of a definition: the comment is a property, and the format version is none."""
+    """Return the properties to store for a definition, with the comment as a property and without the format version."""
     properties = {name: value for name, value in (definition.properties or {}).items() if name != FORMAT_VERSION}
     return {**properties, COMMENT: definition.description} if definition.description else properties
 
 
 def _reject_check_constraints(table: str, definition: TableDefinition) -> None:
-    """Raise UnsupportedTableFeature for a definition with CHECK constraints, which only Delta tables have."""
+    """Raise UnsupportedTableFeature for a definition with CHECK constraints, which only Delta tables support."""
     if definition.checks:
         advice = "Iceberg tables have no CHECK constraints: use a Delta table, or a test of the data."
         raise UnsupportedTableFeature(table, f"CHECK constraint {min(definition.checks)}", action="create", advice=advice)
@@ -227,7 +228,10 @@ def _check_columns(table: str, columns: Struct, format_version: int) -> None:
 
 
 def _check_value_rules(table: str, field: Field, *, supports_defaults: bool) -> None:
-    """Raise UnsupportedTableFeature for a generated column, and for a default in a format version or struct without defaults."""
+    """Raise UnsupportedTableFeature for a generated column, and for a default if the field cannot have one.
+
+    `supports_defaults`: whether the field may have a default, which requires a top-level column and format version 3.
+    """
     if GENERATED in field.metadata:
         advice = "Iceberg tables have none: give the value in each statement, or use a Delta table."
         raise UnsupportedTableFeature(table, f"generated column {field.name}", action="create", advice=advice)
@@ -237,14 +241,14 @@ def _check_value_rules(table: str, field: Field, *, supports_defaults: bool) -> 
 
 
 def _check_evolution(table: str, old_columns: Struct, columns: Struct) -> None:
-    """Check fields at any depth. Raises PlanError for a new field that is NOT NULL, TypeMismatch for an unsupported change of a type."""
+    """Check fields at any depth. Raises PlanError for a new NOT NULL field, and TypeMismatch for an unsupported type change."""
     old_fields = {int(field.metadata[FIELD_ID]): field for field in chain.from_iterable(_structs(old_columns))}
     for column in columns:
         _check_field(table, column, old_fields, in_new_field=False)
 
 
 def _check_field(table: str, field: Field, old_fields: Mapping[int, Field], *, in_new_field: bool) -> None:
-    """Check a field and its nested fields. A field inside a new field may be NOT NULL, because the new field is null in old rows."""
+    """Check a field and its nested fields. A field inside a new struct may be NOT NULL, because the struct itself is null in old rows."""
     field_id = field.metadata.get(FIELD_ID)
     old_field = None if field_id is None else old_fields.get(int(field_id))
     if old_field is not None:
@@ -258,7 +262,7 @@ def _check_field(table: str, field: Field, old_fields: Mapping[int, Field], *, i
 
 
 def _check_type(table: str, column: str, old_type: DataType, new_type: DataType) -> None:
-    """Raise TypeMismatch if files with the old type cannot be read as the new one."""
+    """Raise TypeMismatch if files with the old type cannot be read as the new type."""
     match old_type, new_type:
         case Struct(), Struct():  # `_check_field` checks the fields of structs
             return
@@ -275,7 +279,7 @@ def _check_type(table: str, column: str, old_type: DataType, new_type: DataType)
 
 
 def _schema_updates(metadata: TableMetadata, schema: Schema) -> Iterator[TableUpdate]:
-    """Yield the updates that make a schema the current one. Yield nothing if it is the current one already."""
+    """Yield the updates that make a schema the current schema of the table. Yield nothing if it already is."""
     if schema.schema_id == metadata.current_schema_id and schema.as_struct() == metadata.schema().as_struct():
         return
     is_known = schema.schema_id in {old_schema.schema_id for old_schema in metadata.schemas}
@@ -285,7 +289,7 @@ def _schema_updates(metadata: TableMetadata, schema: Schema) -> Iterator[TableUp
 
 
 def _spec_updates(metadata: TableMetadata, schema: Schema, partitioning: tuple[PartitionField, ...]) -> Iterator[TableUpdate]:
-    """Yield the updates that make the partition spec of a partitioning the default one."""
+    """Yield the updates that make a partitioning the default partition spec of the table."""
     v1_spec = metadata.spec() if metadata.format_version == 1 else None
     spec = find_or_build_spec(partitioning, schema, metadata.partition_specs, metadata.last_partition_id or FIRST_ID - 1, v1_spec)
     is_known = spec.spec_id in metadata.specs()
@@ -295,7 +299,7 @@ def _spec_updates(metadata: TableMetadata, schema: Schema, partitioning: tuple[P
 
 
 def _order_updates(metadata: TableMetadata, schema: Schema, ordering: tuple[SortField, ...]) -> Iterator[TableUpdate]:
-    """Yield the updates that make a sort order the default one."""
+    """Yield the updates that make an ordering the default sort order of the table."""
     order = find_or_build_order(ordering, schema, metadata.sort_orders)
     if order.order_id not in {old_order.order_id for old_order in metadata.sort_orders}:
         yield update.AddSortOrderUpdate(sort_order=order)
@@ -311,7 +315,7 @@ def _property_updates(old: Mapping[str, str], new: Mapping[str, str]) -> Iterato
 
 
 def _format_version_updates(table: str, metadata: TableMetadata, definition: TableDefinition) -> Iterator[TableUpdate]:
-    """Yield the upgrade to the format version in the properties. Raises ConfigurationError for a lower version than the table's."""
+    """Yield the upgrade to the format version in the properties. Raises ConfigurationError if it is lower than the table's version."""
     version = (definition.properties or {}).get(FORMAT_VERSION)
     if version is None or int(version) == metadata.format_version:
         return
@@ -321,12 +325,12 @@ def _format_version_updates(table: str, metadata: TableMetadata, definition: Tab
 
 
 def _next_schema_id(metadata: TableMetadata) -> int:
-    """Return the id of a new schema. Old schemas stay in the metadata, so the id is above all of theirs."""
+    """Return the id of a new schema, which is higher than the ids of all schemas in the metadata."""
     return max(schema.schema_id for schema in metadata.schemas) + 1
 
 
 def _with_old_ids(field: Field, old_field: Field | None) -> Field:
-    """Return a field of a replacement with the ids of the old field of the same name and type. A string does not replace a UUID."""
+    """Return a field of a replaced table with the ids of the old field, if name and type are equal. A string does not replace a UUID."""
     if old_field is None or sql_name(old_field.type) != sql_name(field.type):
         return field
     (stored_field,) = stored_types(Struct((old_field,)))
@@ -337,14 +341,14 @@ def _with_old_ids(field: Field, old_field: Field | None) -> Field:
 
 
 def _with_initial_default(column: Field) -> Field:
-    """Return a new column with its default also as initial default, which old rows have ("Default values" in the Iceberg specification)."""
+    """Return a new column whose default also becomes its initial default, the value that readers return for existing rows."""
     if FIELD_ID in column.metadata or DEFAULT not in column.metadata:
         return column
     return replace(column, metadata={**column.metadata, INITIAL: column.metadata[DEFAULT]})
 
 
 def _structs(type_: DataType) -> Iterator[Struct]:
-    """Yield all structs in a type, at any depth, the type itself included."""
+    """Yield all structs in a type at any depth, including the type itself."""
     if isinstance(type_, Struct):
         yield type_
     for part in parts(type_):

@@ -11,18 +11,18 @@ def is_absolute(path: str) -> bool:
 
 
 def plain_path(path: str) -> str:
-    """Return an absolute path in metadata in the engine's form, with its scheme: `/x`, `file:/x` and `file:///x` are one file.
+    """Return the normal form of an absolute path in metadata, with its scheme: `/x`, `file:/x` and `file:///x` name the same file.
 
-    Paths in Iceberg metadata are not percent-encoded, so the text after the scheme does not change.
+    Paths in Iceberg metadata are not percent-encoded, so the part after the scheme does not change.
     """
     return absolute_location(path)
 
 
 def located(storage: Storage, path: str) -> tuple[Storage, str]:
-    """Return the storage that contains an absolute path, and the relative path in it.
+    """Return the store that contains an absolute path, and the relative path in this store.
 
     Args:
-        storage: The storage of the table. It is the result if it contains the path.
-        path: An absolute path, as metadata spells it.
+        storage: The store of the table. It is returned if it contains the path.
+        path: An absolute path, as written in the metadata.
     """
     return locate(storage, plain_path(path))

@@ -1,6 +1,6 @@
 """Parse metadata files of Iceberg tables, and reject metadata that is invalid or has unsupported features.
 
-pyiceberg does not check that required fields are present, that numbers are in range, and that ids are unique.
+This module adds checks that pyiceberg lacks: required fields are present, numbers are in range, and ids are unique.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from rowmerge.table.metadata.json_objects import parse_object
 from rowmerge.table.metadata.schema import nested_path
 
 NEWEST_FORMAT = 3
-"""The highest format version that is read and written."""
+"""The highest format version that rowmerge reads and writes."""
 _INVALID_METADATA_ERRORS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError, ValidationError)
 """The errors that pyiceberg raises for metadata that violates the specification."""
 _ADVICE = "Read it in an engine that knows it."
@@ -37,7 +37,7 @@ _REQUIRED = (
     "table-uuid location last-sequence-number last-updated-ms last-column-id schemas current-schema-id partition-specs "
     "default-spec-id last-partition-id sort-orders default-sort-order-id".split()
 )
-"""The fields that the specification requires from format version 2 on. pyiceberg fills in some of them, even the table's UUID."""
+"""The fields that the specification requires since format version 2. pyiceberg fills in some missing fields, even the table's UUID."""
 
 
 def check_format_version(table: str, version: int, newest: int) -> None:
@@ -61,11 +61,11 @@ def parse_metadata(data: bytes, path: str, table: str) -> TableMetadata:
 
     Args:
         data: The bytes of the file: JSON, which may be compressed with gzip or zstd.
-        path: The path of the file, for messages.
+        path: The path of the file in messages.
         table: The name of the table in messages.
 
     Raises:
-        CorruptLog: The file is no valid table metadata.
+        CorruptLog: The file does not contain valid table metadata.
         UnsupportedTableFeature: The metadata has a format version above 3, encryption, or an unsupported type or transform.
     """
     text = _decompress(data, path)
@@ -81,7 +81,7 @@ def parse_metadata(data: bytes, path: str, table: str) -> TableMetadata:
 
 
 def _explain(error: Exception, content: Mapping[str, Any], path: str, table: str) -> UnsupportedTableFeature | CorruptLog:
-    """Return the error to raise for metadata that pyiceberg cannot parse: an unsupported feature, or corrupt metadata."""
+    """Return the exception for metadata that pyiceberg cannot parse: UnsupportedTableFeature or CorruptLog."""
     unread_feature = next(_unread_features(content), None)
     if unread_feature is not None:
         return UnsupportedTableFeature(table, unread_feature, action="read", advice=_ADVICE)
@@ -89,7 +89,7 @@ def _explain(error: Exception, content: Mapping[str, Any], path: str, table: str
 
 
 def _check_table_features(content: Mapping[str, Any], table: str) -> None:
-    """Raise UnsupportedTableFeature for a newer format version than NEWEST_FORMAT, and for an encrypted table."""
+    """Raise UnsupportedTableFeature for a format version above NEWEST_FORMAT, and for an encrypted table."""
     version = content.get("format-version")
     if isinstance(version, int) and version > NEWEST_FORMAT:
         raise UnsupportedTableFeature(table, f"format-version {version}", action="read", advice=_ADVICE)
@@ -98,7 +98,7 @@ def _check_table_features(content: Mapping[str, Any], table: str) -> None:
 
 
 def _decompress(data: bytes, path: str) -> bytes:
-    """Return the content of a file that may be compressed, as its first bytes state. Raises CorruptLog."""
+    """Return the content of a file, decompressed if its first bytes are those of gzip or zstd. Raises CorruptLog."""
     try:
         if data.startswith(_GZIP_MAGIC):
             return gzip.decompress(data)
@@ -117,9 +117,9 @@ def _check_required_fields(content: Mapping[str, Any]) -> None:
 
 
 def _check_metadata(metadata: TableMetadata) -> None:
-    """Check that numbers are in range, that ids are unique and resolve, and that defaults have the type of their column.
+    """Check that numbers are in range, that ids are unique and known, and that each default has the type of its column.
 
-    Raises ValueError. A value of a wrong Python type may raise another error of _INVALID_METADATA_ERRORS.
+    Raises ValueError. A value of a wrong Python type may raise another exception in _INVALID_METADATA_ERRORS.
     """
     for name, number in _numbers(metadata):
         if number is not None and number not in _LONG:
@@ -132,9 +132,9 @@ def _check_metadata(metadata: TableMetadata) -> None:
 
 
 def _numbers(metadata: TableMetadata) -> Iterator[tuple[str, int | None]]:
-    """Yield the name and the value of each number of 64 bits."""
+    """Yield the name and the value of each 64-bit number in the metadata."""
     yield "last-updated-ms", metadata.last_updated_ms
-    yield "last-sequence-number", getattr(metadata, "last_sequence_number", None)  # Format version 1 has none.
+    yield "last-sequence-number", getattr(metadata, "last_sequence_number", None)  # Format version 1 does not have this field.
     for snapshot in metadata.snapshots:
         yield "snapshot-id", snapshot.snapshot_id
         yield "parent-snapshot-id", snapshot.parent_snapshot_id
@@ -161,12 +161,12 @@ def _check_current_ids(metadata: TableMetadata) -> None:
     for name, get_current in getters.items():
         try:
             get_current()
-        except StopIteration:  # pyiceberg searches the id with next()
+        except StopIteration:  # pyiceberg looks up the id with next().
             raise ValueError(f"{name} names nothing") from None
 
 
 def _check_field_ids(type_: IcebergType, seen_ids: set[int]) -> None:
-    """Raise ValueError for a field id or field name that is used twice, at any depth. Add the ids of the type to `seen_ids`."""
+    """Raise ValueError for a field id or field name that is used twice, at any depth. Add the field ids in the type to `seen_ids`."""
     if isinstance(type_, StructType):
         names = [field.name for field in type_.fields]
         if len(set(names)) < len(names):
@@ -179,7 +179,7 @@ def _check_field_ids(type_: IcebergType, seen_ids: set[int]) -> None:
 
 
 def _check_defaults(schema: Schema) -> None:
-    """Raise ValueError, or another error of `default_text`, for a default without the type of its column."""
+    """Raise ValueError, or another exception of `default_text`, for a default that does not have the type of its column."""
     for field in schema.fields:
         defaults = [default for default in (field.initial_default, field.write_default) if default is not None]
         for default in defaults:
@@ -187,13 +187,13 @@ def _check_defaults(schema: Schema) -> None:
 
 
 def _shorten(error: Exception) -> str:
-    """Return the text of an error in one line of at most 300 characters, without the links that pydantic adds."""
+    """Return the message of an error in one line of at most 300 characters, without the links that pydantic adds."""
     text = "; ".join(line.strip() for line in str(error).splitlines() if "errors.pydantic.dev" not in line)
     return text if len(text) <= 300 else f"{text[:300]}…"
 
 
 def _unread_features(content: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a text for each column of an unsupported type, and for each transform of several columns in partition specs and sort orders."""
+    """Yield a description of each column with an unsupported type, and of each partition or sort transform of several columns."""
     for column, type_name in chain.from_iterable(_types(schema, "") for schema in _objects(content, "schemas")):
         if type_name.startswith(_UNREAD_TYPES):
             yield f"type {type_name} of the column {column}"
@@ -205,14 +205,14 @@ def _unread_features(content: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _objects(parent: Mapping[str, Any], key: str) -> Iterator[Mapping[str, Any]]:
-    """Yield the JSON objects in the list of a key. In invalid metadata, the value may have any type."""
+    """Yield the JSON objects in the list under a key. Invalid metadata may have a value of any type there."""
     items = parent.get(key)
     if isinstance(items, list):
         yield from (item for item in items if isinstance(item, Mapping))
 
 
 def _types(type_: Any, path: str) -> Iterator[tuple[str, str]]:
-    """Yield the path of each column and nested field, and the name of its type."""
+    """Yield the path and the type name of each column and nested field, from a type in JSON."""
     if isinstance(type_, str):
         yield path, type_
     elif isinstance(type_, Mapping):

@@ -1,7 +1,7 @@
 """Convert partition specs and sort orders between pyiceberg and the engine. Define the names and types of partition values.
 
-Other readers have limits. Iceberg 1.12 on Spark reads no manifest with a `fixed` partition value, not even its own. DuckDB's extension
-reads no table with files of a partition spec whose column was dropped.
+Other readers have limits. Iceberg 1.12 on Spark cannot read manifests with a `fixed` partition value, not even its own manifests. DuckDB's
+extension cannot read a table with files of a partition spec whose source column was dropped.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ FIRST_ID = 1000
 def partitioning_of(spec: PartitionSpec, schema: Schema, table: str) -> tuple[PartitionField, ...]:
     """Return the fields of a partition spec whose source columns exist.
 
-    A field has two names: its name in the spec, and the name of its value (`partition_value_name`) in listings and folders.
+    A field has two names: its name in the spec, and the name of its value in listings and folders (see `partition_value_name`).
 
     Args:
         spec: The partition spec.
@@ -44,7 +44,7 @@ def partitioning_of(spec: PartitionSpec, schema: Schema, table: str) -> tuple[Pa
     for field in spec.fields:
         if schema.find_column_name(field.source_id) is not None:
             value_name = partition_value_name(schema, field)
-            # PartitionField has a separate field name only where the two names differ.
+            # PartitionField has a separate field name only if the two names differ.
             field_name = "" if value_name == field.name else field.name
             source_path = _path_to(schema.fields, field.source_id)
             fields.append(PartitionField(source_path, _parse_transform(field.transform, table), value_name, field_name))
@@ -75,7 +75,7 @@ def ordering_of(order: SortOrder, schema: Schema, table: str) -> tuple[SortField
 
 
 def partition_value_name(schema: Schema, field: IcebergPartitionField) -> str:
-    """Return the name of a partition field's value: the column name for the identity of a top-level column, else the field name.
+    """Return the name of a partition field's value: the column name for an identity transform of a top-level column, else the field name.
 
     Args:
         schema: The schema in which the source column is looked up.
@@ -88,20 +88,20 @@ def partition_value_name(schema: Schema, field: IcebergPartitionField) -> str:
 def partition_value_type(schema: Schema, field: IcebergPartitionField) -> pa.DataType:
     """Return the Arrow type of a partition field's values: int for time and bucket transforms, else the type of the source column.
 
-    The schema lacks the type of a dropped source column, so its values have the type string.
+    The schema does not contain a dropped source column, so the values of its partition fields have the type string.
 
     Args:
         schema: The schema in which the source column is looked up.
         field: The partition field.
 
     Raises:
-        UnsupportedTableFeature: Spark lacks the type of the source column.
+        UnsupportedTableFeature: Spark does not support the type of the source column.
     """
     if isinstance(field.transform, TimeTransform | BucketTransform):
         return pa.int32()
     has_source = schema.find_column_name(field.source_id) is not None
     source_type = schema.find_type(field.source_id) if has_source else t.StringType()
-    # `columns_of` converts only the columns of a schema, so this schema has one column of the source type.
+    # `columns_of` converts only the columns of a schema, so build a schema with one column of the source type.
     (value_column,) = columns_of(Schema(t.NestedField(1, "value", source_type)), field.name)
     return arrow_type(value_column.type)
 
@@ -113,7 +113,7 @@ def find_or_build_spec(
     last_field_id: int,
     v1_spec: PartitionSpec | None = None,
 ) -> PartitionSpec:
-    """Return the partition spec of a partitioning: a known spec with exactly these fields, else a new spec.
+    """Return the partition spec of a partitioning: a known spec with exactly the same fields, or a new spec.
 
     A field of a known spec keeps its id ("Partition Evolution" in the Iceberg specification).
 
@@ -121,12 +121,12 @@ def find_or_build_spec(
         partitioning: The partition fields.
         schema: The current schema of the table.
         known_specs: All partition specs of the table; empty for a new table.
-        last_field_id: The highest partition field id that the table ever had. New fields get the next ids.
-        v1_spec: The current spec of a table of format version 1, None for other tables.
+        last_field_id: The highest partition field id that the table has ever used. New fields get the next ids.
+        v1_spec: The current spec of a table of format version 1; None for other tables.
 
     Raises:
-        UnknownColumn: The schema lacks the column of a field.
-        PlanError: A transform does not accept the type of its column, or the name of a field is not unique.
+        UnknownColumn: The schema does not contain the column of a field.
+        PlanError: A transform does not support the type of its column, or the name of a field is not unique.
     """
     requested_fields = _without_replaced_voids(partitioning, is_v1=v1_spec is not None)
     fields = _build_fields(requested_fields, schema, known_specs, last_field_id)
@@ -141,7 +141,7 @@ def find_or_build_spec(
 def _build_fields(
     requested_fields: Sequence[PartitionField], schema: Schema, known_specs: Sequence[PartitionSpec], last_field_id: int
 ) -> list[IcebergPartitionField]:
-    """Return the fields with the ids of equal fields in known specs, or with new ids. Raises UnknownColumn, PlanError."""
+    """Return the requested fields with the ids of equal fields in known specs, or with new ids. Raises UnknownColumn, PlanError."""
     known_fields = chain.from_iterable(spec.fields for spec in known_specs)
     known_ids = {(field.source_id, str(field.transform), field.name): field.field_id for field in known_fields}
     new_ids = count(last_field_id + 1)
@@ -159,7 +159,7 @@ def _build_fields(
 
 
 def _without_replaced_voids(partitioning: tuple[PartitionField, ...], *, is_v1: bool) -> list[PartitionField]:
-    """Return the fields without void fields that share their name with another field.
+    """Return the fields of a partitioning, except void fields that have the same name as another field.
 
     For format version 1, omit all void fields: `_at_v1_positions` adds them again.
     """
@@ -168,7 +168,7 @@ def _without_replaced_voids(partitioning: tuple[PartitionField, ...], *, is_v1: 
 
 
 def _partition_source(schema: Schema, field: PartitionField) -> tuple[int, IcebergTransform[Any, Any]]:
-    """Return the id of a partition field's source column, and its transform. Raises UnknownColumn, PlanError."""
+    """Return the id of a partition field's source column, and the transform of the field. Raises UnknownColumn, PlanError."""
     source = _find_column(schema, field.column)
     transform = parse_transform(str(field.transform))
     if not _accepts(transform, source.field_type):
@@ -183,14 +183,14 @@ def _check_unused_name(name: str, fields: Sequence[IcebergPartitionField]) -> No
 
 
 def _check_new_name(field: PartitionField, name: str, schema: Schema) -> None:
-    """Raise PlanError if a new field has the name of a column, unless it is the identity of this column."""
+    """Raise PlanError if a new field has the name of a column, unless the field is the identity transform of this column."""
     is_identity_of_column = field.identity and field.column == (name,)
     if any(column.name == name for column in schema.fields) and not is_identity_of_column:
         raise PlanError(f"The partition field {name} ({field.text}) has the name of the column {name}. Give it another name.")
 
 
 def _at_v1_positions(fields: list[IcebergPartitionField], previous_spec: PartitionSpec) -> list[IcebergPartitionField]:
-    """Return the fields of the previous spec at their positions, with the transform void for dropped fields, and then the new fields.
+    """Return the fields of the previous spec at their old positions, followed by the new fields. Dropped fields get the transform void.
 
     Format version 1 identifies a partition field by its position ("Partition Evolution" in the Iceberg specification).
     """
@@ -202,28 +202,28 @@ def _at_v1_positions(fields: list[IcebergPartitionField], previous_spec: Partiti
 
 
 def _void_field(dropped: IcebergPartitionField, taken_names: set[str]) -> IcebergPartitionField:
-    """Return a dropped field with the transform void. Its name contains its id if another field has the name now."""
+    """Return a dropped field with the transform void. If another field now has its name, append the field id to the name."""
     name = f"{dropped.name}_{dropped.field_id}" if dropped.name in taken_names else dropped.name
     return IcebergPartitionField(source_id=dropped.source_id, field_id=dropped.field_id, transform=VoidTransform(), name=name)
 
 
 def unpartitioned_spec_ids(metadata: TableMetadata) -> frozenset[int]:
-    """Return the ids of partition specs without fields or with only void fields, as PartitionSpec.isUnpartitioned of Iceberg's Java."""
+    """Return the ids of partition specs with no fields or only void fields (see Iceberg's PartitionSpec.isUnpartitioned)."""
     specs = [spec for spec in metadata.partition_specs if all(isinstance(field.transform, VoidTransform) for field in spec.fields)]
     return frozenset(spec.spec_id for spec in specs)
 
 
 def find_or_build_order(ordering: tuple[SortField, ...], schema: Schema, known_orders: Sequence[SortOrder]) -> SortOrder:
-    """Return the sort order with these fields: a known one, else a new one.
+    """Return a sort order with the given fields: a known sort order, or a new one.
 
     Args:
-        ordering: The sort fields; empty for the unsorted order, whose id is 0.
+        ordering: The sort fields; empty for the unsorted order, which has the id 0.
         schema: The current schema of the table.
         known_orders: All sort orders of the table; empty for a new table.
 
     Raises:
-        UnknownColumn: The schema lacks the column of a field.
-        PlanError: A transform does not accept the type of its column.
+        UnknownColumn: The schema does not contain the column of a field.
+        PlanError: A transform does not support the type of its column.
     """
     if not ordering:
         return next((order for order in known_orders if order.order_id == 0), SortOrder(order_id=0))
@@ -233,7 +233,7 @@ def find_or_build_order(ordering: tuple[SortField, ...], schema: Schema, known_o
 
 
 def _iceberg_sort_field(schema: Schema, field: SortField) -> IcebergSortField:
-    """Return a sort field with the id of its source column. Raises UnknownColumn, PlanError."""
+    """Return pyiceberg's sort field for a sort field of the engine. Raises UnknownColumn, PlanError."""
     source = _find_column(schema, field.column)
     transform = parse_transform(str(field.transform))
     if not _accepts(transform, source.field_type):
@@ -257,7 +257,7 @@ def _default_field_name(field: PartitionField) -> str:
 
 
 def _parse_transform(transform: IcebergTransform[Any, Any], table: str) -> Transform:
-    """Return the engine's transform for one of pyiceberg. Raises UnsupportedTableFeature for an unknown one."""
+    """Return the engine's transform for a transform of pyiceberg. Raises UnsupportedTableFeature for an unknown transform."""
     try:
         return Transform.parse(str(transform))
     except ValueError as error:
@@ -266,7 +266,7 @@ def _parse_transform(transform: IcebergTransform[Any, Any], table: str) -> Trans
 
 
 def _path_to(fields: Sequence[t.NestedField], field_id: int) -> tuple[str, ...]:
-    """Return the path of a field, as names from the top-level field through structs. Return an empty tuple for an unknown id."""
+    """Return the path of a field: the names from the top-level field through its structs. Return an empty tuple for an unknown id."""
     for field in fields:
         if field.field_id == field_id:
             return (field.name,)

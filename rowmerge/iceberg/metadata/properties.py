@@ -1,4 +1,4 @@
-"""The table properties that the engine acts on: Iceberg's, and its own `rowmerge.*`."""
+"""The table properties that affect the engine: those of Iceberg, and `rowmerge.*`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from rowmerge.table.metadata.settings import (
 )
 
 COMMENT = "comment"
-"""The property of a table's description, as in Spark and Trino."""
+"""The property that contains a table's description, as in Spark and Trino."""
 GC_ENABLED = "gc.enabled"
 APPLICATION, APPLICATION_VERSION = "rowmerge.transaction.application", "rowmerge.transaction.version"
 """The keys of a snapshot's summary that identify the transaction of an application."""
@@ -35,18 +35,21 @@ DATA_PATH = "write.data.path"
 METADATA_PATH = "write.metadata.path"
 PREVIOUS_VERSIONS = "write.metadata.previous-versions-max"
 FILE_LOCATIONS = (DATA_PATH, METADATA_PATH, "write.object-storage.path", "write.folder-storage.path")
-"""Properties that name the folders of new files. The last two are older names of the first."""
+"""Properties that name the folders of new files. The last two are older names of the first property."""
 _MODES = ("write.merge.mode", "write.update.mode", "write.delete.mode")
 _LEVELS = {"zstd": (1, 22), "gzip": (1, 9)}
-"""The lowest and the highest compression level of codecs that have levels."""
+"""The lowest and the highest compression level of each codec that has levels."""
 _RETRIES = ("commit.retry.num-retries", "commit.retry.min-wait-ms", "commit.retry.max-wait-ms")
 
 
 class IcebergSettings(TableSettings):
-    """The settings of an Iceberg table, from `write.*` and `commit.*` properties and the properties of every format."""
+    """The settings of an Iceberg table, from its `write.*` and `commit.*` properties and the properties that all formats share."""
 
     def write_mode(self, operation: str) -> WriteMode:
-        """Return `rowmerge.write.mode`, else `write.<operation>.mode`, else copy-on-write. Raises ConfigurationError."""
+        """Return how an operation changes rows: `rowmerge.write.mode`, else `write.<operation>.mode`, else copy-on-write.
+
+        Raises ConfigurationError if the property has an invalid value.
+        """
         name = f"write.{operation.lower()}.mode"
         if WRITE_MODE in self.properties or name not in _MODES:
             name = WRITE_MODE
@@ -65,13 +68,16 @@ class IcebergSettings(TableSettings):
         return level
 
     def distribution(self, *, is_ordered: bool) -> Distribution:
-        """Return `write.distribution-mode`; its default is range for a table with a sort order, else hash. Raises ConfigurationError."""
+        """Return `write.distribution-mode`. The default is range if the table has a sort order (`is_ordered`), else hash.
+
+        Raises ConfigurationError if the property has an invalid value.
+        """
         return _distribution(self.properties, DISTRIBUTION, "range" if is_ordered else "hash")
 
     def operation_distribution(self, operation: str) -> Distribution | None:
         """Return `write.<operation>.distribution-mode`. The defaults are those of Iceberg on Spark: hash for UPDATE and DELETE, else None.
 
-        Raises ConfigurationError.
+        Raises ConfigurationError if the property has an invalid value.
         """
         name = f"write.{operation.lower()}.distribution-mode"
         if name not in self.properties and operation not in ("UPDATE", "DELETE"):
@@ -80,23 +86,29 @@ class IcebergSettings(TableSettings):
 
     @cached_property
     def retry_policy(self) -> RetryPolicy:
-        """Return the policy of `rowmerge.commit.retry.*`. Iceberg's `commit.retry.*` are the defaults. Raises ConfigurationError."""
+        """Return the retry policy of commits from `rowmerge.commit.retry.*`, with Iceberg's `commit.retry.*` as defaults.
+
+        Raises ConfigurationError if a property has an invalid value.
+        """
         defaults = {f"rowmerge.{name}": self.properties[name] for name in _RETRIES if name in self.properties}
         return RetryPolicy.of({**defaults, **self.properties})
 
     @cached_property
     def target_file_size(self) -> int | None:
-        """Return `write.target-file-size-bytes`, or None if it is not set. Raises ConfigurationError."""
+        """Return `write.target-file-size-bytes`, or None if it is not set. Raises ConfigurationError if it is not a positive number."""
         return _parse_bytes(self.properties, "write.target-file-size-bytes")
 
     @cached_property
     def parquet(self) -> ParquetSettings:
-        """Return the settings of `write.parquet.*`. A codec without levels ignores the compression level. Raises ConfigurationError."""
+        """Return the Parquet settings from `write.parquet.*`. A codec without levels ignores the compression level.
+
+        Raises ConfigurationError if a property has an invalid value.
+        """
         codec = parse_codec(self.properties, COMPRESSION)
         return ParquetSettings(codec, self._compression_level(codec or "zstd"), _parse_bytes(self.properties, ROW_GROUP_SIZE))
 
     def _compression_level(self, codec: str) -> int | None:
-        """Return the compression level, None if it is not set or the codec has no levels. Raises ConfigurationError."""
+        """Return the compression level, or None if it is not set or the codec has no levels. Raises ConfigurationError if out of range."""
         if LEVEL not in self.properties or codec not in _LEVELS:
             return None
         lowest, highest = _LEVELS[codec]
@@ -110,7 +122,7 @@ def check_properties(properties: Mapping[str, str]) -> None:
     """Check the names and values of table properties.
 
     Raises:
-        ConfigurationError: A property of `rowmerge.*` is unknown, a property belongs to Delta, or a value is not valid.
+        ConfigurationError: A property with the prefix `rowmerge.` is unknown, a property belongs to Delta, or a value is not valid.
     """
     for name in properties:
         _check_property_name(name)
@@ -121,12 +133,12 @@ def check_properties(properties: Mapping[str, str]) -> None:
 
 
 def check_metadata_log_length(properties: Mapping[str, str]) -> None:
-    """Raise ConfigurationError if `write.metadata.previous-versions-max` is no whole number."""
+    """Raise ConfigurationError if `write.metadata.previous-versions-max` is not a whole number."""
     whole_number(properties, PREVIOUS_VERSIONS, 100)
 
 
 def _check_property_name(name: str) -> None:
-    """Raise ConfigurationError for a property of Delta, and for an unknown property of `rowmerge.*`."""
+    """Raise ConfigurationError for a property of Delta, and for an unknown property with the prefix `rowmerge.`."""
     if name.startswith("delta."):
         raise ConfigurationError(f"The table property {name} is Delta's, and this is an Iceberg table. Leave it out.")
     if not name.startswith("rowmerge.") or name in OWN_PROPERTIES:
@@ -137,7 +149,7 @@ def _check_property_name(name: str) -> None:
 
 
 def file_locations(properties: Mapping[str, str]) -> list[str]:
-    """Return the folders that the properties in FILE_LOCATIONS name."""
+    """Return the folders that are set by the properties in FILE_LOCATIONS."""
     return [properties[name] for name in FILE_LOCATIONS if properties.get(name, "").strip()]
 
 
@@ -150,7 +162,7 @@ def _distribution(properties: Mapping[str, str], name: str, default: str) -> Dis
 
 
 def _parse_bytes(properties: Mapping[str, str], name: str) -> int | None:
-    """Return a property that is a number of bytes above zero, None if it is not set. Raises ConfigurationError."""
+    """Return a property as a number of bytes, or None if it is not set. Raises ConfigurationError unless it is a number above zero."""
     value = properties.get(name)
     if value is None:
         return None

@@ -1,4 +1,4 @@
-"""Resolve branches of metadata, walk snapshots, and build the update that moves a branch."""
+"""Resolve branches, iterate over snapshots and their ancestors, and build the metadata update that moves a branch."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ def point_branch_at(metadata: TableMetadata, branch: str, snapshot_id: int) -> T
 
 
 def ancestors(metadata: TableMetadata, snapshot_id: int | None) -> Iterator[IcebergVersion]:
-    """Yield a snapshot and its ancestors, from child to parent. Stop at the first ancestor that the metadata lacks.
+    """Yield a snapshot and its ancestors, from child to parent. Stop at the first ancestor that is not in the metadata.
 
     Args:
         metadata: The metadata of the table.
-        snapshot_id: The id of the snapshot; None or an unknown id yields no snapshot.
+        snapshot_id: The id of the snapshot. For None or an unknown id, nothing is yielded.
     """
     by_id = {snapshot.snapshot_id: snapshot for snapshot in metadata.snapshots}
     while snapshot_id is not None and (snapshot := by_id.get(snapshot_id)) is not None:
@@ -55,12 +55,12 @@ def ancestors(metadata: TableMetadata, snapshot_id: int | None) -> Iterator[Iceb
 
 
 def summary_properties(snapshot: IcebergVersion | None) -> Mapping[str, str]:
-    """Return the properties in the summary of a snapshot. Return an empty mapping for a snapshot without summary, and for None."""
+    """Return the properties in the summary of a snapshot. Return an empty mapping for None and for a snapshot without a summary."""
     return {} if snapshot is None or snapshot.summary is None else snapshot.summary.additional_properties
 
 
 def transactions(metadata: TableMetadata, application: str) -> Iterator[tuple[int, int]]:
-    """Yield the application's version and the snapshot id of each snapshot of an application, newest first.
+    """Yield the transaction version and the snapshot id of each snapshot that an application committed, newest first.
 
     Snapshots from before a replacement or restoration of the table are included.
 

@@ -1,8 +1,8 @@
 """The shape of an Iceberg table, from its metadata.
 
-Spark's Parquet reader finds columns by id, but selects statistics of row groups by name. Another column may have the name of a renamed or
-dropped column now, and Spark would skip row groups by the wrong statistics. So `stored_schema` names a column `name_<id>` if another column
-ever had its name, or if metadata lacks a schema. Then Spark finds no statistics and reads the row group.
+Spark's Parquet reader finds columns by id, but looks up the statistics of row groups by name. If a column reuses the name of a renamed or
+dropped column, Spark would skip row groups based on the wrong statistics. So `stored_schema` names a column `name_<id>` if another column
+ever had its name, or if the metadata does not contain all schemas. Then Spark finds no statistics and reads the row group.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ from rowmerge.table.metadata.schema import FIELD_ID, DataType, Field, Primitive,
 from rowmerge.table.metadata.shape import Lineage, TableShape
 
 ROW_ID, LAST_UPDATED_SEQUENCE_NUMBER = 2147483540, 2147483539
-"""The field ids of the columns of row lineage (Iceberg spec, Reserved Field IDs)."""
+"""The field ids of the row lineage columns ("Reserved Field IDs" in the Iceberg specification)."""
 _IN_CONTAINER = -1
-"""The parent id of fields inside lists and maps. Spark pushes no filters down to these, so their names need not be unique."""
+"""The parent id of fields inside lists and maps. Spark does not push filters down to these fields, so their names need not be unique."""
 
 
 def table_shape(name: str, storage: Storage, metadata: TableMetadata, schema: Schema) -> TableShape:
-    """Return the shape of a table: all that writers of its data files need, such as columns, folders, settings and supported features.
+    """Return the shape of a table: everything that writers of its data files need, such as columns, folders and settings.
 
-    The engine has the same class TableShape for Delta tables, so most of its code is independent of the table format.
+    Delta tables use the same class TableShape, so most of the engine's code is independent of the table format.
 
     Args:
         name: The name of the table in messages.
-        storage: The storage of the table.
+        storage: The store that contains the table.
         metadata: The metadata of the table.
-        schema: The schema of the columns: the current one, or one of the past.
+        schema: The schema to use: the current schema of the table, or an older one.
 
     Raises:
         UnsupportedTableFeature: A column has an unknown type, or a partition field has an unknown transform.
@@ -65,19 +65,20 @@ def table_shape(name: str, storage: Storage, metadata: TableMetadata, schema: Sc
         supports_merge_on_read=metadata.format_version > 1,
         supports_initial_defaults=metadata.format_version >= INITIAL_DEFAULTS,
         can_widen=can_widen,
-        # Only statements that write rows use these two. They are parsed on first use, so that their errors do not prevent reads.
+        # Only statements that write rows use these two settings. They are parsed on first use, so that an error in them does not prevent
+        # reads.
         parse_rules=partial(_row_rules, columns),
         parse_ordering=partial(ordering_of, metadata.sort_order(), schema, name),
     )
 
 
 def settings_of(metadata: TableMetadata) -> IcebergSettings:
-    """Return the settings in the table properties. The comment is a property, but no setting."""
+    """Return the settings in the table properties. The comment is a property, but not a setting."""
     return IcebergSettings({name: value for name, value in metadata.properties.items() if name != COMMENT})
 
 
 def _row_rules(columns: Struct) -> Rules:
-    """Return the rules for each written row: the NOT NULL constraints and the default values of the columns."""
+    """Return the rules that apply to each written row: the NOT NULL constraints and the default values of the columns."""
     defaults = {field.name: str(field.metadata[DEFAULT]) for field in columns if DEFAULT in field.metadata}
     return Rules(not_null_checks(columns), defaults=defaults)
 
@@ -89,19 +90,19 @@ def _row_lineage(stored_columns: Struct) -> Lineage:
 
 
 def _lineage_column(name: str, field_id: int, stored_columns: Struct) -> Field:
-    """Return a column that readers find by id. Its name contains the id if a stored column has the name already."""
+    """Return a column that readers find by id. The name contains the id if a stored column already has the name."""
     return Field(f"{name}_{field_id}" if stored_columns.find(name) else name, Primitive("long"), True, {FIELD_ID: field_id})
 
 
 def _stored_columns(metadata: TableMetadata, columns: Struct) -> Struct:
-    """Return the columns under names that no other column had before: Spark finds columns by id, but filters row groups by name."""
+    """Return the columns with names that no other column had before, because Spark filters row groups by column name."""
     schema_ids = {schema.schema_id for schema in metadata.schemas}
-    has_all_schemas = schema_ids == set(range(len(schema_ids)))  # If not, data files may have columns of a removed schema.
+    has_all_schemas = schema_ids == set(range(len(schema_ids)))  # Otherwise, data files may have columns of a removed schema.
     return _FieldNames(_ids_by_name(metadata.schemas), has_all_schemas).stored_columns(stored_types(columns), 0)
 
 
 def _ids_by_name(schemas: Sequence[Schema]) -> Mapping[tuple[int, str], set[int]]:
-    """Return the field ids of each name in all schemas, by (id of the parent field, lower-case name). The parent id of a column is 0."""
+    """Return the field ids that each name has in any schema, by (parent field id, lower-case name). The parent id of a column is 0."""
     ids_by_name: dict[tuple[int, str], set[int]] = defaultdict(set)
     for schema in schemas:
         for parent_id, field in _fields_with_parent(schema.as_struct(), 0):
@@ -118,20 +119,20 @@ def _fields_with_parent(type_: t.IcebergType, parent_id: int) -> Iterator[tuple[
 
 @dataclass(frozen=True)
 class _FieldNames:
-    """The field ids of each field name in all schemas of a table, to choose the names of columns in data files.
+    """The field ids that each field name has in any schema of a table. They decide the names of columns in data files.
 
-    `has_all_schemas`: the metadata contains every schema that the table ever had.
+    `has_all_schemas`: whether the metadata contains every schema that the table has ever had.
     """
 
     ids_by_name: Mapping[tuple[int, str], set[int]]
     has_all_schemas: bool
 
     def stored_columns(self, columns: Struct, parent_id: int) -> Struct:
-        """Return the fields of a struct under their stored names: `name_<id>` where another field with the same parent had the name."""
+        """Return the fields of a struct under their stored names: `name_<id>` if another field with the same parent had the name."""
         return Struct(tuple(self._stored_field(field, parent_id) for field in columns))
 
     def _stored_field(self, field: Field, parent_id: int) -> Field:
-        """Return a field under its stored name. Its own name is safe only if no other field with the same parent ever had it."""
+        """Return a field under its stored name, which differs from its name if another field with the same parent ever had this name."""
         field_id = int(field.metadata[FIELD_ID])
         ids_of_name = self.ids_by_name.get((parent_id, field.name.lower()), {field_id})
         name = field.name if self.has_all_schemas and len(ids_of_name) == 1 else f"{field.name}_{field_id}"

@@ -44,7 +44,7 @@ TO_ICEBERG: Mapping[str, t.PrimitiveType] = {
     "string": t.StringType(),
     "binary": t.BinaryType(),
 }
-"""The primitive types of tables, by Spark's name. view_schema.py adds further types of views."""
+"""The primitive Iceberg types of tables, by the name of the Spark type. view_schema.py adds the types that only views have."""
 FROM_ICEBERG: Mapping[str, str] = {
     **{str(type_): name for name, type_ in TO_ICEBERG.items() if name not in ("byte", "short")},
     # As in Iceberg on Spark. The metadata entry FIXED has the stored type. `fixed[n]` is binary.
@@ -60,13 +60,13 @@ def columns_of(schema: Schema, table: str) -> Struct:
         table: The name of the table in messages.
 
     Raises:
-        UnsupportedTableFeature: Spark lacks the type of a column, or SQL cannot express a default.
+        UnsupportedTableFeature: Spark does not support the type of a column, or SQL cannot express a default.
     """
     return Struct(tuple(_field(field, table, is_column=True) for field in schema.fields))
 
 
 def nested_fields(type_: t.IcebergType) -> Sequence[t.NestedField]:
-    """Return the fields directly inside a type; those of lists and maps are named `element`, `key` and `value`."""
+    """Return the fields directly inside a type. The fields of lists and maps are named `element`, `key` and `value`."""
     match type_:
         case t.StructType():
             return type_.fields
@@ -78,7 +78,7 @@ def nested_fields(type_: t.IcebergType) -> Sequence[t.NestedField]:
 
 
 def _field(field: t.NestedField, table: str, *, is_column: bool) -> Field:
-    """Return the engine's field for an Iceberg field. `is_column`: it is a top-level column, so it may have defaults."""
+    """Return the engine's field for an Iceberg field. `is_column`: whether it is a top-level column, which may have defaults."""
     defaults = _defaults_metadata(field, table, is_column=is_column)
     metadata: dict[str, Any] = {FIELD_ID: field.field_id, **defaults, **_type_metadata(field.field_type)}
     if field.doc is not None:
@@ -87,7 +87,7 @@ def _field(field: t.NestedField, table: str, *, is_column: bool) -> Field:
 
 
 def _type_metadata(type_: t.IcebergType) -> dict[str, Any]:
-    """Return the metadata that Spark's type lacks, by path: the field ids in lists and maps (NESTED_IDS), and stored types (FIXED)."""
+    """Return the metadata that a Spark type cannot express, by path: the ids of nested fields (NESTED_IDS) and stored types (FIXED)."""
     container_fields = dict(_container_fields(type_))
     nested_ids = {path: nested.field_id for path, nested in container_fields.items()}
     types = {"": type_, **{path: nested.field_type for path, nested in container_fields.items()}}
@@ -97,7 +97,7 @@ def _type_metadata(type_: t.IcebergType) -> dict[str, Any]:
 
 
 def _container_fields(type_: t.IcebergType, path: str = "") -> Iterator[tuple[str, t.NestedField]]:
-    """Yield the fields of lists and maps with their paths below the column. Skip structs, whose fields have their own metadata."""
+    """Yield the fields of lists and maps with their paths relative to the column. Skip structs, whose fields have their own metadata."""
     if isinstance(type_, t.StructType):
         return
     for field in nested_fields(type_):
@@ -127,7 +127,7 @@ def _default_sql(value: Any, kind: str, field: t.NestedField, table: str, *, is_
 
 
 def _spark_type(type_: t.IcebergType, column: str, table: str) -> DataType:
-    """Return the Spark type of an Iceberg type, with its nested types. Raises UnsupportedTableFeature for a type that Spark lacks."""
+    """Return the Spark type of an Iceberg type and its nested types. Raises UnsupportedTableFeature for a type that Spark lacks."""
     match type_:
         case t.DecimalType():
             return Decimal(type_.precision, type_.scale)
@@ -142,15 +142,15 @@ def _spark_type(type_: t.IcebergType, column: str, table: str) -> DataType:
             return Primitive("binary")
         case _ if str(type_) in FROM_ICEBERG:
             return Primitive(FROM_ICEBERG[str(type_)])
-    # Spark's type TIME is a preview, off by default, so most sessions could not read its files.
+    # Spark's type TIME is a preview feature and off by default, so most sessions could not read the files.
     advice = "Spark has no such type: read it in an engine that has it, or have a column of another type made of it there."
     raise UnsupportedTableFeature(table, f"type {type_} of the column {column}", action="read", advice=advice)
 
 
 class SchemaBuilder:
-    """Builds Iceberg schemas from columns. Fields with an id keep their id and their stored type (FIXED). New fields get the next ids.
+    """A builder of Iceberg schemas. Fields with an id keep their id and their stored type (FIXED). New fields get the next ids.
 
-    `last_id`: the highest field id that the table ever had. It increases with each new field.
+    `last_id`: the highest field id that the table has ever used. It increases with each new field.
     """
 
     def __init__(self, table: str, last_id: int) -> None:
@@ -162,7 +162,7 @@ class SchemaBuilder:
         Args:
             columns: The columns. A field with a FIELD_ID keeps its id.
             schema_id: The id of the schema.
-            identifier_ids: The ids of identifier fields. Ids that the columns lack are omitted.
+            identifier_ids: The ids of identifier fields. Ids that are not among the columns are omitted.
 
         Raises:
             TypeMismatch: Iceberg does not have the type of a column.
@@ -173,7 +173,7 @@ class SchemaBuilder:
         return Schema(*fields, schema_id=schema_id, identifier_field_ids=sorted(identifier_ids & field_ids))
 
     def _fields(self, columns: Struct) -> list[t.NestedField]:
-        # All fields of a level get their ids before their nested fields, as in TypeUtil.assignFreshIds of Iceberg's Java.
+        # All fields of a level get their ids before their nested fields, as in Iceberg's TypeUtil.assignFreshIds.
         ids = [self._assign_id(column.metadata.get(FIELD_ID)) for column in columns]
         return [self._field(column, id_) for column, id_ in zip(columns, ids, strict=True)]
 
@@ -189,7 +189,7 @@ class SchemaBuilder:
         )
 
     def _default_value(self, column: Field, key: str) -> Any:
-        """Return the value of a default, None without one. Raises UnsupportedTableFeature for an expression: Iceberg stores values."""
+        """Return the value of a default, or None without one. Raises UnsupportedTableFeature for a default that is an expression."""
         text = column.metadata.get(key)
         if text is None or str(text).strip().upper() == "NULL":
             return None
@@ -208,7 +208,7 @@ class SchemaBuilder:
         return self.last_id
 
     def _nested_id(self, column: Field, path: str) -> int:
-        """Return the field id of the element, key or value at a path in a column: its present id, or the next one."""
+        """Return the field id of the element, key or value at a path in a column: its existing id, or the next new id."""
         return self._assign_id((column.metadata.get(NESTED_IDS) or {}).get(path))
 
     def _iceberg_type(self, type_: DataType, column: Field, path: str = "") -> t.IcebergType:
@@ -237,7 +237,7 @@ class SchemaBuilder:
         return t.ListType(element_id, self._iceberg_type(array.element, column, element_path), not array.contains_null)
 
     def _map_type(self, map_: Map, column: Field, path: str) -> t.MapType:
-        """Return the Iceberg type of a map at a path in a column. The ids of key and value precede those of their nested fields."""
+        """Return the Iceberg type of a map at a path in a column. Key and value get their ids before their nested fields."""
         key_path, value_path = nested_path(path, "key"), nested_path(path, "value")
         key_id, value_id = self._nested_id(column, key_path), self._nested_id(column, value_path)
         key_type = self._iceberg_type(map_.key, column, key_path)
@@ -246,12 +246,12 @@ class SchemaBuilder:
 
 
 def as_new_columns(columns: Struct) -> Struct:
-    """Return columns for a new table, without field ids. The types tinyint and smallint become int, char and varchar become string."""
+    """Return columns for a new table, without field ids. Convert tinyint and smallint to int, and char and varchar to string."""
     return Struct(tuple(_as_new_field(field) for field in columns))
 
 
 def _as_new_field(field: Field) -> Field:
-    """Return a field for a new table, with only its comment and its default. Other metadata, such as ids, belong to another table."""
+    """Return a field for a new table, with only its comment and default. Other metadata, such as ids, belongs to the table it came from."""
     metadata = {key: field.metadata[key] for key in ("comment", DEFAULT) if key in field.metadata}
     return Field(field.name, _as_new_type(field.type), field.nullable, metadata)
 
@@ -269,7 +269,7 @@ def can_widen(old: DataType, new: DataType) -> bool:
 
     Args:
         old: The type of the column in old data files.
-        new: The type that the column gets.
+        new: The new type of the column.
     """
     if isinstance(old, Decimal) and isinstance(new, Decimal):
         return new.scale == old.scale and new.precision > old.precision

@@ -1,4 +1,4 @@
-"""Apply updates to table metadata with pyiceberg. Upgrade to format version 3, which pyiceberg cannot, and do not copy histories."""
+"""Apply updates to table metadata with pyiceberg, but upgrade to format version 3 here, and avoid its deep copies of histories."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ ROW_LINEAGE = 3
 """The first format version with row ids and deletion vectors."""
 
 _HISTORY_FIELDS = ("snapshots", "snapshot_log", "metadata_log")
-"""The lists in table metadata that get an entry with each commit."""
+"""The lists in table metadata that grow by an entry with each commit."""
 
 
 class _UncopiedList(list[Any]):
-    """A list of immutable history entries. Its deep copy is the list itself.
+    """A list of immutable history entries, whose deep copy is the list itself.
 
-    pyiceberg copies metadata deeply after every update. In a table of 400 snapshots, these copies took most of the time of a commit.
+    pyiceberg makes a deep copy of the metadata after every update. In a table with 400 snapshots, these copies dominated the commit time.
     """
 
     def __deepcopy__(self, memo: dict[int, Any]) -> _UncopiedList:
@@ -41,18 +41,18 @@ class _UncopiedList(list[Any]):
 
 
 def apply_updates(base: TableMetadata, updates: Sequence[TableUpdate], *, location: str | None = None) -> TableMetadata:
-    """Return the table metadata after updates, as pyiceberg applies them.
+    """Return table metadata with updates applied by pyiceberg.
 
-    An upgrade to format version 3 is an exception. pyiceberg lacks it, so this module does it before pyiceberg applies the other updates,
-    which may need the version.
+    pyiceberg does not support the upgrade to format version 3. So this function upgrades the metadata first, because the other updates may
+    require the new version.
 
     Args:
-        base: The metadata before the updates, which does not change.
-        updates: The updates of the Iceberg REST catalog specification, in their order.
-        location: The absolute path of the metadata file of `base`, which becomes an entry of the metadata log; None for no entry.
+        base: The metadata before the updates. It is not modified.
+        updates: The updates, as defined by the Iceberg REST catalog specification, in the order in which they apply.
+        location: The absolute path of the metadata file of `base`, to add to the metadata log; None to add no entry.
 
     Raises:
-        ConfigurationError: The property `write.metadata.previous-versions-max` is no whole number.
+        ConfigurationError: The property `write.metadata.previous-versions-max` is not a whole number.
         ValueError: An update does not fit the metadata.
     """
     has_upgrade = any(map(_upgrades_to_version_3, updates))
@@ -72,7 +72,7 @@ def apply_updates(base: TableMetadata, updates: Sequence[TableUpdate], *, locati
 
 
 def _upgrades_to_version_3(update: TableUpdate) -> bool:
-    """Return whether an update is the upgrade that pyiceberg lacks."""
+    """Return whether an update is the upgrade to format version 3, which pyiceberg does not support."""
     return isinstance(update, UpgradeFormatVersionUpdate) and update.format_version == ROW_LINEAGE
 
 
@@ -84,12 +84,12 @@ def _upgrade_to_version_3(metadata: TableMetadata) -> TableMetadata:
 
 
 def next_row_id(metadata: TableMetadata) -> int | None:
-    """Return the `next-row-id` of table metadata, None below format version 3."""
+    """Return the `next-row-id` of table metadata, or None for a format version below 3."""
     return (metadata.next_row_id or 0) if isinstance(metadata, TableMetadataV3) else None
 
 
 def serialize_metadata(metadata: TableMetadata) -> bytes:
-    """Return the bytes of a metadata file."""
+    """Return table metadata as the bytes of a metadata file."""
     # TableMetadataV3.model_dump_json raises NotImplementedError; the method of its base class works.
     return IcebergBaseModel.model_dump_json(metadata).encode()
 
@@ -99,14 +99,15 @@ _METADATA_FILE = re.compile(r"metadata/[^/]+\.metadata\.json(\.gz)?")
 
 
 def gapless_snapshot_log(old_log: Sequence[SnapshotLogEntry], new_metadata: TableMetadata) -> list[SnapshotLogEntry]:
-    """Return the snapshot log after an expiry, without the entries before a removed snapshot (`snapshot-log` in the Iceberg specification).
+    """Return the snapshot log after snapshots expired, without the entries that precede a removed snapshot.
 
-    Time travel reads the snapshot of the last log entry that is not later than a given time. If the entry of a removed snapshot were
-    missing between two others, a time of the removed snapshot would select an older snapshot. So the log begins after the last such gap.
+    Time travel opens the snapshot of the last log entry that is not later than a given time. If the entry of a removed snapshot were
+    missing between two others, some times would select an older snapshot by mistake. So the log begins after the last such gap
+    (`snapshot-log` in the Iceberg specification).
 
     Args:
-        old_log: The snapshot log before the expiry.
-        new_metadata: The metadata after the expiry, without the removed snapshots.
+        old_log: The snapshot log before the snapshots expired.
+        new_metadata: The new metadata, without the expired snapshots.
     """
     live_ids = {snapshot.snapshot_id for snapshot in new_metadata.snapshots}
     last_gap = max((index for index, entry in enumerate(old_log) if entry.snapshot_id not in live_ids), default=None)
@@ -120,12 +121,12 @@ def gapless_snapshot_log(old_log: Sequence[SnapshotLogEntry], new_metadata: Tabl
 def metadata_files_to_delete(old_metadata: TableMetadata, new_metadata: TableMetadata) -> list[str]:
     """Return the absolute paths of the metadata files to delete after a commit, oldest first.
 
-    These files leave the metadata log, and `write.metadata.delete-after-commit.enabled` is true. The log may contain any path, so paths
-    outside the table's folder `metadata` are omitted.
+    These are the files that the commit removes from the metadata log. Return an empty list unless the property
+    `write.metadata.delete-after-commit.enabled` is true. The log may contain any path, so omit paths outside the table's folder `metadata`.
 
     Args:
         old_metadata: The metadata before the commit.
-        new_metadata: The metadata of the commit, whose property decides.
+        new_metadata: The metadata after the commit, with the property.
     """
     if new_metadata.properties.get(DELETE_AFTER_COMMIT, "false").strip().lower() != "true":
         return []

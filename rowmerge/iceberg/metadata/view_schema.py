@@ -1,6 +1,6 @@
 """Convert the columns of views to and from JSON ("JSON serialization" in the Iceberg specification).
 
-A view may have more types than a table, because a query may return them. Each conversion assigns new ids, which no data file uses.
+A view supports more types than a table, because a query may return them. Each conversion assigns new ids, which no data file uses.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _FROM_ICEBERG = {
 
 
 def iceberg_schema(columns: Struct, schema_id: int) -> dict[str, Any]:
-    """Return the JSON object of an Iceberg schema. Field ids begin at 1. The types tinyint and smallint become int.
+    """Return the columns of a view as an Iceberg schema in JSON. Field ids start at 1. The types tinyint and smallint become int.
 
     Args:
         columns: The columns of the view.
@@ -36,18 +36,18 @@ def iceberg_schema(columns: Struct, schema_id: int) -> dict[str, Any]:
 
 
 def columns_of(schema: Mapping[str, Any]) -> Struct:
-    """Return the columns of an Iceberg schema in JSON. Raises ValueError for an unknown type, KeyError for a missing key."""
+    """Return the columns of an Iceberg schema in JSON. Raises ValueError for an unknown type, and KeyError for a missing key."""
     return Struct(tuple(map(_field, schema["fields"])))
 
 
 def _iceberg_field(column: Field, ids: Iterator[int]) -> dict[str, Any]:
-    """Return the JSON object of a column or a nested field. `ids`: the next field ids."""
+    """Return the JSON object of a column or a nested field. `ids`: an iterator over the ids for new fields."""
     doc = {} if column.comment is None else {"doc": column.comment}
     return {"id": next(ids), "name": column.name, "required": not column.nullable, "type": _iceberg_type(column.type, ids), **doc}
 
 
 def _iceberg_type(type_: DataType, ids: Iterator[int]) -> Any:
-    """Return the JSON value of an Iceberg type: a name, or an object for a nested type. `ids`: the next field ids."""
+    """Return the JSON value of an Iceberg type: a name, or an object for a nested type. `ids`: an iterator over new field ids."""
     match type_:
         case Primitive(name):
             return _TO_ICEBERG[name]
@@ -74,7 +74,7 @@ def _field(entry: Mapping[str, Any]) -> Field:
 
 
 def _engine_type(json_type: Any) -> DataType:
-    """Return the engine's type for the JSON value of an Iceberg type. Raises ValueError for an unknown type, KeyError for a missing key."""
+    """Return the engine's type for an Iceberg type in JSON. Raises ValueError for an unknown type, and KeyError for a missing key."""
     if isinstance(json_type, str):
         return _engine_primitive(json_type)
     match json_type.get("type"):
