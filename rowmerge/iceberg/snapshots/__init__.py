@@ -1,1 +1,1 @@
-"""One snapshot of a table: its live files, their listing and their layouts."""
+"""A snapshot of a table: its live files, the listing of these files, and their layouts."""

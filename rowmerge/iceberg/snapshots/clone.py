@@ -1,4 +1,4 @@
-"""SHALLOW CLONE: the metadata of a new table with one snapshot, which has the manifests of another table's snapshot."""
+"""SHALLOW CLONE: the metadata of a new table whose only snapshot references the manifests of another table's snapshot."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from rowmerge.iceberg.snapshots.snapshot import IcebergSnapshot
 def cloned_metadata(table: str, location: str, source: IcebergSnapshot, properties: Mapping[str, str]) -> TableMetadata:
     """Return the metadata of a shallow clone of a snapshot.
 
-    A clone keeps the ids of columns, specs and sort orders, because its manifests are those of the source. `gc.enabled` is false, as after
-    the procedure `snapshot` of Iceberg on Spark, so that an expiry of snapshots does not delete the source's files.
+    A clone keeps the ids of columns, specs and sort orders, because it uses the manifests of the source. `gc.enabled` is false, as with
+    the Spark procedure `snapshot` of Iceberg, so that expiring snapshots does not delete the source's files.
 
     Args:
         table: The name of the clone in messages.
@@ -30,7 +30,7 @@ def cloned_metadata(table: str, location: str, source: IcebergSnapshot, properti
         properties: Table properties, which override those of the source.
 
     Raises:
-        ConfigurationError: A property is not valid, or a clone cannot have its value.
+        ConfigurationError: A property is not valid, or its value is not possible for a clone.
         PlanError: The snapshot's schema lacks a column of the current partition spec or sort order.
     """
     metadata = source.metadata
@@ -55,7 +55,7 @@ def cloned_metadata(table: str, location: str, source: IcebergSnapshot, properti
 
 
 def _history_of(snapshot: IcebergVersion | None) -> dict[str, Any]:
-    """Return the metadata fields of a table whose only snapshot is this one. None stands for a table without snapshots."""
+    """Return the metadata fields for the history of a table with only this snapshot, or with no snapshots if it is None."""
     if snapshot is None:
         return {"current_snapshot_id": None, "snapshots": [], "snapshot_log": [], "refs": {}}
     id_ = snapshot.snapshot_id
@@ -68,7 +68,7 @@ def _history_of(snapshot: IcebergVersion | None) -> dict[str, Any]:
 
 
 def _check_properties(source: IcebergSnapshot, properties: Mapping[str, str]) -> None:
-    """Raise ConfigurationError for an invalid property, and for a value of `gc.enabled` or `format-version` that a clone cannot have."""
+    """Raise ConfigurationError for an invalid property, and for a `gc.enabled` or `format-version` that is not possible for a clone."""
     check_properties(properties)
     if properties.get(GC_ENABLED, "false").strip().lower() != "false":
         raise ConfigurationError(f"{GC_ENABLED} is false for a clone: its files belong to {source.name}. Leave the property out.")

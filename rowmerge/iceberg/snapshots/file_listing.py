@@ -1,4 +1,4 @@
-"""The list of a snapshot's data files as the engine sees it: absolute paths, typed partition values, bounds."""
+"""The listing of a snapshot's data files that the engine uses, with absolute paths, typed partition values and column bounds."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from rowmerge.table.metadata.schema import Decimal, Field, Primitive, Struct, ar
 from rowmerge.table.snapshots.files import OF_UUIDS, SOURCE, TRANSFORM, FileListing, listing_schema
 
 _BOUND_COLUMNS = ("lower", "upper", "nulls")
-"""The columns of a listing for lower bounds, upper bounds and null counts."""
+"""The names of the listing's columns for lower bounds, upper bounds and null counts."""
 
 
 def list_files(live: LiveFiles, schema: Schema, columns: Struct, spec: PartitionSpec, bound_names: Collection[str] = ()) -> FileListing:
@@ -33,12 +33,12 @@ def list_files(live: LiveFiles, schema: Schema, columns: Struct, spec: Partition
         live: The live files, whose entries have partition values and column bounds.
         schema: The Iceberg schema of the table.
         columns: The columns of `schema` in the engine's types.
-        spec: The current partition spec. The listing has null for the partition of a file of another spec.
-        bound_names: The names of the top-level columns whose bounds the listing has. Only primitive types have bounds.
+        spec: The current partition spec. For files of other specs, the partition in the listing is null.
+        bound_names: The names of the top-level columns whose bounds the listing contains. Only primitive types have bounds.
 
     Raises:
-        CorruptLog: A partition value has another type than its field, or a delete file is damaged or missing.
-        StorageError: A delete file must be read to count deleted rows, and the store fails.
+        CorruptLog: A partition value does not have the type of its field, or a delete file is damaged or missing.
+        StorageError: The store fails while delete files are read to count deleted rows.
     """
     bound_columns = [column for column in columns if column.name in bound_names and isinstance(column.type, Primitive | Decimal)]
     arrow_schema = _listing_schema(_partition_type(schema, spec), bound_columns)
@@ -61,7 +61,8 @@ def _manifest_batch(
 ) -> pa.RecordBatch:
     """Return the listing of one manifest's data files.
 
-    All columns except `deleted` come from a cache, because a manifest never changes. Only its delete files may change.
+    All columns except `deleted` come from a cache, because a manifest never changes. Only the delete files that apply to its files may
+    change.
     """
     bounds_by_column = [_column_bounds(manifest, column) for column in bound_columns]
     arrays = dict(manifest.compute_once("files", lambda: _path_size_records(manifest.entries)))
@@ -75,7 +76,7 @@ def _manifest_batch(
 
 
 def _partition_type(schema: Schema, spec: PartitionSpec) -> pa.StructType:
-    """Return the Arrow type of a spec's partition values. The metadata of a field describes its bucket transform."""
+    """Return the Arrow type of a spec's partition values. The Arrow field metadata describes bucket transforms."""
     fields = [
         pa.field(partition_value_name(schema, field), partition_value_type(schema, field), metadata=_bucket_metadata(schema, field))
         for field in spec.fields
@@ -93,7 +94,7 @@ def _path_size_records(entries: Sequence[Entry]) -> dict[str, pa.Array]:
 
 
 def _bucket_metadata(schema: Schema, field: PartitionField) -> dict[bytes, bytes] | None:
-    """Return the Arrow field metadata of a bucket transform of a top-level column, None for other partition fields."""
+    """Return the Arrow field metadata for a bucket transform of a top-level column, or None for other partition fields."""
     source = next((column for column in schema.fields if column.field_id == field.source_id), None)
     if source is None or not isinstance(field.transform, BucketTransform):
         return None
@@ -102,20 +103,20 @@ def _bucket_metadata(schema: Schema, field: PartitionField) -> dict[bytes, bytes
 
 
 def _deleted_counts(files: LiveFiles, entries: Sequence[Entry]) -> pa.Array:
-    """Return the number of deleted rows of each file. Equality deletes count as one row, because only a scan can count them."""
+    """Return the number of deleted rows of each file. Equality deletes count as one row, because only a scan could count their rows."""
     if not files.deletes:
         return pa.array(np.zeros(len(entries), np.int64))
     return pa.array([files.deleted_count(entry) + (1 if files.equality_deletes_of(entry) else 0) for entry in entries], pa.int64())
 
 
 def _partition_values(manifest: ManifestFiles, spec: PartitionSpec, type_: pa.StructType) -> pa.StructArray:
-    """Return the column `partition` of a listing, from the cache. Raises CorruptLog for values of a wrong type."""
+    """Return the column `partition` of a manifest's listing, from the cache. Raises CorruptLog for values of a wrong type."""
     key = ("partition", spec.spec_id, str(type_))
     return manifest.compute_once(key, lambda: _compute_partition_values(manifest, spec, type_))
 
 
 def _compute_partition_values(manifest: ManifestFiles, spec: PartitionSpec, type_: pa.StructType) -> pa.StructArray:
-    """Return the partition values of a manifest's files, null for files of another spec. Raises CorruptLog for values of a wrong type."""
+    """Return the partition values of a manifest's files, or null for files of another spec. Raises CorruptLog for a wrong type."""
     entries = manifest.entries
     if not type_.num_fields:
         return _struct_array([], type_, len(entries))
@@ -131,7 +132,7 @@ def _compute_partition_values(manifest: ManifestFiles, spec: PartitionSpec, type
 
 
 def _value_array(partitions: Sequence[tuple[Any, ...]], index: int, type_: pa.DataType) -> pa.Array:
-    """Return the values of one partition field as the engine represents them. Manifests store those of a uuid as bytes."""
+    """Return the values of one partition field as the engine represents them. For example, manifests store a UUID as bytes."""
     field_values = [partition[index] for partition in partitions]
     if pa.types.is_string(type_) and any(isinstance(value, bytes) for value in field_values):
         return uuid_texts(pa.array(field_values, pa.binary(16)))

@@ -1,6 +1,6 @@
 """The data files of one snapshot and the delete files that apply to them ("Scan Planning" in the Iceberg specification).
 
-Snapshots that have a manifest in common share its content, `ManifestFiles`. So the next snapshot reads only new manifests.
+Snapshots that have a manifest in common share its content (`ManifestFiles`). So opening the next snapshot reads only new manifests.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ from rowmerge.table.snapshots.files import EqualityDeletes, Positions
 _MAX_SEQUENCE_NUMBER = 2**63 - 1
 """The highest possible sequence number."""
 _Partition = tuple[Any, ...]
-"""A partition, as `ContentFile.partition_key` has it."""
+"""A partition, in the form of `ContentFile.partition_key`."""
 _Deletes = tuple[tuple[int, ...], frozenset[str]]
-"""The field ids of the columns that equality deletes compare, and the paths of the delete files."""
+"""The field ids of the columns that equality deletes compare, and the paths of the delete files with these columns."""
 _REWRITE = "Rewrite the table's data files in the engine that wrote the deletes."
 
 
 @dataclass(frozen=True, eq=False)
 class ManifestFiles:
-    """The live files of one manifest. Snapshots that share the manifest share this object.
+    """The live files of a manifest. Snapshots that share the manifest share this object.
 
-    `path`: the manifest's path, empty for files of several manifests.
+    `path`: the path of the manifest; empty if the files come from several manifests.
     """
 
     entries: tuple[Entry, ...]
@@ -48,11 +48,11 @@ class ManifestFiles:
     _computed: dict[Hashable, Any] = field(default_factory=dict)
 
     def compute_once(self, key: Hashable, compute: Callable[[], Any]) -> Any:
-        """Return the cached value of a key. The first call with the key computes the value.
+        """Return the cached value for a key. The first call with a key computes the value.
 
         Args:
             key: A key that identifies the computation.
-            compute: A function of the files of this manifest alone, because several snapshots share the value.
+            compute: A function that computes the value. It may use only the files of this manifest, because several snapshots share it.
         """
         if key not in self._computed:
             self._computed[key] = compute()
@@ -61,7 +61,7 @@ class ManifestFiles:
 
 @dataclass(frozen=True)
 class LiveFiles:
-    """The manifest entries of live data files and delete files, in the order of the manifests. Paths are those in the manifests."""
+    """The manifest entries of live data files and delete files, in the order of the manifests, with the paths as in the manifests."""
 
     storage: Storage
     manifests: tuple[Manifest, ...] = ()
@@ -70,7 +70,7 @@ class LiveFiles:
     unpartitioned_spec_ids: frozenset[int] = frozenset()
     """The ids of partition specs without partition fields. Their equality deletes apply to every data file."""
     files_by_state: Mapping[tuple[object, ...], ManifestFiles] = field(default_factory=dict)
-    """The live files of `manifests`, by `state_of`."""
+    """The live files of each manifest, by the result of `state_of` for the manifest."""
 
     @cached_property
     def paths(self) -> list[str]:
@@ -79,7 +79,7 @@ class LiveFiles:
 
     @property
     def data_by_manifest(self) -> list[ManifestFiles]:
-        """Return `data` grouped by manifest, in one group if the manifests are unknown. A group has at least one file."""
+        """Return `data` grouped by manifest, or in a single group if the manifests are unknown. Each group has at least one file."""
         data_manifests = [manifest for manifest in self.manifests if manifest.content is ManifestContent.DATA]
         groups = [self.files_by_state.get(state_of(manifest)) for manifest in data_manifests]
         nonempty_groups = [group for group in groups if group is not None and group.entries]
@@ -87,7 +87,7 @@ class LiveFiles:
         return nonempty_groups if is_complete else [ManifestFiles(self.data)]
 
     def entries_of(self, manifest: Manifest) -> tuple[Entry, ...]:
-        """Return the entries of live files in a manifest. Read the manifest if its content is unknown. Raises CorruptLog, StorageError."""
+        """Return the entries of live files in a manifest. Read the manifest only if it is not cached. Raises CorruptLog, StorageError."""
         files = self.files_by_state.get(state_of(manifest))
         return tuple(entry for entry in read_manifest(self.storage, manifest) if entry.live) if files is None else files.entries
 
@@ -109,14 +109,14 @@ class LiveFiles:
     def equality_deletes_of(self, entry: Entry) -> list[Entry]:
         """Return the equality-delete files that apply to a data file.
 
-        These have a higher sequence number, and the partition of the data file or a spec without partition fields.
+        They have a higher sequence number than the data file. They have the same partition, or a spec without partition fields.
         """
         index = self._deletes_index
         candidates = [*index.equality_everywhere, *index.equality.get(entry.file.partition_key, ())]
         return [delete for delete in candidates if delete.sequence_number > entry.sequence_number]
 
     def deleted_positions(self, entries: Sequence[Entry]) -> dict[str, Positions]:
-        """Return the deleted positions of data files by absolute path, without files that have none. Raises CorruptLog, StorageError."""
+        """Return the deleted positions of data files, by path. Omit files without deleted rows. Raises CorruptLog, StorageError."""
         deletes_by_path = {plain_path(entry.file.path): self.position_deletes_of(entry) for entry in entries}
         # A deletion vector is the only delete of its data file.
         vectors = [deletes[0].file for deletes in deletes_by_path.values() if deletes and _is_vector(deletes[0])]
@@ -125,7 +125,10 @@ class LiveFiles:
         return {path: positions for path, positions in positions_by_path.items() if positions}
 
     def _positions_in_files(self, deletes: Mapping[str, Sequence[Entry]]) -> dict[str, Positions]:
-        """Return the deleted positions by data file. `deletes`: the position-delete files of each data file. Read each of these once."""
+        """Return the deleted positions by data file. Read each delete file once.
+
+        `deletes`: the position-delete files that apply to each data file, by the path of the data file.
+        """
         files = {key_of_delete(delete): delete.file for delete in chain.from_iterable(deletes.values())}
         contents = map_concurrently(lambda file: read_position_delete_file(self.storage, file), list(files.values()))
         positions_by_key = dict(zip(files, contents, strict=True))
@@ -136,7 +139,7 @@ class LiveFiles:
         return positions
 
     def positions_in(self, deletes: Sequence[Entry], entry: Entry) -> Positions:
-        """Return the positions of a data file's rows that some delete files delete.
+        """Return the positions of the rows in a data file that the given delete files delete.
 
         Args:
             deletes: Position-delete files or deletion vectors, which may also apply to other data files.
@@ -150,7 +153,7 @@ class LiveFiles:
         return live.deleted_positions([entry]).get(plain_path(entry.file.path), Positions())
 
     def deleted_count(self, entry: Entry) -> int:
-        """Return the number of rows that position deletes delete in a data file. A row in two delete files of the file counts twice."""
+        """Return the number of rows that position deletes remove from a data file. A row that two delete files list counts twice."""
         deletes = self.position_deletes_of(entry)
         if all(_is_vector(delete) or scope_of(delete) is not None for delete in deletes):
             return sum(delete.file.records for delete in deletes)
@@ -158,7 +161,7 @@ class LiveFiles:
         return sum(len(positions) for positions in self.deleted_positions([entry]).values())
 
     def dangling_shared_deletes(self, removed_paths: Collection[str], added_sequence_number: int) -> set[str]:
-        """Return the keys of shared delete files that apply to no data file of the next snapshot. The snapshot can omit these delete files.
+        """Return the keys of shared delete files that the next snapshot can omit, because they do not apply to any of its data files.
 
         A shared delete file may apply to all data files of its partition ("Scan Planning" in the Iceberg specification). Equality deletes
         of a partition spec without fields may apply to all data files of the table. But a delete file never applies to newer data files,
@@ -166,12 +169,12 @@ class LiveFiles:
 
         Args:
             removed_paths: The absolute paths of the data files that the next snapshot removes.
-            added_sequence_number: The sequence number of the data files that it adds; UNASSIGNED for the snapshot's own number.
+            added_sequence_number: The sequence number of the data files that the next snapshot adds; UNASSIGNED if the commit assigns it.
         """
         shared_deletes = [delete for delete in self.deletes if scope_of(delete) is None]
         if not shared_deletes or not removed_paths:
             return set()
-        # The commit assigns the next snapshot's own number, which is higher than all present ones.
+        # The commit assigns the sequence number of the next snapshot, which is higher than all existing numbers.
         added_number = _MAX_SEQUENCE_NUMBER if added_sequence_number == UNASSIGNED else added_sequence_number
         lowest_by_partition = self._lowest_sequence_numbers(removed_paths)
         lowest_in_table = min(lowest_by_partition.values(), default=_MAX_SEQUENCE_NUMBER)
@@ -185,7 +188,7 @@ class LiveFiles:
         return dangling_keys
 
     def _lowest_sequence_numbers(self, removed_paths: Collection[str]) -> dict[_Partition, int]:
-        """Return the lowest sequence number of the data files of each partition, without the removed data files."""
+        """Return the lowest sequence number of the data files in each partition, ignoring the removed data files."""
         lowest_numbers: dict[_Partition, int] = {}
         remaining_entries = [entry for path, entry in zip(self.paths, self.data, strict=True) if path not in removed_paths]
         for entry in remaining_entries:
@@ -204,7 +207,7 @@ class LiveFiles:
 
 @dataclass
 class _DeletesIndex:
-    """Delete files by the data files to which they may apply."""
+    """An index of delete files by the data file, or the partition, to which they apply."""
 
     vectors: dict[str, Entry] = field(default_factory=dict)
     by_file: dict[str, list[Entry]] = field(default_factory=lambda: defaultdict(list))
@@ -242,10 +245,10 @@ def live_files(
     """Return the live data files and delete files of a snapshot, from its manifest list and manifests.
 
     Args:
-        storage: The storage of the table.
+        storage: The store that contains the table.
         snapshot: The snapshot's entry in the table metadata; None for a table without snapshots.
         unpartitioned_spec_ids: The ids of the partition specs without partition fields.
-        previous: The live files of another snapshot. Manifests that both snapshots have are not read again. None to read all manifests.
+        previous: The live files of another snapshot, whose manifests are not read again; None to read all manifests.
 
     Raises:
         CorruptLog: The manifest list or a manifest is missing or malformed.
@@ -265,7 +268,7 @@ def live_files(
 def _files_by_state(
     storage: Storage, manifests: Sequence[Manifest], cached_files: Mapping[tuple[object, ...], ManifestFiles]
 ) -> dict[tuple[object, ...], ManifestFiles]:
-    """Return the live files of manifests by `state_of`. Read only the manifests that are not in `cached_files`."""
+    """Return the live files of each manifest, by its `state_of`. Read only the manifests that are not in `cached_files`."""
     files_by_state = {state: cached_files[state] for state in map(state_of, manifests) if state in cached_files}
     new_manifests = [manifest for manifest in manifests if state_of(manifest) not in cached_files]
     for manifest, entries in zip(new_manifests, read_manifests(storage, new_manifests), strict=True):
@@ -275,7 +278,7 @@ def _files_by_state(
 
 
 def scope_of(delete: Entry) -> str | None:
-    """Return the path of the one data file to which position deletes apply, None if they may apply to several."""
+    """Return the path of the only data file to which a delete file applies, or None if it may apply to several data files."""
     return referenced_path(delete.file)
 
 
@@ -285,15 +288,15 @@ def key_of_delete(delete: Entry) -> str:
 
 
 def _is_dangling(delete: Entry, lowest_in_scope: int, added_number: int) -> bool:
-    """Return whether a shared delete file applies to no data file of the next snapshot, because all are newer than the delete file.
+    """Return whether a shared delete file applies to no data file of the next snapshot, because all of them are newer.
 
-    `lowest_in_scope`: the lowest sequence number of the remaining data files to which the delete file may apply. `added_number`: the
-    sequence number of the added data files.
+    `lowest_in_scope`: the lowest sequence number of the remaining data files in the scope of the delete file. `added_number`: the sequence
+    number of the data files that the next snapshot adds.
     """
     if delete.file.content is Content.EQUALITY_DELETES:
-        # Equality deletes apply only to data files with a lower sequence number than theirs.
+        # Equality deletes apply only to data files with a lower sequence number.
         return delete.sequence_number <= min(lowest_in_scope, added_number)
-    # Position deletes also apply to data files with their own sequence number, but never to files that a later snapshot adds.
+    # Position deletes also apply to data files with the same sequence number, but never to files that a later snapshot adds.
     return delete.sequence_number < lowest_in_scope
 
 
@@ -302,16 +305,16 @@ def _is_vector(delete: Entry) -> bool:
 
 
 def find_equality_deletes(table: str, live: LiveFiles, paths: Sequence[str], schemas: Sequence[Schema]) -> tuple[EqualityDeletes, ...]:
-    """Return the equality deletes of data files. Data files with the same delete files are in one group.
+    """Return the equality deletes that apply to data files. Data files with the same delete files form one group.
 
     Args:
         table: The name of the table in messages.
         live: The live files of the snapshot.
-        paths: The absolute paths of the data files. Paths that are not live have no deletes.
+        paths: The absolute paths of the data files. Paths that are not live are ignored.
         schemas: The schemas in which to look for the compared columns, the newest first.
 
     Raises:
-        UnsupportedTableFeature: A delete file is no Parquet file, or compares a field that is no top-level column.
+        UnsupportedTableFeature: A delete file is not a Parquet file, or compares a field that is not a top-level column.
     """
     paths_by_deletes: dict[_Deletes, list[str]] = defaultdict(list)
     for path, entry in live.by_path(paths).items():
@@ -325,7 +328,7 @@ def find_equality_deletes(table: str, live: LiveFiles, paths: Sequence[str], sch
 
 
 def _group_by_columns(table: str, deletes: Sequence[Entry]) -> list[_Deletes]:
-    """Return the paths of equality-delete files by the columns that they compare. Raises UnsupportedTableFeature."""
+    """Return equality-delete files grouped by the columns that they compare. Raises UnsupportedTableFeature unless they are Parquet."""
     by_columns: dict[tuple[int, ...], set[str]] = defaultdict(set)
     for delete in deletes:
         if delete.file.format.upper() != "PARQUET":
@@ -336,7 +339,7 @@ def _group_by_columns(table: str, deletes: Sequence[Entry]) -> list[_Deletes]:
 
 
 def _column_by_id(table: str, field_id: int, schemas: Sequence[Schema]) -> Field:
-    """Return the column with a field id, from the first schema that has the column. Raises UnsupportedTableFeature if none has it."""
+    """Return the column with a field id, from the first schema that has the column. Raises UnsupportedTableFeature for an unknown id."""
     all_fields = chain.from_iterable(schema.fields for schema in schemas)
     fields = [field for field in all_fields if field.field_id == field_id]
     if not fields:

@@ -1,4 +1,4 @@
-"""Data files without field ids, such as files of Hive that a table imports ("Column Projection" in the Iceberg specification)."""
+"""Data files without field ids, such as files imported from a Hive table ("Column Projection" in the Iceberg specification)."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from rowmerge.table.snapshots.files import FileLayout
 
 _ID = b"PARQUET:field_id"
 _TAIL = 8
-"""The bytes at the end of a Parquet file: the footer's length, and `PAR1`."""
+"""The number of bytes after the footer of a Parquet file: the length of the footer, and `PAR1`."""
 _Names = Mapping[int, Sequence[str]]
 _schemas: Cache[pa.Schema] = Cache(10_000)
-"""The columns of files by path and size."""
+"""The schemas of data files, by path and size."""
 _WITHOUT_PARTITION_COLUMNS = "data files without partition columns from before the partitioning was changed"
 _REWRITE = "Write its files again with an engine that reads such files (the procedure rewrite_data_files of Iceberg on Spark)."
 
@@ -35,21 +35,21 @@ _REWRITE = "Write its files again with an engine that reads such files (the proc
 def file_layouts(
     storage: Storage, shape: TableShape, entries: Mapping[str, Entry], mapping: NameMapping, spec_id: int
 ) -> tuple[FileLayout, ...]:
-    """Return the layouts of data files of a table with a name mapping, at least one. Files with equal layouts are in one layout.
+    """Return the layouts of the data files of a table with a name mapping. Group files with equal columns. Return at least one layout.
 
-    The Parquet footer shows whether a file has field ids. Without them, readers find columns by the names in the mapping. A missing
-    identity partition column has the partition value of the file ("Column Projection" in the Iceberg specification).
+    The Parquet footer shows whether a file has field ids. If not, readers find columns by the names in the mapping. If the file lacks an
+    identity partition column, its partition value is used ("Column Projection" in the Iceberg specification).
 
     Args:
-        storage: The storage of the table.
+        storage: The store that contains the table.
         shape: The columns and partition fields of the table.
         entries: The manifest entries of the data files, by absolute path.
-        mapping: The property `schema.name-mapping.default`.
+        mapping: The name mapping, from the property `schema.name-mapping.default`.
         spec_id: The id of the current partition spec.
 
     Raises:
         MissingDataFile: A file does not exist.
-        CorruptLog: A file has no valid Parquet footer.
+        CorruptLog: A file does not have a valid Parquet footer.
         UnsupportedTableFeature: A file of another partition spec lacks a partition column.
         StorageError: The store fails.
     """
@@ -57,7 +57,7 @@ def file_layouts(
     schemas_without_ids = {path: schema for path, schema in zip(entries, schemas, strict=True) if not _has_field_ids(schema)}
     layouts = _layouts_by_names(shape, schemas_without_ids, _names_by_id(mapping))
     for layout in layouts:
-        # A reader fills a missing column with a partition value of the current spec, and files of another spec may have no such value.
+        # A reader fills a missing column with a partition value of the current spec, and files of another spec may lack this value.
         has_other_spec = any(entries[path].file.spec_id != spec_id for path in layout.paths)
         if layout.missing_columns and has_other_spec:
             raise UnsupportedTableFeature(shape.name, _WITHOUT_PARTITION_COLUMNS, action="read", advice=_REWRITE)
@@ -73,7 +73,7 @@ def _has_field_ids(schema: pa.Schema) -> bool:
 
 
 def _layouts_by_names(shape: TableShape, schemas: Mapping[str, pa.Schema], names_by_id: _Names) -> list[FileLayout]:
-    """Return the layouts of files without field ids. `schemas`: the Arrow schema of each file by path."""
+    """Return the layouts of files without field ids. `schemas`: the Arrow schema of each file, by path."""
     columns, partition_columns = stored_types(shape.schema), identity_columns(shape.partitioning)
     paths_by_layout: dict[FileLayout, list[str]] = defaultdict(list)
     for path, schema in schemas.items():
@@ -82,7 +82,7 @@ def _layouts_by_names(shape: TableShape, schemas: Mapping[str, pa.Schema], names
 
 
 def _layout_by_names(columns: Struct, partition_columns: Collection[str], schema: pa.Schema, names_by_id: _Names) -> FileLayout:
-    """Return the layout, without paths, of files whose Parquet schema has no field ids. `columns`: the table's, with stored types."""
+    """Return the layout, without paths, for a Parquet schema without field ids. `columns`: the table's columns with their stored types."""
     stored_columns = _stored_columns(columns, schema, names_by_id)
     column_pairs = zip(columns, stored_columns, strict=True)
     missing_columns = [column.name for column, stored_column in column_pairs if schema.get_field_index(stored_column.name) < 0]
@@ -91,7 +91,7 @@ def _layout_by_names(columns: Struct, partition_columns: Collection[str], schema
 
 
 def _read_schema(storage: Storage, table: str, entry: Entry) -> pa.Schema:
-    """Return the Arrow schema of a Parquet file. Cache it, so that its footer is not read again."""
+    """Return the Arrow schema of a Parquet file. Cache the schema, so that the footer is not read again."""
     path, size = plain_path(entry.file.path), entry.file.size
     schema = _schemas.get((path, size))
     if schema is not None:
@@ -107,7 +107,7 @@ def _read_schema(storage: Storage, table: str, entry: Entry) -> pa.Schema:
 
 
 def _read_footer(storage: Storage, path: str, size: int) -> bytes:
-    """Return the footer of a Parquet file. The last bytes of the file have the length of the footer, so this makes two requests."""
+    """Return the footer of a Parquet file. This takes two requests, because the length of the footer is at the end of the file."""
     path_storage, relative_path = located(storage, path)
     tail = path_storage.get_range(relative_path, size - _TAIL, _TAIL)
     length = int.from_bytes(tail[:4], "little") + _TAIL
@@ -125,7 +125,7 @@ def _names_by_id(fields: Sequence[MappedField] | NameMapping) -> dict[int, Seque
 
 
 def _stored_columns(columns: Struct, file_fields: pa.Schema | pa.StructType, names: _Names) -> Struct:
-    """Return columns under their names in a file. A column that the file lacks gets a name that no file has.
+    """Return the columns with their names in a file. A column that is not in the file gets a name that no file contains.
 
     `file_fields`: the columns of the file, or the fields of a struct in it. `names`: the names in the name mapping, by field id.
     """
@@ -133,7 +133,7 @@ def _stored_columns(columns: Struct, file_fields: pa.Schema | pa.StructType, nam
 
 
 def _stored_column(column: Field, file_fields: pa.Schema | pa.StructType, names: _Names) -> Field:
-    """Return a column, or a nested field, under the first of its mapped names that a file has."""
+    """Return a column, or a nested field, with the first of its mapped names that the file contains."""
     field_id = int(column.metadata[FIELD_ID])
     metadata = {INITIAL: column.metadata[INITIAL]} if INITIAL in column.metadata else {}
     name = next((mapped_name for mapped_name in names.get(field_id, ()) if file_fields.get_field_index(mapped_name) >= 0), None)
@@ -143,7 +143,7 @@ def _stored_column(column: Field, file_fields: pa.Schema | pa.StructType, names:
 
 
 def _stored_type(type_: DataType, file_type: pa.DataType, names: _Names) -> DataType:
-    """Return a type with the names that a file has for its nested fields. `file_type`: the Arrow type in the file."""
+    """Return a type whose nested fields have their names in a file. `file_type`: the Arrow type in the file."""
     match type_:
         case Struct() if pa.types.is_struct(file_type):
             return _stored_columns(type_, file_type, names)

@@ -1,14 +1,15 @@
 """One version of an Iceberg table, as the engine reads it.
 
-A version is a snapshot, and its number is the snapshot's id. Versions have no order but that of parents. A new definition (columns,
-partitioning, order, properties) needs no new snapshot, so `Snapshot.identity` distinguishes two states of a table, and `version` does not.
+A version is a snapshot, and its number is the id of the snapshot. These ids have no order: only parent ids order the versions. A new
+definition (columns, partitioning, order, properties) does not require a new snapshot. So two states of a table may have the same `version`,
+but they differ in `Snapshot.identity`.
 
-Old files may have other partition transforms than new ones. Data files hold the partition columns (`partition_values_in_files`), and names
-of folders have no meaning. Readers find columns by field id (`by_field_id`).
+Old files may have other partition transforms than new files. Data files contain the partition columns (`partition_values_in_files`), and
+folder names have no meaning. Readers find columns by field id (`by_field_id`).
 
-Deleted rows are positions for the engine. Position-delete files and deletion vectors hold positions. A Spark job looks up the rows of
-equality deletes (`Snapshot.equality_deletes`). A commit writes one position-delete file for each data file, which replaces the one before.
-From format version 3 on, it writes deletion vectors, all of one commit in one Puffin file.
+The engine identifies deleted rows by their positions. Position-delete files and deletion vectors contain positions. A Spark job looks up
+the rows of equality deletes (`Snapshot.equality_deletes`). A commit writes one position-delete file for each data file, which replaces the
+previous one. Since format version 3, a commit writes all its deletion vectors to one Puffin file instead.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ _FIRST_PYARROW_WITH_UUIDS = 21
 
 
 class IcebergSnapshot:
-    """Implements `rowmerge.table.snapshots.snapshot.Snapshot`. Reads manifests at the first access to files."""
+    """An Iceberg snapshot, which implements `rowmerge.table.snapshots.snapshot.Snapshot`. Its manifests are read when files are needed."""
 
     clustering_columns = ()
 
@@ -66,13 +67,13 @@ class IcebergSnapshot:
         """Initialize a snapshot without a request to the store.
 
         Args:
-            storage: The storage of the table.
+            storage: The store that contains the table.
             name: The name of the table in messages.
             current: The current metadata of the table, with the path of its file.
             iceberg_version: The snapshot's entry in the metadata; None for a table without snapshots.
             schema: The schema with which the snapshot is read.
             branch: The name of the branch, or `tag <name>`, that was opened.
-            previous_files: The live files of another snapshot. Manifests that both snapshots have are not read again. None without them.
+            previous_files: The live files of another snapshot, whose manifests are not read again; None to read all manifests.
         """
         self._storage = storage
         self._previous_files = previous_files
@@ -105,7 +106,7 @@ class IcebergSnapshot:
 
     @cached_property
     def partition_columns(self) -> tuple[str, ...]:
-        """Return the identity partition columns, or none if a data manifest has another partition spec than the current one."""
+        """The identity partition columns; empty if a data manifest has a partition spec other than the current one."""
         columns = identity_columns(self.shape.partitioning)
         if not columns:
             return ()
@@ -117,7 +118,7 @@ class IcebergSnapshot:
 
     @cached_property
     def live(self) -> LiveFiles:
-        """Read the live data files and delete files. Raises CorruptLog, StorageError."""
+        """The live data files and delete files. The first access reads the manifests. Raises CorruptLog, StorageError."""
         previous_files, self._previous_files = self._previous_files, None
         live = live_files(self._storage, self.iceberg_version, unpartitioned_spec_ids(self.metadata), previous_files)
         check_partitions(self.metadata, self.iceberg_version, live)
@@ -125,7 +126,7 @@ class IcebergSnapshot:
 
     @property
     def files_read(self) -> LiveFiles | None:
-        """Return the live files of this snapshot if they were read, else `previous_files`, which may be None."""
+        """The live files of this snapshot if they have been read, else `previous_files`, which may be None."""
         return self.__dict__.get("live", self._previous_files)
 
     def files(self, columns: Collection[str] = ()) -> FileListing:
@@ -151,7 +152,7 @@ class IcebergSnapshot:
     def row_origins(self, paths: Sequence[str]) -> Mapping[str, RowOrigin]:
         """Return the first row id and the sequence number of data files, by path.
 
-        A file from before format version 3 has no first row id until a later snapshot assigns one ("Row Lineage" in the specification).
+        Files from before format version 3 have no first row id until a later snapshot assigns one ("Row Lineage" in the specification).
         """
         entries = self.live.by_path(paths).items()
         return {path: RowOrigin(entry.file.first_row_id, entry.sequence_number) for path, entry in entries}
@@ -167,7 +168,7 @@ class IcebergSnapshot:
 
         Args:
             application: The name with which the application identifies its transactions.
-            version: The application's own number of the transaction.
+            version: The number that the application assigned to the transaction.
         """
         return any(committed >= version for committed, _ in transactions(self.metadata, application))
 
@@ -178,10 +179,10 @@ class IcebergSnapshot:
 
 
 def as_iceberg_snapshot(snapshot: Snapshot) -> IcebergSnapshot:
-    """Return the snapshot itself, with the type IcebergSnapshot. The engine's interfaces pass snapshots of any table format.
+    """Return the same snapshot, typed as IcebergSnapshot. The engine's interfaces accept snapshots of any table format.
 
     Raises:
-        TypeError: It is a snapshot of another table format.
+        TypeError: The snapshot belongs to another table format.
     """
     if not isinstance(snapshot, IcebergSnapshot):
         raise TypeError(f"{snapshot!r} is no snapshot of an Iceberg table")
@@ -197,7 +198,7 @@ def check_partitions(metadata: TableMetadata, snapshot: IcebergVersion | None, l
         live: The live files of the snapshot.
 
     Raises:
-        CorruptLog: A manifest has an unknown partition spec, or files with more or fewer values than the spec has fields.
+        CorruptLog: A manifest has an unknown partition spec, or its files have more or fewer values than the spec has fields.
     """
     field_counts = {spec.spec_id: len(spec.fields) for spec in metadata.partition_specs}
     for manifest in live.manifests:
