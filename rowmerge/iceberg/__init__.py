@@ -1,4 +1,4 @@
-"""The Iceberg table format: metadata, manifests, deletes, commits. Knows no Spark."""
+"""The Iceberg table format: metadata, manifests, deletes and commits. This package does not depend on Spark."""
 
 from rowmerge.iceberg.catalogs.catalog_operations import CatalogOperations
 from rowmerge.iceberg.catalogs.clients import CatalogClient

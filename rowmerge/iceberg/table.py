@@ -36,10 +36,10 @@ from rowmerge.table.table import HistoryEntry
 
 
 class IcebergTable:
-    """Implements `rowmerge.table.table.Table` and caches the newest snapshot. Threads may share a table."""
+    """An Iceberg table, which implements `rowmerge.table.table.Table` and caches its newest snapshot. Threads may share a table."""
 
     change_feed = None
-    """An Iceberg table records no change rows."""
+    """None, because an Iceberg table does not have a change data feed."""
 
     def __init__(self, operations: TableOperations, name: str, branch: str = MAIN) -> None:
         self._operations, self.name, self._branch = operations, name, branch
@@ -53,11 +53,14 @@ class IcebergTable:
         return self._operations.current() is not None
 
     def creation_version(self) -> CreationVersion | None:
-        """Return the number of the first metadata file for a new table; 0 in a catalog, and None if the table exists."""
+        """Return the version with which the table can be created: the number of its first metadata file, or 0 for a table in a catalog.
+
+        Return None if the table already exists.
+        """
         return self._operations.creation_version()
 
     def snapshot(self) -> IcebergSnapshot:
-        """Open the newest version. Raises TableNotFound, CorruptLog, UnsupportedTableFeature, StorageError."""
+        """Open the newest snapshot of the table. Raises TableNotFound, CorruptLog, UnsupportedTableFeature, StorageError."""
         with self._lock:
             current = self._current()
             if self._opened is None or self._opened.current is not current:
@@ -65,15 +68,15 @@ class IcebergTable:
             return self._opened
 
     def snapshot_at(self, *, version: int | None = None, timestamp: int | None = None) -> IcebergSnapshot:
-        """Open a snapshot of the past, with the schema that was current at its commit; without arguments the newest one.
+        """Open an earlier snapshot, with the schema that was current at its commit. Without arguments, open the newest snapshot.
 
         Args:
             version: The id of the snapshot; None to select it by `timestamp`.
-            timestamp: A time in milliseconds since the epoch. The snapshot was current on the main branch then.
+            timestamp: A time in milliseconds since the epoch, to open the snapshot that was current on the main branch at this time.
 
         Raises:
             VersionNotFound: The table has no such snapshot.
-            TableNotFound, CorruptLog, UnsupportedTableFeature, StorageError: As `snapshot`.
+            TableNotFound, CorruptLog, UnsupportedTableFeature, StorageError: As in `snapshot`.
         """
         current = self._current()
         if version is not None:
@@ -83,14 +86,14 @@ class IcebergTable:
         return self.snapshot()
 
     def resolve_shape(self, definition: TableDefinition, base: Snapshot | None = None, *, replace: bool = False) -> TableShape:
-        """Return the shape that a statement's definition gives to the table: columns with field ids, folders and settings. Commit nothing.
+        """Return the shape of the table as defined by a statement: columns with field ids, folders and settings. Commit nothing.
 
-        A definition contains only what the statement defines. The shape is complete, and writers of data files need it before the commit.
+        A definition contains only what the statement specifies. The shape is complete, and writers of data files need it before the commit.
 
         Args:
             definition: The definition of a statement that creates, replaces or alters the table.
             base: The current version of the table; None for a new table.
-            replace: Whether the definition replaces the whole definition of `base`, as CREATE OR REPLACE TABLE does.
+            replace: Whether `definition` replaces the entire definition of `base`, as in CREATE OR REPLACE TABLE.
 
         Raises:
             PlanError, ConfigurationError, TypeMismatch, UnsupportedTableFeature: The definition is not valid.
@@ -108,12 +111,12 @@ class IcebergTable:
         """Commit the first snapshot of a new table.
 
         Args:
-            definition: The definition of the table. For a clone, only its properties count.
+            definition: The definition of the table. For a clone, only its properties are used.
             request: The data files of the first snapshot, or the snapshot to clone.
-            expected_version: The result of `creation_version` before the data files were written; None if there are no data files.
+            expected_version: The result of `creation_version` from before the data files were written; None if there are no data files.
 
         Returns:
-            The outcome: committed, conflicted with a concurrent creation, or unknown.
+            The outcome: committed, in conflict with a concurrent creation, or unknown.
 
         Raises:
             PlanError, ConfigurationError, TypeMismatch, UnsupportedTableFeature: The definition is not valid.
@@ -130,20 +133,20 @@ class IcebergTable:
     def commit(self, base: Snapshot, request: CommitRequest) -> Outcome:
         """Commit a change that was planned on a snapshot of this table.
 
-        A concurrent commit without conflict leads to a rebase on the newest snapshot ("Optimistic Concurrency" in the Iceberg
-        specification).
+        If a concurrent commit does not conflict with the change, rebase the change on the newest snapshot ("Optimistic Concurrency" in the
+        Iceberg specification).
 
         Args:
             base: The snapshot on which the change was planned.
-            request: The new, removed and changed files, and the new definition.
+            request: The added, removed and changed files, and the new definition of the table if the change alters it.
 
         Returns:
-            The outcome: committed, conflicted with a concurrent commit, or unknown.
+            The outcome: committed, in conflict with a concurrent commit, or unknown.
 
         Raises:
             PlanError: The change is a clone, which cannot replace a table.
             UnsupportedTableFeature: The engine or the catalog cannot write a feature of the table.
-            RowmergeError: Nothing was committed for another reason.
+            RowmergeError: The commit failed for another reason, and the table is unchanged.
         """
         snapshot = as_iceberg_snapshot(base)
         if request.cloned is not None:
@@ -158,33 +161,33 @@ class IcebergTable:
         return commit.run()
 
     def version_of_transaction(self, application: str, version: int) -> int | None:
-        """Return the id of the newest snapshot that an application committed with `version` or a lower one, None if there is none.
+        """Return the id of the newest snapshot that an application committed with `version` or a lower version, or None without one.
 
         Args:
             application: The name with which the application identifies its transactions.
-            version: The application's own number of a transaction.
+            version: The number that the application assigned to a transaction.
         """
         commits = transactions(self.snapshot().metadata, application)
         return next((snapshot_id for committed_version, snapshot_id in commits if committed_version <= version), None)
 
     def history(self, limit: int | None = None) -> list[HistoryEntry]:
-        """Return the snapshots, newest first. Raises TableNotFound, CorruptLog, StorageError."""
+        """Return an entry for each snapshot, newest first: at most `limit` entries. Raises TableNotFound, CorruptLog, StorageError."""
         snapshot = self.snapshot()
         return [_history_entry(ancestor) for ancestor in islice(ancestors(snapshot.metadata, snapshot.version), limit)]
 
     def vacuum(self, options: VacuumOptions) -> Vacuumed:
-        """Expire old snapshots, and delete the files that no snapshot needs. Raises PlanError for an unsafe retention, StorageError."""
+        """Expire old snapshots, and delete files that no snapshot needs. Raises StorageError, and PlanError for an unsafe retention."""
         return Vacuum(self._operations, self.name).run(options)
 
     def _open_branch(self, name: str) -> IcebergTable:
-        """Open the table on a branch. Raises VersionNotFound, PlanError for a tag."""
+        """Return the table as seen from a branch. Raises VersionNotFound for an unknown name, and PlanError for a tag."""
         if find_reference(self.name, self._current().metadata, name).snapshot_ref_type is SnapshotRefType.TAG:
             advice = f"Write to a branch: ALTER TABLE {self.name} CREATE BRANCH …."
             raise PlanError(f"{name} of {self.name} is a tag: it means one snapshot, and takes no rows. {advice}")
         return self if name == self._branch else IcebergTable(self._operations, self.name, name)
 
     def _open_reference(self, reference: str) -> IcebergSnapshot:
-        """Open a branch with the table's current schema, or a tag with the schema of its snapshot (SnapshotUtil.schemaFor of Iceberg)."""
+        """Open a branch with the table's current schema, or a tag with its snapshot's schema (see Iceberg's SnapshotUtil.schemaFor)."""
         current = self._current()
         ref = find_reference(self.name, current.metadata, reference)
         if ref.snapshot_ref_type is SnapshotRefType.BRANCH:
@@ -200,7 +203,7 @@ class IcebergTable:
         return IcebergSnapshot(self._operations.storage, self.name, current, snapshot, schema, branch)
 
     def _open_newest(self, current: CurrentMetadata, branch: str) -> IcebergSnapshot:
-        """Open the newest snapshot of a branch. It shares the manifests that this table has read. Raises VersionNotFound."""
+        """Open the newest snapshot of a branch, and reuse the manifests that this table has read. Raises VersionNotFound."""
         metadata = current.metadata
         if branch != MAIN:
             find_reference(self.name, metadata, branch)  # Raises VersionNotFound for an unknown branch.
@@ -213,7 +216,7 @@ class IcebergTable:
         return metadata
 
     def _cloned_metadata(self, source: IcebergSnapshot, definition: TableDefinition) -> TableMetadata:
-        """Return the metadata of a clone. Raises PlanError for a catalog that assigns new ids, which differ from those in the manifests."""
+        """Return the metadata of a clone. Raises PlanError if the catalog assigns new ids, which would differ from those in manifests."""
         if not self._operations.keeps_ids:
             raise PlanError(
                 f"{self.name} cannot be a clone: its catalog gives ids of its own to schemas and partitionings, and the cloned manifests "
@@ -232,7 +235,7 @@ class IcebergTable:
 
 
 def _snapshot_by_id(table: str, metadata: TableMetadata, snapshot_id: int) -> IcebergVersion:
-    """Return the snapshot with an id. Raises VersionNotFound, with the newest ids, for an unknown one."""
+    """Return the snapshot with an id. Raises VersionNotFound for an unknown id, with the newest ids in the message."""
     snapshot = metadata.snapshot_by_id(snapshot_id)
     if snapshot is None:
         newest_ids = ", ".join(str(entry.snapshot_id) for entry in metadata.snapshots[-5:]) or "none"
@@ -241,7 +244,7 @@ def _snapshot_by_id(table: str, metadata: TableMetadata, snapshot_id: int) -> Ic
 
 
 def _snapshot_by_time(table: str, metadata: TableMetadata, timestamp: int) -> IcebergVersion:
-    """Return the snapshot that was current at a time (ms since the epoch), by the snapshot log. Raises VersionNotFound."""
+    """Return the snapshot that was current at a time (ms since the epoch) according to the snapshot log. Raises VersionNotFound."""
     past_ids = [entry.snapshot_id for entry in metadata.snapshot_log if entry.timestamp_ms <= timestamp]
     snapshot = metadata.snapshot_by_id(past_ids[-1]) if past_ids else None
     if snapshot is None:
@@ -250,7 +253,7 @@ def _snapshot_by_time(table: str, metadata: TableMetadata, timestamp: int) -> Ic
 
 
 def _history_entry(snapshot: IcebergVersion) -> HistoryEntry:
-    """Return the row of DESCRIBE HISTORY for a snapshot. Without the metrics of a statement, the counts in its summary are the metrics."""
+    """Return the row of DESCRIBE HISTORY for a snapshot. Without rowmerge's metrics, the metrics are the counts in the summary."""
     properties = summary_properties(snapshot)
     counts = {name: value for name, value in properties.items() if not name.startswith(("rowmerge.", "engine-"))}
     return HistoryEntry(
@@ -265,7 +268,7 @@ def _history_entry(snapshot: IcebergVersion) -> HistoryEntry:
 
 
 def _as_texts(text: str) -> dict[str, str]:
-    """Return the JSON object in a summary property, with its values as texts. Return an empty one for malformed JSON of another writer."""
+    """Return the JSON object in a summary property, with its values as strings. Return an empty object for malformed JSON."""
     try:
         decoded = decode_json(text)
     except ValueError:
