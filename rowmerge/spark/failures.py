@@ -1,4 +1,4 @@
-"""Translate Spark's exceptions to errors of rowmerge. A cause has the same error whether rowmerge or Spark finds it."""
+"""Translate Spark's exceptions to rowmerge errors. A cause has the same error whether rowmerge or Spark detects it."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from rowmerge.errors.tables import unreadable_data_file
 from rowmerge.parquet.filesystems import UNREADABLE
 
 STOP_PREFIX = "rowmerge-stop"
-"""The beginning of the message of an expression that stops the statement."""
+"""The prefix of the error message by which an expression of rowmerge stops the statement."""
 
 
 class StopReason(Enum):
-    """Why an expression stops the statement. TOO_LONG: a string is too long. WRONG_LENGTH: a binary value has not the column's length."""
+    """The reasons why an expression stops the statement. TOO_LONG applies to strings, WRONG_LENGTH to binary values."""
 
     OUT_OF_RANGE = "out of range"
     TOO_LONG = "too long"
@@ -31,7 +31,7 @@ class StopReason(Enum):
 
 @contextmanager
 def translated(text: str, table: str = "the table") -> Iterator[None]:
-    """Translate PySpark's exceptions in a `with` block to errors of rowmerge.
+    """Translate PySpark exceptions in a `with` block to rowmerge errors.
 
     Args:
         text: The text of the statement.
@@ -45,19 +45,20 @@ def translated(text: str, table: str = "the table") -> Iterator[None]:
     except PySparkException as error:
         raise rowmerge_error(error, text, table) from error
     except Exception as error:
-        # While Spark sends Arrow batches, Py4J raises an exception of its own with Java's message.
+        # While Spark sends Arrow batches, Py4J raises its own exception with Java's message.
         if type(error).__module__ != "py4j.protocol":
             raise
         raise _java_error(str(error), table) from error
 
 
 def rowmerge_error(error: PySparkException, text: str, table: str) -> errors.RowmergeError:
-    """Return the error of rowmerge for an exception of PySpark, by its error condition and its message.
+    """Return the rowmerge error for a PySpark exception, based on its error condition and its message.
 
-    The first function that recognizes the exception decides. So a stop by an expression of rowmerge comes before Spark's conditions.
+    The first function that recognizes the exception determines the error. So errors of rowmerge's own expressions take precedence over
+    Spark's error conditions.
 
     Args:
-        error: The exception.
+        error: The exception that PySpark raised.
         text: The text of the statement.
         table: The name of the table that the statement writes, for messages.
     """
@@ -77,7 +78,7 @@ def rowmerge_error(error: PySparkException, text: str, table: str) -> errors.Row
 
 
 def _unrecognized_error(error: PySparkException) -> errors.SparkFailed:
-    """Return the error for an exception of PySpark that no other function of `rowmerge_error` recognizes."""
+    """Return the error for a PySpark exception that `rowmerge_error` does not recognize otherwise."""
     summary = _first_line(str(error))
     if isinstance(error, AnalysisException):
         return errors.SparkFailed(f"Spark does not accept the statement: {summary}")
@@ -85,7 +86,7 @@ def _unrecognized_error(error: PySparkException) -> errors.SparkFailed:
 
 
 def _java_error(message: str, table: str) -> errors.RowmergeError:
-    """Return the error for Java's message. The last cause in it is the root cause."""
+    """Return the error for the message of a Java exception. The last cause in the message is the root cause."""
     causes = re.findall(r"^(?:Caused by|: )[^\n]*?(?:Exception|Error): ([^\n]+)", message, re.MULTILINE)
     summary = _first_line(causes[-1] if causes else message)
     stopped = errors.SparkFailed(f"Spark stopped the statement: {summary} Nothing was written.")
@@ -93,7 +94,7 @@ def _java_error(message: str, table: str) -> errors.RowmergeError:
 
 
 def _nesting_error(message: str) -> errors.PlanError | None:
-    """Return the error of a statement that overflowed Java's stack, None for another message."""
+    """Return the error for a statement that overflowed Java's stack, or None for any other message."""
     if "java.lang.StackOverflowError" not in message and "FAILED_TO_PARSE_TOO_COMPLEX" not in message:
         return None
     return errors.PlanError(
@@ -103,13 +104,13 @@ def _nesting_error(message: str) -> errors.PlanError | None:
 
 
 def _data_file_error(message: str, table: str) -> errors.RowmergeError | None:
-    """Return the error of a data file that a job could not read, None for another message.
+    """Return the error for a data file that a job could not read, or None for any other message.
 
     The message is the text of a Java exception with its causes. One of these lines reports the file:
     - `rowmerge cannot read ["s3://bucket/a.parquet", "the footer is damaged"]` is the text of rowmerge's own exception `UnreadableFile`.
-      Only text gets from an executor to the driver. So path and reason are a JSON array. The reason of a missing file is null.
+      An executor can send only text to the driver. So the path and the reason form a JSON array. The reason for a missing file is null.
     - `[FAILED_READ_FILE.FILE_NOT_EXIST] Encountered error while reading file s3://bucket/a.parquet.` is the text of Spark's reader. The
-      last line `Caused by: …` below it has the reason.
+      last `Caused by: …` line below it contains the reason.
     """
     if unreadable := re.search(rf"{UNREADABLE} (\[.*\])", message):
         return unreadable_data_file(table, *json.loads(unreadable[1]))
@@ -123,13 +124,16 @@ def _data_file_error(message: str, table: str) -> errors.RowmergeError | None:
     condition, path = failed_read.groups()
     if condition.endswith("FILE_NOT_EXIST"):
         return unreadable_data_file(table, path, None)
-    # Each cause repeats the message of FAILED_READ_FILE or has a message of its own. The last of the latter is the root cause.
+    # Each cause repeats the message of FAILED_READ_FILE or has its own message. The last cause with its own message is the root cause.
     causes = re.findall(r"^Caused by: [\w.$]+: (?!\[FAILED_READ_FILE)([^\n]*)", message, re.MULTILINE)
     return unreadable_data_file(table, path, causes[-1] if causes else "its content is damaged")
 
 
 def _unresolved_name_error(condition: str, parameters: defaultdict[str, str]) -> errors.RowmergeError | None:
-    """Return the error of a name that Spark does not resolve, None for another condition. `parameters`: of Spark's message."""
+    """Return the error for a name that Spark cannot resolve, or None for any other error condition.
+
+    `parameters`: the parameters of Spark's error message, by name.
+    """
     if condition.startswith(("UNRESOLVED_COLUMN", "UNRESOLVED_FIELD")):
         name = parameters["objectName"] or parameters["fieldName"]
         proposals = [proposal for proposal in _names(parameters["proposal"]) if "__rowmerge_" not in proposal]
@@ -146,7 +150,10 @@ def _unresolved_name_error(condition: str, parameters: defaultdict[str, str]) ->
 
 
 def _condition_error(condition: str, path: str, summary: str, text: str, table: str) -> errors.RowmergeError | None:
-    """Return the error of a type, a subquery or a missing file, None for another condition. `path`: the path of the missing file."""
+    """Return the error for a type, a subquery or a missing file, or None for any other error condition.
+
+    `path`: the path of the missing file. `summary`: the first line of Spark's message. `text`: the SQL of the statement.
+    """
     if condition.startswith(("DATATYPE_MISMATCH", "CAST_INVALID_INPUT", "INCOMPATIBLE_COLUMN_TYPE", "CANNOT_PARSE")):
         return errors.TypeMismatch(f"{summary} Cast the value to the type that is wanted.")
     if condition.startswith("UNSUPPORTED_SUBQUERY_EXPRESSION_CATEGORY"):
@@ -158,12 +165,15 @@ def _condition_error(condition: str, path: str, summary: str, text: str, table: 
 
 
 def _names(name_list: str) -> list[str]:
-    """Return the names in a list of Spark's error parameters, without backquotes."""
+    """Return the names in a list from Spark's error parameters, without backquotes."""
     return [_unquoted(name) for name in name_list.strip("[]").split(", ") if name]
 
 
 def _python_error(message: str) -> errors.SparkFailed | None:
-    """Return the error of Python code that an executor ran, None for another message. It shows the last function in the traceback."""
+    """Return the error for Python code that failed on an executor, or None for any other message.
+
+    The error shows the last function in the traceback.
+    """
     raised = re.search(r"exception was thrown from the Python worker.*?\bTraceback .*?\n(?! )([^\n]+)", message, re.DOTALL)
     if raised is None:
         return None
@@ -173,10 +183,10 @@ def _python_error(message: str) -> errors.SparkFailed | None:
 
 
 def _stop_expression_error(message: str) -> errors.RowmergeError | None:
-    """Return the error of a row at which an expression of `rowmerge.spark.values.assignment.raise_error_sql` stopped the statement.
+    """Return the error for a row at which an expression of `rowmerge.spark.values.assignment.raise_error_sql` stopped the statement.
 
-    The message has two texts as hexadecimal digits: a JSON array of reason, table and rule, and the value. The rule is a constraint, or the
-    column that cannot store the value. Returns None for another message.
+    The message contains two strings in hexadecimal form: a JSON array with the reason, the table and the rule; and the value. The rule is a
+    constraint, or the column that cannot store the value. The result is None for any other message.
     """
     stop_message = re.search(rf"{STOP_PREFIX} ([0-9a-f]+) ([0-9A-F]*)\.", message)
     if stop_message is None:
@@ -198,17 +208,17 @@ def _stop_expression_error(message: str) -> errors.RowmergeError | None:
 
 
 def _range_error(value: str, column: str, advice: str) -> errors.ValueOutOfRange:
-    """Return the error of a value that a column cannot store."""
+    """Return the error for a value that a column cannot store. `advice`: what the user can do about it."""
     return errors.ValueOutOfRange(f"The value {_shorten(value)} does not fit {column}. Nothing was written; {advice}.")
 
 
 def _shorten(value: str) -> str:
-    """Return a value as a message shows it, cut off after 200 characters."""
+    """Return a value for a message, truncated to 200 characters."""
     return value if len(value) <= 200 else f"{value[:200]}…"
 
 
 def _unparsable(error: ParseException, text: str) -> errors.Unparsable:
-    """Return the error of a statement that Spark cannot parse. Line and column count from 1."""
+    """Return the error for a statement that Spark cannot parse. Lines and columns are counted from 1."""
     position = re.search(r"\(line (\d+), pos (\d+)\)", str(error))
     line, column = (int(position[1]), int(position[2]) + 1) if position else (1, 1)
     reason = re.sub(r"\s*\(line \d+, pos \d+\)", "", _first_line(str(error))).rstrip(".")
@@ -217,11 +227,11 @@ def _unparsable(error: ParseException, text: str) -> errors.Unparsable:
 
 
 def _first_line(message: str) -> str:
-    """Return the first line of a message as a sentence, without SQLSTATE."""
+    """Return the first line of a message as a sentence, without the SQLSTATE."""
     line = message.strip().split("\n", 1)[0]
     return re.sub(r"\s*SQLSTATE: \w+", "", line).rstrip(" .;") + "."
 
 
 def _unquoted(name: str) -> str:
-    """Return a name of Spark's error parameters without backquotes."""
+    """Return a name from Spark's error parameters, without backquotes."""
     return name.strip().replace("`", "")

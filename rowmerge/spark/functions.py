@@ -19,11 +19,11 @@ from rowmerge.spark.spark_session import require_spark
 from rowmerge.table.metadata.schema import backquote
 
 BUILT_IN = frozenset(name.lower() for name in dir(spark_functions))
-"""The names of most of Spark's own functions, as PySpark lists them."""
+"""The names of most built-in Spark functions, as PySpark lists them."""
 
 
 def is_known(spark: SparkSession, name: str) -> bool:
-    """Return whether a name is a function of Spark or a temporary function of its session.
+    """Return whether a name refers to a built-in Spark function or to a temporary function of the session.
 
     Args:
         spark: The session.
@@ -33,20 +33,20 @@ def is_known(spark: SparkSession, name: str) -> bool:
 
 
 def register_sql(spark: SparkSession, name: str, definition: FunctionDefinition, expression: str) -> None:
-    """Register a function in SQL as a temporary function.
+    """Register a SQL function as a temporary function.
 
     Args:
         spark: The session that gets the function.
         name: The name of the temporary function, without backquotes.
         definition: The parameters and the result type.
-        expression: The body with resolved names of tables and functions.
+        expression: The SQL of the body, in which the names of tables and functions are resolved.
     """
     parameters = ", ".join(f"{backquote(p.name)} {p.type}" for p in definition.parameters)
     spark.sql(f"create or replace temporary function {backquote(name)}({parameters}) returns {definition.returns} return {expression}")
 
 
 def register_python(spark: SparkSession, name: str, display_name: str, definition: FunctionDefinition) -> None:
-    """Register a function in Python as a temporary function.
+    """Register a Python function as a temporary function.
 
     Args:
         spark: The session that gets the function.
@@ -55,7 +55,7 @@ def register_python(spark: SparkSession, name: str, display_name: str, definitio
         definition: The parameters, the result type and the body.
 
     Raises:
-        PlanError: The body does not run, or does not define the handler.
+        PlanError: The body raises an error, or does not define the handler.
         SparkTooOld: The function is an aggregate, and Spark is older than 4.1. Spark's errors for an unknown result type pass through.
     """
     if definition.aggregate:
@@ -79,7 +79,7 @@ def unregister(spark: SparkSession, name: str) -> None:
 
 
 def handler_of(display_name: str, definition: FunctionDefinition) -> Any:
-    """Run the body of a function in Python, and return the handler that it defines.
+    """Run the body of a Python function, and return the handler that the body defines.
 
     Args:
         display_name: The name of the function in messages.
@@ -89,7 +89,7 @@ def handler_of(display_name: str, definition: FunctionDefinition) -> Any:
         A function, or a class with the methods `accumulate` and `finish` for an aggregate.
 
     Raises:
-        PlanError: The body raises an error or defines no such handler, or the handler does not take the function's arguments.
+        PlanError: The body raises an error or does not define the handler, or the handler does not accept the function's arguments.
     """
     handler: Any = _run_body(display_name, definition).get(definition.handler or "")
     if not callable(handler):
@@ -102,7 +102,7 @@ def handler_of(display_name: str, definition: FunctionDefinition) -> Any:
 
 
 def _check_aggregate_class(display_name: str, definition: FunctionDefinition, handler: Any) -> None:
-    """Raise PlanError unless the handler of an aggregate is a class with its two methods."""
+    """Raise PlanError unless the handler of an aggregate is a class with the methods `accumulate` and `finish`."""
     missing_methods = [name for name in ("accumulate", "finish") if not callable(getattr(handler, name, None))]
     if missing_methods or not isinstance(handler, type):
         problem = f"is no class with the method {missing_methods[0]}" if missing_methods else "is no class"
@@ -110,7 +110,7 @@ def _check_aggregate_class(display_name: str, definition: FunctionDefinition, ha
 
 
 def _run_body(display_name: str, definition: FunctionDefinition) -> dict[str, Any]:
-    """Run the body of a function in Python, and return the names that it defines."""
+    """Run the body of a Python function, and return the objects that the body defines, by name."""
     # No module of this name can be imported, so cloudpickle sends functions and classes of the body to Spark's workers by value.
     module: dict[str, Any] = {"__name__": "__rowmerge_function__"}
     try:
@@ -122,7 +122,7 @@ def _run_body(display_name: str, definition: FunctionDefinition) -> dict[str, An
 
 
 def _check_arguments(display_name: str, definition: FunctionDefinition, handler: Any) -> None:
-    """Raise PlanError unless the handler, or its method `accumulate`, takes as many arguments as the function has parameters."""
+    """Raise PlanError unless the handler, or its method `accumulate`, accepts as many arguments as the function has parameters."""
     function, arguments = (handler.accumulate, (None, *definition.parameters)) if definition.aggregate else (handler, definition.parameters)
     try:
         signature(function).bind(*arguments)
@@ -132,9 +132,9 @@ def _check_arguments(display_name: str, definition: FunctionDefinition, handler:
 
 
 def _aggregate(handler: Any, returns: DataType) -> Any:
-    """Return a Spark function for an aggregate. It makes an object of the class `handler` for each group of rows."""
+    """Return a Spark function for an aggregate. It creates an instance of the class `handler` for each group of rows."""
 
-    # By these types of arguments and result, Spark recognizes an aggregate.
+    # Spark recognizes an aggregate by these types of its arguments and its result.
     def aggregate(*columns: pa.Array) -> Any:
         state = handler()
         for values in zip(*(column.to_pylist() for column in columns), strict=True):
@@ -156,10 +156,10 @@ def analyse(spark: SparkSession, query: str) -> None:
 
 @contextmanager
 def translate_body_errors(display_name: str) -> Iterator[None]:
-    """Translate the error that Spark raises in a `with` block if the body of a scalar SQL function has an aggregate.
+    """Translate the error that Spark raises in a `with` block if the body of a scalar SQL function contains an aggregate.
 
     Raises:
-        PlanError: Spark raised this error. The message advises CREATE AGGREGATE FUNCTION. Other errors pass through.
+        PlanError: Spark raised this error. The message recommends CREATE AGGREGATE FUNCTION. Other errors pass through.
     """
     try:
         yield

@@ -1,4 +1,4 @@
-"""Helpers for the Spark session: its version, its settings for Hadoop's file systems, temporary views, and values of times."""
+"""Helpers for the Spark session: version checks, settings of Hadoop file systems, temporary views, and the evaluation of timestamps."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ _UPGRADE = f"Install PySpark with pip install 'pyspark>={OLDEST_SPARK},<5'. A Sp
 
 _REDACTION = "spark.sql.redaction.options.regex"
 _SECRETS = r"fs[.](azure|gs)[.].*[.]key"
-"""Names that Spark's own pattern of secrets (`spark.redaction.regex`) does not match."""
+"""A pattern for the names of secret settings that Spark's own pattern (`spark.redaction.regex`) does not match."""
 
 
 def check_pyspark() -> None:
-    """Raise SparkTooOld if the PySpark of this process is older than rowmerge supports."""
+    """Raise SparkTooOld if the PySpark version of this process is older than the versions that rowmerge supports."""
     _check_version("PySpark", pyspark.__version__, OLDEST_SPARK, "rowmerge", _UPGRADE)
 
 
 def check_session(spark: SparkSession) -> None:
-    """Raise SparkTooOld if PySpark or the session's Spark is older than rowmerge supports."""
+    """Raise SparkTooOld if PySpark or the session's Spark is older than the versions that rowmerge supports."""
     require_spark(spark, OLDEST_SPARK, "rowmerge", _UPGRADE)
 
 
@@ -37,39 +37,39 @@ def require_spark(spark: SparkSession, oldest: str, feature: str, advice: str) -
 
     Args:
         spark: The session.
-        oldest: The oldest version with the feature, such as `4.1`.
+        oldest: The oldest version that has the feature, such as `4.1`.
         feature: The feature, for the message.
         advice: What to do instead, as a sentence.
 
     Raises:
-        SparkTooOld: A version is older than `oldest`.
+        SparkTooOld: One of the two versions is older than `oldest`.
     """
     _check_version("PySpark", pyspark.__version__, oldest, feature, advice)
     _check_version("Spark", spark.version, oldest, feature, advice)
 
 
 def _check_version(component: str, version: str, oldest: str, feature: str, advice: str) -> None:
-    """Raise SparkTooOld if the version of a component is older than `oldest`. Patch versions do not count."""
+    """Raise SparkTooOld if the version of a component is older than `oldest`. The comparison ignores patch versions."""
     major_minor, oldest_major_minor = ([int(number) for number in text.split(".")[:2]] for text in (version, oldest))
     if major_minor < oldest_major_minor:
         raise SparkTooOld(component, version, oldest, feature, advice)
 
 
 def is_local_mode(spark: SparkSession) -> bool:
-    """Return whether this process and its JVM are the whole cluster."""
+    """Return whether Spark runs in local mode: this process and its JVM are the whole cluster."""
     return hasattr(spark, "sparkContext") and str(spark.conf.get("spark.master", "")).startswith("local")
 
 
 def set_hadoop_settings(spark: SparkSession, settings: Mapping[str, str]) -> None:
-    """Set Hadoop's settings in the configuration of a session: embedded, existing or of Spark Connect.
+    """Set Hadoop settings in the configuration of a session, which may be embedded, existing or provided by Spark Connect.
 
     Spark copies all settings of a session into the Hadoop configuration of each query (`SessionState.newHadoopConf`). Settings with the
-    prefix `spark.hadoop.` take effect only at the start of Spark. There they would be arguments of a process, which other users can list.
-    A session that was started with such a setting keeps it. If the session rejects settings, one warning lists their names.
+    prefix `spark.hadoop.` take effect only at the start of Spark. They would also become arguments of a process, which other users can
+    list. A session that was started with such a setting keeps it. If the session rejects settings, one warning lists their names.
 
     Args:
         spark: The session.
-        settings: The values by name without the prefix, such as `fs.s3a.access.key`. Values may be secret.
+        settings: The values of the settings by name. The names lack the prefix, such as `fs.s3a.access.key`. Values may be secret.
     """
     missing = {name: value for name, value in settings.items() if spark.conf.get(f"spark.hadoop.{name}", None) is None}
     if not missing:
@@ -112,7 +112,7 @@ def drop_view(spark: SparkSession, name: str) -> bool:
 
 
 def is_temporary_view(spark: SparkSession, name: str) -> bool:
-    """Return whether a temporary view of a name exists.
+    """Return whether a temporary view with this name exists.
 
     Args:
         spark: The session.
@@ -125,7 +125,7 @@ def is_temporary_view(spark: SparkSession, name: str) -> bool:
 
 
 def evaluate_timestamp_millis(spark: SparkSession, expression: str) -> int:
-    """Evaluate a SQL timestamp expression by a query of Spark, and return its value in milliseconds since the epoch.
+    """Evaluate a SQL timestamp expression with a Spark query, and return its value in milliseconds since the epoch.
 
     Args:
         spark: The session that evaluates the expression, in its time zone.

@@ -43,7 +43,7 @@ def schema_of(frame: DataFrame) -> Struct:
     """Return the columns of a DataFrame.
 
     Raises:
-        TypeMismatch: No table can hold the type of a column (an interval, or a type that is nested too deeply).
+        TypeMismatch: A column has a type that no table can store (an interval, or a type that is nested too deeply).
     """
     try:
         return Struct(tuple(map(_from_spark, frame.schema.fields)))
@@ -52,7 +52,7 @@ def schema_of(frame: DataFrame) -> Struct:
 
 
 def _from_spark(spark_field: StructField) -> Field:
-    """Convert a field of Spark to a Field by the JSON form of both. Raises TypeMismatch for a type that no table can hold."""
+    """Convert a Spark field to a Field, through its JSON form. Raises TypeMismatch for a type that no table can store."""
     try:
         (field,) = schema_from_json({"fields": [spark_field.jsonValue()]})
     except ValueError as error:
@@ -64,11 +64,11 @@ def _from_spark(spark_field: StructField) -> Field:
 
 
 def check_collations(schema: Struct, path_prefix: str = "") -> None:
-    """Check that no string in a schema has a collation, at any depth. A table would lose it, and compare in another way.
+    """Check that no string in a schema has a collation, at any depth. Tables do not store collations, so comparisons would change.
 
     Args:
         schema: The columns, or the fields of a struct.
-        path_prefix: The path of the struct with a dot at its end, for the message; empty for columns.
+        path_prefix: The path of the struct with a trailing dot, for the error message; empty for top-level columns.
 
     Raises:
         TypeMismatch: A string has a collation.
@@ -84,15 +84,15 @@ def check_collations(schema: Struct, path_prefix: str = "") -> None:
 
 
 def has_collation(schema: Struct) -> bool:
-    """Return whether a string column has a collation. Arrow has no collations."""
+    """Return whether any string column has a collation. Arrow does not support collations."""
     return any(_COLLATIONS in field.metadata for field in schema)
 
 
 def check_storable(schema: Struct) -> None:
-    """Check that a table can hold the types of all columns, at any depth.
+    """Check that a table can store the types of all columns, at any depth.
 
     Raises:
-        TypeMismatch: A column has another type, such as void, variant or a string with a collation.
+        TypeMismatch: A column has a type that no table can store, such as void, variant or a string with a collation.
     """
     check_collations(schema)
     for field in schema:
@@ -105,7 +105,7 @@ def check_storable(schema: Struct) -> None:
 
 
 def estimated_row_bytes(schema: Struct) -> int:
-    """Return Spark's estimate of the bytes of a row: the width of types of fixed width, and a constant for strings and nested types."""
+    """Return Spark's estimate of the size of a row in bytes: the width of fixed-width types, a constant for strings and nested types."""
     sizes = (_BYTES_OF_TYPES.get(field.type.name, 24) if isinstance(field.type, Primitive) else 48 for field in schema)
     return 8 + sum(sizes)
 
@@ -125,7 +125,7 @@ def frame_of(spark: SparkSession, rows: pa.Table, schema: Struct | None = None) 
     """Return a small Arrow table as a DataFrame.
 
     Args:
-        spark: The session of the DataFrame. Its driver holds the rows.
+        spark: The session of the DataFrame. Its driver keeps the rows in memory.
         rows: The Arrow table.
         schema: The columns of the result; None for the types that PySpark infers from Arrow.
     """
@@ -143,7 +143,7 @@ def empty_frame(spark: SparkSession, schema: Struct) -> DataFrame:
 
 
 def parse_columns(spark: SparkSession, columns: Sequence[ColumnDefinition]) -> Struct:
-    """Return the fields of column definitions, in order. As in Spark, their metadata holds generation expressions and defaults.
+    """Return the fields for column definitions, in their order. As in Spark, their metadata contains generation expressions and defaults.
 
     Args:
         spark: The session that parses the types.
@@ -152,7 +152,7 @@ def parse_columns(spark: SparkSession, columns: Sequence[ColumnDefinition]) -> S
     Raises:
         PlanError: A name is repeated, or a generated column has a default.
         UnsupportedStatement: A column is an identity column.
-        TypeMismatch: No table can hold the type of a column. Spark's ParseException for an unknown type passes through.
+        TypeMismatch: A column has a type that no table can store. Spark's ParseException for an unknown type passes through.
     """
     _check_definitions(columns)
     if not columns:
@@ -166,12 +166,12 @@ def parse_columns(spark: SparkSession, columns: Sequence[ColumnDefinition]) -> S
 
 
 def _type_sql(column: ColumnDefinition) -> str:
-    """Return the type of a column as Spark stores it: `string` for char(n) and varchar(n), whose length only the metadata holds."""
+    """Return the type of a column as Spark stores it: `string` for char(n) and varchar(n), whose length is only in the metadata."""
     return "string" if isinstance(lengths(column.type.text), TextLength) else column.type.text
 
 
 def _column_metadata(column: ColumnDefinition) -> dict[str, Any]:
-    """Return the metadata of a column under Spark's keys: declared lengths of strings, comment, generation expression and default."""
+    """Return the metadata of a column under Spark's keys: the declared length of a string, comment, generation expression and default."""
     limit = lengths(column.type.text)
     declared = str(limit) if isinstance(limit, TextLength) else column.type.text
     entries = {

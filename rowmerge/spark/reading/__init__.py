@@ -1,1 +1,1 @@
-"""Read data files, change rows and files without a table as DataFrames."""
+"""Read data files, change rows, and files that do not belong to a table as DataFrames."""

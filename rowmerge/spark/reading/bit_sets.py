@@ -1,4 +1,4 @@
-"""Positions of rows as bit sets, which a broadcast join brings to the rows of each file."""
+"""Row positions as bit sets, which a broadcast join adds to the rows of each file."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from rowmerge.table.snapshots.files import Positions
 
 
 def bit_at_position(words: str, first_word: str) -> str:
-    """Return SQL for the bit at a row's POSITION in the bit set of the row's file, 0 outside of the bit set.
+    """Return SQL for the bit at a row's POSITION in the bit set of its file. The bit is 0 for a position outside the bit set.
 
     Args:
-        words: The column with the words of the bit set (see `bit_set_of`).
-        first_word: The column with the index of the first word.
+        words: The name of the column with the 64-bit words of the bit set (see `bit_set_of`).
+        first_word: The name of the column with the index of the first word.
     """
     word = f"get({words}, cast(shiftright({POSITION}, 6) - {first_word} as int))"
     return f"coalesce(bit_get({word}, cast({POSITION} & 63 as int)), 0)"
 
 
 def bit_set_of(positions: Positions) -> tuple[np.ndarray[Any, Any], int]:
-    """Return positions (at least one) as a bit set: words of 64 bits without leading empty words, and the index of the first word."""
+    """Return one or more positions as a bit set: its 64-bit words without leading empty words, and the index of the first word."""
     ordered_positions = np.array(positions.to_array(), dtype=np.int64)
     first_word, last_word = int(ordered_positions[0]) >> 6, int(ordered_positions[-1]) >> 6
     bits = np.zeros(((last_word - first_word + 1) * 64,), dtype=np.uint8)

@@ -1,4 +1,4 @@
-"""Read change rows as a DataFrame: one scan of all files that hold any, joined with the changes of each file."""
+"""Read change rows as a DataFrame: scan all files with change rows once, and join their rows with the changes of each file."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _FILE_PATH, _FILE_CHANGE, _VERSION, _TIME = "__rowmerge_path", "__rowmerge_chang
 _FIRST_WORD, _BIT_WORDS, _IS_LISTED, _RECORDED_CHANGE = "__rowmerge_first", "__rowmerge_words", "__rowmerge_listed", "__rowmerge_recorded"
 _CHANGED_FILE_TYPES: dict[str, DataType] = {_FILE_PATH: _STRING, _FILE_CHANGE: _STRING, _VERSION: _LONG, _TIME: _TIMESTAMP}
 _CHANGED_FILE_TYPES |= {_FIRST_WORD: _LONG, _BIT_WORDS: Array(_LONG), _IS_LISTED: Primitive("boolean")}
-"""Columns of a row for each file and version: the bit set holds the rows that changed or, if not listed, those that did not."""
+"""The columns of a row that describes the changes of a file in a version (see `_select_change_rows` for the bit set)."""
 
 
 def read_changes(spark: SparkSession, changes: TableChanges) -> DataFrame:
@@ -32,7 +32,7 @@ def read_changes(spark: SparkSession, changes: TableChanges) -> DataFrame:
 
     Args:
         spark: The session that reads the files.
-        changes: The changed files, each with the change and the positions of its rows.
+        changes: The changed files, each with the kind of change and the positions of the changed rows.
 
     Raises:
         MissingDataFile: Spark does not find one of the files while it lists them.
@@ -42,19 +42,19 @@ def read_changes(spark: SparkSession, changes: TableChanges) -> DataFrame:
         return empty_frame(spark, bare(Struct((*snapshot.schema, *_CHANGE_COLUMNS))))
     # Only Delta tables have a change data feed, and all files of a Delta table have one layout.
     (layout,) = snapshot.layouts(list(dict.fromkeys(file.path for file in changes.files)))
-    # Data files lack the partition columns. The rows of `_changed_files` have these, under names that no column of a file has.
+    # Data files lack the partition columns. The rows of `_changed_files` have them, under names that no column of a file has.
     partition_names = {name: f"__rowmerge_partition_{index}" for index, name in enumerate(layout.missing_columns)}
     # One scan reads all files. A join with a small table, one row for each file and version, selects the rows that a version changed.
     change_rows = _select_change_rows(_read_changed_files(spark, snapshot, layout), _changed_files(spark, changes, partition_names))
     table_columns = [F.col(backquote(partition_names.get(name, name))).alias(name) for name in snapshot.schema.names]
-    # A version inserts or deletes all selected rows of a data file (_FILE_CHANGE). A file in `_change_data` has the change of each row
-    # in a column of its own (_RECORDED_CHANGE), and no change of the file.
+    # A version inserts or deletes all selected rows of a data file (_FILE_CHANGE). A file in `_change_data` has the change of each row in a
+    # separate column (_RECORDED_CHANGE), and no change of the file.
     change_type = F.coalesce(F.col(_FILE_CHANGE), F.col(_RECORDED_CHANGE)).alias(CHANGE_TYPE)
     return change_rows.select(*table_columns, change_type, F.col(_VERSION).alias(COMMIT_VERSION), F.col(_TIME).alias(COMMIT_TIMESTAMP))
 
 
 def _read_changed_files(spark: SparkSession, snapshot: Snapshot, layout: FileLayout) -> DataFrame:
-    """Return all rows of changed files with their addresses, and with the column CHANGE_TYPE of the files as _RECORDED_CHANGE."""
+    """Return all rows of changed files with their addresses. _RECORDED_CHANGE has the values of the files' CHANGE_TYPE column."""
     column_pairs = zip(snapshot.schema, layout.stored_schema, strict=True)
     columns = [(column, file_column) for column, file_column in column_pairs if column.name not in layout.missing_columns]
     columns.append((Field(_RECORDED_CHANGE, _STRING), Field(CHANGE_TYPE, _STRING)))
@@ -62,9 +62,9 @@ def _read_changed_files(spark: SparkSession, snapshot: Snapshot, layout: FileLay
 
 
 def _select_change_rows(file_rows: DataFrame, changed_files: DataFrame) -> DataFrame:
-    """Join rows of files to the changes of their files, and return the rows that changed, once for each version that changed them.
+    """Join the rows of files to the changes of these files, and return each changed row once for each version that changed it.
 
-    The bit set of a change has the positions of the rows that changed. If _IS_LISTED is false, it has those of all other rows.
+    The bit set of a change contains the positions of the changed rows. If _IS_LISTED is false, it contains the positions of all other rows.
     """
     rows = file_rows.join(F.broadcast(changed_files), F.col(FILE) == F.col(_FILE_PATH), "inner")
     is_in_bit_set = f"{bit_at_position(_BIT_WORDS, _FIRST_WORD)} = 1"
@@ -72,7 +72,10 @@ def _select_change_rows(file_rows: DataFrame, changed_files: DataFrame) -> DataF
 
 
 def _changed_files(spark: SparkSession, changes: TableChanges, partition_names: dict[str, str]) -> DataFrame:
-    """Return a row for each changed file: the columns of _CHANGED_FILE_TYPES, and its partition values under `partition_names`."""
+    """Return a row for each changed file, with the columns of _CHANGED_FILE_TYPES and the partition values.
+
+    `partition_names`: the names under which the result has the partition columns, by their names in the table.
+    """
     partition_columns = changes.snapshot.schema.select(tuple(partition_names))
     types = _CHANGED_FILE_TYPES | {partition_names[column.name]: column.type for column in partition_columns}
     schema = bare(Struct(tuple(Field(name, type_) for name, type_ in types.items())))
@@ -81,7 +84,7 @@ def _changed_files(spark: SparkSession, changes: TableChanges, partition_names: 
 
 
 def _changed_file(file: ChangedFile, partition_names: dict[str, str]) -> dict[str, Any]:
-    """Return the row of a changed file (see `_changed_files`)."""
+    """Return the row that describes a changed file (see `_changed_files`)."""
     words, first_word = bit_set_of(file.rows) if file.rows else (None, None)
     time = _EPOCH + timedelta(milliseconds=file.timestamp)
     change = {_FILE_PATH: spark_path(file.path), _FILE_CHANGE: file.change, _VERSION: file.version, _TIME: time}

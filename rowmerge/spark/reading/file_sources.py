@@ -1,4 +1,4 @@
-"""Read files that belong to no table, with Spark's own readers."""
+"""Read files that do not belong to a table, with Spark's own readers."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ _HAS_SCHEME = re.compile(r"^[A-Za-z][\w+.-]*:")
 
 
 def read_file_source(spark: SparkSession, source: FileSource) -> DataFrame:
-    """Return the rows of the files of `read_files(…)`.
+    """Return the rows of the files that a call of `read_files(…)` names.
 
     Args:
         spark: The session that reads the files.
-        source: The path, the format, and the options and schema for Spark's reader.
+        source: The path and the format of the files, and the options and the schema for Spark's reader.
 
     Raises:
-        FilesNotFound: The path has no files, or no files with a schema.
+        FilesNotFound: The path contains no files, or Spark cannot infer a schema from them.
         UnsupportedStatement: Spark has no reader for the format.
-        AnalysisException: Spark finds another error.
+        AnalysisException: Spark reports any other error.
     """
     reader = spark.read.format(source.format).options(**source.options)
     if source.schema is not None:
@@ -41,7 +41,7 @@ def read_file_source(spark: SparkSession, source: FileSource) -> DataFrame:
 
 
 def _source_error(error: AnalysisException, source: FileSource, spark_version: str) -> FilesNotFound | UnsupportedStatement | None:
-    """Return the error of missing files or of a missing reader, None for other errors of Spark."""
+    """Return the error for missing files or for a missing reader, or None for any other Spark error."""
     condition = error.getCondition() or ""
     if condition.startswith("PATH_NOT_FOUND"):
         return FilesNotFound(source.display_name, "file", "Check the path.")
@@ -54,11 +54,11 @@ def _source_error(error: AnalysisException, source: FileSource, spark_version: s
 
 
 def size_and_age(spark: SparkSession, source: FileSource) -> tuple[int, int]:
-    """Return the bytes of all files, and the modification time of the newest file in milliseconds since the epoch.
+    """Return the total size of all files in bytes, and the modification time of the newest file in milliseconds since the epoch.
 
     Args:
         spark: The session that lists the files.
-        source: The path of the files. Without files, both numbers are 0.
+        source: The path of the files. If there are no files, both numbers are 0.
     """
     totals = spark.read.format("binaryFile").load(absolute(source.path)).agg(F.sum("length"), F.max("modificationTime"))
     size, newest = totals.select(F.col("sum(length)"), F.expr("unix_millis(`max(modificationTime)`)")).collect()[0]

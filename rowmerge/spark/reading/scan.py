@@ -1,11 +1,11 @@
-"""Read a snapshot's files as a DataFrame, by Spark's own reader, without their deleted rows.
+"""Read the files of a snapshot as a DataFrame, with Spark's own reader and without deleted rows.
 
-Spark's Parquet reader returns the address of each row: its file and position. A bitmap holds the positions of a file's deleted rows.
+Spark's Parquet reader returns the address of each row: its file and its position. A bitmap contains the positions of a file's deleted rows.
 
-A column has two names: one in `schema` of a snapshot, which users see, and one in `stored_schema`, which data files and statistics have.
+A column has two names: users see the name in a snapshot's `schema`, and data files and statistics have the name in its `stored_schema`.
 Names are converted here, in `rowmerge.parquet.data_files`, and where a format reads and writes its metadata.
 
-A row of an older file has the default of a new column as its value. The metadata of `stored_schema` holds the default as SQL (`INITIAL`).
+In rows of older files, a new column has its default value. The metadata of `stored_schema` contains the default as SQL (`INITIAL`).
 Spark's Parquet reader returns the default for these rows, and so does the writer that moves rows without Spark.
 """
 
@@ -41,14 +41,14 @@ from rowmerge.table.snapshots.snapshot import Snapshot
 
 _FILE_KEY, _BIT_WORDS, _FIRST_WORD, _FILE_SIZE = "__rowmerge_key", "__rowmerge_words", "__rowmerge_first", "__rowmerge_size"
 _SMALL_SHARE = 1 / 16
-"""If files without deleted rows have less than this share of all bytes, they are read like the files with deleted rows."""
+"""If files without deleted rows have less than this share of all bytes, Spark reads them together with the other files."""
 _HIVE_TYPES = {"string", "long", "integer", "short", "byte", "date", "boolean"}
-# java.net.URI keeps these in a path, besides letters, digits and what is not ASCII.
+# java.net.URI keeps these characters in a path, as well as letters, digits and characters outside ASCII.
 _ENCODED = re.compile(r"[^\w\-!.~'()*,;:$&+=@/\x80-\U0010ffff]", re.ASCII)
 
 ADDRESS_FIELDS = (Field(FILE, Primitive("string")), Field(POSITION, Primitive("long")))
 ADDRESS_COLUMNS = (f"_metadata.file_path as {FILE}", f"_metadata.row_index as {POSITION}")
-"""SQL for the address of a row that Spark reads from a file."""
+"""SQL for the address of a row that Spark reads from a file: the path of the file, and the row's index in the file."""
 ColumnPair = tuple[Field, Field]
 """A column of the table, and the same column with its name and type in data files."""
 
@@ -60,10 +60,10 @@ def read_snapshot(
 
     Args:
         spark: The session that reads the data files.
-        snapshot: The version of the table.
+        snapshot: The snapshot of the table.
         files: The files to read; None for all files of the snapshot.
         with_addresses: Whether to add FILE, the path as Spark spells it (see `spark_path`), and POSITION, the row's index in the file.
-        with_lineage: Whether to add ROW_ID and CHANGED_IN with the values in the files, if the table has row lineage.
+        with_lineage: Whether to add ROW_ID and CHANGED_IN, with their values in the files, if the table has row lineage.
 
     Raises:
         MissingDataFile: Spark does not find one of the files while it lists them.
@@ -74,20 +74,20 @@ def read_snapshot(
 
 
 def spark_path(path: str) -> str:
-    """Return a path as Spark's `_metadata.file_path` spells it: percent-encoded as by `java.net.URI`, a local path with `file:/`."""
+    """Return a path as Spark's `_metadata.file_path` spells it: percent-encoded as by `java.net.URI`; a local path begins with `file:/`."""
     if path.startswith("file://"):
         path = "file:" + path[len("file://") :]
     return _ENCODED.sub(lambda match: f"%{ord(match[0]):02X}", path)
 
 
 def files_where(spark: SparkSession, snapshot: Snapshot, files: FileListing, condition: str) -> FileListing:
-    """Return the files whose partition values fulfil a condition.
+    """Return the files whose partition values satisfy a condition.
 
     Args:
         spark: The session that evaluates the condition.
         snapshot: The snapshot with the partition columns.
         files: The files to choose from.
-        condition: A SQL condition over the partition columns alone. It may qualify them by the table's name without the schema.
+        condition: A SQL condition on partition columns only. It may qualify the columns with the table's name, without the schema.
 
     Returns:
         The selected files, in the order of `files`.
@@ -104,7 +104,7 @@ def files_where(spark: SparkSession, snapshot: Snapshot, files: FileListing, con
 
 @dataclass(frozen=True)
 class _Scan:
-    """A scan of live rows. `with_addresses`: add FILE and POSITION; `lineage`: the lineage columns to add, None without them."""
+    """A scan of live rows. `with_addresses`: whether to add FILE and POSITION. `lineage`: the lineage columns to add, or None."""
 
     spark: SparkSession
     snapshot: Snapshot
@@ -112,13 +112,13 @@ class _Scan:
     lineage: Lineage | None
 
     def empty_frame(self) -> DataFrame:
-        """Return the scan's columns without rows."""
+        """Return a frame with the columns of the scan, but without rows."""
         addresses = ADDRESS_FIELDS if self.with_addresses else ()
         lineage = () if self.lineage is None else (Field(ROW_ID, Primitive("long")), Field(CHANGED_IN, Primitive("long")))
         return empty_frame(self.spark, Struct((*self.snapshot.schema, *addresses, *lineage)))
 
     def frames(self, files: FileListing) -> Iterator[DataFrame]:
-        """Yield the live rows of files: a frame for each layout, and for each column that identifies files (see `_group_by_file_key`)."""
+        """Yield the live rows of files: a frame for each layout and each column that identifies files (see `_group_by_file_key`)."""
         for group, file_key in _group_by_file_key(files):
             for layout in self.snapshot.layouts(group.paths) if len(group) else ():
                 layout_files = group if len(layout.paths) == len(group) else group.with_paths(layout.paths)
@@ -127,9 +127,9 @@ class _Scan:
     def _live_rows(self, layout: FileLayout, files: FileListing, file_key: str | None) -> DataFrame:
         """Return the live rows of files of one layout.
 
-        `file_key`: the column that identifies a row's file, for the join with the file's deleted rows. None if no row is deleted.
+        `file_key`: the column that identifies a row's file, for the join with the file's deleted rows; None without deleted rows.
         """
-        # Spark reads missing partition values from folders with Hive's names (`day=2024-01-31`). Without such folders, a join adds them.
+        # Spark reads missing partition values from folders with Hive-style names (`day=2024-01-31`). Otherwise, a join adds them.
         joined_columns = () if _has_hive_folders(self.snapshot, layout, files) else layout.missing_columns
         frame = self._stored_rows(replace(layout, paths=tuple(files.paths)), file_key, joined_columns)
         if file_key is not None:
@@ -141,9 +141,10 @@ class _Scan:
         return frame.selectExpr(*map(backquote, self.snapshot.schema.names), *addresses, *lineage)
 
     def _stored_rows(self, layout: FileLayout, file_key: str | None, joined_columns: Sequence[str]) -> DataFrame:
-        """Return all rows of files, deleted rows included, without `joined_columns` (partition columns that a later join adds).
+        """Return all rows of files, including deleted rows, without `joined_columns` (partition columns that a later join adds).
 
-        The result also has the address of a row, and the size of its file, if a later join compares them. Raises MissingDataFile.
+        The result also has the address of each row and the size of its file, if a later join needs them. Raises MissingDataFile if Spark
+        does not find a file.
         """
         column_pairs = zip(self.snapshot.schema, layout.stored_schema, strict=True)
         columns = [(column, file_column) for column, file_column in column_pairs if column.name not in joined_columns]
@@ -153,7 +154,7 @@ class _Scan:
         return read_files(self.spark, self.snapshot, layout, columns, metadata_columns, partition_folder=partition_folder)
 
     def _metadata_columns(self, file_key: str | None, *, joins_partition_values: bool) -> list[str]:
-        """Return SQL for the address of a row, and for the size of its file, if the result or a join needs them."""
+        """Return SQL for the address of a row and for the size of its file, as far as the result or a join needs them."""
         has_addresses = self.with_addresses or file_key is not None or joins_partition_values
         addresses = list(ADDRESS_COLUMNS) if has_addresses else []
         return [*addresses, f"_metadata.file_size as {_FILE_SIZE}"] if file_key == _FILE_SIZE else addresses
@@ -161,8 +162,8 @@ class _Scan:
     def _without_deleted_rows(self, rows: DataFrame, files: FileListing, file_key: str) -> DataFrame:
         """Drop the deleted rows: join each row to the bit set of its file's deleted rows, and test the bit at the row's position.
 
-        `file_key`: the column that identifies a row's file: its path (FILE), or its size, which no other file of `files` has. Every file
-        has a bit set. So a row without a bit set is in a file of another size than in the table's metadata. Such a row stops the query.
+        `file_key`: the column that identifies a row's file: its path (FILE), or its size, which must be unique among `files`. Every file
+        has a bit set. So a row without a bit set belongs to a file whose size differs from the table's metadata. It stops the query.
         """
         # The scan returns the fields of Spark's `_metadata` as columns. A join on the struct itself would build the struct for each row.
         bit_sets = F.broadcast(frame_of(self.spark, self._deleted_bit_sets(files, file_key)))
@@ -183,7 +184,7 @@ class _Scan:
         return pa.table({_FILE_KEY: keys, _FIRST_WORD: first_words, _BIT_WORDS: words})
 
     def _with_partition_values(self, rows: DataFrame, columns: Sequence[str], files: FileListing) -> DataFrame:
-        """Add the partition columns `columns` to rows by a join with the values of each file in the table's metadata."""
+        """Add the partition columns `columns` to rows, through a join with each file's partition values in the table's metadata."""
         schema = bare(Struct((Field(_FILE_KEY, Primitive("string")), *self.snapshot.schema.select(tuple(columns)))))
         partitions = files.partitions
         arrays = [pa.array(map(spark_path, files.paths), pa.string()), *(pc.struct_field(partitions, [name]) for name in columns)]
@@ -193,10 +194,10 @@ class _Scan:
 
 
 def _group_by_file_key(files: FileListing) -> Iterator[tuple[FileListing, str | None]]:
-    """Divide files into groups, and yield each group with the column that joins its rows to the deleted rows of their file.
+    """Divide files into groups, and yield each group with the column that joins its rows to the deleted rows of their files.
 
-    Files without deleted rows need no join: their column is None. Of the other files, the first of each size form a group. The file size
-    identifies a file in this group. Further files of these sizes form the last group, joined by path. A join on a number costs nothing
+    Files without deleted rows need no join: their column is None. Among the other files, the first file of each size belongs to a group in
+    which the size identifies a file. The remaining files form the last group, which is joined by path. A join on a number costs nothing
     measurable; a join on a long path costs a third of a scan or more. Groups may be empty.
     """
     needs_join = _needs_join(files)
@@ -210,10 +211,10 @@ def _group_by_file_key(files: FileListing) -> Iterator[tuple[FileListing, str | 
 
 
 def _needs_join(files: FileListing) -> np.ndarray[Any, Any]:
-    """Return for each file whether a join with deleted rows reads it: for files with deleted rows, or for all files.
+    """Return for each file whether its rows are joined with deleted rows: True for files with deleted rows, or for all files.
 
-    All files is the better choice if the files without deleted rows have few bytes. To join their rows with empty bit sets then takes less
-    time than a second scan in the plan.
+    The result is True for all files if the files without deleted rows have few bytes. Joining their rows with empty bit sets then takes less time
+    than a second scan in the plan.
     """
     has_deletes: np.ndarray[Any, Any] = pc.not_equal(files.deleted, 0).to_numpy()
     sizes = files.sizes.to_numpy()
@@ -227,10 +228,10 @@ def _needs_join(files: FileListing) -> np.ndarray[Any, Any]:
 def lineage_columns(lineage: Lineage | None, layout: FileLayout) -> list[ColumnPair]:
     """Return the row lineage columns (the id of a row, the version of its last change), each with its column in data files.
 
-    Files without field ids cannot hold lineage columns that have ids. Their pair has a name that no file has, so Spark reads NULL.
+    Files without field ids cannot contain lineage columns that have ids. Their pairs have names that no file has, so Spark reads NULL.
 
     Args:
-        lineage: The lineage columns of the table; None to return no columns.
+        lineage: The lineage columns of the table; None to return an empty list.
         layout: How the data files identify their columns.
     """
     if lineage is None:
@@ -241,7 +242,7 @@ def lineage_columns(lineage: Lineage | None, layout: FileLayout) -> list[ColumnP
 
 
 def deleted_rows(spark: SparkSession, snapshot: Snapshot, paths: Sequence[str]) -> dict[str, Positions]:
-    """Return the positions of deleted rows by path, for data files with deleted rows.
+    """Return the positions of the deleted rows of data files by path. Files without deleted rows have no entry.
 
     Args:
         spark: The session that finds the rows of equality deletes, with one job for all data files with the same delete files.
@@ -258,9 +259,9 @@ def deleted_rows(spark: SparkSession, snapshot: Snapshot, paths: Sequence[str]) 
 
 
 def _equality_deleted_positions(spark: SparkSession, snapshot: Snapshot, deletes: EqualityDeletes) -> dict[str, Positions]:
-    """Return the positions of rows that have a key of equality delete files ("Equality Delete Files" in the Iceberg specification).
+    """Return the positions of the rows whose keys equality delete files contain ("Equality Delete Files" in the Iceberg specification).
 
-    The result has the positions by the data file's path as Spark's FILE column spells it. NULL equals NULL in a key.
+    The keys of the result are the paths of the data files, as Spark's FILE column spells them. In a key, NULL equals NULL.
     """
     # Field ids identify the columns in delete files. So the key columns can have any unique names in the join.
     key_columns = [replace(column, name=f"__rowmerge_key_{index}") for index, column in enumerate(deletes.columns)]
@@ -277,7 +278,7 @@ def _equality_deleted_positions(spark: SparkSession, snapshot: Snapshot, deletes
 
 
 def _read_keys(spark: SparkSession, snapshot: Snapshot, paths: Sequence[str], key_pairs: Sequence[ColumnPair]) -> DataFrame:
-    """Return the key columns and the address of all rows of data files, deleted rows included."""
+    """Return the key columns and the addresses of all rows of data files, including deleted rows."""
     frames = []
     for layout in snapshot.layouts(paths):
         columns = [(column, _column_in_files(snapshot, layout, file_column)) for column, file_column in key_pairs]
@@ -286,7 +287,7 @@ def _read_keys(spark: SparkSession, snapshot: Snapshot, paths: Sequence[str], ke
 
 
 def _column_in_files(snapshot: Snapshot, layout: FileLayout, field: Field) -> Field:
-    """Return a column with its name in files of a layout. The field id identifies the column in the table."""
+    """Return a column with its name in files of a layout. The field id of the column connects the two names."""
     if layout.by_field_id:
         return field
     field_id, table_ids = field.metadata[FIELD_ID], [column.metadata.get(FIELD_ID) for column in snapshot.schema]
@@ -303,17 +304,17 @@ def read_files(
     *,
     partition_folder: str | None = None,
 ) -> DataFrame:
-    """Read all rows of the files of a layout, deleted rows included, with columns under the table's names.
+    """Read all rows of the files of a layout, including deleted rows, under the table's column names.
 
-    For files with field ids, this changes a setting of the session for good, because Spark uses the setting later, when the query runs.
+    For files with field ids, this permanently changes a setting of the session, because Spark uses the setting later, when the query runs.
 
     Args:
         spark: The session that reads the files.
         snapshot: The snapshot of the table.
         layout: The paths of the files, and how the files identify columns.
-        columns: The columns to read, each with its column in the files.
-        metadata_columns: SQL for columns about a row's file, such as ADDRESS_COLUMNS.
-        partition_folder: The folder below which names of folders hold partition values (`day=2024-01-31`); None to read no such names.
+        columns: The columns to read, each paired with the same column in the files.
+        metadata_columns: SQL for columns that describe a row's file or position, such as ADDRESS_COLUMNS.
+        partition_folder: The folder below which folder names contain partition values (`day=2024-01-31`); None to ignore folder names.
 
     Raises:
         MissingDataFile: Spark does not find one of the files while it lists them.
@@ -330,10 +331,10 @@ def read_files(
 
 
 def _read_parquet(spark: SparkSession, table: str, paths: Sequence[str], schema: StructType, partition_folder: str | None) -> DataFrame:
-    """Return the rows of Parquet files. `partition_folder`: see `read_files`. Raises MissingDataFile."""
+    """Return the rows of Parquet files. `partition_folder`: see `read_files`. Raises MissingDataFile if a file does not exist."""
     options = {"mergeSchema": "false", "datetimeRebaseMode": "CORRECTED", "int96RebaseMode": "CORRECTED"}
     if partition_folder is not None:
-        # Without this option, names of folders have no meaning, and files may be elsewhere, as those of a shallow clone are.
+        # Without this option, names of folders have no meaning, and files may be elsewhere, such as the files of a shallow clone.
         options["basePath"] = partition_folder
     try:
         return spark.read.schema(schema).options(**options).parquet(*map(_escape_patterns, paths))
@@ -345,13 +346,13 @@ def _read_parquet(spark: SparkSession, table: str, paths: Sequence[str], schema:
 
 
 def _escape_patterns(path: str) -> str:
-    """Return the path with escaped characters, so that Hadoop takes none of them as a pattern."""
-    # With Spark's own switch, `__globPaths__` = false, each path that looks like a pattern brings all other paths along: rows come twice.
+    """Return the path with its special characters escaped, so that Hadoop does not treat it as a pattern."""
+    # With Spark's own switch, `__globPaths__` = false, each path that looks like a pattern reads all other paths again: rows appear twice.
     return re.sub(r"[{}\[\]*?\\]", r"\\\g<0>", path)
 
 
 def _column_sql(field: Field, file_column: Field) -> str:
-    """Return SQL for a column of files under the table's name, and with the table's names of struct fields."""
+    """Return SQL that reads a column of files under the column's name in the table, with the table's names of struct fields."""
     column = with_uuid_texts(backquote(file_column.name), file_column.type)
     if file_column.metadata or field.type != file_column.type:
         # The cast drops the metadata of the files' column, which must not become the table's.
@@ -379,9 +380,9 @@ def _has_hive_folders(snapshot: Snapshot, layout: FileLayout, files: FileListing
 
 
 def _hive_texts(column: Field, partitions: pa.Array) -> pa.Array | None:
-    """Return the values of a partition column as texts, or None if Spark may read another value from a folder's name.
+    """Return the values of a partition column as strings, or None if Spark may read a different value from a folder's name.
 
-    Spark does so for types that write one value in several ways (2.0, 2.00), and for the text by which Hive writes NULL.
+    This happens for types that write one value in several ways (2.0, 2.00), and for the string that represents NULL in Hive.
     """
     if not isinstance(column.type, Primitive) or column.type.name not in _HIVE_TYPES:
         return None
@@ -391,7 +392,7 @@ def _hive_texts(column: Field, partitions: pa.Array) -> pa.Array | None:
 
 
 def _hive_folders(column: str, values: pa.Array) -> pa.Array:
-    """Return the name of each partition value's folder in Hive's style (`column=value`). It encodes each distinct value once."""
+    """Return the folder name of each partition value in Hive's style (`column=value`). Each distinct value is encoded only once."""
     encoded = pc.dictionary_encode(values)
     folders = pa.array([partition_folder(column, value) for value in encoded.dictionary.to_pylist()], pa.string())
     return pc.fill_null(folders.take(encoded.indices), partition_folder(column, None))
