@@ -1,6 +1,6 @@
 """The join of a MERGE between target and source rows, chosen by the size of the source.
 
-The same join finds the files of concurrent commits with rows that a command would have changed or matched.
+The same join finds the files of concurrent commits that contain rows that a command would have changed or matched.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ _SOURCE_ALONE = f"({FILE} is null and {ORDINAL} is not null)"
 class Join:
     """The join of target and source in the first job of a MERGE.
 
-    `kind`: the join type of Spark. `leaves_unmatched`: a second job inserts the source rows without a match. `ordinals`: the job returns
-    the ordinal of each matching source row, the number that identifies it, also if no clause fires for the match. `broadcasts_target`: the
-    target's side holds only rows with a key of the source, and Spark broadcasts these rows.
+    `kind`: Spark's join type. `leaves_unmatched`: whether a second job inserts the source rows without a match. `ordinals`: whether the job
+    returns the ordinal (the identifying number) of each matching source row, even if no clause fires for the match. `broadcasts_target`:
+    whether the target's side contains only rows with a key of the source, and Spark broadcasts these rows.
     """
 
     kind: str
@@ -47,10 +47,11 @@ class Join:
 
 
 def choose_join(plan: RowPlan, source: Source) -> Join:
-    """Choose the join of a MERGE: a broadcast join for a small source, or one join for everything for a large source.
+    """Choose the join of a MERGE: a broadcast join for a small source, or a single join with all results for a large source.
 
-    Spark cannot broadcast the source in a join that keeps its rows without a match. So a broadcast join leaves these rows to a second job,
-    and returns the ordinals of matching source rows. The second job inserts the source rows with other ordinals.
+    Spark cannot broadcast the source in a join that keeps source rows without a match. So a broadcast join leaves these rows to a second
+    job, and returns the ordinals of matching source rows. The second job inserts the source rows whose ordinals the first job did not
+    return.
 
     Args:
         plan: The plan of a statement with a source.
@@ -74,7 +75,7 @@ def changes_all_rows(plan: RowPlan) -> bool:
 
 
 def broadcast_target_join(plan: RowPlan) -> Join:
-    """Return one join for everything, which broadcasts the few looked-up target rows to the source."""
+    """Return a single join with all results, which broadcasts the few target rows that a lookup found."""
     inserts_unmatched_source = plan.source_rows is SourceRows.UNMATCHED
     return Join("right" if inserts_unmatched_source else "inner", ordinals=inserts_unmatched_source, broadcasts_target=True)
 
@@ -85,22 +86,23 @@ def joined_rows(plan: RowPlan, join: Join, target: DataFrame, source: Source) ->
     Args:
         plan: The plan of a statement with a source.
         join: The kind of the join, and the side that Spark broadcasts.
-        target: The rows of the target, or those with a key of the source.
+        target: The rows of the target, or only the rows that have a key of the source.
         source: The rows of the source.
     """
     assert plan.on is not None and plan.source is not None
     target_rows, on_condition = target.alias(plan.target.alias), F.expr(as_boolean(plan.on.text))
     if join.broadcasts_target:
-        # A lookup has left few target rows, and the source may be large. So Spark broadcasts the target, and several tasks read the source.
+        # A lookup has found only a few target rows, and the source may be large. So Spark broadcasts the target, and several tasks read the
+        # source.
         return F.broadcast(target_rows).join(source.parallel_rows.alias(plan.source.alias), on_condition, join.kind)
     source_rows = source.frame.alias(plan.source.alias)
     return target_rows.join(F.broadcast(source_rows) if source.is_broadcastable else source_rows, on_condition, join.kind)
 
 
 def check_scopes(plan: RowPlan, target: DataFrame, source: Source) -> None:
-    """Check the columns in scope: WHEN NOT MATCHED clauses use source columns only, NOT MATCHED BY SOURCE clauses target columns only.
+    """Check that WHEN NOT MATCHED clauses use only source columns, and NOT MATCHED BY SOURCE clauses only target columns.
 
-    Spark analyses the conditions and values of the clauses, and runs no job.
+    Spark analyses the conditions and values of the clauses, but runs no job.
 
     Args:
         plan: The plan of a statement with a source.
@@ -132,7 +134,7 @@ def _check_clauses_of_side(plan: RowPlan, match: Match, frame: DataFrame, side: 
 
 
 def _expressions_of(clauses: Sequence[Clause]) -> set[str]:
-    """Return SQL for the values and conditions of clauses. Conditions are in a CASE, as in `outcome_rows`."""
+    """Return SQL for the values and conditions of clauses. Each condition is inside a CASE expression, as in `outcome_rows`."""
     values = {value for clause in clauses for value in clause.values.values()}
     conditions = {f"case when {as_boolean(clause.condition)} then 1 end" for clause in clauses if clause.condition is not None}
     return values | conditions
@@ -147,9 +149,9 @@ def merge_outcomes(
         plan: The plan of a statement with a source.
         join: The join of target and source.
         target: The rows of the target with their addresses.
-        source: The source. A later job inserts rows without a match if `join` leaves them out.
-        old_values: Whether the result has the values of the target row (see `OutcomeShape`).
-        lineage: Whether the result has the target row's lineage columns.
+        source: The source. If `join` omits source rows without a match, a later job inserts them.
+        old_values: Whether to add the values of the target row (see `OutcomeShape`).
+        lineage: Whether to add the lineage columns of the target row.
     """
     cases: list[GuardedClause] = [(_IS_MATCH, clause) for clause in plan.of(Match.MATCHED)]
     cases += [(_TARGET_ALONE, clause) for clause in plan.of(Match.NOT_MATCHED_BY_SOURCE)]
@@ -182,8 +184,8 @@ def repeated_keys(plan: RowPlan, target: DataFrame, source: Source) -> list[str]
         source: The source.
 
     Returns:
-        Up to five texts such as `id = 1, day = NULL`. They show the target columns that the ON condition compares, or the first three
-        columns if the ON condition compares none.
+        Up to five strings such as `id = 1, day = NULL`. They show the target columns that the ON condition compares, or the first three
+        columns if it compares none.
     """
     assert plan.on is not None
     rows = joined_rows(plan, choose_join(plan, source), target, source)
@@ -196,30 +198,30 @@ def repeated_keys(plan: RowPlan, target: DataFrame, source: Source) -> list[str]
 
 
 def _description_of(columns: Sequence[str], alias: str) -> str:
-    """Return SQL for a text with the names and values of columns: `a = 1, b = NULL`."""
+    """Return SQL for a string with the names and values of columns, such as `a = 1, b = NULL`."""
     values = {column: f"coalesce(cast({alias}.{backquote(column)} as string), 'NULL')" for column in columns}
     descriptions = [f"{string_literal(column + ' = ')}, {value}" for column, value in values.items()]
     return "concat(" + ", ', ', ".join(descriptions) + ")"
 
 
 def relevant_file_mask(spark: SparkSession, snapshot: Snapshot, plan: RowPlan, source: Source | None, files: FileListing) -> pa.Array:
-    """Return for each data file of concurrent commits whether it has a row that the plan would change or match.
+    """Return for each data file of concurrent commits whether it contains a row that the plan would change or match.
 
     Args:
         spark: The session that reads the files.
-        snapshot: A snapshot with the schema of the files. The files need not belong to it.
-        plan: The plan of the statement that lost the race.
+        snapshot: A snapshot with the schema of the files. The files need not belong to this snapshot.
+        plan: The plan of the statement whose commit conflicts with the concurrent commits.
         source: The source; None for a statement without a source.
-        files: The data files. None of their rows is deleted.
+        files: The data files, which must have no deleted rows.
 
     Returns:
-        A boolean for each of `files`. It is True for all files if Spark cannot read them.
+        A boolean for each of `files`. If Spark cannot read the files, all values are True.
     """
     try:
         rows = _relevant_rows(plan, read_snapshot(spark, snapshot, files, with_addresses=True), source)
         relevant_paths = set(rows.select(F.col(FILE).alias("file")).distinct().toArrow()["file"].to_pylist())
     except (PySparkException, MissingDataFile):
-        # The command is planned again, meets the same error, and reports it.
+        # The next attempt of the command encounters the same error, and reports it.
         return pa.repeat(pa.scalar(True), len(files))
     return pa.array([spark_path(path) in relevant_paths for path in files.paths], pa.bool_())
 

@@ -1,14 +1,14 @@
-"""Look up the target rows that have a key of the source with Arrow. Row groups without such rows are read in the key columns only.
+"""Look up the target rows that have a key of the source, with Arrow. From row groups without such rows, it reads only the key columns.
 
-Spark then joins these few rows instead of the table. For a row without a match, a hash join of Spark takes a hundred times as long as this
+Spark then joins these few rows instead of the table. For a row without a match, a hash join in Spark takes a hundred times as long as this
 lookup.
 
-The keys must be simple values that are equal in Arrow whenever they are equal in Spark. The result has all rows that match, and may have
-others. Spark joins it to the source on the whole condition, and finds the new source rows by the same join.
+The keys must be simple values that are equal in Arrow whenever they are equal in Spark. The result contains all rows that match, and may
+contain other rows. Spark joins it to the source on the whole condition, and the same join finds the new source rows.
 
-Arrow hashes the keys in each call. To hash a million strings takes as long as to look up some million rows. So one call looks up strings of
-several row groups. A call for integers hashes only the keys within the range of a row group. In a row group, all key columns but one may
-have a single value, as in the file of a partition. Then a call hashes only the keys with these values.
+Arrow hashes the keys in each call. Hashing a million strings takes as long as looking up a few million rows. So one call looks up the
+strings of several row groups. A call for integers hashes only the keys within the range of a row group. In a row group, all key columns but
+one may have a single value, for example in the file of a partition. In this case, a call hashes only the keys with these values.
 
 Spark reads the files itself
 - if the statement needs rows without a key (NOT MATCHED BY SOURCE, change rows),
@@ -45,18 +45,19 @@ from rowmerge.table.snapshots.files import FileLayout, FileListing, Positions
 from rowmerge.table.snapshots.snapshot import Snapshot
 
 FEW_KEYS = 32
-"""Up to this number of source rows, Spark's reader skips pages without a key. If the statement needs other columns, too, this saves more
+"""Up to this number of source rows, Spark's reader skips pages without a key. If the statement also needs other columns, this is faster
 than a lookup."""
 LOOKED_UP_ROWS = 20_000_000
-"""The most rows in which a driver looks up keys if executors run elsewhere."""
+"""The maximum number of rows among which a driver looks up keys if executors run elsewhere."""
 
 
 def is_page_skipping_faster(snapshot: Snapshot, source: Source, needed_columns: frozenset[str]) -> bool:
     """Return whether Spark's Parquet reader, which skips pages by their bounds, finds the rows of few keys sooner than a lookup.
 
     A page is a part of a column chunk. Spark reads only the pages whose bounds can include a key, in all columns. A lookup in Arrow reads
-    whole column chunks: all those of the keys, and those of other columns in row groups with a key. So Spark is faster if the statement
-    needs columns beside the keys. The result is also True for few keys that Arrow cannot compare, because only Spark can find their rows.
+    whole column chunks: all chunks of the keys, and the chunks of other columns in row groups with a key. So Spark is faster if the
+    statement needs columns other than the keys. The result is also True for few keys that Arrow cannot compare, because only Spark can find
+    their rows.
 
     Args:
         snapshot: The snapshot of the target.
@@ -79,13 +80,13 @@ def rows_by_keys(
         snapshot: The snapshot of the target.
         files: The data files to read.
         source: The source with its keys.
-        column_names: The target columns to return besides the key columns.
-        lineage: The lineage columns to return, too; None without them.
+        column_names: The names of the target columns to return in addition to the key columns.
+        lineage: The lineage columns to add to the result; None to add none.
 
     Returns:
-        The live rows with FILE and POSITION, and the path of each file, as Spark spells it, by FILE. Here, FILE is a file's index as text,
-        because it repeats in every row. The result is None if Spark must read the files. One reason is that no key can be looked up, or
-        that too many rows have a key. Other reasons are that Arrow changes a column's values, or that a file holds it in another type.
+        The live rows with FILE and POSITION, and the path of each file, as Spark spells it, by FILE. Here, FILE is only a file's index as a
+        string, because each row repeats it. The result is None if Spark must read the files: no key can be looked up, or too many rows have
+        a key. It is also None if Arrow changes a column's values, or a file stores a column with another type.
 
     Raises:
         MissingDataFile: A data file does not exist.
@@ -113,10 +114,11 @@ def rows_by_keys(
 
 @dataclass(frozen=True)
 class KeyMatches:
-    """The rows of a table and of a source that have equal keys. Paths are as Spark spells them.
+    """The rows of a table and of a source that have equal keys. Paths have Spark's spelling.
 
     `positions`: the positions of the matching table rows, by path. `source_ordinals`: the ordinals of the matching source rows.
-    `ordinals_by_path`: for one-to-one matches, the source ordinal of each table row in the order of the path's positions.
+    `ordinals_by_path`: for one-to-one matches, the ordinals of the source rows by path, in the order of the positions of the matching table
+    rows.
     """
 
     positions: dict[str, Positions]
@@ -127,7 +129,7 @@ class KeyMatches:
 def find_key_matches(
     spark: SparkSession, snapshot: Snapshot, files: FileListing, source: Source, *, one_to_one: bool, with_sources: bool
 ) -> KeyMatches | None:
-    """Find the target rows whose keys all equal those of a source row, with Arrow instead of Spark.
+    """Find the target rows whose key columns all equal those of a source row, with Arrow instead of Spark.
 
     The lookup can also return the key id of each target row. One-to-one matches and ordinals of source rows require these ids.
 
@@ -136,11 +138,11 @@ def find_key_matches(
         snapshot: The snapshot of the target.
         files: The data files to read.
         source: The source with its keys.
-        one_to_one: Whether each target row may match one source row only, and each source row one target row only.
-        with_sources: Whether the result has the ordinals of the source rows.
+        one_to_one: Whether each target row may match only one source row, and each source row only one target row.
+        with_sources: Whether to return the ordinals of the source rows.
 
     Returns:
-        The matches. None if the matches are not one-to-one as requested, or if a lookup in the files cannot decide them.
+        The matches, or None if they are not one-to-one as requested, or if a lookup in the files cannot determine them.
 
     Raises:
         MissingDataFile: A data file does not exist.
@@ -154,7 +156,7 @@ def find_key_matches(
     if lookup_files is None:
         return None
     find_in_file = partial(find_positions, columns=arrow_schema(bare(columns)), keys=keys, with_key_ids=one_to_one or with_sources)
-    # More target rows than source rows are no one-to-one matches. Closing the iterator then stops the reading of other files.
+    # If there are more target rows than source rows, the matches are not one-to-one. Closing the iterator then stops reading other files.
     max_rows = source.row_count if one_to_one else None
     with closing(map_files(snapshot.name, lookup_files, find_in_file)) as matches_by_file:
         rows = _collect_rows(zip(lookup_files, matches_by_file, strict=True), max_rows, distinct_keys=not one_to_one)
@@ -169,11 +171,11 @@ def _can_decide_matches(keys: SourceKeys, source: Source, *, one_to_one: bool) -
 
 
 _FileMatches = tuple[LookedUpFile, tuple[Positions, NumpyArray]]
-"""A data file, the positions of its rows that have a key of the source, and the numbers of their keys."""
+"""A data file, the positions of its rows that have a key of the source, and the key ids of these rows."""
 
 
 class _RowsWithKeys(NamedTuple):
-    """Target rows that have a key of the source: their positions, and the numbers of their keys, both by path as Spark spells it."""
+    """Target rows that have a key of the source: their positions and their key ids, both by file path as Spark spells it."""
 
     positions: dict[str, Positions]
     key_ids: dict[str, NumpyArray]
@@ -182,7 +184,7 @@ class _RowsWithKeys(NamedTuple):
 def _collect_rows(matches: Iterable[_FileMatches], max_rows: int | None, *, distinct_keys: bool) -> _RowsWithKeys | None:
     """Collect the matching rows of each file, or return None as soon as there are more than `max_rows`.
 
-    `distinct_keys`: keep each key id once for a file instead of once for a row, to save memory.
+    `distinct_keys`: whether to keep each key id once per file instead of once per row, to save memory.
     """
     rows, row_count = _RowsWithKeys({}, {}), 0
     for file, (positions, key_ids) in matches:
@@ -197,7 +199,7 @@ def _collect_rows(matches: Iterable[_FileMatches], max_rows: int | None, *, dist
 
 
 def _has_repeated_key(rows: _RowsWithKeys) -> bool:
-    """Return whether several rows have the same key, in one file or in several."""
+    """Return whether two or more rows have the same key, in the same file or in different files."""
     all_key_ids = np.concatenate([np.zeros(0, dtype=np.int64), *rows.key_ids.values()])
     return bool(np.bincount(all_key_ids, minlength=1).max() > 1)
 
@@ -206,16 +208,17 @@ def _matches_with_ordinals(rows: _RowsWithKeys, source: Source, keys: SourceKeys
     """Return the matches of target rows and source rows: the positions of the target rows, and the ordinals of the source rows.
 
     An ordinal identifies a source row. A key id identifies a key: it is the index of the key among the distinct keys of the source. So it
-    is below the number of source rows. A source row has the key id -1 if no target row can equal its key (NULL). Two rows match if they
-    have the same key id. `rows` has the key ids of the target rows.
+    is less than the number of source rows. The key id of a source row is -1 if no target row can equal its key (NULL). Two rows match if
+    they have the same key id. `rows` contains the key ids of the target rows.
 
-    `one_to_one`: no two source rows have the same key, and no two target rows. The result then has the ordinal for each target row.
+    `one_to_one`: whether all source rows have different keys, and all target rows, too. The result then contains the ordinal for each
+    target row.
     """
     assert source.key_ordinals is not None
     source_ordinals, source_key_ids = source.key_ordinals.to_numpy(), keys.source_key_ids()
     can_match = source_key_ids >= 0
     source_ordinals, source_key_ids = source_ordinals[can_match], source_key_ids[can_match]
-    # An array by key id: whether a target row has the key. So two lookups by index replace a join.
+    # An array indexed by key id: whether a target row has the key. So two lookups by index replace a join.
     is_target_key = np.zeros(source.row_count, dtype=bool)
     for target_key_ids in rows.key_ids.values():
         is_target_key[target_key_ids] = True
@@ -223,7 +226,7 @@ def _matches_with_ordinals(rows: _RowsWithKeys, source: Source, keys: SourceKeys
     matched_ordinals = BitMap64(source_ordinals[is_matched_source_row].astype(np.uint64))
     if not one_to_one:
         return KeyMatches(rows.positions, matched_ordinals)
-    # Another array by key id: the ordinal of the only source row with the key.
+    # Another array indexed by key id: the ordinal of the only source row with the key.
     ordinal_by_key_id = np.full(source.row_count, -1, dtype=np.int64)
     ordinal_by_key_id[source_key_ids] = source_ordinals
     ordinals_by_path = {path: ordinal_by_key_id[target_key_ids] for path, target_key_ids in rows.key_ids.items()}
@@ -231,13 +234,13 @@ def _matches_with_ordinals(rows: _RowsWithKeys, source: Source, keys: SourceKeys
 
 
 def _lookup_keys(snapshot: Snapshot, source: Source) -> SourceKeys | None:
-    """Return the source's keys that Arrow can look up in columns of the target, or None if there is none."""
+    """Return the source's keys that Arrow can look up in columns of the target, or None if there are no such keys."""
     columns = [(key, snapshot.schema.find(key.pair.column, case_sensitive=True)) for key in source.keys]
     return source_keys([(key, column) for key, column in columns if column is not None])
 
 
 def _lookup_keys_for_files(spark: SparkSession, snapshot: Snapshot, files: FileListing, source: Source) -> SourceKeys | None:
-    """Return the keys by which the driver looks up rows of these files, or None if it must leave the files to Spark.
+    """Return the keys that the driver looks up in these files, or None if Spark must read the files.
 
     The driver reads files with many rows only if the driver is the whole cluster.
     """
@@ -248,11 +251,11 @@ def _lookup_keys_for_files(spark: SparkSession, snapshot: Snapshot, files: FileL
 def _describe_files(
     spark: SparkSession, snapshot: Snapshot, files: FileListing, columns: Struct, lineage: Lineage | None
 ) -> list[LookedUpFile] | None:
-    """Describe data files for the lookup, which reads them without Spark: their deleted rows, partition values, and stored columns.
+    """Describe the deleted rows, partition values and stored columns of data files for the lookup, which reads the files without Spark.
 
-    The files of one layout hold the columns under the same names and types.
+    The files of one layout store the columns with the same names and types.
 
-    The result is None if a file holds a column in another type than the table, or lacks a column that has a default value.
+    The result is None if a file stores a column with a different type than the table, or lacks a column with a default value.
     """
     paths, options = files.paths, snapshot.shape.filesystem_options
     paths_with_deletes = [path for path, count in zip(paths, files.deleted.to_pylist(), strict=True) if count]
@@ -270,7 +273,7 @@ def _describe_files(
 
 
 def _stored_columns(snapshot: Snapshot, layout: FileLayout, columns: Struct, lineage: Lineage | None) -> StoredColumns | None:
-    """Return these columns as files of a layout hold them, None if a type differs or a default value replaces a lacking column."""
+    """Return columns as files of a layout store them, or None if a type differs or a default value replaces a missing column."""
     file_column_by_name = dict(zip(snapshot.schema.names, layout.stored_schema, strict=True))
     file_columns = [file_column_by_name[column.name] for column in columns]
     pairs = zip(columns, file_columns, strict=True)

@@ -213,8 +213,8 @@ def _group_by_file_key(files: FileListing) -> Iterator[tuple[FileListing, str | 
 def _needs_join(files: FileListing) -> np.ndarray[Any, Any]:
     """Return for each file whether its rows are joined with deleted rows: True for files with deleted rows, or for all files.
 
-    The result is True for all files if the files without deleted rows have few bytes. Joining their rows with empty bit sets then takes less time
-    than a second scan in the plan.
+    The result is True for all files if the files without deleted rows have few bytes. Joining their rows with empty bit sets then takes
+    less time than a second scan in the plan.
     """
     has_deletes: np.ndarray[Any, Any] = pc.not_equal(files.deleted, 0).to_numpy()
     sizes = files.sizes.to_numpy()

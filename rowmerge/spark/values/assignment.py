@@ -1,4 +1,4 @@
-"""SQL of values as columns store them: cast by the rules of ANSI store assignment, and checked for range and length."""
+"""SQL for values as columns store them: cast by the rules of ANSI store assignment, and checked for their range and length."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ def store_assignment_sql(
 ) -> str:
     """Return SQL for a value as a column stores it, by the rules of ANSI store assignment.
 
-    ANSI store assignment refuses some types for a column, and casts values of other types. An overflow, a string that is too long, and a
-    string that is no value of the column's type stop the statement at run time.
+    ANSI store assignment rejects values of some types, and casts values of other types. The statement stops at run time at an overflow, at
+    a string that is too long, or at a string that Spark cannot parse.
 
     Args:
         value: The value and its type before the assignment.
         column: The column that stores the value.
         table: The name of the table, for messages.
-        old_value: The column's old value, from which a struct takes fields that it lacks. Without old value, these fields are NULL.
+        old_value: The column's old value, which supplies the fields that a struct lacks. If it is None, these fields are NULL.
         adds_fields: Whether a struct may lack fields of the column, as under schema evolution.
-        parses_strings: Whether a string is assignable to types that Spark can parse from a text.
+        parses_strings: Whether a string is assignable to types that Spark can parse from a string.
 
     Raises:
         TypeMismatch: The column cannot store values of this type (see `why_not_assignable`).
@@ -48,7 +48,7 @@ def store_assignment_sql(
     # Spark sees a char(n) or varchar(n) as a string. The metadata of the column has the declared type with the length n.
     if declared_type := column.metadata.get(CHAR_VARCHAR):
         value_sql = _with_char_lengths(value_sql, column.type, lengths(str(declared_type)), column, table)
-    # Data files hold a UUID and a fixed(n) as bytes of one length. Spark sees a string or a binary value.
+    # Data files store a UUID and a fixed(n) as bytes of a fixed length. Spark sees a string or a binary value.
     (stored_column,) = stored_types(Struct((column,)))
     return _normalize_fixed_values(value_sql, stored_column.type, column, table)
 
@@ -78,7 +78,7 @@ def raise_error_sql(reason: StopReason, table: str, rule: str, value_sql: str) -
     Args:
         reason: Why the statement stops.
         table: The name of the table.
-        rule: The constraint that the value violates, or the column that cannot store the value, as text for the error.
+        rule: The constraint that the value violates, or the column that cannot store the value, as text for the error message.
         value_sql: SQL for the value or the row that the error shows.
     """
     # Hexadecimal digits cannot be mistaken for Spark's own words around the message.
@@ -87,7 +87,7 @@ def raise_error_sql(reason: StopReason, table: str, rule: str, value_sql: str) -
 
 
 def _advice(type_: DataType, column: Field, *, adds_fields: bool) -> str:
-    """Return advice for a value that a column cannot store: a cast, or schema evolution if its struct would then be assignable."""
+    """Return advice for a value that a column cannot store: to cast it, or to use schema evolution if that makes the struct assignable."""
     cast = f"Cast it to {column.sql_type} in the statement"
     if adds_fields or why_not_assignable(with_missing_fields(type_, column.type), evolved_type(column.type, type_)):
         return cast
@@ -95,7 +95,7 @@ def _advice(type_: DataType, column: Field, *, adds_fields: bool) -> str:
 
 
 def _cast(column: Field, table: str, value_sql: str, source: DataType, target: DataType) -> str:
-    """Return SQL that casts a column's value, or a value nested in it, and stops the statement if it is out of range."""
+    """Return SQL that casts a column's value, or a part of the value. The SQL stops the statement if the value is out of range."""
     type_name = sql_name(target)
     if is_lossless(source, target):
         return f"cast({value_sql} as {type_name})"
@@ -107,8 +107,9 @@ def _cast(column: Field, table: str, value_sql: str, source: DataType, target: D
 def _with_char_lengths(value_sql: str, type_: DataType, limits: Lengths | None, column: Field, table: str, depth: int = 0) -> str:
     """Return SQL that fits each string of a value into char(n) or varchar(n), as in the SQL standard.
 
-    A char is padded with spaces. Trailing spaces beyond the length are cut. Other characters beyond it stop the statement. `limits`: the
-    lengths in the column's declared type, None without any. `depth`: the number of nested values around the value.
+    A char is padded with spaces. Trailing spaces beyond the length are removed. Other characters beyond the length stop the statement.
+    `limits`: the lengths in the column's declared type, or None if it has no lengths. `depth`: the number of nested values around the
+    value.
     """
     if isinstance(limits, TextLength):
         length = limits.characters
@@ -125,10 +126,10 @@ def _with_char_lengths(value_sql: str, type_: DataType, limits: Lengths | None, 
 
 
 def _normalize_fixed_values(value_sql: str, type_: DataType, column: Field, table: str, depth: int = 0) -> str:
-    """Return SQL for a value with its UUIDs in lower case. The SQL stops the statement at an invalid UUID, or at bytes of a wrong length.
+    """Return SQL for a value with its UUIDs in lower case. The SQL stops the statement at an invalid UUID or at bytes of the wrong length.
 
-    `value_sql`: a value with a UUID as a string, and a fixed(n) as a binary value, at any depth. A scan returns each UUID in lower case, so
-    the new value must have the same form. `type_`: the type of the value in data files. `depth`: the number of nested values
+    `value_sql`: SQL for a value in which, at any depth, a UUID is a string and a fixed(n) is a binary value. A scan returns each UUID in
+    lower case, so the new value must have the same form. `type_`: the type of the value in data files. `depth`: the number of nested values
     around the value (see `transform_parts`).
     """
     if isinstance(type_, Fixed):

@@ -1,6 +1,6 @@
-"""SQL that converts nested values to the type of a column, and SQL of values that files hold as bytes of one length.
+"""SQL that converts nested values to the type of a column, and SQL for values that files store as bytes of a fixed length.
 
-Fields of structs go by name at any depth. Spark's own casts go by position.
+Fields of structs are matched by name, at any depth. Spark's own casts match them by position.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from rowmerge.parquet.fitting import UUID_TEXT
 from rowmerge.table.metadata.schema import Array, DataType, Field, Fixed, Map, Struct, backquote, sql_name, string_literal
 
 Cast = Callable[[str, DataType, DataType], str]
-"""Return SQL that casts a value, from its SQL, its type and the target type. One of the two types is no struct, array or map."""
+"""A function that returns SQL to cast a value, from its SQL, its type and the target type. At least one of the types is not nested."""
 
 PartTransform = Callable[[str, str, DataType], str]
-"""Return SQL for the new value of a struct's field, an array's element, or a map's key or value. The arguments: the field's name or
-`element`, `key` or `value`; SQL for the old value; its type. The result is SQL for the old value if the value stays."""
+"""A function that returns SQL for the new value of a struct's field, an array's element, or a map's key or value. Its arguments are the
+field's name or `element`, `key` or `value`, SQL for the old value, and its type. For an unchanged value, the result is the old SQL."""
 
 
 class SqlValue(NamedTuple):
@@ -34,8 +34,8 @@ def transform_parts(value_sql: str, type_: DataType, transform: PartTransform, d
 
     Args:
         value_sql: SQL for the value.
-        type_: The type of the value. A value that is no struct, array or map stays as it is.
-        transform: A function that returns SQL for a new part. `value_sql` stays as it is if all parts stay.
+        type_: The type of the value. A value that is not a struct, an array or a map stays unchanged.
+        transform: A function that returns SQL for a new part. If it changes no part, the result is `value_sql`.
         depth: The number of nested values around this value. It makes the names of lambda variables unique.
     """
     item, map_key, map_value = f"__rowmerge_item_{depth}", f"__rowmerge_key_{depth}", f"__rowmerge_value_{depth}"
@@ -55,7 +55,7 @@ def transform_parts(value_sql: str, type_: DataType, transform: PartTransform, d
 
 
 def _transform_fields(struct_sql: str, struct: Struct, transform: PartTransform) -> str:
-    """Return SQL for a struct with each field replaced by the result of `transform`, or `struct_sql` if all fields stay."""
+    """Return SQL for a struct with each field replaced by the result of `transform`, or `struct_sql` if no field changes."""
     old_values = [f"({struct_sql}).{backquote(field.name)}" for field in struct]
     new_values = [transform(field.name, value, field.type) for field, value in zip(struct, old_values, strict=True)]
     if new_values == old_values:
@@ -65,16 +65,16 @@ def _transform_fields(struct_sql: str, struct: Struct, transform: PartTransform)
 
 
 def reshape_value(value: SqlValue, target: DataType, cast: Cast, *, old_value: SqlValue | None = None, depth: int = 0) -> str:
-    """Return SQL that converts a value to another type, with fields of structs by name at any depth.
+    """Return SQL that converts a value to another type, and matches fields of structs by name at any depth.
 
-    A cast of Spark converts structs by position. So SQL builds each struct of another shape field by field.
+    A cast of Spark converts structs by position. So the SQL builds each struct of a different shape field by field.
 
     Args:
         value: The value and its type.
-        target: The type of the column. The result may differ from it in the case of field names and in nullability.
+        target: The type of the column. The type of the result may differ from it in nullability and in the case of field names.
         cast: A function that returns SQL for the cast of a value that is not nested.
-        old_value: The old value of the column. A field that the value lacks keeps its old value. Without old value, and in arrays and maps,
-            the field is NULL.
+        old_value: The old value of the column. A field that the value lacks keeps its old value. If there is no old value, and in arrays
+            and maps, the field is NULL.
         depth: The number of arrays and maps around the value. It makes the names of lambda variables unique.
     """
     value_sql, source = value
@@ -99,7 +99,7 @@ def reshape_value(value: SqlValue, target: DataType, cast: Cast, *, old_value: S
 
 
 def _reshape_struct(struct: SqlValue, target: Struct, cast: Cast, old_value: SqlValue | None, depth: int) -> str:
-    """Return SQL for a struct with the fields of `target`. A field comes from the struct, else from the old struct, else it is NULL.
+    """Return SQL for a struct with the fields of `target`. A field comes from the struct, or else from the old struct, or is NULL.
 
     Under schema evolution, UPDATE SET * may assign a struct without some fields of the column. These fields keep their old values, as in
     delta-spark. The result is NULL if the struct is NULL. If the old struct supplies fields, the result is NULL only if both structs are
@@ -121,7 +121,7 @@ def _reshape_struct(struct: SqlValue, target: Struct, cast: Cast, old_value: Sql
 
 
 def _reshape_field(value: SqlValue | None, old_value: SqlValue | None, field: Field, cast: Cast, depth: int) -> str:
-    """Return SQL for a field's value in the type of `field`: the new value, else the old value, else NULL."""
+    """Return SQL for a field's value in the type of `field`: the new value, or else the old value, or else NULL."""
     if value is not None:
         return reshape_value(value, field.type, cast, old_value=old_value, depth=depth)
     if old_value is not None:
@@ -130,7 +130,7 @@ def _reshape_field(value: SqlValue | None, old_value: SqlValue | None, field: Fi
 
 
 def _field_value(value: SqlValue | None, name: str) -> SqlValue | None:
-    """Return a field of a struct, or None if the struct has no such field, or if there is no struct."""
+    """Return the field of a struct with this name, or None if there is no struct or no such field."""
     if value is None or not isinstance(value.type, Struct):
         return None
     field = value.type.find(name)
@@ -138,7 +138,7 @@ def _field_value(value: SqlValue | None, name: str) -> SqlValue | None:
 
 
 def _lacks_field(source: DataType, target: DataType) -> bool:
-    """Return whether a struct lacks a field of `target`, or a struct in it does."""
+    """Return whether a struct, or a struct nested in it, lacks a field of `target`."""
     if not isinstance(source, Struct) or not isinstance(target, Struct):
         return False
     fields = ((source.find(field.name), field) for field in target)
@@ -146,7 +146,7 @@ def _lacks_field(source: DataType, target: DataType) -> bool:
 
 
 def _is_castable_by_position(source: DataType, target: DataType) -> bool:
-    """Return whether a cast by position converts a value without loss: equal types except for case of field names and nullability."""
+    """Return whether a cast by position converts a value without loss: the types differ only in nullability and the case of field names."""
     match source, target:
         case Struct(), Struct():
             has_same_names = [field.name.lower() for field in source] == [field.name.lower() for field in target]
@@ -159,7 +159,7 @@ def _is_castable_by_position(source: DataType, target: DataType) -> bool:
 
 
 def with_uuid_texts(value_sql: str, stored_type: DataType, depth: int = 0) -> str:
-    """Return SQL for a value of a data file with each UUID in it as canonical text. Spark's Parquet reader returns a UUID as binary.
+    """Return SQL that converts each UUID in a value of a data file to its canonical string. Spark's Parquet reader returns UUIDs as binary.
 
     Args:
         value_sql: SQL for the value as Spark reads it.
@@ -172,7 +172,7 @@ def with_uuid_texts(value_sql: str, stored_type: DataType, depth: int = 0) -> st
 
 
 def has_fixed_length(value_sql: str, type_: Fixed) -> str:
-    """Return SQL for whether a binary value has the length of a type, or a string is a UUID.
+    """Return SQL that tests whether a binary value has the length of a type, or whether a string is a UUID.
 
     Args:
         value_sql: SQL for the value, which is not NULL.
@@ -184,5 +184,5 @@ def has_fixed_length(value_sql: str, type_: Fixed) -> str:
 
 
 def uuid_bytes_sql(text_sql: str) -> str:
-    """Return SQL for the bytes of a UUID's canonical text."""
+    """Return SQL for the bytes of a UUID that is given as a string in canonical form."""
     return f"unhex(replace({text_sql}, '-', ''))"

@@ -1,4 +1,4 @@
-"""Turn pairs of target and source rows into outcome rows: which WHEN clause fires for a pair, and the values that it writes."""
+"""Turn pairs of target and source rows into outcome rows, which show the action of the WHEN clause that fires, and its new values."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from rowmerge.table.metadata.engine_columns import ACTION, CLAUSE, FILE, IF_MATC
 from rowmerge.table.metadata.schema import DataType, Field, backquote, sql_name
 
 _COLUMN_REFERENCE = re.compile(r"(`[^`]+`|\w+)(\.(`[^`]+`|\w+))*")
-"""SQL that only names a column or a field. It can be evaluated for any row."""
+"""A pattern for SQL that only names a column or a field, which can be evaluated for any row."""
 
 GuardedClause = tuple[str, Clause]
 """A WHEN clause with its guard: SQL that is true for rows of the clause's kind, such as pairs of a match for WHEN MATCHED."""
@@ -32,8 +32,8 @@ class OutcomeShape:
     """The columns of outcome rows besides ACTION and the new values.
 
     `addresses`: FILE and POSITION of the target row. `lineage`: the lineage columns ROW_ID and CHANGED_IN. `ordinals`: ORDINAL of the
-    source row; then rows for which no clause fires stay. `extra_columns`: SQL expressions with names. `old_values`: the values of the
-    target row (see `old_column`).
+    source row; if it is included, the result keeps rows for which no clause fires. `extra_columns`: SQL expressions with names.
+    `old_values`: the values of the target row (see `old_column`).
     """
 
     addresses: bool = False
@@ -43,7 +43,7 @@ class OutcomeShape:
     old_values: bool = False
 
     def columns(self, plan: RowPlan) -> list[str]:
-        """Return SQL for these columns, in their order."""
+        """Return SQL for the columns of this shape, in the order of the outcome rows."""
         columns = [FILE, POSITION] * self.addresses + [ROW_ID, CHANGED_IN] * self.lineage + [ORDINAL] * self.ordinals
         fields = enumerate(plan.schema) if self.old_values else ()
         old_values = [f"{_old_value(plan, field)} as {old_column(position)}" for position, field in fields]
@@ -51,20 +51,20 @@ class OutcomeShape:
 
 
 def outcome_rows(rows: DataFrame, plan: RowPlan, guarded_clauses: Sequence[GuardedClause], shape: OutcomeShape) -> DataFrame:
-    """Return an outcome row for each row: what the first clause that fires does with the row, and the values that it writes.
+    """Return an outcome row for each row: the action of the first clause that fires for the row, and the values that this clause writes.
 
     Args:
         rows: Pairs of a target and a source row, or rows of one side, under the aliases of the plan's sides.
         plan: The plan of the statement.
         guarded_clauses: The clauses in the order of the statement. A clause fires for a row if its guard and its own condition are true,
             and no earlier clause fires.
-        shape: The columns to add. Rows for which no clause fires are left out unless `shape` has ordinals.
+        shape: The columns to add. The result omits rows for which no clause fires, unless `shape` has ordinals.
 
     Returns:
         ACTION, the columns of `shape` and, unless all clauses delete, the new values of the table's columns (see `output_column`).
 
     Raises:
-        TypeMismatch: A column cannot store the value that a clause gives it. Spark's analysis errors pass through.
+        TypeMismatch: A column cannot store the value that a clause assigns to it. Spark's analysis errors pass through.
     """
     # The column CLAUSE has the number of the clause that fires. The number of a clause is its index in `guarded_clauses`.
     rows = _with_firing_clause(rows, guarded_clauses)
@@ -88,13 +88,13 @@ def outcome_rows(rows: DataFrame, plan: RowPlan, guarded_clauses: Sequence[Guard
 
 
 def _with_firing_clause(rows: DataFrame, guarded_clauses: Sequence[GuardedClause]) -> DataFrame:
-    """Add CLAUSE, the number of the first clause that fires for a row, NULL for none."""
+    """Add the column CLAUSE: the number of the first clause that fires for a row, or NULL if no clause fires."""
     conditions = [(f"{guard} and {condition_of(clause)}", number) for number, (guard, clause) in enumerate(guarded_clauses)]
     return rows.withColumn(CLAUSE, F.expr(f"cast({_case(conditions, 'null')} as int)"))
 
 
 def _action_sql(guarded_clauses: Sequence[GuardedClause]) -> str:
-    """Return SQL for the action of the first clause whose condition is true, 0 (no action) without such a clause."""
+    """Return SQL for the action of the first clause whose condition is true, or 0 (no action) if there is no such clause."""
     action = _case([(condition, clause.effect.value) for condition, clause in guarded_clauses], "0")
     return f"cast({action} as tinyint)"
 
@@ -110,15 +110,15 @@ def _with_rules_applied(outcomes: DataFrame, plan: RowPlan, writing_clauses: Seq
 
 
 def _case(branches: Sequence[tuple[str, int]], otherwise: str) -> str:
-    """Return SQL for the value of the first branch whose condition is true."""
+    """Return SQL for the value of the first branch whose condition is true, or for `otherwise`."""
     whens = " ".join(f"when {condition} then {value}" for condition, value in branches)
     return f"case {whens} else {otherwise} end" if branches else otherwise
 
 
 def _materialize_nondeterministic_values(rows: DataFrame, clauses: Sequence[NumberedClause]) -> tuple[DataFrame, list[NumberedClause]]:
-    """Evaluate each nondeterministic value, such as `uuid()`, once in a column of its own, because later SQL repeats values.
+    """Evaluate each nondeterministic value, such as `uuid()`, once in a separate column, because later SQL repeats values.
 
-    Returns the rows with these columns, and the clauses with references to the columns as values.
+    The result is the rows with these columns, and the clauses with references to the columns instead of the values.
     """
     new_clauses = []
     for number, clause in clauses:
@@ -143,7 +143,7 @@ def old_column(position: int) -> str:
 
 
 def outcome_columns(outcomes: DataFrame, width: int) -> OutcomeColumns:
-    """Return the names of the columns that these outcome rows have, and None or no names for optional columns that they lack.
+    """Return the names of the columns of outcome rows. Optional columns that the rows lack are None or empty.
 
     Args:
         outcomes: The outcome rows (see `outcome_rows`).
@@ -167,16 +167,16 @@ def new_rows(rows: DataFrame, plan: RowPlan, clauses: Sequence[Clause], extra_co
         rows: The source rows, under the alias of the plan's source.
         plan: The plan of the statement.
         clauses: The clauses that insert rows.
-        extra_columns: SQL expressions with names of columns to add (see `OutcomeShape`).
+        extra_columns: The columns to add, as SQL expressions with names (see `OutcomeShape`).
     """
     return outcome_rows(rows, plan, [("true", clause) for clause in clauses], OutcomeShape(extra_columns=tuple(extra_columns)))
 
 
 def met_or_new_rows(rows: DataFrame, plan: RowPlan) -> DataFrame:
-    """Return the outcome rows of source rows whose matches are known. ORDINAL of the result is NULL for rows that match no target row.
+    """Return the outcome rows of source rows whose matches are known. In the result, ORDINAL is NULL for rows that match no target row.
 
     Args:
-        rows: The source rows with ORDINAL, and with MET, whether the row matches a target row.
+        rows: The source rows with ORDINAL, and with MET, which is true for a row that matches a target row.
         plan: The plan of the statement.
     """
     matched = [(MET, clause) for clause in plan.of(Match.MATCHED)]
@@ -185,15 +185,15 @@ def met_or_new_rows(rows: DataFrame, plan: RowPlan) -> DataFrame:
 
 
 def prepare_rows(rows: DataFrame, plan: RowPlan, values: Mapping[str, str], extra_columns: Sequence[str]) -> DataFrame:
-    """Convert source rows to rows of the table before their matches are known, with the actions for a match and for no match.
+    """Convert source rows to rows of the table before their matches are known, and add the actions for both cases.
 
     A lookup in Arrow then finds the matches, and the driver takes one of the two actions for each row, without another job of Spark.
 
     Args:
         rows: The source rows, under the alias of the plan's source.
         plan: The plan of the statement.
-        values: SQL for the values by exact column name, which are the same with and without a match.
-        extra_columns: SQL expressions with names of columns to add.
+        values: SQL for the values by exact column name. The values are the same with and without a match.
+        extra_columns: The columns to add, as SQL expressions with names.
 
     Returns:
         Outcome rows with ORDINAL, IF_MATCHED (the action of a row with a match) and IF_UNMATCHED (the action of a row without a match).
@@ -210,7 +210,7 @@ def moved_rows(rows: DataFrame, names: Sequence[str]) -> DataFrame:
     """Return outcome rows that write rows of a table unchanged.
 
     Args:
-        rows: The columns of the table, followed by other columns, which stay.
+        rows: Rows with the columns of the table, followed by other columns, which the result keeps.
         names: The names of the table's columns.
     """
     columns = [f"{backquote(name)} as {output_column(position)}" for position, name in enumerate(names)]
@@ -218,12 +218,12 @@ def moved_rows(rows: DataFrame, names: Sequence[str]) -> DataFrame:
 
 
 def as_boolean(condition: str) -> str:
-    """Return a condition where Spark expects a boolean: a bare NULL becomes one, and another type stays an error."""
+    """Return SQL for a condition as a boolean. The SQL casts a bare NULL to boolean, and any other type remains an error."""
     return f"({condition}) and true"
 
 
 def condition_of(clause: Clause) -> str:
-    """Return the condition of a clause as SQL in parentheses, `true` for a clause without a condition."""
+    """Return the condition of a clause as SQL in parentheses, or `true` if the clause has no condition."""
     return f"({clause.condition})" if clause.condition is not None else "true"
 
 
@@ -239,7 +239,7 @@ def _new_values(rows: DataFrame, plan: RowPlan, clauses: Sequence[NumberedClause
     for position, field in enumerate(plan.schema):
         value_by_clause = {number: _value_after_assignment(plan, clause, field, types) for number, clause in clauses}
         new_value = _value_of_firing_clause(value_by_clause, fires_for_all_rows=fires_for_all_rows)
-        # The cast gives NULL its type, and removes metadata and nullability of the value's own type.
+        # The cast gives NULL its type, and removes the metadata and the nullability of the value's own type.
         columns.append(f"cast({new_value} as {sql_name(field.type)}) as {output_column(position)}")
     return columns
 
@@ -248,8 +248,8 @@ def _value_of_firing_clause(value_by_clause: Mapping[int, str], *, fires_for_all
     """Return SQL for the value of the clause that fires. `value_by_clause`: SQL for the value of each clause by its number.
 
     A value must not be computed for rows of another clause, but a column may be read in any row. So equal column references need no CASE.
-    With a CASE for each of many columns, the code that Spark generates may be too long for Java to compile. `fires_for_all_rows`: there is
-    one clause, and it fires for all rows.
+    With a CASE for each of many columns, the code that Spark generates may be too long for Java to compile. `fires_for_all_rows`: whether
+    there is only one clause, which fires for all rows.
     """
     first_value, *other_values = value_by_clause.values()
     if fires_for_all_rows or (_COLUMN_REFERENCE.fullmatch(first_value) and set(other_values) <= {first_value}):
@@ -275,9 +275,9 @@ def _value_after_assignment(plan: RowPlan, clause: Clause, field: Field, types: 
 
 
 def _value_before_assignment(plan: RowPlan, clause: Clause, field: Field) -> str | None:
-    """Return SQL for the value that a clause assigns to a column, in the value's own type. None for NULL.
+    """Return SQL for the value that a clause assigns to a column, in the value's own type, or None if the value is NULL.
 
-    An UPDATE assigns the old value to a column that it does not name.
+    An UPDATE assigns its old value to each column that it does not name.
     """
     if field.name in clause.values:
         return clause.values[field.name]

@@ -1,6 +1,6 @@
 """Apply a table's rules to the rows to write, in the same job: compute generated columns, and check all conditions.
 
-Also check new rules of a table: whether their expressions are allowed, and whether existing rows fulfil them.
+Also check new rules of a table: whether their expressions are allowed, and whether existing rows satisfy them.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ NumberedClause = tuple[int, Clause]
 _SUBQUERY = re.compile(r"\(\s*(select|with|values|from|table)\b", re.IGNORECASE)
 _SHOWN_COLUMNS, _SHOWN_CHARACTERS = 12, 60
 _MANY_ROWS = ("INVALID_WHERE_CONDITION", "WINDOW_FUNCTION_NOT_ALLOWED", "_LEGACY_ERROR_TEMP_1034", "UNSUPPORTED_GENERATOR")
-"""Spark's conditions for aggregates, window functions (a legacy name in Spark 4.0 and 4.1) and generators in a filter."""
+"""Spark's error conditions for aggregates, window functions (a legacy name in Spark 4.0 and 4.1) and generators in a filter."""
 
 
 def apply_rules(rows: DataFrame, plan: RowPlan, writing_clauses: Sequence[NumberedClause]) -> DataFrame:
-    """Return rows with all rules of the table applied: empty strings that become NULL, generated columns, and checks.
+    """Apply all rules of a table to outcome rows: convert empty strings to NULL, compute generated columns, and add checks.
 
     Args:
         rows: Outcome rows with CLAUSE and ACTION, and with the new values under the names of the table's columns.
@@ -42,7 +42,7 @@ def apply_rules(rows: DataFrame, plan: RowPlan, writing_clauses: Sequence[Number
         writing_clauses: The clauses that write rows.
 
     Returns:
-        The rows with other values. A row that violates a check stops the job that reads its ACTION, as every reader of the rows does.
+        The rows with the new values. A row that violates a check stops the job that reads its ACTION, which every reader of the rows does.
 
     Raises:
         TypeMismatch: A generated column cannot store the value of its expression. Spark's analysis errors pass through.
@@ -56,7 +56,7 @@ def apply_rules(rows: DataFrame, plan: RowPlan, writing_clauses: Sequence[Number
 
 
 def _with_checked_action(rows: DataFrame, plan: RowPlan, checks: Sequence[Check], writing_clauses: Sequence[NumberedClause]) -> DataFrame:
-    """Replace ACTION by SQL that has the same value, and stops the statement at a written row that violates a check."""
+    """Replace ACTION by SQL with the same value, which stops the statement at a written row that violates a check."""
     violations = []
     for check in checks:
         # A CASE evaluates its branches in order, so a row is formatted for the message only if it violates a rule.
@@ -69,11 +69,11 @@ def _with_checked_action(rows: DataFrame, plan: RowPlan, checks: Sequence[Check]
 
 
 def sample_row(schema: Struct, expression: str) -> str:
-    """Return SQL for a text that shows a row, such as `id = 1, name = NULL`.
+    """Return SQL for a string that shows a row, such as `id = 1, name = NULL`.
 
     Args:
-        schema: The columns of the row. The text has at most 12 of them.
-        expression: The SQL of the violated rule. The columns that it mentions come first in the text.
+        schema: The columns of the row. The string shows at most 12 of them.
+        expression: The SQL of the violated rule. The string begins with the columns that this expression mentions.
     """
     words = {word.lower() for word in re.findall(r"\w+", expression)}
     mentioned_first = sorted(schema, key=lambda field: not set(re.findall(r"\w+", field.name.lower())) <= words)
@@ -82,7 +82,7 @@ def sample_row(schema: Struct, expression: str) -> str:
 
 
 def _column_description(field: Field) -> str:
-    """Return SQL for a text such as `name = Ann` or `name = NULL`. A long value is cut off."""
+    """Return SQL for a string such as `name = Ann` or `name = NULL`. A long value is truncated."""
     column = backquote(field.name)
     value_text = f"hex({column})" if field.type == Primitive("binary") else f"cast({column} as string)"
     cut_text = f"concat(left({value_text}, {_SHOWN_CHARACTERS}), '…')"
@@ -91,9 +91,9 @@ def _column_description(field: Field) -> str:
 
 
 def _with_generated_columns(rows: DataFrame, plan: RowPlan, writing_clauses: Sequence[NumberedClause]) -> DataFrame:
-    """Compute generated columns from the other new values of a row, unless the clause that fires for the row has a value for them.
+    """Compute generated columns from the other new values of a row, unless the clause that fires for the row assigns values to them.
 
-    `rows` have the number of the clause that fires in CLAUSE, and the new values under the names of the table's columns.
+    `rows`: the outcome rows. CLAUSE is the number of the clause that fires, and the new values have the names of the table's columns.
     """
     columns = {}
     for field in plan.schema:
@@ -104,13 +104,13 @@ def _with_generated_columns(rows: DataFrame, plan: RowPlan, writing_clauses: Seq
         generated_value = SqlValue(f"({expression})", _type_of(rows, expression))
         assigned_value = store_assignment_sql(generated_value, field, plan.table)
         value = f"case when {_fires_any(clause_numbers)} then {assigned_value} else {backquote(field.name)} end"
-        # The cast removes metadata and nullability of the expression's type.
+        # The cast removes the metadata and the nullability of the expression's type.
         columns[field.name] = F.expr(f"cast({value} as {sql_name(field.type)})")
     return rows.withColumns(columns) if columns else rows
 
 
 def _checks_of_generated_columns(plan: RowPlan, writing_clauses: Sequence[NumberedClause]) -> Iterator[Check]:
-    """Yield a check for each generated column with a value in a clause: it must equal the value of the generation expression."""
+    """Yield a check for each generated column to which a clause assigns a value: it must equal the value of the generation expression."""
     for field in plan.schema:
         clause_numbers = [number for number, clause in writing_clauses if field.name in clause.values]
         if field.name in plan.rules.generated and clause_numbers:
@@ -120,12 +120,12 @@ def _checks_of_generated_columns(plan: RowPlan, writing_clauses: Sequence[Number
 
 
 def _fires_any(numbers: Sequence[int]) -> str:
-    """Return a SQL condition: a clause with one of these numbers fires for the row."""
+    """Return a SQL condition that is true if a clause with one of these numbers fires for the row."""
     return f"{CLAUSE} in ({', '.join(map(str, numbers))})"
 
 
 def check_rules(spark: SparkSession, table: str, schema: Struct, rules: Rules) -> None:
-    """Check that a table can have these rules.
+    """Check that the rules of a table are valid for its columns.
 
     Args:
         spark: The session that analyses the expressions.
@@ -153,7 +153,7 @@ def check_condition(rows: DataFrame, check: Check) -> None:
     """Check that the expression of a check is a condition over the columns of `rows`.
 
     Args:
-        rows: Rows with the columns of the table. Spark analyses the expression only.
+        rows: Rows with the columns of the table. Spark analyses the expression, but does not read the rows.
         check: The check.
 
     Raises:
@@ -186,7 +186,7 @@ def check_default(spark: SparkSession, table: str, field: Field, expression: str
 
 
 def check_existing(rows: DataFrame, table: str, schema: Struct, check: Check) -> None:
-    """Check that existing rows fulfil a new rule. One job reads all rows.
+    """Check that existing rows satisfy a new rule. One job reads all rows.
 
     Args:
         rows: The live rows of the table.
@@ -195,7 +195,7 @@ def check_existing(rows: DataFrame, table: str, schema: Struct, check: Check) ->
         check: The rule.
 
     Raises:
-        ConstraintViolated: Rows violate the rule. The error has their number and shows one of them.
+        ConstraintViolated: Rows violate the rule. The error shows the number of these rows and one example.
     """
     violations = rows.where(f"not coalesce(({check.expression}), false)")
     sample = F.min(F.expr(sample_row(schema, check.expression)))
@@ -205,7 +205,7 @@ def check_existing(rows: DataFrame, table: str, schema: Struct, check: Check) ->
 
 
 def _check_generated_column(frame: DataFrame, schema: Struct, rules: Rules, field: Field, expression: str) -> None:
-    """Raise an error of `check_rules` if a column cannot be generated from an expression."""
+    """Raise one of the errors of `check_rules` if a column cannot be generated from an expression."""
     rule = _generation_rule(field, expression)
     # A replacement of `current_timestamp()` and similar functions changes only an expression that calls one of them.
     has_time_function = replace_time_functions(expression, microseconds=0, columns=schema.names) != expression
@@ -231,23 +231,23 @@ def _reference_error(error: UnknownColumn, schema: Struct, field: Field, rule: s
 
 
 def _generation_rule(field: Field, expression: str) -> str:
-    """Return the name of a generated column's rule in messages."""
+    """Return the name that messages use for the rule of a generated column."""
     return f"GENERATED ALWAYS AS ({expression}) of column `{field.name}`"
 
 
 def _type_of_valid_expression(rows: DataFrame, expression: str, rule: str) -> DataType:
-    """Return the type of the expression of a CHECK constraint, a generated column or a default, after a check of its parts.
+    """Check the expression of a CHECK constraint, a generated column or a default, and return its type.
 
     The value must depend on the columns of a single row. Raises UnsupportedStatement for a nondeterministic function, a subquery, or a
-    function of several rows, and UnknownColumn. `rows`: a frame with the columns that the expression may read. `rule`: the rule with the
-    expression, for messages.
+    function of several rows. Raises UnknownColumn for a column that `rows` lacks. `rows`: a frame with the columns that the expression may
+    read. `rule`: the rule with the expression, for messages.
     """
     if function := nondeterministic_function(expression):
         raise UnsupportedStatement(f"{rule} uses {function}(), which gives another value each time. Leave it out", text=expression)
     if _has_subquery(expression):
         raise UnsupportedStatement(f"{rule} has a subquery. A rule reads one row; test more in the statement that writes", text=expression)
     try:
-        # A filter takes neither aggregates nor windows nor generators.
+        # A filter accepts no aggregates, window functions or generators.
         rows.where(F.expr(f"(({expression})) is null"))
         return _type_of(rows, expression)
     except AnalysisException as error:
@@ -261,13 +261,13 @@ def _type_of(rows: DataFrame, expression: str) -> DataType:
 
 
 def _has_subquery(expression: str) -> bool:
-    """Return whether an expression has a subquery. For an expression that sqlglot cannot parse, a search for keywords decides."""
+    """Return whether an expression contains a subquery. If sqlglot cannot parse the expression, search it for keywords instead."""
     tree = parse(expression)
     return has_query(tree) if tree is not None else _SUBQUERY.search(expression) is not None
 
 
 def _analysis_error(error: AnalysisException, expression: str, rule: str, columns: list[str]) -> RowmergeError:
-    """Return the error of a rule's expression that Spark does not accept: functions of several rows, an unknown column, or another one."""
+    """Return the error for a rule's expression that Spark rejects, such as for a function of several rows or an unknown column."""
     if (error.getCondition() or "").startswith(_MANY_ROWS):
         calls = (error.getMessageParameters() or {}).get("expressionList", expression)
         problem = f"{rule} uses {calls}, which is about many rows. A rule reads one row: leave aggregates and windows out"
