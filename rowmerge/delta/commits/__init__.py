@@ -1,1 +1,1 @@
-"""Commits: their actions, conflicts with concurrent commits, RESTORE and CLONE."""
+"""Commits to a Delta table: their actions, conflicts with concurrent commits, RESTORE, CLONE and DROP."""

@@ -46,11 +46,11 @@ from rowmerge.version import __version__
 
 @dataclass
 class Commit:
-    """One commit of a change to a table's log. Implements `rowmerge.table.commits.commit.CommitSteps`.
+    """A commit of a change to the log of a Delta table. Implements `rowmerge.table.commits.commit.CommitSteps`.
 
-    `base`: the version on which the change was planned, None for the commit that creates the table. `protocol`, `metadata`: those of the
-    table after the change. `now`: the time of the commit, in milliseconds since the epoch. `expected`: for a creation, the version to put,
-    and the state of the folder that it requires.
+    `table`: the name of the table in errors. `base`: the version on which the change was planned, or None for the commit that creates the
+    table. `protocol` and `metadata`: the table's protocol and metadata after the change. `now`: the time of the commit, in milliseconds
+    since the epoch. `expected`: the version number that a creation must put, and the state of the folder that the creation requires.
     """
 
     storage: Storage
@@ -63,7 +63,7 @@ class Commit:
     expected: CreationVersion = FIRST_VERSION
     transaction_id: str = field(default_factory=lambda: str(uuid.uuid4()))
     commit_bytes: bytes = b""
-    """The content of the last put, which is the commit file if the outcome is Committed."""
+    """The content of the last put. If the outcome is Committed, this is the content of the commit file."""
 
     def __post_init__(self) -> None:
         self._state = replace(empty_state(), version=self.expected.number - 1) if self.base is None else self.base.state
@@ -75,11 +75,11 @@ class Commit:
         self._concurrent_file: Document | None = None
 
     def run(self) -> Outcome:
-        """Commit the change. Raises CorruptLog, StorageError and the errors of `FileActionBuilder` if certainly nothing was committed."""
+        """Commit the change. Raises CorruptLog, StorageError or an error of `FileActionBuilder` only if nothing was committed."""
         return commit(self, self.storage, self.change.files)
 
     def checksum(self) -> bytes:
-        """Return the content of the checksum file of the committed version. Raises CorruptLog."""
+        """Return the content of the checksum file for the committed version. Raises CorruptLog if an action is invalid."""
         return checksum_after(self._state, self._actions, f"{self.storage.location}/{LOG}")
 
     @property
@@ -89,8 +89,8 @@ class Commit:
     def put(self) -> Put | Unknown | CommitConflict:
         """Put the change as the next version, and verify that readers apply it.
 
-        A cleanup of the log, or a DROP and a CREATE, may have deleted an older file of the version. So the put alone proves nothing. After
-        the put of a table's first version, the method also looks for a concurrent creation in another format.
+        A successful put alone proves nothing: a log cleanup, or a DROP followed by a CREATE, may have deleted an older commit file of the
+        same version. After the put of a table's first version, the method also checks for a concurrent creation in another format.
         """
         self._build_actions()
         self.commit_bytes = serialize(self._actions)
@@ -104,7 +104,7 @@ class Commit:
         return self._verify_creation() if self.base is None else self._confirm_or_delete()
 
     def rebase(self) -> Rebased | CommitConflict:
-        """Plan the change for the version after the concurrent commit that took its version. Return the conflict if both conflict."""
+        """Plan the change again for the version after the concurrent commit. If the two conflict, return the conflict."""
         concurrent_file = self._concurrent_file
         assert concurrent_file is not None  # a rebase follows a put that returned EXISTED
         if self.base is None:
@@ -126,11 +126,11 @@ class Commit:
         self._builder.discard_superseded()
 
     def _merge_deletions(self, concurrent: ConcurrentCommit) -> bool:
-        """Add the rows that a concurrent commit deleted to the vectors of this change. Return whether both change the same files."""
+        """Add the rows that a concurrent commit deleted to the vectors of this change. Return whether both commits change the same file."""
         if not self._deleted_positions:
-            # This saves the conversion of `added_paths`, which may be very many.
+            # Without deletions, `added_paths`, which may contain very many paths, need not be converted.
             return False
-        # The concurrent commit added these files again, with another deletion vector or other statistics.
+        # The concurrent commit added these files again, with a different deletion vector or different statistics.
         changed_paths = self._deleted_positions.keys() & frozenset(concurrent.added_paths.to_pylist())
         for path in changed_paths:
             self._deleted_positions[path] = self._deleted_positions[path] | (concurrent.newly_deleted(path) or Positions())
@@ -140,12 +140,13 @@ class Commit:
         return bool(changed_paths)
 
     def _confirm_or_delete(self) -> Put | Unknown | CommitConflict:
-        """Verify after the put that readers apply the commit to the table of its plan. If they ignore it, delete it.
+        """Verify after the put that readers apply the commit to the table for which it was planned. If they do not, delete the commit file.
 
-        Readers ignore it if others have dropped and created the table, or cleaned its log, between the plan and the put (`verify_put`).
+        Readers ignore the commit if, between the plan and the put, the table was dropped and created again, or its log was cleaned
+        (`verify_put`).
 
         Returns:
-            CREATED if readers apply the commit. A conflict if they ignore it. Unknown if the log does not decide it or cannot be read.
+            CREATED if readers apply the commit. A conflict if they ignore the commit. Unknown if the log is inconclusive or unreadable.
         """
         put_commit = PutCommit(self.storage, self.base, self.version, self.change, self.metadata, self._file_actions, self.now)
         try:
@@ -158,14 +159,14 @@ class Commit:
         return MetadataChanged(self.table, self.version, "another commit", verdict.reason)
 
     def _verify_creation(self) -> Put | Unknown | CommitConflict:
-        """Verify after the put of the first version that the new table is the only one in its folder. If it is not, drop it.
+        """Verify after the put of the first version that the folder contains no other table. Otherwise, drop the new table.
 
-        Delta puts versions in `_delta_log`, Iceberg in `metadata`. So the put does not fail if a concurrent statement creates an Iceberg
-        table or a view in the folder at the same time (`rowmerge.table.commits.creation`).
+        Delta stores versions in `_delta_log`, and Iceberg stores them in `metadata`. So the put succeeds even if a concurrent statement
+        creates an Iceberg table or a view in the same folder (`rowmerge.table.commits.creation`).
 
         Returns:
-            CREATED if the table is the only one. A conflict if it is dropped, or if readers ignore its first version. Unknown if the log or
-            the folder cannot be read, or if the drop failed.
+            CREATED if the new table is the only one. A conflict if the new table was dropped, or if readers ignore its first version.
+            Unknown if the log or the folder cannot be read, or if the drop failed.
         """
         # Both verifications send requests, and neither needs the result of the other, so they run at the same time.
         find_iceberg_conflict = partial(recheck_other_format, self.storage, self.table, FORMAT, self.expected)
@@ -174,7 +175,7 @@ class Commit:
             return delta_result
         if isinstance(iceberg_conflict, Unknown):
             return iceberg_conflict
-        # The folder has two tables. This statement fails, so its table must go. The failure of the drop is Unknown, its success is None.
+        # The folder contains two tables. This statement fails, so its table is dropped. A failed drop returns Unknown.
         failed_drop = withdraw_creation(self.storage, self.table, self.metadata.id)
         return iceberg_conflict if failed_drop is None else failed_drop
 
@@ -184,7 +185,7 @@ class Commit:
         return PlannedCommit(self.table, self.base, self.change, DeltaSettings(self.metadata.configuration))
 
     def _build_actions(self) -> None:
-        """Build the actions of the next version. Write deletion vectors, unless those of an earlier attempt are still complete."""
+        """Build the actions of the next version. Write deletion vectors, unless the vectors of an earlier attempt are still complete."""
         if self._change_actions is None:
             self._change_actions = self._builder.build_actions(self._state, self._deleted_positions)
         self._file_actions = [*self._change_actions, *self._builder.replace_files(self._state)]
@@ -194,7 +195,7 @@ class Commit:
         self._actions = [*self._non_file_actions(), *file_actions]
 
     def _non_file_actions(self) -> Iterator[Action]:
-        """Yield the actions other than file actions. In-commit timestamps require `commitInfo` as the first action."""
+        """Yield all actions except file actions. `commitInfo` is the first action, as in-commit timestamps require."""
         yield {"commitInfo": self._commit_info()}
         if self.protocol != self._state.protocol:
             yield self.protocol.action()
@@ -207,7 +208,7 @@ class Commit:
             yield from self._clustering_actions()
 
     def _clustering_actions(self) -> Iterator[Action]:
-        """Yield the change of the clustering domain. RESTORE and CLONE copy the clustering of their source. A replacement removes it."""
+        """Yield the change of the clustering domain. RESTORE and CLONE copy the clustering of their source. A replacement has none."""
         source = self.change.restored or self.change.cloned
         old_clustering = self._state.domains.get(CLUSTERING)
         clustering = None if source is None else as_delta_snapshot(source).state.domains.get(CLUSTERING)
@@ -232,14 +233,14 @@ class Commit:
             "txnId": self.transaction_id,
         }
         if is_enabled(self.protocol, self.metadata, ROW_TRACKING):
-            # Changes that would copy or update rows without their ids are rejected earlier.
+            # Changes that would copy or update rows without their ids have already been rejected.
             info["tags"] = {"delta.rowTracking.preserved": "true"}
         if self.version:
             info["readVersion"] = self.version - 1 if self.base is None else self.base.version
         return info
 
     def _in_commit_timestamp(self) -> int | None:
-        """Return a time after that of the previous version, None for a table without in-commit timestamps."""
+        """Return a time in milliseconds that is later than the previous version's, or None for a table without in-commit timestamps."""
         if not has_in_commit_timestamps(self.protocol, self.metadata, self.version):
             return None
         info, previous_version = self._state.commit_info, self._state.version
@@ -249,14 +250,14 @@ class Commit:
 
 
 def first_commit(storage: Storage, table: str, definition: TableDefinition, change: CommitRequest, version: CreationVersion) -> Commit:
-    """Return the first commit of a table, which may be the clone of another table.
+    """Return the first commit of a table, which may be a clone of another table.
 
     Args:
         storage: The storage of the table's folder.
         table: The name of the table in errors.
-        definition: The columns, partitioning and properties of the table. For a clone, its properties override those of the source.
-        change: The data files and the operation of the commit. `change.cloned`: the source of a clone.
-        version: The version to put. It is above 0 if the folder has the log of a dropped table, whose version numbers the table continues.
+        definition: The columns, partitioning and properties of the table. For a clone, these properties override those of the source.
+        change: The data files and the operation of the commit. For a clone, `change.cloned` is the source.
+        version: The version to put. If the folder contains the log of a dropped table, the new table continues its version numbers.
 
     Raises:
         PlanError: The definition is invalid.
@@ -270,14 +271,14 @@ def first_commit(storage: Storage, table: str, definition: TableDefinition, chan
         source = as_delta_snapshot(change.cloned)
         protocol, metadata = metadata_after_clone(table, (source.protocol, source.metadata), replaced=None, definition=definition, now=now)
     if version.number and is_true(metadata.configuration, IN_COMMIT_TIMESTAMPS):
-        # The log begins with versions of a dropped table, which may lack in-commit timestamps. So the protocol requires the properties
-        # with the first version that has one (PROTOCOL.md, In-Commit Timestamps).
+        # The log begins with versions of a dropped table, which may lack in-commit timestamps. In that case, the protocol requires the
+        # properties that record the first version with an in-commit timestamp (PROTOCOL.md, In-Commit Timestamps).
         metadata = replace(metadata, configuration={**metadata.configuration, **timestamps_from(version.number, now)})
     return Commit(storage, table, None, change, protocol, metadata, now, version)
 
 
 def next_commit(storage: Storage, table: str, base: DeltaSnapshot, change: CommitRequest) -> Commit:
-    """Return the commit of a change to an existing table.
+    """Return the commit for a change to an existing table.
 
     Args:
         storage: The storage of the table's folder.
@@ -286,7 +287,7 @@ def next_commit(storage: Storage, table: str, base: DeltaSnapshot, change: Commi
         change: The changed files and the new definition of the table.
 
     Raises:
-        AppendOnly: The change removes rows of a table with `delta.appendOnly`.
+        AppendOnly: The change removes rows, and the table has the property `delta.appendOnly`.
         UnsupportedTableFeature: The table needs a feature that the engine does not implement, or the change needs deletion vectors.
         PlanError: The new definition is invalid.
         ConfigurationError: The value of a property is invalid.
@@ -303,12 +304,12 @@ def next_commit(storage: Storage, table: str, base: DeltaSnapshot, change: Commi
 
 
 def _definition_after_change(table: str, base: DeltaSnapshot, change: CommitRequest, now: int) -> tuple[Protocol, Metadata]:
-    """Return the protocol and metadata of the table after a change. Those of `base` if the change is one of rows alone.
+    """Return the protocol and metadata of the table after a change. If only rows change, both are those of `base`.
 
     Args:
         table: The name of the table in errors.
         base: The version on which the change was planned.
-        change: The change: a CLONE over the table, a RESTORE, a replacement, a change of the definition, or a change of rows alone.
+        change: A CLONE that replaces the table, a RESTORE, a replacement, a change of the definition, or a change of rows only.
         now: The time of the commit, in milliseconds since the epoch.
 
     Raises:
@@ -317,9 +318,9 @@ def _definition_after_change(table: str, base: DeltaSnapshot, change: CommitRequ
     protocol, metadata = base.protocol, base.metadata
     if _requires_writable_table(change):
         check_writable(table, protocol, metadata)
-    # A clone over a table is also a replacement, so `cloned` comes first.
+    # A clone that replaces a table is also a replacement, so `cloned` is checked first.
     if change.cloned is not None:
-        # The clone has the definition of its source, except for the properties that the statement sets.
+        # A clone has the same definition as its source, except for the properties that the statement sets.
         source, statement_definition = as_delta_snapshot(change.cloned), change.definition or TableDefinition()
         return metadata_after_clone(table, (source.protocol, source.metadata), (protocol, metadata), statement_definition, now)
     if change.restored is not None:
@@ -333,9 +334,9 @@ def _definition_after_change(table: str, base: DeltaSnapshot, change: CommitRequ
 
 
 def _requires_writable_table(change: CommitRequest) -> bool:
-    """Return whether the engine must implement all features of the table before the change.
+    """Return whether a change requires that the engine implements every feature of the table before the change.
 
-    A replacement does not depend on them. ALTER TABLE, which changes no files, may unset the property that needs such a feature.
+    A replacement does not depend on these features. ALTER TABLE changes no files, and may unset the property that needs a feature.
     """
     copies_version = change.cloned is not None or change.restored is not None
     changes_only_definition = change.definition is not None and change.files.empty
@@ -343,7 +344,7 @@ def _requires_writable_table(change: CommitRequest) -> bool:
 
 
 def _restored_definition(table: str, base: DeltaSnapshot, source: DeltaSnapshot) -> tuple[Protocol, Metadata]:
-    """Return the protocol and metadata after RESTORE to `source`. Raises UnsupportedTableFeature if such a table must not be written."""
+    """Return the protocol and metadata after RESTORE to `source`. Raises UnsupportedTableFeature if the engine cannot write that table."""
     protocol, metadata = metadata_after_restore(base.protocol, base.metadata, source.protocol, source.metadata)
     check_writable(table, protocol, metadata)
     return protocol, metadata

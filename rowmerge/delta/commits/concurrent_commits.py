@@ -1,4 +1,4 @@
-"""Read a concurrent commit: the files that it added and removed, and the rows that it deleted in files that stay."""
+"""Read a concurrent commit: the files that it added and removed, and the rows that it deleted in the remaining files."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from rowmerge.storage.store import Storage
 from rowmerge.table.snapshots.files import Positions
 
 VectorDescriptor = Mapping[str, Any] | None
-"""The descriptor of a file's deletion vector; None for a file without one."""
+"""The descriptor of a file's deletion vector, or None for a file without a deletion vector."""
 
 
 @dataclass(frozen=True)
 class ConcurrentCommit:
-    """A commit of another writer, which took a version before the planned commit. Paths are absolute and percent-decoded.
+    """A commit by another writer, whose version comes before the planned commit. Paths are absolute and percent-decoded.
 
-    `added_files`: rows of `rowmerge.delta.files.columns`. `vector_changes`: the old and the new vector of each file that the commit removed
-    and added again, by path.
+    `added_files`: the added files, as rows of the file table (`rowmerge.delta.files.columns`). `vector_changes`: the old and new deletion
+    vectors, by path, of the files that the commit removed and added again. `storage`: the storage of the table's folder.
     """
 
     version: int
@@ -38,18 +38,18 @@ class ConcurrentCommit:
     _newly_deleted: dict[str, Positions | None] = field(default_factory=dict)
 
     def fields_of(self, name: str) -> list[Mapping[str, Any]]:
-        """Return the fields of each action of this name, such as `metaData` or `txn`. File actions do not count."""
+        """Return the fields of each action with this name, such as `metaData` or `txn`. File actions are not included."""
         return [action[name] for action in self.non_file_actions if name in action]
 
     @property
     def is_blind_append(self) -> bool:
-        """Whether the commit only added files, and did not read the table."""
+        """Whether the commit only added files and did not read the table."""
         return bool(commit_info(self.non_file_actions).get("isBlindAppend")) and not self.removed_paths
 
     def newly_deleted(self, path: str) -> Positions | None:
-        """Return the rows that the commit deleted in a file that it removed and added again with another deletion vector.
+        """Return the rows that the commit deleted by giving a file a new deletion vector (a `remove` and an `add` of the same path).
 
-        Return None if the commit did not add the file again, or restored rows of the file. Raises CorruptLog, StorageError.
+        Return None if the commit did not add the file again, or if it restored rows of the file. Raises CorruptLog, StorageError.
         """
         if path not in self.vector_changes:
             return None
@@ -83,12 +83,12 @@ def read_concurrent_commit(document: Document, version: int, storage: Storage, p
 
 
 def operation_of(actions: Sequence[Action]) -> str:
-    """Return the operation in the `commitInfo` of a commit, for errors."""
+    """Return the name of the operation from a commit's `commitInfo`, for use in errors."""
     return str(commit_info(actions).get("operation", "a commit"))
 
 
 def _vector_changes(added_vectors: pa.Table, removed_vectors: pa.Table) -> dict[str, tuple[VectorDescriptor, VectorDescriptor]]:
-    """Return the old and new vectors of each file that is in both tables, which have the columns `path` and `vector`."""
+    """Return the old and new vectors, by path, of the files in both tables. The tables have the columns `path` and `vector`."""
     new_rows = added_vectors.filter(pc.is_in(added_vectors["path"], value_set=removed_vectors["path"].combine_chunks()))
     old_rows = removed_vectors.filter(pc.is_in(removed_vectors["path"], value_set=new_rows["path"].combine_chunks()))
     old_vectors = dict(zip(old_rows["path"].to_pylist(), old_rows["vector"].to_pylist(), strict=True))

@@ -1,8 +1,8 @@
-"""Find the conflict of a planned commit with a concurrent commit: one rule for each kind of conflict.
+"""Find conflicts between a planned commit and a concurrent commit, with one rule for each kind of conflict.
 
-The rules follow delta-spark's conflict checker, in its order. Where delta-spark compares partitions alone, these rules compare statistics,
-too. Where it compares files, these rules compare rows. Two commits do not conflict if the planned one would make the same change after the
-concurrent one.
+The rules follow delta-spark's conflict checker, in the same order. Where delta-spark compares only partitions, these rules also compare
+statistics. Where delta-spark compares files, these rules compare rows. Two commits do not conflict if the planned commit would make the
+same change after the concurrent commit.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from rowmerge.errors import (
 from rowmerge.table.commits.request import CommitRequest, Reads, named_files, named_rows
 from rowmerge.table.snapshots.files import FileListing, Positions
 
-# The rules that errors name for a conflict of single rows.
+# Descriptions of conflicts between individual rows, for errors.
 _DELETED_READ_ROWS = "deleted or updated rows that this statement read"
 _DELETED_CHANGED_ROWS = "deleted or updated rows that this statement changes"
 
 
 @dataclass(frozen=True)
 class PlannedCommit:
-    """A change of `base` before its put, as the rules compare it with concurrent commits."""
+    """A change to the version `base` that has not been put yet. The rules compare it with concurrent commits."""
 
     table: str
     base: DeltaSnapshot
@@ -48,12 +48,12 @@ class PlannedCommit:
 
     @cached_property
     def removed(self) -> frozenset[str]:
-        """The files that the change removes. A replacement names none: it removes the files that are live when it commits."""
+        """The paths of the files that the change removes. Empty for a replacement, which removes all files that are live at its commit."""
         return frozenset() if self.change.replace else frozenset(self.change.files.removed)
 
     @cached_property
     def newly_deleted(self) -> dict[str, Positions]:
-        """The rows that the change deletes in files that stay, without those that `base` had deleted."""
+        """The rows that the change deletes in remaining files, by path, without the rows that were already deleted in `base`."""
         all_positions = self.change.files.deleted
         base_positions = self.base.deleted_positions(list(all_positions)) if all_positions else {}
         return {path: rows - base_positions.get(path, Positions()) for path, rows in all_positions.items()}
@@ -64,8 +64,8 @@ class PlannedCommit:
 
     @property
     def is_serializable(self) -> bool:
-        """Whether the change conflicts with a blind append, because the append cannot be ordered after the change."""
-        # A replacement removes every file, also those of the append. A change of the definition alone was validated against every row.
+        """Whether the change conflicts with a concurrent blind append, because the append cannot be ordered after the change."""
+        # A replacement removes every file, including appended files. A change of only the definition was validated against every row.
         changes_only_definition = self.change.definition is not None and self.change.files.empty
         if sets_all_files(self.change) or changes_only_definition:
             return True
@@ -78,11 +78,11 @@ def sets_all_files(change: CommitRequest) -> bool:
 
 
 def find_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:
-    """Return the first conflict of a planned commit with a concurrent commit, None without one. The order is that of RULES.
+    """Return the first conflict between a planned commit and a concurrent commit, in the order of RULES. Return None without a conflict.
 
     Args:
-        concurrent: A commit that came after the base of the planned commit.
-        planned: The commit to put after it.
+        concurrent: A commit of another writer after the base version of the planned commit.
+        planned: The commit that would follow the concurrent commit.
     """
     return next(filter(None, (rule(concurrent, planned) for rule in RULES)), None)
 
@@ -91,8 +91,8 @@ def protocol_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) -> C
     """Return ProtocolChanged if the concurrent commit has a `protocol` action.
 
     Args:
-        concurrent: A commit that came after the base of the planned commit.
-        planned: The commit to put after it.
+        concurrent: A commit of another writer after the base version of the planned commit.
+        planned: The commit that would follow the concurrent commit.
     """
     return _conflict(ProtocolChanged, concurrent, planned) if concurrent.fields_of("protocol") else None
 
@@ -101,8 +101,8 @@ def metadata_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) -> C
     """Return MetadataChanged if the concurrent commit has a `metaData` action.
 
     Args:
-        concurrent: A commit that came after the base of the planned commit.
-        planned: The commit to put after it.
+        concurrent: A commit of another writer after the base version of the planned commit.
+        planned: The commit that would follow the concurrent commit.
     """
     return _conflict(MetadataChanged, concurrent, planned) if concurrent.fields_of("metaData") else None
 
@@ -111,8 +111,8 @@ def clustering_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) ->
     """Return MetadataChanged if both commits set the clustering columns.
 
     Args:
-        concurrent: A commit that came after the base of the planned commit.
-        planned: The commit to put after it.
+        concurrent: A commit of another writer after the base version of the planned commit.
+        planned: The commit that would follow the concurrent commit.
     """
     changed_domains = [fields["domain"] for fields in concurrent.fields_of("domainMetadata")]
     has_conflict = CLUSTERING in changed_domains and sets_all_files(planned.change)
@@ -120,11 +120,11 @@ def clustering_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) ->
 
 
 def transaction_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:
-    """Return ConcurrentTransaction if both commits are transactions of one application.
+    """Return ConcurrentTransaction if both commits are transactions of the same application.
 
     Args:
-        concurrent: A commit that came after the base of the planned commit.
-        planned: The commit to put after it.
+        concurrent: A commit of another writer after the base version of the planned commit.
+        planned: The commit that would follow the concurrent commit.
     """
     application, _ = planned.change.transaction or (None, None)
     if application not in [fields["appId"] for fields in concurrent.fields_of("txn")]:
@@ -133,14 +133,14 @@ def transaction_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) -
 
 
 def added_rows_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:
-    """Return ConcurrentAppend if a new file may have rows that the planned commit would have read.
+    """Return ConcurrentAppend if a concurrently added file may contain rows that the planned commit would have read.
 
     Args:
-        concurrent: A commit that came after the base of the planned commit.
-        planned: The commit to put after it.
+        concurrent: A commit of another writer after the base version of the planned commit.
+        planned: The commit that would follow the concurrent commit.
     """
     reads = planned.change.reads
-    # A blind append counts only under Serializable, because it can as well come after the planned commit.
+    # A blind append conflicts only under Serializable. Otherwise it can be ordered after the planned commit.
     is_later_append = concurrent.is_blind_append and not planned.is_serializable
     if reads.may_match is None or not planned.change.data_change or is_later_append:
         return None
@@ -148,15 +148,15 @@ def added_rows_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) ->
     if not new_files.num_rows:
         return None
     listing = list_files(LiveFiles.of(new_files), planned.base.storage.location, planned.base.metadata, reads.columns)
-    # The mask is null for a file whose statistics do not decide. Such a file may match.
+    # The mask is null for a file whose statistics are inconclusive. Such a file may match.
     candidates = listing.filter(pc.fill_null(reads.may_match(listing), True))
     matching_files = _files_with_matching_rows(candidates, reads)
     return _conflict(ConcurrentAppend, concurrent, planned, named_files(matching_files.paths)) if len(matching_files) else None
 
 
 def _files_with_matching_rows(files: FileListing, reads: Reads) -> FileListing:
-    """Return the files with a row that was read, or all files if their rows cannot be compared."""
-    # `has_matching_rows` reads the rows of files, and does not support files with deleted rows (`Reads`).
+    """Return the files with at least one row that the command would have read. Return all files if their rows cannot be compared."""
+    # `has_matching_rows` reads the rows of files and does not support files with deleted rows (`Reads`).
     has_deleted_rows = pc.any(pc.greater(files.deleted, 0)).as_py()
     if not len(files) or reads.has_matching_rows is None or has_deleted_rows:
         return files
@@ -164,8 +164,8 @@ def _files_with_matching_rows(files: FileListing, reads: Reads) -> FileListing:
 
 
 def _new_files(concurrent: ConcurrentCommit, read_paths: frozenset[str]) -> pa.Table:
-    """Return the files that a concurrent commit added with a change of data."""
-    # A file that was read is not new if the commit only changes its deletion vector. `removed_rows_conflict` compares its rows.
+    """Return the files that a concurrent commit added with `dataChange` and that the planned commit has not read (`read_paths`)."""
+    # A file that was read is not new: the commit only changes its deletion vector, and `removed_rows_conflict` compares its rows.
     changed_paths = pa.array(sorted(read_paths & concurrent.removed_paths), pa.string())
     is_changed = pc.is_in(concurrent.added_paths, value_set=changed_paths)
     changes_data = pc.fill_null(concurrent.added_files["dataChange"], True)
@@ -175,17 +175,17 @@ def _new_files(concurrent: ConcurrentCommit, read_paths: frozenset[str]) -> pa.T
 def removed_rows_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:
     """Return ConcurrentDeleteRead if the concurrent commit deleted a file or row on which the planned commit depends.
 
-    To delete single rows of a file, a commit removes the file, and adds it again with a new deletion vector. Then the commits conflict only
-    if the planned one read a deleted row. If the file was not added again, they conflict if the planned one depends on any row of it.
+    To delete single rows of a file, a commit removes the file and adds it again with a new deletion vector. In this case, the commits
+    conflict only if the planned commit read a deleted row. Otherwise, they conflict if the planned commit depends on any row of the file.
 
     Args:
-        concurrent: A commit that came after the base of the planned commit.
-        planned: The commit to put after it.
+        concurrent: A commit of another writer after the base version of the planned commit.
+        planned: The commit that would follow the concurrent commit.
     """
     for path in sorted(planned.change.reads.paths & concurrent.removed_paths):
         deleted_rows = concurrent.newly_deleted(path)
         deleted_read_rows = None if deleted_rows is None else _select_read_rows(planned.change.reads, path, deleted_rows)
-        # None: the concurrent commit removed the whole file, or restored rows of it, so single rows cannot be compared.
+        # None: the concurrent commit removed the whole file or restored some of its rows, so individual rows cannot be compared.
         if deleted_read_rows is None and _depends_on_file(planned, path):
             return _conflict(ConcurrentDeleteRead, concurrent, planned, path)
         if deleted_read_rows:
@@ -194,27 +194,27 @@ def removed_rows_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) 
 
 
 def _depends_on_file(planned: PlannedCommit, path: str) -> bool:
-    """Return whether the planned commit changes a file, or depends on a row of it."""
+    """Return whether the planned commit changes a file or depends on any of its rows."""
     rows = planned.change.reads.rows
     return path in planned.changed_paths or rows is None or bool(rows.get(path))
 
 
 def _select_read_rows(reads: Reads, path: str, rows: Positions) -> Positions:
-    """Return the rows of a file on which the command depends, out of `rows`. It depends on all of them if `reads.rows` is None."""
+    """Return the subset of `rows` on which the command depends. If `reads.rows` is None, the command depends on all rows."""
     return rows if reads.rows is None else rows & reads.rows.get(path, Positions())
 
 
 def double_removal_conflict(concurrent: ConcurrentCommit, planned: PlannedCommit) -> CommitConflict | None:
-    """Return ConcurrentDeleteDelete if both commits delete a row, or if one removes a file of which the other deletes rows.
+    """Return ConcurrentDeleteDelete if both commits delete the same row, or if one removes a file in which the other deletes rows.
 
     Args:
-        concurrent: A commit that came after the base of the planned commit.
-        planned: The commit to put after it.
+        concurrent: A commit of another writer after the base version of the planned commit.
+        planned: The commit that would follow the concurrent commit.
     """
     for path in sorted(planned.changed_paths & concurrent.removed_paths):
         deleted_rows = concurrent.newly_deleted(path)
-        # None: the concurrent commit removed the file, or restored rows of it. A planned commit that removes the file may have copied
-        # rows that the concurrent commit deleted.
+        # None: the concurrent commit removed the file or restored some of its rows. A planned commit that removes the file may have
+        # copied rows that the concurrent commit deleted.
         if deleted_rows is None or path in planned.removed:
             return _conflict(ConcurrentDeleteDelete, concurrent, planned, path)
         if rows_of_both := deleted_rows & planned.newly_deleted[path]:

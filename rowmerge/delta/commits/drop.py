@@ -1,4 +1,4 @@
-"""Commit the version that drops a Delta table. Its log stays, as `rowmerge.table.commits.drop_markers` explains."""
+"""Commit the version that drops a Delta table. The log is kept, as `rowmerge.table.commits.drop_markers` explains."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ from rowmerge.version import __version__
 
 FORMAT = "delta"
 _DROPPED_SCHEMA = '{"type":"struct","fields":[{"name":"dropped","type":"boolean","nullable":true,"metadata":{}}]}'
-"""The schema of a dropped table, with one column, because some readers do not open a table without columns."""
+"""The schema of a dropped table. It has one column, because some readers cannot open a table without columns."""
 
 
 def withdraw_creation(storage: Storage, table: str, table_id: str) -> Unknown | None:
-    """Drop a table that this process has created in a folder with a table of the other format.
+    """Drop a table that this process created in a folder that also contains a table of the other format.
 
-    Other writers may already have committed to the table. So the withdrawal is a DROP, not the deletion of the first version.
+    Other writers may already have committed to the new table. So this function commits a DROP instead of deleting the first version.
 
     Args:
         storage: The storage of the folder.
         table: The name of the table in errors.
-        table_id: The id of the created table (PROTOCOL.md, Change Metadata). A table with another id in the log stays.
+        table_id: The id of the created table (PROTOCOL.md, Change Metadata). A table with a different id is not dropped.
 
     Returns:
-        Unknown if the DROP may have failed, so that the table may stay. Otherwise None, also if others have dropped the table.
+        Unknown if the DROP may have failed, so that the table may still exist. Otherwise None, even if another writer dropped the table.
     """
     try:
         drop = Drop(storage, table)
@@ -53,7 +53,7 @@ def withdraw_creation(storage: Storage, table: str, table_id: str) -> Unknown | 
 class Drop:
     """The commit of a DROP TABLE. Implements `rowmerge.table.commits.commit.CommitSteps`.
 
-    `new_id`: the table id of the version that it puts, which is the version of an empty table.
+    `new_id`: the table id in the version that the DROP puts. This version describes an empty table.
     """
 
     storage: Storage
@@ -69,8 +69,8 @@ class Drop:
         return self._newest_version + 1
 
     def put(self) -> Put | Unknown | CommitConflict:
-        """Put the marker and the version of the drop. Return a conflict if the newest version is that of another drop."""
-        # If another engine has committed to a dropped table, the newest version is that commit, and the table is dropped again.
+        """Put the marker and the version of the drop. Return a conflict if the newest version already drops the table."""
+        # If another engine has committed to a dropped table, the newest version is that commit, so the table is dropped again.
         if self._state is not None and is_dropped_at(self.storage, self._newest_version):
             return self._dropped_by_others()
         announce_drop(self.storage, FORMAT, self.version)
@@ -80,28 +80,28 @@ class Drop:
         return self._confirm_or_delete() if result is Put.CREATED else result
 
     def rebase(self) -> Rebased | CommitConflict:
-        """Read the newest version. Return a conflict if it belongs to another table than the one to drop."""
+        """Read the newest version. Return a conflict if it does not belong to the table to drop."""
         self._read_newest()
         if self.dropped_id is not None and self._current_id is not None and self._current_id != self.dropped_id:
             return self._dropped_by_others()
         return Rebased(merged_commits=0)
 
     def discard(self) -> None:
-        """Keep all files: a drop writes no files but its commit."""
+        """Do nothing, because a drop writes no files except its commit."""
 
     def discard_superseded(self) -> None:
-        """Keep all files, like `discard`."""
+        """Do nothing, because a drop writes no files except its commit."""
 
     def _read_newest(self) -> None:
-        """Read the newest version, its state and its table id. The state is None if the log is empty or unreadable."""
+        """Read the newest version, its state and its table id. Set the state to None if the log is empty or unreadable."""
         listing = list_log(self.storage)
-        # The version of an incomplete checkpoint counts, because its number was used.
+        # The version of an incomplete checkpoint also counts, because its number has been used.
         versions = (version_of_file(file.path) for file in listing.files)
         self._newest_version = max((version for version in versions if version is not None), default=-1)
         try:
             self._state = None if listing.newest is None else read_state(self.storage, listing, listing.newest)
         except CorruptLog:
-            # A table with an unreadable log can be dropped. The removal of its files goes by their age.
+            # A table with an unreadable log can be dropped. Its files are then selected for removal by age.
             self._state = None
         self._current_id = None if self._state is None else self._state.metadata.id
 
@@ -111,12 +111,12 @@ class Drop:
     def _confirm_or_delete(self) -> Put | Unknown | CommitConflict:
         """Verify after the put that readers apply the version of the drop. If they ignore it, delete its files.
 
-        Before the put, other writers may have committed the same version, written a checkpoint, and deleted their commit file in a cleanup
-        of the log. Then the put succeeds, but readers begin at the checkpoint, which does not contain this drop.
+        Before the put, other writers may have committed the same version, written a checkpoint, and deleted their commit file in a log
+        cleanup. In that case the put succeeds, but readers begin at the checkpoint, which does not contain this drop.
 
         Returns:
-            CREATED if readers apply the version. EXISTED if the table still exists at a newer version, so that `commit` repeats the drop
-            there. A conflict if others have dropped the table. Unknown if the log cannot be read.
+            CREATED if readers apply the version. EXISTED if the table still exists at a newer version, after which `commit` repeats the
+            drop. A conflict if another writer has dropped the table. Unknown if the log cannot be read.
         """
         try:
             checkpoint = read_newer_checkpoint(self.storage, list_log(self.storage, since=self.version), self.version)
@@ -129,7 +129,7 @@ class Drop:
         return Put.EXISTED if checkpoint.metadata.id == self.dropped_id else self._dropped_by_others()
 
     def _build_actions(self) -> list[Action]:
-        """Return the actions that replace the table by an empty one with the id `new_id`, without the old domains and files."""
+        """Return the actions that replace the table with an empty one whose id is `new_id`, and that remove the old domains and files."""
         now = time.time_ns() // 1_000_000
         metadata = Metadata(id=self.new_id, schema_string=_DROPPED_SCHEMA, configuration={DROPPED_PROPERTY: "true"}, created=now)
         actions: list[Action] = [{"commitInfo": self._commit_info(now)}, LOWEST_PROTOCOL.action(), metadata.action()]

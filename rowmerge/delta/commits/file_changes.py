@@ -29,15 +29,15 @@ from rowmerge.table.snapshots.files import AddedFile, Positions
 
 _BATCH = 10_000
 FileIdentity = tuple[str, str, int | None]
-"""A logical file in any table's log: its absolute path, and the file and offset of its deletion vector."""
+"""The identity of a logical file across tables: its absolute path, and the file and the offset of its deletion vector."""
 
 
 @dataclass
 class FileActionBuilder:
-    """Builds the file actions of one change.
+    """A builder of the file actions for one change.
 
-    `metadata`: that of the table after the change. `now`: the time of the commit, in milliseconds since the epoch. `base`: the version on
-    which the change was planned, None for a new table. `domains`: the metadata domains before the change.
+    `metadata`: the table's metadata after the change. `now`: the time of the commit, in milliseconds since the epoch. `base`: the version
+    on which the change was planned, or None for a new table. `domains`: the metadata domains before the change, as JSON strings by name.
     """
 
     storage: Storage
@@ -48,7 +48,7 @@ class FileActionBuilder:
     domains: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        # A replacement removes the clustering of the table.
+        # A replacement removes the table's clustering.
         clustering = () if self.change.replace else clustering_columns(self.domains)
         schema, stored_schema, partition_columns = self.metadata.schema, self.metadata.stored_schema, self.metadata.partition_columns
         self._indexed_leaves = physical_indexed_leaves(schema, stored_schema, partition_columns, self.metadata.configuration, clustering)
@@ -58,11 +58,11 @@ class FileActionBuilder:
         self._changed_paths = frozenset(self.change.files.removed) | frozenset(self.change.files.deleted)
 
     def build_actions(self, state: State, deleted_positions: Mapping[str, Positions]) -> list[Action]:
-        """Write the deletion vectors of the change, and return its file actions. A replacement also needs those of `replace_files`.
+        """Write the deletion vectors of the change and return its file actions. A replacement also needs the actions of `replace_files`.
 
         Args:
             state: The version before the commit.
-            deleted_positions: All deleted rows of the files that get a new deletion vector, by the absolute path of the file.
+            deleted_positions: All deleted rows of each file that gets a new deletion vector, by the absolute path of the file.
 
         Raises:
             ValueError: The change removes a file that is not live in `state`.
@@ -82,10 +82,10 @@ class FileActionBuilder:
         return actions
 
     def replace_files(self, state: State) -> list[Action]:
-        """Return the actions by which a replacement or a clone replaces the files of `state`, none for another change."""
+        """Return the actions with which a replacement or a clone replaces the files of `state`. Return an empty list for other changes."""
         if self.change.cloned is None:
             return self._remove_all(state.files) if self.change.replace else []
-        # A file of both tables stays, because a version must not add and remove the same file.
+        # A file that both tables contain is kept, because a version must not add and remove the same file.
         current_rows = _rows_by_identity(self.storage.location, state.files)
         cloned_rows = cloned_files(as_delta_snapshot(self.change.cloned))
         new_rows = [row for key, row in cloned_rows.items() if key not in current_rows]
@@ -96,11 +96,11 @@ class FileActionBuilder:
         return [self._remove(row) for row in _rows(block.rows for block in files.blocks)]
 
     def discard(self) -> None:
-        """Delete the vectors of all attempts, because no version refers to them. After a failure, the next VACUUM deletes them."""
+        """Delete the vectors of all attempts, because no version refers to them. If a deletion fails, the next VACUUM deletes the file."""
         self._clean_up([*self._superseded_vector_paths, *self._written_vectors.paths])
 
     def discard_superseded(self) -> None:
-        """Delete the vectors of earlier attempts after the last attempt is committed. After a failure, the next VACUUM deletes them."""
+        """Delete the vectors of earlier attempts after the last one was committed. If a deletion fails, the next VACUUM deletes the file."""
         self._clean_up(self._superseded_vector_paths, live=self._written_vectors.paths)
 
     def _clean_up(self, paths: Sequence[str], live: Sequence[str] = ()) -> None:
@@ -109,7 +109,7 @@ class FileActionBuilder:
         try_delete_files(self.storage, [vector_paths], PathOrigin.THIS_PROCESS, live_paths=live_paths)
 
     def _partition_texts(self, file: AddedFile) -> dict[str, str | None]:
-        """Return the `partitionValues` of a file. Raises TypeMismatch for a value that is not valid Unicode."""
+        """Return the `partitionValues` of a file. Raises TypeMismatch if a value is not valid Unicode."""
         texts: dict[str, str | None] = {}
         for column, stored_name in zip(self._partition_fields, self.metadata.stored_partition_columns, strict=True):
             try:
@@ -130,7 +130,7 @@ class FileActionBuilder:
         return {"path": log_path(self.storage.location, file.path), "partitionValues": self._partition_texts(file), "size": file.size}
 
     def _changed_rows(self, state: State) -> dict[str, dict[str, Any]]:
-        """Return the rows of `rowmerge.delta.files.columns` of the files that the change removes or marks, by absolute path."""
+        """Return the rows in the file table of the files that the change removes or in which it deletes rows, by absolute path."""
         files = files_of(state.files, self.storage.location, self._changed_paths)
         paths = absolute_paths(self.storage.location, files.column("path")).to_pylist()
         rows = dict(zip(paths, _rows(files.tables()), strict=True))
@@ -139,7 +139,7 @@ class FileActionBuilder:
         return rows
 
     def _mark_deleted(self, rows: Mapping[str, dict[str, Any]], deleted_positions: Mapping[str, Positions]) -> list[Action]:
-        """Write new deletion vectors, and return the `add` actions of their files. A file whose rows are all deleted gets no `add`."""
+        """Write new deletion vectors and return the `add` actions of their data files. A file whose rows are all deleted gets no `add`."""
         records = {path: self._count_records(path, rows[path]) for path in deleted_positions}
         partly_deleted = {path: positions for path, positions in deleted_positions.items() if len(positions) < records[path]}
         vectors = write_vectors(self.storage, partly_deleted)
@@ -149,7 +149,7 @@ class FileActionBuilder:
         return [self._add_with_vector(rows[path], vectors.descriptors[path], statistics[path]) for path in partly_deleted]
 
     def _restore_files(self, state: State, source: DeltaSnapshot) -> list[Action]:
-        """Return the actions of RESTORE: `add` the files that only `source` has, and `remove` those that only `state` has."""
+        """Return the actions of RESTORE: an `add` for each file that is only in `source`, a `remove` for each that is only in `state`."""
         returning_files = source.state.files.difference(state.files)
         _check_files(self.storage, source.name, returning_files)
         rows = _rows(returning_files.tables())
@@ -157,11 +157,11 @@ class FileActionBuilder:
         return [*added, *self._remove_all(state.files.difference(source.state.files))]
 
     def _add_with_vector(self, old_add: Mapping[str, Any], deletion_vector: Mapping[str, Any] | None, statistics: str | None) -> Action:
-        """Return an `add` action of a file that the log has already, with another deletion vector.
+        """Return a new `add` action for a file that is already in the log, with a different deletion vector.
 
         Args:
-            old_add: The row of the file table (`rowmerge.delta.files.columns`) for the older `add` action. Its other fields stay.
-            deletion_vector: The descriptor of the file's deletion vector, None without deleted rows.
+            old_add: The row of the file table (`rowmerge.delta.files.columns`) for the older `add` action. Other fields are copied from it.
+            deletion_vector: The descriptor of the new deletion vector, or None if no rows are deleted.
             statistics: The statistics of the file, as JSON.
         """
         fields = {
@@ -176,7 +176,7 @@ class FileActionBuilder:
         return {"add": without_nulls(fields)}
 
     def _remove(self, row: Mapping[str, Any]) -> Action:
-        """Return the `remove` action of a file in the log (PROTOCOL.md, Remove File). `row`: its row of the file table."""
+        """Return the `remove` action for a file (PROTOCOL.md, Remove File). `row` is the row of the file in the file table."""
         fields = {
             **_common_fields(row),
             "deletionTimestamp": self.now,
@@ -188,7 +188,7 @@ class FileActionBuilder:
         return {"remove": without_nulls(fields)}
 
     def _count_records(self, path: str, row: Mapping[str, Any]) -> int:
-        """Return the rows in a file including deleted ones: from the listing, or else from the file's footer."""
+        """Return the number of rows in a file, including deleted rows, from the statistics or, without them, from the file's footer."""
         records = self._listed_records.get(path)
         if records is not None:
             return records
@@ -206,40 +206,40 @@ class FileActionBuilder:
 
 
 def _common_fields(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields that `add` and `remove` share, for a file in the log."""
+    """Return the fields that the `add` and `remove` actions of a file have in common. `row` is the row of the file in the file table."""
     row_ids = {"baseRowId": row["baseRowId"], "defaultRowCommitVersion": row["defaultRowCommitVersion"]}
     return {"path": row["path"], "partitionValues": row["partition"] or {}, "size": row["size"], **row_ids}
 
 
 def _statistics(row: Mapping[str, Any]) -> str | None:
-    """Return the statistics of a file in the log as JSON. Checkpoints may have them as structs alone."""
+    """Return the statistics of a file as JSON. Convert them if a checkpoint stores them only as structs."""
     if row["stats"] is None and row.get("parsed"):
         return parsed_text(row["parsed"])
     return row["stats"]  # type: ignore[no-any-return]
 
 
 def _rows(tables: Iterable[pa.Table]) -> Iterator[dict[str, Any]]:
-    """Yield the rows of tables. Convert a batch at a time."""
+    """Yield the rows of Arrow tables as dictionaries, converted one batch at a time."""
     for table in tables:
         for batch in table.to_batches(max_chunksize=_BATCH):
             yield from batch.to_pylist()
 
 
 def cloned_files(source: DeltaSnapshot) -> dict[FileIdentity, dict[str, Any]]:
-    """Return the source's files as rows for another table's log, without row ids (Delta's CloneTableBase). Raises CorruptLog."""
+    """Return the files of a clone's source as rows for the log of the clone, without row ids. Raises CorruptLog for an invalid path."""
     rows = _rows_by_identity(source.shape.location, source.state.files)
     return {identity: _with_uris(identity, row) for identity, row in rows.items()}
 
 
 def _rows_by_identity(location: str, files: LiveFiles) -> dict[FileIdentity, dict[str, Any]]:
-    """Return the rows of `rowmerge.delta.files.columns` by the logical file that they describe. Raises CorruptLog."""
+    """Return the rows of the file table, by the identity of the file. Raises CorruptLog if a path or a descriptor is invalid."""
     paths = absolute_paths(location, files.column("path")).to_pylist()
     rows = zip(paths, _rows(files.tables()), strict=True)
     return {(path, *_vector_identity(location, row["deletionVector"])): row for path, row in rows}
 
 
 def _vector_identity(location: str, descriptor: Mapping[str, Any] | None) -> tuple[str, int | None]:
-    """Return the file and the offset of a deletion vector, or its inline text. Two tables have the same vector if these are equal."""
+    """Return the file and the offset of a deletion vector, or its inline text. Equal values identify the same vector in two tables."""
     if descriptor is None:
         return "", None
     is_inline = descriptor["storageType"] == "i"
@@ -247,7 +247,7 @@ def _vector_identity(location: str, descriptor: Mapping[str, Any] | None) -> tup
 
 
 def _with_uris(identity: FileIdentity, row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the row of a file for the log of another table, with absolute URIs of the data file and its vector, without row ids."""
+    """Return a file's row for the log of another table: without row ids, and with absolute URIs of the data file and its vector."""
     path, vector_file, _ = identity
     descriptor = without_nulls(row["deletionVector"])
     if descriptor is not None and descriptor["storageType"] != "i":
@@ -256,7 +256,7 @@ def _with_uris(identity: FileIdentity, row: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _check_files(storage: Storage, table: str, files: LiveFiles) -> None:
-    """Raise MissingDataFile if VACUUM has deleted one of these files or its deletion vector. Raises StorageError, CorruptLog."""
+    """Raise MissingDataFile if one of these files or its deletion vector no longer exists. Also raises StorageError and CorruptLog."""
     paths = sorted(set(file_and_vector_paths(storage.location, files.column("path"), files.column("deletionVector"))))
     results = map_concurrently(partial(_file_exists, storage), paths)
     for path, exists in zip(paths, results, strict=True):

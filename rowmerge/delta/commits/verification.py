@@ -1,8 +1,8 @@
-"""Verify after the put of a commit that readers apply it as a version of the table on which it was planned.
+"""Verify after the put of a commit that readers apply it as a version of the table for which it was planned.
 
-Between the plan and the put, others may have dropped and created the table, or may have cleaned the log. Both delete old commit files, so
-the put of a version that others have already used may succeed. Readers ignore such a file, because they begin at a newer checkpoint. Each
-cleanup leaves a checkpoint. So without a checkpoint at or above the commit, no cleanup has deleted an older file of the same version.
+Between the plan and the put, other writers may have dropped and recreated the table, or cleaned its log. Both delete old commit files, so
+a put may succeed although its version was already used. Readers ignore such a file, because they begin at a newer checkpoint. Each cleanup
+keeps a checkpoint. So without a checkpoint at or above the commit, no cleanup has deleted an older file of the same version.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from rowmerge.table.commits.request import CommitRequest, Unknown
 
 @dataclass(frozen=True)
 class Rejected:
-    """The result for a commit that no reader applies, with the reason."""
+    """The verdict for a commit that no reader applies. `reason`: why readers ignore the commit, for the error."""
 
     reason: str
 
 
 Verdict = Literal[Put.CREATED] | Rejected | Unknown
-"""Whether readers apply a commit: CREATED if they do, Rejected if none does, Unknown if the log does not decide it."""
+"""Whether readers apply a commit: CREATED if they do, Rejected if they do not, and Unknown if the log is inconclusive."""
 
 
 _NOT_IN_CHECKPOINT = Rejected("the log was cleaned or the table was dropped since")
@@ -44,7 +44,11 @@ _NOT_IN_CHECKPOINT = Rejected("the log was cleaned or the table was dropped sinc
 
 @dataclass(frozen=True)
 class PutCommit:
-    """A commit that was put as `version`. `base` is None for the first commit of a table; `now` is the commit's time in milliseconds."""
+    """A commit after its put, whose effect for readers is not verified yet.
+
+    `base`: the version on which the change was planned, or None for the first commit of a table. `version`: the version that was put.
+    `metadata`: the table's metadata after the change. `now`: the time of the commit, in milliseconds since the epoch.
+    """
 
     storage: Storage
     base: DeltaSnapshot | None
@@ -60,7 +64,7 @@ class PutCommit:
 
     @cached_property
     def new_paths(self) -> set[str]:
-        """The files that the commit adds for the first time, without files that get another deletion vector (`remove` and `add`)."""
+        """The paths that the commit adds for the first time. Files that only get a new deletion vector (`remove` and `add`) are excluded."""
         return {action["add"]["path"] for action in self.file_actions if "add" in action} - self.removed_paths
 
     @property
@@ -69,10 +73,10 @@ class PutCommit:
 
 
 def verify_put(commit: PutCommit) -> Verdict:
-    """Return whether readers apply a commit, after its put, as a version of the table on which it was planned.
+    """Return whether readers apply a commit, after its put, as a version of the table for which it was planned.
 
-    A put that succeeded is no proof. Another process may have committed the same version, and a cleanup of the log may have deleted that
-    commit file before the put. Or the table was dropped, and another one was created in its folder.
+    A successful put is not sufficient proof. Another process may have committed the same version, and a log cleanup may have deleted that
+    commit file before the put. Or the table may have been dropped, and a new table created in its folder.
 
     Raises:
         CorruptLog: A checkpoint or a commit cannot be parsed.
@@ -86,31 +90,35 @@ def verify_put(commit: PutCommit) -> Verdict:
         return _verify_in_checkpoint(commit, checkpoint)
     if commit.version not in listing.commits:
         return Unknown(f"{commit_path(commit.version)} was put, and is gone")
-    # Each cleanup leaves a newer checkpoint. There is none, so the version never had another commit file. Only a DROP remains to exclude.
+    # A cleanup always keeps a newer checkpoint. None exists, so the version never had another commit file. Only a DROP is possible.
     if commit.base is None or _follows_base(commit, commit.base, listing):
         return Put.CREATED
-    # The commit follows a version of another table. If it is still the newest version, it can be deleted. If others have committed after
-    # it, their versions contain its changes, and its deletion would leave a gap in their log.
+    # The commit follows a version of another table. If it is still the newest version, it can be deleted. If other writers have committed
+    # later versions, these contain its changes, and its deletion would leave a gap in the log.
     if listing.newest == commit.version:
         return Rejected("the table was dropped, and another one was created in its folder")
     return Unknown("another table was created in the folder, and others have committed to it")
 
 
 def read_newer_checkpoint(storage: Storage, listing: LogListing, version: int) -> State | None:
-    """Return the state of the newest checkpoint, None if it is older than `version`. Raises CorruptLog, StorageError.
+    """Return the state of the newest checkpoint, or None if there is no checkpoint at or above `version`.
 
     Args:
         storage: The storage of the table's folder.
-        listing: The log, at least from `version` on.
+        listing: A listing of the log that includes all files from `version` on.
         version: The version of a commit.
+
+    Raises:
+        CorruptLog: The checkpoint cannot be parsed.
+        StorageError: The store failed.
     """
     newest = next(iter(listing.checkpoints), None)
     return None if newest is None or newest.version < version else read_checkpoint(storage, newest)
 
 
 def _follows_base(commit: PutCommit, base: DeltaSnapshot, listing: LogListing) -> bool:
-    """Return whether the version before the commit belongs to the table of `base`."""
-    # The unchanged commit file of the base proves it without another request.
+    """Return whether the version directly before the commit belongs to the same table as `base`."""
+    # The unchanged commit file of the base is sufficient proof and needs no further request.
     if base.commit is not None and listing.commits.get(base.version) == base.commit:
         return True
     try:
@@ -122,14 +130,14 @@ def _follows_base(commit: PutCommit, base: DeltaSnapshot, listing: LogListing) -
 
 
 def _verify_in_checkpoint(commit: PutCommit, state: State) -> Verdict:
-    """Return whether the state of a checkpoint that is not older than a commit contains the commit.
+    """Return whether the state of a checkpoint contains a commit. The checkpoint is not older than the commit.
 
     The evidence, from the strongest to the weakest:
 
-    - A new data file or a tombstone of the commit proves that the state contains it.
-    - Another table id proves that it does not.
-    - The absence of both files and tombstones proves that it does not, unless tombstones can have expired.
-    - The transaction or the new metadata of the commit decides, if no other commit can have the same.
+    - A new data file or a tombstone of the commit proves that the state contains the commit.
+    - A different table id proves that the state does not contain the commit.
+    - The absence of both files and tombstones also proves this, unless the tombstones may have expired.
+    - The commit's transaction or new metadata is decisive if no other commit can have the same values.
     """
     if _has_file(state, commit.new_paths) or _has_tombstone(state, commit.removed_paths, commit.now):
         return Put.CREATED
@@ -146,13 +154,13 @@ def _verify_in_checkpoint(commit: PutCommit, state: State) -> Verdict:
 
 
 def _keeps_tombstones(commit: PutCommit, newer_metadata: Metadata) -> bool:
-    """Return whether checkpoints still contain the tombstones of a commit, by the retention of the table at both versions."""
+    """Return whether checkpoints must still contain the tombstones of a commit, by the shorter retention in the two versions."""
     retention = min(tombstone_retention(metadata.configuration) for metadata in (commit.metadata, newer_metadata))
     return time.time_ns() // 1_000_000 - commit.now < retention
 
 
 def _verify_transaction(commit: PutCommit, transaction: tuple[str, int], state: State) -> Verdict:
-    """Return whether the newest `txn` of the commit's application shows that a state contains the commit."""
+    """Return whether a state contains a commit, judged by the newest `txn` action of the commit's application."""
     application, version = transaction
     newest = state.transactions.get(application)
     if newest is None:
@@ -164,14 +172,14 @@ def _verify_transaction(commit: PutCommit, transaction: tuple[str, int], state: 
 
 
 def _has_file(state: State, paths: set[str]) -> bool:
-    """Return whether a state has one of these new files, live or as a tombstone. No other commit adds them: their names are unique."""
+    """Return whether a state contains one of these new files, live or as a tombstone. File names are unique to a commit."""
     commit_paths = pa.array(sorted(paths), pa.string())
     columns = (state.files.column("path"), state.tombstones["path"])
     return any(pc.any(pc.is_in(column, value_set=commit_paths)).as_py() for column in columns)
 
 
 def _has_tombstone(state: State, paths: set[str], deleted_at: int) -> bool:
-    """Return whether a state has a tombstone of one of these files with the time of the commit (milliseconds since the epoch)."""
+    """Return whether a state contains a tombstone of one of these files with this deletion time (milliseconds since the epoch)."""
     is_removed = pc.is_in(state.tombstones["path"], value_set=pa.array(sorted(paths), pa.string()))
     return bool(pc.any(pc.equal(state.tombstones["deletionTimestamp"].filter(is_removed), deleted_at)).as_py())
 
