@@ -1,4 +1,4 @@
-"""The Delta Lake format: its log, checkpoints, deletion vectors and commits, after PROTOCOL.md of delta-io/delta."""
+"""The Delta Lake format: log, checkpoints, deletion vectors and commits, as specified in PROTOCOL.md of delta-io/delta."""
 
 from rowmerge.delta.table import DeltaTable
 

@@ -1,4 +1,4 @@
-"""A Delta table at a location: create it, read it, commit to it."""
+"""Create a Delta table at a location, read its versions, and commit to it."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ logger = logging.getLogger(__name__)
 
 
 class DeltaTable:
-    """Implements `rowmerge.table.table.Table`. May be used by several threads."""
+    """A Delta table at a location. Implements `rowmerge.table.table.Table`. Several threads may use it."""
 
     def __init__(self, storage: Storage, name: str, is_mismatch_fatal: Callable[[], bool] = lambda: True) -> None:
-        """Make a table of a location, which need not exist. `name` is the table's name in errors.
+        """Initialize a table at the location of `storage`. The table need not exist. `name` is the name of the table in errors.
 
-        `is_mismatch_fatal` is called for a version that does not match its checksum, and returns whether this is an error or a warning.
+        `is_mismatch_fatal` is called if a version does not match its checksum. It returns whether to raise an error instead of a warning.
         """
         self._storage, self.name, self.location = storage, name, storage.location
         self._reader = SnapshotReader(storage, name, is_mismatch_fatal)
 
     @property
     def branches(self) -> None:
-        """None: a Delta table has no branches and tags."""
+        """Return None, because a Delta table has no branches or tags."""
 
     @property
     def change_feed(self) -> DeltaChangeFeed:
@@ -56,13 +56,16 @@ class DeltaTable:
 
     @property
     def maintenance(self) -> None:
-        """None: checkpoints maintain the log, VACUUM and OPTIMIZE maintain the files."""
+        """Return None, because Delta has no such procedures: checkpoints maintain the log, and VACUUM and OPTIMIZE maintain the files."""
 
     def exists(self) -> bool:
         return self._first_version() is None
 
     def creation_version(self) -> CreationVersion | None:
-        """Return the version after that of a dropped table, 0 in an empty folder, None if the table exists."""
+        """Return the version with which a new table would begin, or None if the table exists.
+
+        This is 0 in an empty folder. In the folder of a dropped table, it is the version after the drop.
+        """
         return creation_version(self._storage, FORMAT, self._first_version)
 
     def snapshot(self) -> DeltaSnapshot:
@@ -70,30 +73,30 @@ class DeltaTable:
         return self._reader.open_newest()
 
     def snapshot_at(self, *, version: int | None = None, timestamp: int | None = None) -> DeltaSnapshot:
-        """Return a version by its number or by a time, the newest version for neither.
+        """Return a version by its number or by a time. Without both, return the newest version.
 
         Args:
-            version: The number of the version.
-            timestamp: Milliseconds since the epoch. It selects the newest version that was committed at or before this time.
+            version: The version number.
+            timestamp: A time in milliseconds since the epoch, which selects the newest version that was committed at or before it.
 
         Raises:
-            VersionNotFound: The version does not exist, or a cleanup of the log has deleted it.
-            TableNotFound, CorruptLog, UnsupportedTableFeature, StorageError: As `snapshot`.
+            VersionNotFound: The version does not exist, or a log cleanup has deleted it.
+            TableNotFound, CorruptLog, UnsupportedTableFeature, StorageError: As for `snapshot`.
         """
         if version is not None:
             return read_listed(self._storage, lambda listing: self._reader.open(listing, version))
         return self.snapshot() if timestamp is None else self._reader.open_at(timestamp)
 
     def resolve_shape(self, definition: TableDefinition, base: Snapshot | None = None, *, replace: bool = False) -> TableShape:
-        """Return the schema, partitioning and settings that a change gives to the table. See `Table.resolve_shape`.
+        """Return the schema, partitioning and settings of the table after a change of its definition. See `Table.resolve_shape`.
 
         Args:
-            definition: The new definition.
-            base: The version to change or to replace, None for a new table.
-            replace: Whether the definition replaces the table. Otherwise it changes the table.
+            definition: The definition of a new table, or the changed parts of an existing definition.
+            base: The version to change or to replace, or None for a new table.
+            replace: Whether the definition replaces the existing table instead of changing it.
         """
         if base is None:
-            # The shape does not contain the time of the creation.
+            # The shape does not include the creation time.
             protocol, metadata = metadata_after_create(self.name, definition, now=0)
         else:
             current = as_delta_snapshot(base)
@@ -109,23 +112,23 @@ class DeltaTable:
         Args:
             definition: The columns, partitioning and properties of the table.
             request: The data files and the operation of the commit.
-            expected_version: The result of `creation_version` before the data files were written. None without data files: this method
-                calls it.
+            expected_version: The result of `creation_version` before the data files were written. If None, for a creation without data
+                files, this method calls `creation_version`.
 
         Raises:
             PlanError: The definition is invalid.
             ConfigurationError: The value of a property is invalid.
             UnsupportedTableFeature: The table needs a feature that the engine does not implement.
-            AlreadyExists: The folder has a table of another format or a view.
+            AlreadyExists: The folder contains a table of another format or a view.
             StorageError: The store failed, and nothing was committed.
         """
-        # If the table exists, `creation_version` returns None. Then the next step returns the conflict with this table, for any version.
+        # If the table exists, `creation_version` returns None. In that case the next step returns a conflict, whatever the version.
         expected = expected_version or self.creation_version() or FIRST_VERSION
         conflict = self._creation_conflict(expected)
         if conflict is not None:
             return Conflicted(conflict)
         outcome = self._run(first_commit(self._storage, self.name, definition, request, expected))
-        # A first version above 0 follows the version of a drop. The file that marks this drop for the catalog is obsolete now.
+        # A first version above 0 follows the version of a drop. The file that marks this drop for the catalog is now obsolete.
         if expected.number > 0 and isinstance(outcome, Committed):
             delete_markers(self._storage, FORMAT, outcome.version)
         return outcome
@@ -147,14 +150,14 @@ class DeltaTable:
         return self._run(next_commit(self._storage, self.name, as_delta_snapshot(base), request))
 
     def version_of_transaction(self, application: str, version: int) -> int | None:
-        """Return the newest table version with a `txn` of the application with at most this transaction version.
+        """Return the newest table version with a `txn` action of the application whose transaction version is not above `version`.
 
         Args:
             application: The id of the application (`txn.appId`).
             version: The version of the transaction (`txn.version`).
 
         Returns:
-            The table version, None if the log contains no such `txn`.
+            The table version, or None if the log contains no such `txn` action.
 
         Raises:
             CorruptLog: A file of the log cannot be parsed.
@@ -163,22 +166,22 @@ class DeltaTable:
         return read_listed(self._storage, lambda listing: find_transaction(self._storage, listing, application, version))
 
     def history(self, limit: int | None = None) -> list[HistoryEntry]:
-        """Return the commits, newest first, at most `limit`. Raises TableNotFound, CorruptLog, StorageError."""
+        """Return at most `limit` commits, newest first. Return all commits for None. Raises TableNotFound, CorruptLog, StorageError."""
         return read_listed(self._storage, lambda listing: read_history(self._storage, self.name, listing, limit))
 
     def vacuum(self, options: VacuumOptions) -> Vacuumed:
-        """Delete the files that no version within the retention needs. See `Vacuum.run`."""
+        """Delete the files that no version within the retention period needs. See `Vacuum.run`."""
         return Vacuum(self._storage, self.name, self.snapshot, self.commit, options, time.time_ns() // 1_000_000).run()
 
     def _first_version(self) -> int | None:
-        """Return the version with which a new table would begin, None if the table exists."""
+        """Return the version with which a new table would begin in this folder, or None if the table exists."""
         newest = list_newest(self._storage).newest
         if newest is None:
             return 0
         return newest + 1 if is_dropped_at(self._storage, newest) else None
 
     def _creation_conflict(self, expected: CreationVersion) -> CommitConflict | None:
-        """Return the conflict of a creation with a table in the folder, of either format, None if the folder is as in `expected`."""
+        """Return the conflict of a creation with a table of any format in the folder, or None if the folder still matches `expected`."""
         find_iceberg_conflict = partial(format_conflict, self._storage, self.name, FORMAT, expected)
         log, iceberg_conflict = run_both(partial(list_log, self._storage), find_iceberg_conflict)
         if log.newest is not None and not is_dropped_at(self._storage, log.newest):
@@ -196,7 +199,7 @@ class DeltaTable:
         return outcome
 
     def _maintain_log(self, commit: Commit, version: int) -> None:
-        """Write the checksum of a commit and, when it is due, a checkpoint. Log a failure: it must not look like a failed commit."""
+        """Write the checksum of a commit, and a checkpoint if one is due. Only log a failure, because the commit has succeeded."""
         for write_log_file in (self._put_checksum, self._put_checkpoint):
             try:
                 write_log_file(commit, version)
@@ -207,7 +210,7 @@ class DeltaTable:
         put_checksum(self._storage, version, commit.checksum())
 
     def _put_checkpoint(self, commit: Commit, version: int) -> None:
-        """Write a checkpoint when it is due, and clean the log."""
+        """Write a checkpoint and clean the log, if a checkpoint is due."""
         if is_due(version, commit.metadata):
             listing = list_log(self._storage)
             state = self._reader.open(listing, version).state

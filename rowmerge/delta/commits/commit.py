@@ -89,7 +89,7 @@ class Commit:
     def put(self) -> Put | Unknown | CommitConflict:
         """Put the change as the next version, and verify that readers apply it.
 
-        A successful put alone proves nothing: a log cleanup, or a DROP followed by a CREATE, may have deleted an older commit file of the
+        A successful put alone proves nothing. A log cleanup, or a DROP followed by a CREATE, may have deleted an older commit file of the
         same version. After the put of a table's first version, the method also checks for a concurrent creation in another format.
         """
         self._build_actions()

@@ -87,10 +87,10 @@ class Drop:
         return Rebased(merged_commits=0)
 
     def discard(self) -> None:
-        """Do nothing, because a drop writes no files except its commit."""
+        """Keep all files, because a drop writes no files except its commit."""
 
     def discard_superseded(self) -> None:
-        """Do nothing, because a drop writes no files except its commit."""
+        """Keep all files, because a drop writes no files except its commit."""
 
     def _read_newest(self) -> None:
         """Read the newest version, its state and its table id. Set the state to None if the log is empty or unreadable."""

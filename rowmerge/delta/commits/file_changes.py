@@ -100,7 +100,7 @@ class FileActionBuilder:
         self._clean_up([*self._superseded_vector_paths, *self._written_vectors.paths])
 
     def discard_superseded(self) -> None:
-        """Delete the vectors of earlier attempts after the last one was committed. If a deletion fails, the next VACUUM deletes the file."""
+        """Delete the vectors of earlier attempts after the last one is committed. If a deletion fails, VACUUM deletes the file later."""
         self._clean_up(self._superseded_vector_paths, live=self._written_vectors.paths)
 
     def _clean_up(self, paths: Sequence[str], live: Sequence[str] = ()) -> None:

@@ -64,7 +64,7 @@ class PutCommit:
 
     @cached_property
     def new_paths(self) -> set[str]:
-        """The paths that the commit adds for the first time. Files that only get a new deletion vector (`remove` and `add`) are excluded."""
+        """The paths that the commit adds for the first time, without files that only get a new deletion vector (`remove` and `add`)."""
         return {action["add"]["path"] for action in self.file_actions if "add" in action} - self.removed_paths
 
     @property

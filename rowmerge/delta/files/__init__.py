@@ -1,1 +1,1 @@
-"""The live files of a version as Arrow rows, with their statistics."""
+"""The live files of a table version as Arrow tables, with their statistics."""

@@ -1,8 +1,8 @@
-"""The Arrow tables of live files and tombstones, and their conversion from and to the structs of the log.
+"""The file table: Arrow tables of live files and of tombstones, and their conversion from and to the structs of the log.
 
-Each row is a file. `key` identifies a logical file: its decoded path and its deletion vector, if it has one (PROTOCOL.md, Add File and
-Remove File). `partition` has the log's strings by partition column. `stats` has the statistics as JSON texts. `parsed` has them as
-structs, if a checkpoint does. Statistics of live files are stored separately (`rowmerge.delta.files.live_files`).
+Each row describes one file. `key` identifies a logical file by its decoded path and its deletion vector, if any (PROTOCOL.md, Add File and
+Remove File). `partition` contains the partition values as strings, as in the log. `stats` contains the statistics as JSON strings, and
+`parsed` contains them as structs if a checkpoint does. Statistics of live files are stored separately (`rowmerge.delta.files.live_files`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ADD = {**_SHARED, "modificationTime": LONG, "stats": TEXT, "clusteringProvider":
 REMOVE = {**_SHARED, "deletionTimestamp": LONG, "extendedFileMetadata": BOOLEAN}
 _UUID_LENGTH = 20
 _ENDS_WITH_UUID = rf"[0-9A-Za-z.\-:+=^!/*?&<>()\[\]{{}}@%$#]{{{_UUID_LENGTH}}}$"
-"""The path of a deletion vector in the table's folder: a prefix and a UUID in Z85."""
+"""A regular expression for the path of a deletion vector in the table's folder, which ends with a UUID in Z85."""
 
 
 def partition_type(columns: Sequence[str]) -> pa.StructType:
@@ -33,27 +33,27 @@ def partition_type(columns: Sequence[str]) -> pa.StructType:
 
 
 def file_schema(columns: Sequence[str]) -> pa.Schema:
-    """Return the columns of live files of a table with these partition columns."""
+    """Return the Arrow schema for the live files of a table with these partition columns, including the statistics."""
     return pa.schema({"key": TEXT, **ADD, "tags": TEXT_MAP, "partition": partition_type(columns)})
 
 
 def row_schema(columns: Sequence[str]) -> pa.Schema:
-    """Return the columns of live files without the statistics."""
+    """Return the Arrow schema for the live files of a table with these partition columns, without the statistics."""
     return pa.schema([field for field in file_schema(columns) if field.name != "stats"])
 
 
 def tombstone_schema(columns: Sequence[str]) -> pa.Schema:
-    """Return the columns of removed files of a table with these partition columns."""
+    """Return the Arrow schema for the removed files (tombstones) of a table with these partition columns."""
     return pa.schema({"key": TEXT, **REMOVE, "partition": partition_type(columns)})
 
 
 def read_json_lines(data: pa.Buffer | bytes, schema: pa.Schema, longest_line: int) -> pa.Table:
-    """Parse newline-delimited JSON with Arrow, one object per line.
+    """Parse newline-delimited JSON with Arrow, with one object per line.
 
     Args:
-        data: The lines.
+        data: The content to parse, in UTF-8.
         schema: The fields to read. Other fields are ignored, and missing fields become null.
-        longest_line: The length of the longest line in bytes. Arrow rejects a line that is longer than its block.
+        longest_line: The length of the longest line in bytes. Arrow rejects a line that is longer than the block size.
 
     Raises:
         pa.ArrowException: A line is not valid JSON, or a value does not have the type of its field.
@@ -69,8 +69,8 @@ def file_rows(actions: pa.ChunkedArray, schema: pa.Schema) -> pa.Table:
     """Return file actions as rows of the file table.
 
     Args:
-        actions: The `add` or the `remove` column of a commit or a checkpoint, null for each line of another action.
-        schema: The columns of the result: those of `file_schema`, `row_schema` or `tombstone_schema`.
+        actions: The `add` or `remove` column of a commit or a checkpoint. It is null in each row with a different action.
+        schema: The schema of the result, from `file_schema`, `row_schema` or `tombstone_schema`.
 
     Raises:
         ValueError: An action has no path or size, or an invalid deletion vector.
@@ -85,7 +85,7 @@ def _file_column(name: str, type_: pa.DataType, fields: Mapping[str, pa.ChunkedA
     """Return a column of the file table, converted from the fields of file actions. Return nulls if the actions lack the field.
 
     Args:
-        name: The name of the column. All but `key` and `partition` have the name of their field.
+        name: The name of the column. Except for `key` and `partition`, it is also the name of the field.
         type_: The type of the column.
         fields: The values of each field of the actions, by field name.
         length: The number of actions.
@@ -105,7 +105,7 @@ def _file_column(name: str, type_: pa.DataType, fields: Mapping[str, pa.ChunkedA
 
 
 def _check_files(fields: Mapping[str, pa.ChunkedArray], length: int, *, is_live: bool) -> None:
-    """Raise ValueError for a file action without a path, or a live file without a size."""
+    """Raise ValueError if a file action has no path, or if a live file has no size."""
     paths, sizes = fields.get("path"), fields.get("size")
     if paths is None or paths.null_count or pc.any(pc.equal(paths, "")).as_py():
         raise ValueError("a file action has no path")
@@ -114,11 +114,11 @@ def _check_files(fields: Mapping[str, pa.ChunkedArray], length: int, *, is_live:
 
 
 def file_keys(paths: pa.ChunkedArray, vectors: pa.ChunkedArray | None) -> pa.ChunkedArray:
-    """Return the key of each logical file: the decoded path, then a line break and the unique id of the deletion vector, if any.
+    """Return the key of each logical file. It is the decoded path, followed by a line break and the id of any deletion vector.
 
     Args:
-        paths: The paths in the log, which are percent-encoded.
-        vectors: The descriptors of deletion vectors, null for a file without one. None if no file has one.
+        paths: The percent-encoded paths from the log.
+        vectors: The descriptors of the deletion vectors, null for a file without one. None if no file has a deletion vector.
     """
     decoded_paths = plain_paths(paths)
     if vectors is None or vectors.null_count == len(vectors):
@@ -131,7 +131,7 @@ def file_keys(paths: pa.ChunkedArray, vectors: pa.ChunkedArray | None) -> pa.Chu
 
 
 def nulls(length: int, type_: pa.DataType) -> pa.ChunkedArray:
-    """Return a column of nulls.
+    """Return a column that contains only nulls.
 
     Args:
         length: The number of rows.
@@ -141,10 +141,10 @@ def nulls(length: int, type_: pa.DataType) -> pa.ChunkedArray:
 
 
 def struct_of(children: Sequence[pa.Array], fields: Sequence[pa.Field], length: int) -> pa.StructArray:
-    """Return a struct array, also one without fields, which `pa.StructArray.from_arrays` does not support.
+    """Return a struct array. Structs without fields, which `pa.StructArray.from_arrays` does not support, are allowed.
 
     Args:
-        children: The values of each field.
+        children: The values of each field, in the order of `fields`.
         fields: The names and types of the fields.
         length: The number of structs.
     """
@@ -154,10 +154,10 @@ def struct_of(children: Sequence[pa.Array], fields: Sequence[pa.Field], length: 
 
 
 def to_map(struct: pa.StructArray) -> pa.MapArray:
-    """Convert structs of strings to maps with an entry for each field."""
+    """Convert structs of strings to maps. Each field of a struct becomes an entry of the map."""
     names = [field.name for field in struct.type]
     length, width = len(struct), len(names)
-    # `concat_arrays` has the values column by column. A map array needs them row by row.
+    # `concat_arrays` returns the values column by column. A map array requires them row by row.
     row_order = (np.arange(width)[None, :] * length + np.arange(length)[:, None]).ravel()
     values = [pc.struct_field(struct, [name]) for name in names]
     items = pa.concat_arrays(values).take(pa.array(row_order)) if values else pa.nulls(0, pa.string())
@@ -166,11 +166,11 @@ def to_map(struct: pa.StructArray) -> pa.MapArray:
 
 
 def repartitioned(table: pa.Table, type_: pa.StructType) -> pa.Table:
-    """Return files with another type of the column `partition`.
+    """Return the file table with the column `partition` converted to a new type.
 
     Args:
         table: A table of live or removed files.
-        type_: The new type. Partition columns that `table` lacks become null, and partition columns that `type_` lacks are dropped.
+        type_: The new type. Partition columns that are not in `table` become null, and those that are not in `type_` are dropped.
     """
     index = table.schema.get_field_index("partition")
     if table.schema.field(index).type == type_:
@@ -179,14 +179,14 @@ def repartitioned(table: pa.Table, type_: pa.StructType) -> pa.Table:
 
 
 def _partition_values(fields: Mapping[str, pa.ChunkedArray], type_: pa.StructType, length: int) -> pa.ChunkedArray:
-    """Return the partition values as structs of strings."""
-    # A checkpoint may have the typed form alone.
+    """Return the partition values of file actions as structs of strings. `length` is the number of actions."""
+    # A checkpoint may contain only the typed form.
     values = fields.get("partitionValues", fields.get("partitionValues_parsed"))
     return nulls(length, type_) if values is None else _select_fields(values, type_)
 
 
 def _select_fields(values: pa.ChunkedArray, type_: pa.StructType) -> pa.ChunkedArray:
-    """Return structs of `type_` with the values of structs or maps."""
+    """Convert structs or maps to structs of `type_`."""
     if pa.types.is_map(values.type):
         children = [pc.map_lookup(values, field.name, "first").combine_chunks() for field in type_]
     else:
@@ -195,14 +195,14 @@ def _select_fields(values: pa.ChunkedArray, type_: pa.StructType) -> pa.ChunkedA
 
 
 def _child(structs: pa.ChunkedArray, field: pa.Field) -> pa.Array:
-    """Return a field of the structs, cast to the type of `field`, nulls if the structs lack it."""
+    """Return the values of a struct field, cast to the type of `field`. Return nulls if the structs lack the field."""
     if not any(child.name == field.name for child in structs.type):
         return pa.nulls(len(structs), field.type)
     return pc.struct_field(structs, [field.name]).cast(field.type).combine_chunks()
 
 
 def _vector_descriptors(values: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Convert descriptors to VECTOR. A descriptor without any field becomes null. Raises ValueError for an incomplete descriptor."""
+    """Convert descriptors to the type VECTOR. An empty descriptor becomes null. Raises ValueError if a descriptor is incomplete."""
     children = [_child(values, field) for field in VECTOR]
     is_absent = reduce(pc.and_, (pc.is_null(child) for child in children))
     vectors = pa.StructArray.from_arrays(children, fields=list(VECTOR), mask=is_absent)
@@ -229,14 +229,14 @@ def _check_vectors(vectors: pa.StructArray) -> None:
 
 
 def _is_path_with_uuid(paths: pa.StringArray) -> pa.BooleanArray:
-    """Return which paths of vectors end with a UUID, and do not leave the table's folder."""
+    """Return a mask of the vector paths that end with a UUID and do not leave the table's folder."""
     prefixes = pc.utf8_slice_codeunits(paths, 0, -_UUID_LENGTH)
     leads_out = pc.match_substring_regex(prefixes, r"(^|/)\.\.?(/|$)")
     return pc.and_(pc.match_substring_regex(paths, _ENDS_WITH_UUID), pc.invert(leads_out))
 
 
 def _tag_maps(values: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Convert tags to maps. Tags from JSON are structs, with a null for each tag that a file lacks."""
+    """Convert tags to maps. Tags from JSON are structs, in which a tag that the file does not have is null."""
     if pa.types.is_map(values.type):
         return values.cast(TEXT_MAP)
     if not values.type.num_fields:

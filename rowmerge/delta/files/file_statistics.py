@@ -1,4 +1,4 @@
-"""Sources of file statistics: a commit in memory, or a checkpoint file. A source reads a column on first use, and caches it."""
+"""Sources of file statistics: a commit in memory or a checkpoint file. A source reads a column on first use and caches it."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from rowmerge.table.metadata.schema import DataType, Field
 logger = logging.getLogger(__name__)
 
 _BATCH = 16_384
-"""How many files' statistics are decoded at a time."""
+"""The number of files whose statistics are decoded at a time."""
 _JSON, _STRUCT = "add.stats", "add.stats_parsed"
 _UNREADABLE = (OSError, ValueError, pa.ArrowException)
 
 FileIndices = np.ndarray[Any, Any]
-"""Ascending indices of files in a source."""
+"""The ascending indices of files in a source of statistics."""
 
 
 @dataclass(frozen=True)
 class _Column:
-    """The statistics of one column. `lower` and `upper` are None for a type without bounds."""
+    """The bounds and null counts of one column, with one value per file. `lower` and `upper` are None for a type without bounds."""
 
     lower: pa.Array | None
     upper: pa.Array | None
@@ -40,7 +40,7 @@ class _Column:
 
 
 class StatisticsSource(ABC):
-    """The statistics of the files in one commit or checkpoint, one row per file. Threads may share a source."""
+    """The statistics of the files in one commit or checkpoint, with one row per file. A source is thread-safe."""
 
     def __init__(self, length: int) -> None:
         self.length = length
@@ -49,24 +49,24 @@ class StatisticsSource(ABC):
 
     @abstractmethod
     def read_raw(self, indices: FileIndices) -> pa.Table:
-        """Return the log's own columns for these files: `stats`, and `parsed` if the log has structs."""
+        """Return the statistics of these files as they are in the log: `stats`, and also `parsed` if the log contains structs."""
 
     @abstractmethod
     def scan_raw(self) -> Iterator[pa.Table]:
-        """Yield the log's own columns of all rows, in batches."""
+        """Yield the statistics of all files in batches, as they are in the log (see `read_raw`)."""
 
     @abstractmethod
     def _batches(self, fields: Sequence[Field]) -> Iterator[pa.RecordBatch]:
-        """Yield the log's columns of all rows, in batches: `stats`, `parsed` or both, with at least the statistics of these columns."""
+        """Yield `stats`, `parsed` or both for all files, in batches. Each batch contains at least the statistics of these table columns."""
 
     def read(self, fields: Sequence[Field], indices: FileIndices) -> ColumnStatistics:
-        """Return the row counts of files, and bounds and null counts of these columns, which are safe for file skipping.
+        """Return statistics that are safe for file skipping: row counts, and the bounds and null counts of these columns.
 
-        Statistics that could exclude a file with matching rows are widened or null. The first call for a column reads the column's
-        statistics of all files in the source, and caches them.
+        Statistics that could exclude a file with matching rows are widened or null. The first call for a column reads the statistics of
+        this column for all files in the source and caches them.
 
         Args:
-            fields: The columns whose bounds and null counts are returned, with physical names.
+            fields: The columns whose bounds and null counts are returned, with their physical names.
             indices: The ascending indices of the files in this source.
         """
         with self._lock:
@@ -80,18 +80,18 @@ class StatisticsSource(ABC):
 
     @cached_property
     def _row_counts(self) -> pa.Array:
-        """The row counts of all files, null if unknown."""
+        """The row count of each file, null if unknown."""
         return _concat([read_records(batch) for batch in self._batches(())], pa.int64())
 
     def _cached_columns(self, fields: Sequence[Field]) -> list[_Column]:
-        """Return the statistics of these columns for all rows. Read those that are not cached."""
+        """Return the statistics of these columns for all files. Read the columns that are not cached yet."""
         uncached_fields = [field for field in fields if (field.name, field.type) not in self._columns]
         if uncached_fields:
             self._read_columns(uncached_fields)
         return [self._columns[field.name, field.type] for field in fields]
 
     def _read_columns(self, fields: Sequence[Field]) -> None:
-        """Read the statistics of these columns for all rows, and cache them."""
+        """Read the statistics of these columns for all files and cache them."""
         batches = [read_statistics(batch, fields) for batch in self._batches(fields)]
         lower = _concat([batch.lower for batch in batches], bounds_type(fields))
         upper = _concat([batch.upper for batch in batches], bounds_type(fields))
@@ -101,7 +101,7 @@ class StatisticsSource(ABC):
 
 
 class TableStatistics(StatisticsSource):
-    """The statistics in the columns `stats` and, if there is one, `parsed` of a table in memory."""
+    """The statistics in an Arrow table in memory, which has the column `stats`, the column `parsed`, both or neither."""
 
     def __init__(self, table: pa.Table) -> None:
         super().__init__(table.num_rows)
@@ -119,18 +119,18 @@ class TableStatistics(StatisticsSource):
 
 
 class CheckpointStatistics(StatisticsSource):
-    """The statistics of `add` actions in a checkpoint's Parquet file, compressed in memory. Unreadable statistics count as absent.
+    """The statistics of the `add` actions in a checkpoint, whose Parquet file stays in memory. Unreadable statistics count as absent.
 
-    A checkpoint has statistics as JSON texts (`stats`), as structs (`stats_parsed`), or both. Structs are faster to read.
+    A checkpoint contains statistics as JSON strings (`stats`), as structs (`stats_parsed`), or both. Structs are faster to read.
     """
 
     def __init__(self, path: str, file: pq.ParquetFile, is_add: pa.Array, *, has_deletion_vectors: bool) -> None:
-        """Make a source that reads the statistics when they are needed.
+        """Initialize a source that reads the statistics when they are needed.
 
         Args:
             path: The path of the checkpoint, for the warning about unreadable statistics.
             file: The opened checkpoint.
-            is_add: Whether each row of the checkpoint is an `add` action.
+            is_add: A mask that is true for each row of the checkpoint with an `add` action.
             has_deletion_vectors: Whether any `add` action has a deletion vector.
         """
         self._group_starts, self._adds_before_group = _locate_groups(file.metadata, is_add)
@@ -164,7 +164,7 @@ class CheckpointStatistics(StatisticsSource):
 
     @cached_property
     def _is_struct_complete(self) -> bool:
-        """Whether every file has its statistics as a struct."""
+        """Whether the statistics of every file are available as a struct."""
         tables = self._decode([f"{_STRUCT}.numRecords"])
         return all("parsed" in table.column_names and not pc.struct_field(table["parsed"], ["numRecords"]).null_count for table in tables)
 
@@ -173,7 +173,7 @@ class CheckpointStatistics(StatisticsSource):
             yield from self._decode_group(group, columns)
 
     def _decode_group(self, group: int, columns: Sequence[str]) -> Iterator[pa.Table]:
-        """Yield the statistics of the `add` actions of a row group from these columns of the checkpoint, as far as these are readable."""
+        """Yield the statistics of a row group from these columns of the checkpoint. Use other columns for rows that cannot be read."""
         decoded_end = self._group_starts[group]
         try:
             for end, statistics in self._read_group(group, columns):
@@ -186,7 +186,7 @@ class CheckpointStatistics(StatisticsSource):
             yield from self._decode_readable(group, columns, decoded_end)
 
     def _decode_readable(self, group: int, columns: Sequence[str], start: int) -> Iterator[pa.Table]:
-        """Yield the statistics of a row group from the row `start` on, from the kind of statistics that is readable, or else nulls."""
+        """Yield the statistics of a row group from the row `start` on, from structs or JSON. If neither is readable, yield nulls."""
         struct_columns = [column for column in columns if column != _JSON]
         if struct_columns and self._struct_suffices and self._is_readable(group, struct_columns):
             readable_columns = struct_columns
@@ -198,7 +198,7 @@ class CheckpointStatistics(StatisticsSource):
         yield from (statistics for end, statistics in self._read_group(group, readable_columns) if end > start)
 
     def _is_readable(self, group: int, columns: Sequence[str]) -> bool:
-        """Return whether these columns of a row group can be read to the end."""
+        """Return whether these columns of a row group are readable in all rows."""
         try:
             for _ in self._read_group(group, columns):
                 pass
@@ -207,9 +207,9 @@ class CheckpointStatistics(StatisticsSource):
         return True
 
     def _read_group(self, group: int, columns: Sequence[str]) -> Iterator[tuple[int, pa.Table]]:
-        """Yield statistics of `add` actions in batches, with the checkpoint's row at which each batch ends. Raises one of _UNREADABLE."""
+        """Yield each batch of statistics with the index of the checkpoint row after it. Raises one of _UNREADABLE if the read fails."""
         end = self._group_starts[group]
-        # Without columns of statistics, the paths give the number of rows.
+        # If there are no statistics columns, the paths determine the number of rows.
         for batch in self._file.iter_batches(batch_size=_BATCH, row_groups=[group], columns=list(columns) or ["add.path"]):
             adds, is_add = batch["add"], self._is_add[end : end + batch.num_rows]
             if not adds.is_valid().equals(is_add):
@@ -219,7 +219,7 @@ class CheckpointStatistics(StatisticsSource):
 
 
 def _locate_groups(metadata: pq.FileMetaData, is_add: pa.Array) -> tuple[list[int], FileIndices]:
-    """Return the number of rows and the number of `add` actions before each row group, and last those of the whole file."""
+    """Return the number of rows and of `add` actions before each row group. The last numbers are the totals of the file."""
     group_lengths = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
     group_starts = np.cumsum([0, *group_lengths])
     adds_before_row = np.concatenate([[0], np.cumsum(is_add.to_numpy(zero_copy_only=False))])
@@ -227,14 +227,14 @@ def _locate_groups(metadata: pq.FileMetaData, is_add: pa.Array) -> tuple[list[in
 
 
 def _has_exact_counts(statistics_type: pa.StructType, has_deletion_vectors: bool) -> bool:
-    """Return whether the structs of a checkpoint have the number of rows, and show which null counts may include deleted rows."""
+    """Return whether the structs of a checkpoint contain the row count and show which null counts may include deleted rows."""
     names = {field.name for field in statistics_type}
     # With a deletion vector, null counts may include deleted rows. Only `tightBounds` shows whether they do.
     return "numRecords" in names and ("tightBounds" in names or not has_deletion_vectors)
 
 
 def _raw_statistics(adds: pa.StructArray) -> pa.Table:
-    """Return `stats` and, if the actions have typed statistics, `parsed`. Raises pa.ArrowInvalid for a text that is no UTF-8."""
+    """Return `stats` and, if the actions have typed statistics, `parsed`. Raises pa.ArrowInvalid if a string is not valid UTF-8."""
     fields = {field.name for field in adds.type}
     texts = pc.struct_field(adds, ["stats"]) if "stats" in fields else pa.nulls(len(adds), pa.string())
     texts.validate(full=True)  # Arrow's Parquet reader does not check the encoding
@@ -251,12 +251,12 @@ def _concat(chunks: Sequence[pa.Array], type_: pa.DataType) -> pa.Array:
 
 
 def _take(values: pa.Array, indices: FileIndices) -> pa.Array:
-    """Return the values at ascending indices, without a copy if the indices are consecutive."""
+    """Return the values at ascending indices. Consecutive indices need no copy."""
     if len(indices) and int(indices[-1]) - int(indices[0]) + 1 == len(indices):
         return values.slice(int(indices[0]), len(indices))
     return values.take(pa.array(indices))
 
 
 def _take_struct(columns: Sequence[pa.Array | None], type_: pa.StructType, indices: FileIndices) -> pa.StructArray:
-    """Return these columns at ascending indices as structs of `type_`, which has a field for each column that is not None."""
+    """Return the values of columns at ascending indices as structs. `type_` has one field for each column that is not None."""
     return struct_of([_take(column, indices) for column in columns if column is not None], list(type_), len(indices))

@@ -1,7 +1,7 @@
-"""The live files of a version, in immutable blocks. Versions share blocks and the values that a block caches.
+"""The live files of a table version, in immutable blocks. Versions share blocks and the values that blocks cache.
 
-A commit adds rows to the last block and copies the blocks from which it removes files. Statistics stay in the checkpoint, compressed, until
-a column is needed. Parsed statistics belong to the block's source, which later versions share.
+A commit adds rows to the last block and copies the blocks from which it removes files. Statistics remain compressed in the checkpoint until
+a column is needed. Parsed statistics are cached by the source of a block, which later versions share.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ _STATISTICS = ("stats", "parsed")
 
 
 class Block:
-    """Files of a version: `rows` without statistics, and `numbers`, the indices of their statistics in a source."""
+    """Some live files of a table version. `rows`: the files without statistics. `numbers`: the indices of their statistics in `source`."""
 
     def __init__(self, rows: pa.Table, source: StatisticsSource, numbers: FileIndices) -> None:
         self.rows, self.source, self.numbers = rows, source, numbers
         self._cache: dict[Hashable, object] = {}
 
     def cached(self, key: Hashable, compute: Callable[[], T]) -> T:
-        """Return a value that is derived from this block. Compute it on first use, and cache it.
+        """Return a value that is derived from this block. The value is computed on first use and then cached.
 
         Args:
             key: The key of the cache entry, which identifies the computation and its parameters.
-            compute: Computes the value from the rows of this block.
+            compute: A function that computes the value from this block.
         """
         if key not in self._cache:
             self._cache[key] = compute()
@@ -50,24 +50,24 @@ class Block:
         return Block(self.rows.filter(mask), self.source, self.numbers[mask.to_numpy(zero_copy_only=False)])
 
     def table(self) -> pa.Table:
-        """Return the rows with their statistics as the log has them."""
+        """Return the rows with their statistics, which have the same form as in the log."""
         return _append_columns(self.rows, self.source.read_raw(self.numbers))
 
     def repartitioned(self, type_: pa.StructType) -> Block:
-        """Return the block with `partition` converted to `type_`."""
+        """Return the block with the column `partition` converted to `type_`."""
         rows = repartitioned(self.rows, type_)
         return self if rows is self.rows else Block(rows, self.source, self.numbers)
 
 
 @dataclass(frozen=True)
 class LiveFiles:
-    """The live files of a version, in no particular order. Columns and listings have the order of the blocks."""
+    """The live files of a table version, in no particular order. Columns and listings follow the order of the blocks."""
 
     blocks: tuple[Block, ...] = ()
 
     @classmethod
     def of(cls, table: pa.Table) -> LiveFiles:
-        """Return the files of rows with statistics."""
+        """Return the live files of a file table that includes the statistics."""
         rows = table.drop_columns([name for name in _STATISTICS if name in table.column_names])
         return cls.with_source(rows, TableStatistics(table))
 
@@ -76,7 +76,7 @@ class LiveFiles:
         """Return live files whose statistics stay in a source until they are needed.
 
         Args:
-            rows: The files without statistics, as rows of `row_schema`.
+            rows: The files without statistics, in the schema of `row_schema`.
             source: The statistics of these files, in the same order.
         """
         numbers = np.arange(rows.num_rows)
@@ -89,12 +89,12 @@ class LiveFiles:
         return sum(block.rows.num_rows for block in self.blocks)
 
     def column(self, name: str) -> pa.ChunkedArray:
-        """Return one column of all files, except columns of statistics."""
+        """Return a column of the file table for all files. Columns with statistics are not available."""
         chunks = list(chain.from_iterable(block.rows[name].chunks for block in self.blocks))
         return pa.chunked_array(chunks) if chunks else row_schema(()).empty_table()[name]
 
     def filter(self, mask_of: Callable[[Block], pa.ChunkedArray]) -> LiveFiles:
-        """Return the files for which the mask of their block is true."""
+        """Return the files for which a mask is true. `mask_of` returns the mask of a block."""
         blocks = []
         for block in self.blocks:
             mask = mask_of(block).combine_chunks()
@@ -104,35 +104,35 @@ class LiveFiles:
         return LiveFiles(tuple(blocks))
 
     def tables(self) -> Iterator[pa.Table]:
-        """Yield all rows with their statistics as the log has them, in batches. Each source is read once."""
+        """Yield all rows in batches, with their statistics in the same form as in the log. Each source is read once."""
         for _, blocks in groupby(self.blocks, key=lambda block: id(block.source)):
             yield from _scan_blocks(tuple(blocks))
 
     def repartitioned(self, type_: pa.StructType) -> LiveFiles:
-        """Return the files with `partition` converted to `type_`."""
+        """Return the files with the column `partition` converted to `type_`."""
         return LiveFiles(tuple(block.repartitioned(type_) for block in self.blocks))
 
     def replace_files(self, keys: pa.Array, new_rows: pa.Table) -> LiveFiles:
-        """Return the files of the next version: without the removed files, and with the new files in a last block.
+        """Return the files of the next version, without the removed files and with the new files in the last block.
 
-        Blocks are immutable, and both versions share each block of which no file is removed, with its cached values.
+        Blocks are immutable. Both versions share each block from which no file is removed, including its cached values.
 
         Args:
             keys: The keys of the removed files (`file_keys`).
-            new_rows: The new files with their statistics, as rows of `file_schema`.
+            new_rows: The new files with their statistics, in the schema of `file_schema`.
         """
         blocks = list(self.filter(lambda block: pc.invert(pc.is_in(block.rows["key"], value_set=keys))).blocks)
         if not new_rows.num_rows:
             return LiveFiles(tuple(blocks))
-        # If every commit appended a block of its own, a version after many small commits would have as many tiny blocks. So the new files
-        # are merged with the last blocks as long as those are small.
+        # If every commit appended its own block, a version after many small commits would have just as many tiny blocks. So the new files
+        # are merged with the last blocks while those are small.
         tables = [new_rows]
         while blocks and blocks[-1].rows.num_rows + new_rows.num_rows <= _MOST_MERGED_FILES:
             tables.insert(0, blocks.pop().table())
         return LiveFiles((*blocks, *LiveFiles.of(pa.concat_tables(tables, promote_options="default")).blocks))
 
     def difference(self, others: LiveFiles) -> LiveFiles:
-        """Return the files that `others` lacks. Blocks that both share are not compared."""
+        """Return the files that are not in `others`. Shared blocks are not compared."""
         shared_ids = {id(block) for block in others.blocks} & {id(block) for block in self.blocks}
         unshared = LiveFiles(tuple(block for block in self.blocks if id(block) not in shared_ids))
         unshared_others = LiveFiles(tuple(block for block in others.blocks if id(block) not in shared_ids))
@@ -141,7 +141,7 @@ class LiveFiles:
 
 
 def _scan_blocks(blocks: tuple[Block, ...]) -> Iterator[pa.Table]:
-    """Yield the rows of blocks with their statistics. The blocks have the same source, and their numbers ascend."""
+    """Yield the rows of blocks with their statistics. The blocks have the same source, and `numbers` ascends across them."""
     rows = pa.concat_tables([block.rows for block in blocks])
     numbers = np.concatenate([block.numbers for block in blocks])
     start = 0
@@ -157,5 +157,5 @@ def _append_columns(rows: pa.Table, statistics: pa.Table) -> pa.Table:
 
 
 def _compact(rows: pa.Table) -> pa.Table:
-    """Return the rows with one chunk per column. Columns that share memory still do."""
+    """Return the rows with at most one chunk per column. If this is already the case, no memory is copied."""
     return rows if all(column.num_chunks <= 1 for column in rows.columns) else rows.combine_chunks()

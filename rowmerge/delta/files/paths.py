@@ -1,4 +1,4 @@
-"""Paths of data files: URIs in the log, absolute plain paths outside of it (PROTOCOL.md, Add File and Remove File)."""
+"""Paths of data files. The log contains URIs, all other modules use absolute decoded paths (PROTOCOL.md, Add File and Remove File)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from urllib.parse import quote, unquote
 import pyarrow as pa
 import pyarrow.compute as pc
 
-# The characters that RFC 2396 allows in a path, except the colon: a relative path must not look like one with a scheme.
+# The characters that RFC 2396 allows in a path, except the colon. A relative path must not look like a path with a scheme.
 _SAFE = "/=@!$&'()*+,;~-._"
 _ABSOLUTE = r"^(/|[A-Za-z][A-Za-z0-9+.\-]*:/)"
 
@@ -17,50 +17,50 @@ def log_path(location: str, path: str) -> str:
 
     Args:
         location: The absolute path of the table's folder.
-        path: An absolute path. It becomes relative if it is in the table's folder, otherwise an absolute URI.
+        path: An absolute path. It becomes a relative path if it is in the table's folder. Otherwise it becomes an absolute URI.
     """
     prefix = f"{location}/"
     return quote(path[len(prefix) :], safe=_SAFE) if path.startswith(prefix) else uri_of(path)
 
 
 def uri_of(path: str) -> str:
-    """Percent-encode an absolute plain path."""
+    """Percent-encode an absolute path, and return it as a URI."""
     scheme, separator, scheme_path = path.partition("://")
     return f"{scheme}{separator}{quote(scheme_path, safe=_SAFE + ':')}"
 
 
 def plain_paths(paths: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Percent-decode paths of the log. Relative paths stay relative."""
+    """Percent-decode paths from the log. Relative paths stay relative."""
     if not pc.any(pc.match_substring(paths, "%")).as_py():
         return paths
     return pa.chunked_array([pa.array([unquote(path) if "%" in path else path for path in paths.to_pylist()], pa.string())])
 
 
 def absolute_paths(location: str, paths: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Convert paths of the log to absolute, percent-decoded paths with a scheme.
+    """Convert paths from the log to absolute, percent-decoded paths with a scheme.
 
-    Most tables have relative paths alone, which Arrow joins in one step. Only absolute paths, such as those of a clone, are converted
+    Most tables contain only relative paths, which Arrow joins in one step. Only absolute paths, such as those of a clone, are converted
     one by one.
 
     Args:
-        location: The absolute path of the table's folder, to which relative paths are joined.
+        location: The absolute path of the table's folder, the base of relative paths.
         paths: The percent-encoded paths, relative or absolute.
     """
     joined_paths = pc.binary_join_element_wise(location, plain_paths(paths), "/")
     absolute_mask = pc.match_substring_regex(paths, _ABSOLUTE)
     if not pc.any(absolute_mask).as_py():
         return joined_paths
-    # Null for a relative path, so that `coalesce` takes its joined path.
+    # Null for a relative path, so that `coalesce` selects the joined path.
     log_paths = zip(paths.to_pylist(), absolute_mask.to_pylist(), strict=True)
     completed_paths = [absolute_path(location, path) if is_absolute else None for path, is_absolute in log_paths]
     return pc.coalesce(pa.chunked_array([pa.array(completed_paths, pa.string())]), joined_paths)
 
 
 def absolute_path(location: str, path: str) -> str:
-    """Percent-decode an absolute path of the log, and complete it to a path with a scheme.
+    """Percent-decode an absolute path from the log, and add a scheme if it has none.
 
     Args:
-        location: The absolute path of the table's folder. Its scheme and bucket complete a path that has no scheme.
+        location: The absolute path of the table's folder. Its scheme and bucket are added to a path without a scheme.
         path: A percent-encoded path, such as `/x`, `file:/x` or `s3://b/x`.
     """
     decoded_path = unquote(path)

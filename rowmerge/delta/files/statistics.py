@@ -1,4 +1,4 @@
-"""Statistics of data files as Delta's log writes them (PROTOCOL.md, Per-file Statistics)."""
+"""Statistics of data files in the form of Delta's log (PROTOCOL.md, Per-file Statistics)."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ from rowmerge.table.metadata.schema import DataType, Decimal, Field, Primitive, 
 from rowmerge.table.snapshots.files import AddedFile
 
 ColumnPath = tuple[str, ...]
-"""A column, or a field inside structs, by the names from the top-level column down."""
+"""The path of a column or of a nested struct field: the names from the top-level column down."""
 
 _Values = Mapping[str, Any]
-"""Bounds or null counts by column name, nested for structs."""
+"""Bounds or null counts by column name, as nested mappings for structs."""
 
 CLUSTERING = "delta.clustering"
 INDEXED_COLUMNS = "delta.dataSkippingStatsColumns"
 PREFIX = 32
-"""The longest string bound in UTF-16 units, delta-spark's default."""
+"""The maximum length of a string bound in UTF-16 code units. It is the default of delta-spark."""
 
 _COMPARABLE = frozenset("long integer short byte double float string date timestamp timestamp_ntz".split())
 _NAME = re.compile(r"(`(?:[^`]|``)+`\s*|[^`.,]+)([.,]|$)\s*")
 
 
 def has_bounds(type_: DataType) -> bool:
-    """Return whether statistics have the minimum and the maximum of a column of this type."""
+    """Return whether statistics contain the minimum and maximum of a column of this type."""
     return isinstance(type_, Decimal) or (isinstance(type_, Primitive) and type_.name in _COMPARABLE)
 
 
 def leaves(fields: Iterable[Field], parent: ColumnPath = ()) -> Iterator[ColumnPath]:
-    """Yield the paths of the columns and nested fields that are not structs. Arrays and maps are leaves.
+    """Yield the paths of all columns and nested fields that are not structs. Arrays and maps count as leaves.
 
     Args:
         fields: The columns of a table, or the fields of a struct.
-        parent: The path of the struct, empty for a table.
+        parent: The path of the struct, empty for the columns of a table.
     """
     for field in fields:
         if isinstance(field.type, Struct):
@@ -51,7 +51,7 @@ def leaves(fields: Iterable[Field], parent: ColumnPath = ()) -> Iterator[ColumnP
 
 
 def clustering_columns(domains: Mapping[str, str]) -> list[ColumnPath]:
-    """Return the columns of a clustered table, which always have statistics (PROTOCOL.md, Clustered Table)."""
+    """Return the clustering columns of a table, which always have statistics (PROTOCOL.md, Clustered Table)."""
     try:
         return [tuple(column) for column in decode_json(domains[CLUSTERING])["clusteringColumns"]]
     except (KeyError, ValueError, TypeError):
@@ -61,7 +61,7 @@ def clustering_columns(domains: Mapping[str, str]) -> list[ColumnPath]:
 def indexed_leaves(schema: Struct, partition_columns: Iterable[str], properties: Mapping[str, str]) -> frozenset[ColumnPath]:
     """Return the columns and nested fields that have statistics, as delta-spark selects them.
 
-    These are the columns in `delta.dataSkippingStatsColumns`, or else the first `delta.dataSkippingNumIndexedCols` ones.
+    If `delta.dataSkippingStatsColumns` is not set, the first `delta.dataSkippingNumIndexedCols` leaf columns have statistics.
 
     Args:
         schema: The columns of the table.
@@ -69,7 +69,7 @@ def indexed_leaves(schema: Struct, partition_columns: Iterable[str], properties:
         properties: The properties of the table.
 
     Raises:
-        ConfigurationError: One of both properties has an invalid value.
+        ConfigurationError: One of these two properties has an invalid value.
     """
     partition = set(partition_columns)
     data_leaves = list(leaves(field for field in schema if field.name not in partition))
@@ -80,15 +80,15 @@ def indexed_leaves(schema: Struct, partition_columns: Iterable[str], properties:
 
 
 def parse_columns(text: str) -> list[ColumnPath]:
-    """Parse the value of `delta.dataSkippingStatsColumns`. Raises ConfigurationError."""
+    """Parse the value of `delta.dataSkippingStatsColumns`. Raises ConfigurationError if a column name is invalid."""
     return [_parse_column(column) for column in _split_columns(text)]
 
 
 def indexed_count(properties: Mapping[str, str]) -> int | None:
-    """Return the number of columns with statistics, None for all columns.
+    """Return the number of columns with statistics, or None if all columns have statistics.
 
     Raises:
-        ConfigurationError: `delta.dataSkippingNumIndexedCols` is no whole number.
+        ConfigurationError: `delta.dataSkippingNumIndexedCols` is not a whole number.
     """
     text = properties.get("delta.dataSkippingNumIndexedCols", "32")
     if not re.fullmatch(r"-1|\d+", text.strip()):
@@ -97,16 +97,16 @@ def indexed_count(properties: Mapping[str, str]) -> int | None:
 
 
 def statistics_json(file: AddedFile, indexed: frozenset[ColumnPath]) -> str:
-    """Return the statistics of a new file as the JSON text `stats` of its `add` action (PROTOCOL.md, Per-file Statistics).
+    """Return the statistics of a new file as JSON, for the field `stats` of the `add` action (PROTOCOL.md, Per-file Statistics).
 
-    Readers skip a file if the bounds of its columns exclude all rows that match a condition.
+    Readers skip a file if its bounds show that no row can match their condition.
 
     Args:
-        file: The file. Its statistics have physical column names.
+        file: The new file. Its statistics have physical column names.
         indexed: The columns and nested fields that get bounds and null counts (`indexed_leaves`).
     """
-    # JSON has no NaN, so a bound that is NaN cannot be written. The other bound must be left out, too. Spark orders NaN above all other
-    # numbers. So with the upper bound 5 alone, a reader would skip the file for `x > 7`, although NaN matches.
+    # JSON has no NaN, so a bound that is NaN cannot be written. The other bound must be omitted, too. Spark orders NaN above all other
+    # numbers. So with only the upper bound 5, a reader would skip the file for `x > 7`, although NaN matches.
     bounded = indexed.difference(_nan_columns(file.lower), _nan_columns(file.upper))
     statistics = {
         "numRecords": file.records,
@@ -119,7 +119,7 @@ def statistics_json(file: AddedFile, indexed: frozenset[ColumnPath]) -> str:
 
 
 def parse_statistics(stats: str | None) -> dict[str, Any] | None:
-    """Parse the JSON object in a `stats` text, with exact decimals. Return None for any other text."""
+    """Parse a `stats` string, with exact decimals. Return None if the string is not a JSON object."""
     try:
         statistics = json.loads(stats or "{}", parse_float=decimal.Decimal, parse_constant=lambda _: None)
     except (ArithmeticError, RecursionError, ValueError):
@@ -128,17 +128,17 @@ def parse_statistics(stats: str | None) -> dict[str, Any] | None:
 
 
 def with_wide_bounds(stats: str | None, records: int) -> str:
-    """Return the `stats` text of a file that gets a deletion vector. Its null counts include deleted rows, and its bounds may be wide.
+    """Return the `stats` string for a file that gets a deletion vector. Bounds may be wide, and null counts include deleted rows.
 
     Args:
-        stats: The `stats` text of the file, None without one.
-        records: The number of rows in the file, deleted rows included.
+        stats: The previous `stats` string of the file, or None if it has no statistics.
+        records: The number of rows in the file, including deleted rows.
     """
     return statistics_text({**(parse_statistics(stats) or {}), "numRecords": records, "tightBounds": False})
 
 
 def statistics_text(value: Any) -> str:
-    """Return JSON in which decimals keep all their digits. Null members of objects are left out."""
+    """Return a value as JSON, in which decimals keep all their digits. Null members of objects are omitted."""
     match value:
         case Mapping():
             members = ((json.dumps(key, ensure_ascii=False), inner) for key, inner in value.items() if inner is not None)
@@ -151,7 +151,7 @@ def statistics_text(value: Any) -> str:
 
 
 def parsed_text(parsed: Mapping[str, Any]) -> str:
-    """Return the JSON form of statistics that a checkpoint has as a struct. Its string bounds are already truncated."""
+    """Return the statistics in a checkpoint's struct as JSON. String bounds have already been truncated."""
     return statistics_text(_parsed_to_json(parsed))
 
 
@@ -162,12 +162,12 @@ def _parsed_to_json(value: Any) -> Any:
 
 
 def lower_bound(value: Any) -> Any:
-    """Return the JSON value of a minimum, None if it has none. Strings are truncated."""
+    """Return the JSON value of a minimum, or None if it has no JSON form. Strings are truncated."""
     return value[: _prefix_end(value)] if isinstance(value, str) else _bound_to_json(value)
 
 
 def upper_bound(value: Any) -> Any:
-    """Return the JSON value of a maximum, None if it has none. A truncated string ends with a character above the first one cut off."""
+    """Return the JSON value of a maximum, or None if it has no JSON form. A truncated string is extended so that it remains a maximum."""
     if not isinstance(value, str):
         return _bound_to_json(value)
     end = _prefix_end(value)
@@ -179,7 +179,7 @@ def upper_bound(value: Any) -> Any:
 
 
 def _prefix_end(value: str) -> int:
-    """Return the number of characters within PREFIX UTF-16 units. Characters above U+FFFF take two units."""
+    """Return the number of characters that fit into PREFIX UTF-16 code units. Characters above U+FFFF take two units."""
     units = 0
     for end, character in enumerate(value[: PREFIX + 1]):
         units += 2 if ord(character) > 0xFFFF else 1
@@ -189,9 +189,9 @@ def _prefix_end(value: str) -> int:
 
 
 def _bound_to_json(value: Any) -> Any:
-    """Convert a bound of any type but string to its JSON value (PROTOCOL.md, Per-file Statistics).
+    """Convert a bound that is not a string to its JSON value (PROTOCOL.md, Per-file Statistics).
 
-    Timestamps are truncated to milliseconds. Booleans, binaries and floats that are not finite have no bounds, so they become None.
+    Timestamps are truncated to milliseconds. Booleans, binary values and non-finite floats have no bounds, so they become None.
     """
     match value:
         case bool() | bytes():
@@ -212,7 +212,7 @@ def _bound_to_json(value: Any) -> Any:
 def _select_values(values: _Values, columns: Collection[ColumnPath], to_json: Callable[[Any], Any], parent: ColumnPath = ()) -> _Values:
     """Return the bounds or null counts of these columns as JSON values, nested like the columns.
 
-    A value without a JSON form is left out, and so is a struct without values. `parent`: the path of the struct that has `values`.
+    Values without a JSON form and structs without values are omitted. `parent` is the path of the struct that contains `values`.
     """
     json_values: dict[str, Any] = {}
     for name, value in values.items():
@@ -225,7 +225,7 @@ def _select_values(values: _Values, columns: Collection[ColumnPath], to_json: Ca
 
 
 def _nan_columns(bounds: _Values, parent: ColumnPath = ()) -> Iterator[ColumnPath]:
-    """Yield the columns and nested fields whose bound is NaN. `parent`: the path of the struct that has `bounds`."""
+    """Yield the columns and nested fields whose bound is NaN. `parent` is the path of the struct that contains `bounds`."""
     for name, bound in bounds.items():
         if isinstance(bound, Mapping):
             yield from _nan_columns(bound, (*parent, name))
@@ -247,7 +247,7 @@ def _split_columns(text: str) -> Iterator[str]:
 
 
 def _parse_column(text: str) -> ColumnPath:
-    """Parse a column name such as `a`, or the dotted name `b.c` of a nested field. Raises ConfigurationError."""
+    """Parse a column name such as `a`, or a dotted field name such as `b.c`. Raises ConfigurationError if the name is invalid."""
     names: list[str] = []
     dotted_name, position = text.strip(), 0
     while position < len(dotted_name):

@@ -1,4 +1,4 @@
-"""Read the log's statistics as typed bounds that are safe for file skipping. Arrow parses only the requested columns."""
+"""Read statistics from the log as typed bounds that are safe for file skipping. Arrow parses only the requested columns."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from rowmerge.delta.files.text_values import from_text
 from rowmerge.table.metadata.schema import DataType, Field, Primitive, Struct, arrow_type
 
 _RECORDS = r'^\s*\{\s*"numRecords"\s*:\s*(?P<records>\d{1,18})\s*[,}]'
-_NOTHING = r"^\s*(null)?\s*$"  # A line that is a bare null crashes the process in pyarrow.json
-# Writers store these numbers as strings, because JSON does not have them. Such bounds count as unknown.
+_NOTHING = r"^\s*(null)?\s*$"  # A line with a bare null crashes pyarrow.json
+# Writers store these numbers as strings, because JSON cannot represent them. Such bounds count as unknown.
 _NOT_FINITE = r'(":\s*)"(NaN|[+-]?Infinity)"'
 
 
 @dataclass(frozen=True)
 class ColumnStatistics:
-    """Row counts of files, and bounds and null counts by column; null if unknown."""
+    """The row count of each file, and the bounds and null counts of its columns. Unknown values are null."""
 
     records: pa.Array
     lower: pa.StructArray
@@ -35,22 +35,22 @@ class ColumnStatistics:
 
 @dataclass(frozen=True)
 class FileStatistics(ColumnStatistics):
-    """Statistics with the fields that only writers of the log need."""
+    """The statistics of files, with additional fields that only writers of the log need."""
 
     tight: pa.Array
-    """Whether the bounds are exact for the live rows, null if the log does not have `tightBounds`."""
+    """Whether the bounds of each file are exact for its live rows. Null if the log has no `tightBounds`."""
     unreadable: pa.Array | None = None
-    """Which texts are invalid as statistics of these columns, None if all are valid."""
+    """A mask of the files whose JSON string is not valid as statistics of these columns. None if all strings are valid."""
 
 
 def read_statistics(batch: pa.RecordBatch, fields: Sequence[Field], *, as_written: bool = False) -> FileStatistics:
     """Return the statistics of files for these columns. Invalid values are null.
 
     Args:
-        batch: The statistics as the log has them, one row per file: the JSON text `stats`, the struct `parsed`, or both.
-        fields: The columns, under their physical names.
-        as_written: Whether bounds and null counts stay as the log has them. Otherwise those that could exclude a file with matching rows
-            are widened or null.
+        batch: The statistics from the log, one row per file: the JSON string `stats`, the struct `parsed`, or both.
+        fields: The columns, with their physical names.
+        as_written: Whether to return bounds and null counts exactly as in the log. Otherwise, values that could exclude a file with
+            matching rows are widened or null.
     """
     structs, unreadable = _typed_statistics(batch, bounds_type(fields), nulls_type(fields))
     records, tight, lower, upper, nulls = structs.flatten()
@@ -61,9 +61,9 @@ def read_statistics(batch: pa.RecordBatch, fields: Sequence[Field], *, as_writte
 
 
 def _safe_statistics(statistics: FileStatistics) -> FileStatistics:
-    """Return the statistics with the bounds and null counts that can exclude files, null or widened for the others."""
+    """Return the statistics with only those bounds and null counts that are safe for file skipping. The others are widened or null."""
     lower, upper = statistics.lower, statistics.upper
-    # Without `tightBounds` in the log, bounds are tight (PROTOCOL.md, Per-file Statistics).
+    # If `tightBounds` is not in the log, bounds are tight (PROTOCOL.md, Per-file Statistics).
     is_tight = pc.fill_null(statistics.tight, True)
     select_exact = partial(_counts_of_live_rows, records=statistics.records, tight=is_tight)
     safe_lower, safe_upper = _map_leaves(_safe_minima, lower, upper), _map_leaves(_safe_maxima, upper, lower)
@@ -71,7 +71,7 @@ def _safe_statistics(statistics: FileStatistics) -> FileStatistics:
 
 
 def _typed_statistics(batch: pa.RecordBatch, bounds: pa.StructType, nulls: pa.StructType) -> tuple[pa.StructArray, pa.Array | None]:
-    """Return `stats`, or else `parsed`, as structs of `statistics_type`, and a mask of the invalid texts, None if all are valid."""
+    """Return statistics as structs, from `stats` where possible, and a mask of the invalid JSON strings (None if all are valid)."""
     type_ = statistics_type(bounds, nulls)
     parsed = _typed(_parsed(batch), type_, batch.num_rows, _cast)
     if "stats" not in batch.schema.names:
@@ -82,7 +82,7 @@ def _typed_statistics(batch: pa.RecordBatch, bounds: pa.StructType, nulls: pa.St
 
 
 def read_records(batch: pa.RecordBatch) -> pa.Array:
-    """Return the row counts of files (columns `stats`, `parsed`), null if unknown. A JSON text that begins with the count is not parsed."""
+    """Return the row count of each file from `stats` or `parsed`, null if unknown. Parse no JSON string that begins with the count."""
     parsed_counts = _typed(child_of(_parsed(batch), "numRecords"), pa.int64(), batch.num_rows, _cast)
     if "stats" not in batch.schema.names:
         return parsed_counts
@@ -94,12 +94,12 @@ def read_records(batch: pa.RecordBatch) -> pa.Array:
 
 
 def bounds_type(fields: Iterable[Field]) -> pa.StructType:
-    """Return the type of `lower` and `upper`: the columns that have bounds, with nested structs."""
+    """Return the Arrow type of `lower` and `upper`: a struct of the columns that have bounds, with nested structs."""
     return pa.struct([(field.name, _bound_type(field.type)) for field in fields if _has_bounds(field.type)])
 
 
 def nulls_type(fields: Iterable[Field]) -> pa.StructType:
-    """Return the type of `nulls`: a count for each column, with nested structs."""
+    """Return the Arrow type of `nulls`: a struct with a count for each column, with nested structs."""
     return pa.struct([(field.name, nulls_type(field.type) if isinstance(field.type, Struct) else pa.int64()) for field in fields])
 
 
@@ -108,7 +108,7 @@ def _bound_type(type_: DataType) -> pa.DataType:
 
 
 def _has_bounds(type_: DataType) -> bool:
-    """Return whether a column of this type can have bounds. Other writers give bounds to booleans, too."""
+    """Return whether a column of this type can have bounds. Booleans are included, because some writers store their bounds."""
     if isinstance(type_, Struct):
         return any(_has_bounds(field.type) for field in type_)
     return has_bounds(type_) or type_ == Primitive("boolean")
@@ -135,7 +135,7 @@ def _json_type(type_: pa.DataType) -> pa.DataType:
 
 
 def _parse_json(stats: pa.Array, type_: pa.StructType) -> tuple[pa.StructArray, pa.Array | None]:
-    """Return the statistics as structs, and a mask of the invalid texts, None if all are valid."""
+    """Return JSON strings as structs, and a mask of the invalid strings (None if all are valid)."""
     if not len(stats):
         return pa.array([], type_), None
     texts = _as_single_lines(pc.coalesce(stats, "{}"), has_floats=_has_floats(type_))
@@ -150,7 +150,7 @@ def _has_floats(type_: pa.DataType) -> bool:
 
 
 def _as_single_lines(texts: pa.Array, *, has_floats: bool) -> pa.Array:
-    """Return the texts without line breaks, and `{}` for empty texts. Numbers that are not finite become null."""
+    """Return JSON strings without line breaks, and `{}` for each empty string. Non-finite numbers become null."""
     if has_floats:
         texts = pc.replace_substring_regex(texts, _NOT_FINITE, r"\1null")
     characters = np.frombuffer(_characters(texts), np.uint8)
@@ -160,7 +160,7 @@ def _as_single_lines(texts: pa.Array, *, has_floats: bool) -> pa.Array:
 
 
 def _read_lines(texts: pa.Array, schema: pa.Schema) -> pa.Table | None:
-    """Parse one JSON object per text with Arrow. Return None if Arrow rejects any."""
+    """Parse one JSON object per string with Arrow. Return None if Arrow rejects any of them."""
     lines = pc.binary_join_element_wise(texts, "", "\n")
     try:
         return read_json_lines(_characters(lines), schema, longest_line=pc.max(pc.binary_length(lines)).as_py())
@@ -169,7 +169,7 @@ def _read_lines(texts: pa.Array, schema: pa.Schema) -> pa.Table | None:
 
 
 def _parse_one_by_one(texts: Sequence[str], type_: pa.StructType) -> tuple[pa.StructArray, pa.Array]:
-    """Parse texts of which some are invalid, and return a mask of the invalid ones. Values of other types become null."""
+    """Parse JSON strings one by one, and return a mask of the invalid strings. Values of unexpected types become null."""
     rows, unreadable = [], []
     for text in texts:
         statistics = parse_statistics(text)
@@ -182,14 +182,14 @@ def _parse_one_by_one(texts: Sequence[str], type_: pa.StructType) -> tuple[pa.St
 
 
 def _characters(texts: pa.Array) -> pa.Buffer:
-    """Return the characters of a string array, one string after the other."""
+    """Return the concatenated characters of a string array, in UTF-8."""
     offsets, data = texts.buffers()[1:]
     ends = np.frombuffer(offsets, np.int32)[texts.offset : texts.offset + len(texts) + 1]
     return data.slice(int(ends[0]), int(ends[-1] - ends[0]))
 
 
 def _coerce(value: Any, type_: pa.DataType) -> Any:
-    """Convert a parsed JSON value to a type. Return None for a value of another type."""
+    """Convert a parsed JSON value to an Arrow type. Return None if the value has a different type."""
     if pa.types.is_struct(type_):
         return {field.name: _coerce(value.get(field.name), field.type) for field in type_} if isinstance(value, dict) else None
     try:
@@ -201,7 +201,7 @@ def _coerce(value: Any, type_: pa.DataType) -> Any:
 
 
 def _coerce_number(value: Any, type_: pa.DataType) -> Any:
-    """Convert a parsed JSON number to a type. Return None for other values. Raises an error for some numbers that the type cannot hold."""
+    """Convert a parsed JSON number to an Arrow type. Return None for other values. Some numbers out of range raise an error."""
     if isinstance(value, bool | str | dict | list | None):
         return None
     number = Decimal(value)
@@ -211,14 +211,14 @@ def _coerce_number(value: Any, type_: pa.DataType) -> Any:
 
 
 def _is_coercible(value: Any, coerced: Any) -> bool:
-    """Return whether every parsed JSON value has the expected type. `coerced`: the result of `_coerce` for `value`."""
+    """Return whether a JSON value and all its members have the expected types. `coerced` is the result of `_coerce` for `value`."""
     if isinstance(coerced, dict):
         return all(_is_coercible(value.get(name), child) for name, child in coerced.items())
     return value is None or coerced is not None
 
 
 def _typed(values: pa.Array | None, type_: pa.DataType, length: int, convert: Callable[[pa.Array, pa.DataType], pa.Array]) -> pa.Array:
-    """Convert values to a type, field by field for structs. Absent values and fields become null."""
+    """Convert values to a type with `convert`, field by field for structs. Absent values and fields become null."""
     if pa.types.is_struct(type_):
         children = [_typed(child_of(values, field.name), field.type, length, convert) for field in type_]
         return struct_of(children, list(type_), length)
@@ -226,7 +226,7 @@ def _typed(values: pa.Array | None, type_: pa.DataType, length: int, convert: Ca
 
 
 def _from_json(values: pa.Array, type_: pa.DataType) -> pa.Array:
-    """Convert bounds from their JSON type (`_json_type`) to the type of their column. Values that this type cannot hold become null."""
+    """Convert bounds from their JSON type (`_json_type`) to the type of their column. Values out of range become null."""
     if values.type == type_:
         return values
     if pa.types.is_string(values.type):
@@ -234,14 +234,14 @@ def _from_json(values: pa.Array, type_: pa.DataType) -> pa.Array:
             return from_text(values, type_)
         except pa.ArrowInvalid:
             return pa.array([_value_from_text(text, type_) for text in values.to_pylist()], type_)
-    # The values are int64, and the column has a smaller signed integer type.
+    # The values are int64, and the column has a narrower signed integer type.
     limit = 2 ** (type_.bit_width - 1)
     is_in_range = pc.and_(pc.greater_equal(values, -limit), pc.less(values, limit))
     return _only_where(is_in_range, values).cast(type_)
 
 
 def _value_from_text(text: str | None, type_: pa.DataType) -> Any:
-    """Parse one bound. Return None for an invalid text."""
+    """Parse one bound. Return None if the string is invalid."""
     try:
         return from_text(pa.array([text], pa.string()), type_)[0].as_py()
     except pa.ArrowInvalid:
@@ -249,7 +249,7 @@ def _value_from_text(text: str | None, type_: pa.DataType) -> Any:
 
 
 def _map_leaves(convert: Callable[..., pa.Array], *values: pa.Array) -> pa.Array:
-    """Apply `convert` to the fields of structs of one type, at any depth. Its arguments are the same field of each struct."""
+    """Apply `convert` to each leaf field of struct arrays of the same type. Its arguments are the field's values in each array."""
     type_ = values[0].type
     if not pa.types.is_struct(type_):
         return convert(*values)
@@ -266,13 +266,13 @@ def _without_negative(counts: pa.Array) -> pa.Array:
 
 
 def _safe_minima(minima: pa.Array, maxima: pa.Array) -> pa.Array:
-    """Return the minima that can exclude files, null for the others."""
-    # A float column of which one bound was not finite may have NaN, which its other bound does not cover.
+    """Return the minima that are safe for file skipping, and null for the others."""
+    # If one bound of a float column was not finite, the column may contain NaN, which the other bound does not cover.
     return _only_where(pc.is_valid(maxima), minima) if pa.types.is_floating(minima.type) else minima
 
 
 def _safe_maxima(maxima: pa.Array, minima: pa.Array) -> pa.Array:
-    """Return the maxima that can exclude files, null for the others. Timestamps are a millisecond higher, because writers truncate them."""
+    """Return the maxima that are safe for file skipping, null for the others. Timestamps are widened by a millisecond of truncation."""
     if pa.types.is_timestamp(maxima.type):
         millisecond, highest = pa.scalar(1000, pa.duration("us")), pa.scalar(2**63 - 1001, pa.int64()).cast(maxima.type)
         return pc.if_else(pc.less(maxima, highest), pc.add(maxima, millisecond), pa.scalar(None, maxima.type))
@@ -280,15 +280,15 @@ def _safe_maxima(maxima: pa.Array, minima: pa.Array) -> pa.Array:
 
 
 def _counts_of_live_rows(counts: pa.Array, *, records: pa.Array, tight: pa.Array) -> pa.Array:
-    """Return the null counts that are exact for live rows, null for the others.
+    """Return the null counts that are exact for live rows, and null for the others.
 
-    With wide bounds, null counts include deleted rows. Then a count is exact only if no row or every row of the file is null.
+    With wide bounds, null counts include deleted rows. In that case, a count is exact only if no value or every value in the file is null.
     """
     return _only_where(pc.or_(tight, pc.or_(pc.equal(counts, 0), pc.equal(counts, records))), counts)
 
 
 def _only_where(mask: pa.Array, values: pa.Array) -> pa.Array:
-    """Return the values for which the mask is true, null for the others."""
+    """Return the values for which the mask is true, and null for the others."""
     return pc.if_else(pc.fill_null(mask, False), values, pa.scalar(None, values.type))
 
 
@@ -297,10 +297,10 @@ def _parsed(batch: pa.RecordBatch) -> pa.StructArray | None:
 
 
 def child_of(struct: pa.Array | None, name: str) -> pa.Array | None:
-    """Return the values of a field of structs, None if the structs lack it.
+    """Return the values of a struct field, or None if the structs do not have the field.
 
     Args:
-        struct: The structs, None if they are absent. An array of another type has no fields.
+        struct: The struct array, or None if it is absent. An array of any other type has no fields.
         name: The name of the field.
     """
     if struct is None or not pa.types.is_struct(struct.type) or struct.type.get_field_index(name) < 0:
@@ -309,7 +309,7 @@ def child_of(struct: pa.Array | None, name: str) -> pa.Array | None:
 
 
 def _cast(values: pa.Array, type_: pa.DataType) -> pa.Array:
-    """Return the values in a type, all null if any cannot be converted."""
+    """Cast the values to a type. Return only nulls if any value cannot be converted."""
     try:
         return values.cast(type_)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):

@@ -1,4 +1,4 @@
-"""Conversion between typed values and the text forms of partition values and statistics in Delta's log."""
+"""Conversion between typed values and the strings of partition values and statistics in Delta's log."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ UTC = datetime.timezone.utc
 
 
 def from_text(text: pa.Array, type_: pa.DataType) -> pa.Array:
-    """Parse texts of the log as values of a type. A null text becomes null.
+    """Parse strings from the log as values of a type. Nulls stay null.
 
     Args:
-        text: Texts of partition values, or of bounds in statistics.
+        text: The strings of partition values or of bounds in statistics.
         type_: The type of the values. Timestamps are in microseconds.
 
     Raises:
-        pa.ArrowInvalid: A text is not a value of the type.
+        pa.ArrowInvalid: A string is not a valid value of the type.
     """
     return _parse_timestamps(text, type_) if pa.types.is_timestamp(type_) else text.cast(type_)
 
 
 def partition_text(value: Any, type_: DataType) -> str | None:
-    """Return the text of a partition value in the log (PROTOCOL.md, Partition Value Serialization).
+    """Return a partition value as the string in the log (PROTOCOL.md, Partition Value Serialization).
 
     Args:
-        value: The value in Python, None for null.
+        value: The Python value, or None for null.
         type_: The type of the partition column.
 
     Returns:
-        The text. None for null, for an empty string and for an empty binary.
+        The string. None for null, for an empty string and for an empty binary value.
 
     Raises:
-        UnicodeDecodeError: A binary is not valid UTF-8.
+        UnicodeDecodeError: A binary value is not valid UTF-8.
     """
     match value:
         case None:
@@ -64,7 +64,7 @@ def partition_text(value: Any, type_: DataType) -> str | None:
 
 
 def iso_instant(value: datetime.datetime, timespec: str) -> str:
-    """Return the ISO 8601 text of a time in UTC, such as `1970-01-01T00:00:00.123Z`.
+    """Return a time as an ISO 8601 string in UTC, such as `1970-01-01T00:00:00.123Z`.
 
     Args:
         value: A time with a time zone.
@@ -74,10 +74,10 @@ def iso_instant(value: datetime.datetime, timespec: str) -> str:
 
 
 def _parse_timestamps(text: pa.Array, type_: pa.TimestampType) -> pa.Array:
-    """Parse timestamps in microseconds. A date gets midnight as its time, and digits after the microseconds are cut off."""
+    """Parse timestamps in microseconds. A date without a time means midnight, and digits beyond microseconds are dropped."""
     text = pc.replace_substring_regex(text, r"(\.\d{6})\d+", r"\1")
     text = pc.if_else(pc.match_substring_regex(text, _DAY), pc.binary_join_element_wise(text, "T00:00:00", ""), text)
     if type_.tz is None:
         return pc.replace_substring_regex(text, r"\s?(Z|\+00(:?00)?)$", "").cast(type_)
-    # A text without a zone is in UTC (PROTOCOL.md, Partition Value Serialization).
+    # A timestamp without a zone is in UTC (PROTOCOL.md, Partition Value Serialization).
     return pc.if_else(pc.match_substring_regex(text, _ZONE), text, pc.binary_join_element_wise(text, "Z", "")).cast(type_)

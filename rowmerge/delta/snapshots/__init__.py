@@ -1,1 +1,1 @@
-"""One version of a table: its live files, deletion vectors and change rows."""
+"""One version of a Delta table: its live files, deletion vectors and change rows."""

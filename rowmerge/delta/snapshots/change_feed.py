@@ -1,4 +1,4 @@
-"""Read the change data feed: the rows that each version of a range changed (PROTOCOL.md, Reader Requirements for AddCDCFile)."""
+"""Read the change data feed: the rows that each version in a range changed (PROTOCOL.md, Reader Requirements for AddCDCFile)."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ _ROW_METRICS = ("numTargetRowsInserted", "numTargetRowsUpdated", "numTargetRowsD
 
 @dataclass(frozen=True)
 class _FeedVersion:
-    """One version of the range, with the protocol and metadata of the table after it.
+    """One version in the range, with the protocol and metadata of the table after this version.
 
-    `document`: the commit file. `replaced_metadata`: the metadata before this version, None if this version does not change it, or if it
-    is unknown.
+    `number`: the version number. `timestamp`: the time of the commit, in milliseconds since the epoch. `document`: the commit file.
+    `replaced_metadata`: the metadata before this version, or None if this version does not change the metadata or the old one is unknown.
     """
 
     number: int
@@ -53,7 +53,10 @@ class _FeedVersion:
 
 @dataclass(frozen=True)
 class DeltaChangeFeed:
-    """Implements `rowmerge.table.snapshots.change_feed.ChangeFeed`. `reader` opens versions of the table."""
+    """The change data feed of a Delta table. Implements `rowmerge.table.snapshots.change_feed.ChangeFeed`.
+
+    `storage`: the storage of the table's folder. `reader`: opens versions of the table.
+    """
 
     storage: Storage
     reader: SnapshotReader
@@ -61,27 +64,30 @@ class DeltaChangeFeed:
     def changes(self, newest: Snapshot, first: Bound, last: Bound | None) -> TableChanges:
         """Return the change rows of a range of versions, as `rowmerge.table.snapshots.change_feed.ChangeFeed.changes` defines.
 
-        The range is read from the commits in the log. Commits of an older table that was dropped in the same folder are not part of it.
+        The rows are read from the commits in the log, without the commits of an older table that was dropped in the same folder.
 
         Args:
             newest: The newest version of the table. Later versions are ignored.
-            first: The first version of the range, or a time.
-            last: The last version of the range, or a time. None for the newest version.
+            first: The first version of the range, or the time at which the range begins.
+            last: The last version of the range, or the time at which the range ends. None for the newest version.
         """
 
         def read_range(listing: LogListing) -> TableChanges:
-            """Read the range by one listing of the log."""
+            """Read the changes in the range, based on one listing of the log."""
             table_log = without_dropped_table(self.storage, listing)
             snapshot_at = partial(self.reader.open, listing)
             return _FeedReader(self.storage, table_log, as_delta_snapshot(newest), snapshot_at).read(first, last)
 
-        # A concurrent cleanup of the log may delete a listed file before it is read. Then `read_listed` lists and reads a second time.
+        # A concurrent log cleanup may delete a listed file before it is read. In that case, `read_listed` lists and reads a second time.
         return read_listed(self.storage, read_range)
 
 
 @dataclass(frozen=True)
 class _FeedReader:
-    """Reads the feed of a table. `newest`: its newest version. `snapshot_at`: opens an older version."""
+    """A reader of a table's change data feed, based on one listing of the log.
+
+    `newest`: the newest version of the table. `snapshot_at`: opens the version with a given number.
+    """
 
     storage: Storage
     listing: LogListing
@@ -89,7 +95,7 @@ class _FeedReader:
     snapshot_at: Callable[[int], DeltaSnapshot]
 
     def read(self, first: Bound, last: Bound | None) -> TableChanges:
-        """Return the changes of a range. Raises the errors of `ChangeFeed.changes`."""
+        """Return the changes in a range of versions. Raises the same errors as `ChangeFeed.changes`."""
         start, end = self._find_start(first), self._find_end(last)
         if end == start - 1 and _are_ordered_times(first, last):
             # Both times are between the same two versions, so the range is empty.
@@ -101,7 +107,7 @@ class _FeedReader:
         return TableChanges(read_as, start, end, tuple(self._read_changes(self._read_versions(start_snapshot, end), read_as)))
 
     def _check_range(self, start: int, end: int) -> None:
-        """Raise PlanError for a range that ends before its start, VersionNotFound if the log was cleaned beyond its start."""
+        """Raise PlanError if the range ends before it starts. Raise VersionNotFound if a log cleanup deleted its first version."""
         if end < start:
             advice = "Give an end that is not before the start."
             raise PlanError(f"table_changes on {self.newest.name} would begin at version {start} and end at version {end}. {advice}")
@@ -111,7 +117,7 @@ class _FeedReader:
             raise VersionNotFound(f"The changes of {self.newest.name} {reason} Begin at version {oldest} or later.")
 
     def _read_changes(self, versions: Iterator[_FeedVersion], read_as: DeltaSnapshot) -> Iterator[ChangedFile]:
-        """Yield the changed files of versions. Check a protocol and metadata once, before the first version with them."""
+        """Yield the changed files of versions. Check each combination of protocol and metadata before the first version that has it."""
         checked_definition: tuple[Protocol, Metadata] | None = None
         for version in versions:
             definition = (version.protocol, version.metadata)
@@ -121,7 +127,7 @@ class _FeedReader:
             yield from self._changed_files(version, read_as)
 
     def _find_start(self, bound: Bound) -> int:
-        """Return the first version of the range. Raises VersionNotFound if it is after the newest version."""
+        """Return the first version of the range. Raises VersionNotFound if the range would begin after the newest version."""
         start = self._first_version_since(bound.timestamp) if bound.version is None else bound.version
         if start <= self.newest.version:
             return start
@@ -130,14 +136,14 @@ class _FeedReader:
         raise VersionNotFound(f"table_changes on {self.newest.name} would begin at {start_text}, {reason}")
 
     def _first_version_since(self, timestamp: int | None) -> int:
-        """Return the first version at or after a time, which may be the one after the newest."""
+        """Return the first version at or after a time. This is the number after the newest version if all versions are older."""
         assert timestamp is not None
-        # Timestamps are whole milliseconds, so the version before is the last one up to a millisecond earlier.
+        # Timestamps are whole milliseconds, so the previous version is the newest one at or before the preceding millisecond.
         previous_version = self._version_at(timestamp - 1)
         return self._oldest_version() if previous_version is None else previous_version + 1
 
     def _find_end(self, bound: Bound | None) -> int:
-        """Return the last version of the range, at most the newest one. Raises VersionNotFound for a time before the first version."""
+        """Return the last version of the range, at most the newest version. Raises VersionNotFound if no version is old enough."""
         if bound is None:
             return self.newest.version
         if bound.version is not None:
@@ -153,37 +159,37 @@ class _FeedReader:
         return version_at(self.storage, self.listing, self.newest.protocol, self.newest.metadata, timestamp)
 
     def _oldest_version(self) -> int:
-        """Return the oldest version from which on no commit is missing."""
+        """Return the oldest version in the log that has no missing commits after it."""
         return max(self.listing.continuous_commits.start, self.listing.oldest_readable)
 
     def _read_versions(self, start: DeltaSnapshot, end: int) -> Iterator[_FeedVersion]:
-        """Yield the versions from `start` to `end`, with the protocol and metadata of the table after each of them."""
+        """Yield the versions from `start` to `end`, each with the protocol and metadata of the table after it."""
         state, file_times = start.state, self._file_times(end)
         for number, document in read_commits(self.storage, range(start.version, end + 1)):
             actions = non_file_actions(document)
             timestamp = in_commit_timestamp(self.storage, number, commit_info(actions)) or file_times[number]
             has_metadata = any(action.get("metaData") for action in actions)
             replaced_metadata = self._metadata_before(number, start, state) if has_metadata else None
-            # The state of `start` contains its own actions. To apply them again changes nothing.
+            # The state of `start` already contains the actions of this version. Applying them again has no effect.
             state = apply_table_actions(state, actions, document.path)
             yield _FeedVersion(number, timestamp, document, actions, state.protocol, state.metadata, replaced_metadata)
 
     def _file_times(self, end: int) -> dict[int, int]:
-        """Return the time of each version up to `end`, by the modification times of commit files, in milliseconds since the epoch."""
+        """Return the time of each version up to `end`, in milliseconds since the epoch, based on modification times of commit files."""
         versions = [version for version in self.listing.continuous_commits if version <= end]
-        # The time of a version is never before that of an older one, although the modification times of their files may be.
+        # The times of versions must not decrease, although the modification times of the commit files may.
         return dict(zip(versions, accumulate(map(self.listing.modified, versions), max), strict=True))
 
     def _metadata_before(self, version: int, start: DeltaSnapshot, previous_state: State) -> Metadata | None:
-        """Return the metadata of the table before a version of the range.
+        """Return the metadata of the table before a version in the range.
 
         Args:
-            version: The number of the version.
+            version: The version number.
             start: The first version of the range.
-            previous_state: The state of the version before. It is not used for `start`, whose previous version is not in the range.
+            previous_state: The state of the previous version. Not used for `start`, whose previous version is not in the range.
 
         Returns:
-            The metadata, None if a cleanup has deleted the version before, or if `version` is the first one of the table.
+            The metadata. None if a log cleanup deleted the previous version, or if `version` is the first version of the table.
         """
         if version > start.version:
             return previous_state.metadata
@@ -192,11 +198,11 @@ class _FeedReader:
         try:
             return self.snapshot_at(version - 1).metadata
         except VersionNotFound:
-            # The version before is the drop of another table, whose log this table continues.
+            # The previous version is the drop of another table, whose log this table continues.
             return None
 
     def _changed_files(self, version: _FeedVersion, read_as: DeltaSnapshot) -> list[ChangedFile]:
-        """Return the change data files of a version, or else the rows that its file actions insert and delete."""
+        """Return the files with the change rows of a version, from its `cdc` actions or, without these, from its file actions."""
         recorded_actions = cdc_actions(version.document)
         if recorded_actions:
             return self._recorded_files(version, recorded_actions)
@@ -205,23 +211,25 @@ class _FeedReader:
     def _derived_files(self, version: _FeedVersion, read_as: DeltaSnapshot) -> list[ChangedFile]:
         """Return the files whose rows the `add` and `remove` actions of a version insert or delete.
 
-        Raises CorruptLog, and IncompatibleSchemaChange if the deleted rows cannot be read in the columns of `read_as`.
+        Raises:
+            CorruptLog: An action is invalid, or a `remove` action lacks the partition values of its file.
+            IncompatibleSchemaChange: The deleted rows cannot be read with the columns of `read_as`.
         """
         actions = file_actions([version.document], version.metadata.stored_partition_columns)
-        # Actions that change no data only move rows.
+        # Actions without `dataChange` only move rows.
         adds, removes = (table.filter(pc.fill_null(table["dataChange"], True)) for table in (actions.adds, actions.removes))
-        # With `min_count` 0, the result is true without remove actions.
+        # With `min_count` 0, the result is true if there are no `remove` actions.
         have_partition_values = pc.all(pc.fill_null(removes["extendedFileMetadata"], False), min_count=0).as_py()
         if version.metadata.partition_columns and not have_partition_values:
             raise CorruptLog(version.document.path, "a remove action does not tell the partition of its file")
         added, removed = self._files_by_path(version, adds), self._files_by_path(version, removes)
         if removed and version.replaced_metadata is not None:
-            # Deleted rows have the columns of the version before.
+            # Deleted rows have the columns of the previous version.
             _check_columns(version.number - 1, version.replaced_metadata, read_as)
         return _derive_changes(added, removed)
 
     def _recorded_files(self, version: _FeedVersion, actions: Sequence[Action]) -> list[ChangedFile]:
-        """Return the change data files of `cdc` actions."""
+        """Return the change data files that `cdc` actions add."""
         files = [action["cdc"] for action in actions]
         rows = [{"path": file["path"], "size": file.get("size"), "partition": file.get("partitionValues") or {}} for file in files]
         table = pa.Table.from_pylist(rows, schema=file_schema(version.metadata.stored_partition_columns))
@@ -229,7 +237,7 @@ class _FeedReader:
         return [_changed_file(version, file) for file in listing.files()]
 
     def _files_by_path(self, version: _FeedVersion, actions: pa.Table) -> dict[str, ChangedFile]:
-        """Return the files of `add` or `remove` actions. `rows` of a file are those in its deletion vector."""
+        """Return the files of `add` or `remove` actions, by path. `rows` of each result contains the rows in its deletion vector."""
         if not actions.num_rows:
             return {}
         listing = list_files(LiveFiles.of(actions), self.storage.location, version.metadata)
@@ -244,7 +252,7 @@ def _changed_file(version: _FeedVersion, file: ListedFile) -> ChangedFile:
 
 
 def _derive_changes(added: Mapping[str, ChangedFile], removed: Mapping[str, ChangedFile]) -> list[ChangedFile]:
-    """Return the files whose rows a version inserts or deletes. A file in both mappings stays, with another deletion vector."""
+    """Return the files whose rows a version inserts or deletes. A file in both mappings only gets a different deletion vector."""
     changed_files: list[ChangedFile] = []
     for path, file in removed.items():
         if path not in added:
@@ -257,7 +265,7 @@ def _derive_changes(added: Mapping[str, ChangedFile], removed: Mapping[str, Chan
 
 
 def _check_definition(version: _FeedVersion, read_as: DeltaSnapshot) -> None:
-    """Raise ChangesNotRecorded for a version without change rows, IncompatibleSchemaChange if `read_as` has incompatible columns."""
+    """Raise ChangesNotRecorded if a version has no change rows, and IncompatibleSchemaChange if `read_as` has incompatible columns."""
     if not is_enabled(version.protocol, version.metadata, CHANGE_DATA_FEED):
         advice = f"Read versions in which {CHANGE_DATA_FEED} was true: DESCRIBE HISTORY {read_as.name} shows when it was set."
         raise ChangesNotRecorded(read_as.name, version.number, advice)
@@ -265,7 +273,7 @@ def _check_definition(version: _FeedVersion, read_as: DeltaSnapshot) -> None:
 
 
 def _check_columns(version: int, metadata: Metadata, read_as: DeltaSnapshot) -> None:
-    """Raise IncompatibleSchemaChange if the rows of a version cannot be read in the columns of another."""
+    """Raise IncompatibleSchemaChange if the rows of a version cannot be read with the columns of `read_as`."""
     reason = why_schema_not_readable(metadata.schema, read_as.schema)
     if metadata.partition_columns != read_as.partition_columns:
         reason = "the table was partitioned otherwise"
@@ -284,7 +292,7 @@ def _are_ordered_times(first: Bound, last: Bound | None) -> bool:
 
 
 def _changes_no_row(actions: Sequence[Action]) -> bool:
-    """Return whether a commit is a MERGE that rewrote files without a changed row. Delta's writers record no change rows for it."""
+    """Return whether a commit is a MERGE that rewrote files but changed no rows. Delta writers record no change rows for it."""
     info = commit_info(actions)
     metrics = info.get("operationMetrics")
     counts = [str(metrics.get(name)) for name in _ROW_METRICS] if isinstance(metrics, dict) else []

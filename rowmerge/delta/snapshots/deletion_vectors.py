@@ -24,16 +24,16 @@ _DIGITS = {character: digit for digit, character in enumerate(_Z85)}
 _FORMAT_VERSION = b"\x01"
 _MOST_FILE_BYTES = 2 * 1024 * 1024
 _UUID_LENGTH = 20
-"""The length of a UUID's 16 bytes as a Z85 text."""
+"""The number of characters of a UUID (16 bytes) in Z85."""
 _MOST_CACHED_BYTES = 32 * 1024 * 1024
 
 _cache: Cache[bytes] = Cache(_MOST_CACHED_BYTES)
-"""Serialized vectors by file and offset. They never change, and the next statement usually reads the newest ones again."""
+"""A cache of serialized vectors by file and offset. Vectors are immutable, and the next statement often reads the newest ones again."""
 
 
 @dataclass(frozen=True)
 class VectorFiles:
-    """New deletion vectors: their descriptors by the path of the data file, and the paths of their files, relative to the table."""
+    """New deletion vectors: descriptors by the path of the data file, and the paths of the vector files, relative to the table's folder."""
 
     descriptors: Mapping[str, Mapping[str, Any]]
     paths: tuple[str, ...]
@@ -44,7 +44,7 @@ def read_vector(storage: Storage, descriptor: Mapping[str, Any]) -> Positions:
 
     Args:
         storage: The storage of the table's folder.
-        descriptor: The descriptor in the log (PROTOCOL.md, Deletion Vector Descriptor Schema).
+        descriptor: The descriptor from the log (PROTOCOL.md, Deletion Vector Descriptor Schema).
 
     Raises:
         CorruptLog: The vector is missing or invalid.
@@ -61,7 +61,7 @@ def read_vector(storage: Storage, descriptor: Mapping[str, Any]) -> Positions:
 
 
 def _decode_inline(log: str, descriptor: Mapping[str, Any]) -> Positions:
-    """Decode a vector that the log has in its descriptor, in Z85. Raises CorruptLog."""
+    """Decode a vector that is stored in its descriptor, in Z85. Raises CorruptLog if it is invalid. `log` is the path in the error."""
     try:
         return deserialize(z85_decode(descriptor["pathOrInlineDv"])[: descriptor["sizeInBytes"]], log, descriptor["cardinality"])
     except ValueError as error:
@@ -69,7 +69,7 @@ def _decode_inline(log: str, descriptor: Mapping[str, Any]) -> Positions:
 
 
 def _read_serialized(storage: Storage, path: str, offset: int, size: int) -> bytes:
-    """Read the serialized vector of `size` bytes at an offset of a file. Raises CorruptLog, StorageError."""
+    """Read the serialized vector of `size` bytes at an offset in a file. Raises CorruptLog if it is missing or invalid, StorageError."""
     file_storage, name = locate(storage, path)
     try:
         return unframe_vector(file_storage.get_range(name, offset, size + FRAME), size, path, offset)
@@ -78,14 +78,14 @@ def _read_serialized(storage: Storage, path: str, offset: int, size: int) -> byt
 
 
 def vector_path(location: str, descriptor: Mapping[str, Any]) -> str:
-    """Return the absolute, percent-decoded path of a vector's file (PROTOCOL.md, Deletion Vector Descriptor Schema).
+    """Return the absolute, percent-decoded path of the file with a vector (PROTOCOL.md, Deletion Vector Descriptor Schema).
 
-    With the storage type `p`, the descriptor contains the path itself. With `u`, it contains an optional subfolder of the table. Then 20
-    characters follow, which encode the UUID in the name of the file in base 85.
+    With the storage type `p`, the descriptor contains the path. With `u`, it contains an optional subfolder of the table, followed
+    by 20 characters. These encode the UUID in the file name in base 85.
 
     Args:
         location: The absolute path of the table's folder.
-        descriptor: The descriptor of a vector that is not inline.
+        descriptor: The descriptor of a vector that is stored in a file.
 
     Raises:
         CorruptLog: The storage type of the descriptor is not `u` or `p`, or its path is invalid.
@@ -108,11 +108,11 @@ def _invalid_descriptor(location: str, reason: str) -> CorruptLog:
 
 
 def file_and_vector_paths(location: str, paths: pa.ChunkedArray, descriptors: pa.ChunkedArray) -> list[str]:
-    """Return the absolute paths of data files and of the files with their deletion vectors.
+    """Return the absolute paths of data files and of the files that contain their deletion vectors.
 
     Args:
         location: The absolute path of the table's folder.
-        paths: The paths of the data files, as the log has them.
+        paths: The paths of the data files in the form of the log, relative or absolute and percent-encoded.
         descriptors: The descriptors of deletion vectors (`rowmerge.delta.files.columns.VECTOR`), null for a file without one.
 
     Raises:
@@ -124,14 +124,14 @@ def file_and_vector_paths(location: str, paths: pa.ChunkedArray, descriptors: pa
 
 
 class _VectorFile:
-    """A new file of deletion vectors, in memory."""
+    """A new file of deletion vectors, which is built in memory."""
 
     def __init__(self) -> None:
         self._id = uuid.uuid4()
         self.name, self.content, self.payload_bytes = _file_name(self._id), bytearray(_FORMAT_VERSION), 0
 
     def append(self, payload: bytes, cardinality: int) -> dict[str, Any]:
-        """Append a serialized vector with `cardinality` rows, and return its descriptor."""
+        """Append a serialized vector with `cardinality` deleted rows, and return its descriptor."""
         location = {"storageType": "u", "pathOrInlineDv": z85_encode(self._id.bytes), "offset": len(self.content)}
         self.content += frame_vector(payload)
         self.payload_bytes += len(payload)
@@ -139,14 +139,14 @@ class _VectorFile:
 
 
 def write_vectors(storage: Storage, deleted_rows: Mapping[str, Positions]) -> VectorFiles:
-    """Write deletion vectors, many vectors to a file of up to 2 MiB.
+    """Write deletion vectors. Each new file contains many vectors, up to 2 MiB.
 
     Args:
         storage: The storage of the table's folder.
-        deleted_rows: The deleted rows of each data file, by the path of the file.
+        deleted_rows: The deleted rows of each data file, by the path of the data file.
 
     Raises:
-        StorageError: The store failed. Some of the files may exist.
+        StorageError: The store failed. Some of the vector files may exist.
     """
     descriptors: dict[str, Mapping[str, Any]] = {}
     files: list[_VectorFile] = []
@@ -165,15 +165,15 @@ def _file_name(file_id: uuid.UUID) -> str:
 
 
 def z85_encode(data: bytes) -> str:
-    """Encode bytes, a multiple of 4, in ZeroMQ's base 85 (RFC 32), as deletion vectors require it."""
+    """Encode bytes in ZeroMQ's base 85 (RFC 32), as deletion vectors require. The number of bytes must be a multiple of 4."""
     return "".join(_Z85[word // 85**power % 85] for (word,) in struct.iter_unpack(">I", data) for power in (4, 3, 2, 1, 0))
 
 
 def z85_decode(text: str) -> bytes:
-    """Decode a text in ZeroMQ's base 85 (RFC 32).
+    """Decode a string in ZeroMQ's base 85 (RFC 32).
 
     Raises:
-        ValueError: The text is not valid Z85.
+        ValueError: The string is not valid Z85.
     """
     if len(text) % 5:
         raise ValueError("its length is not a multiple of 5")
@@ -181,7 +181,7 @@ def z85_decode(text: str) -> bytes:
 
 
 def _decode_word(text: str) -> bytes:
-    """Decode five characters to four bytes. Raises ValueError."""
+    """Decode five Z85 characters to four bytes. Raises ValueError if a character or the value is invalid."""
     word = 0
     for character in text:
         if character not in _DIGITS:

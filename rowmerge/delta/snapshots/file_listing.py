@@ -1,4 +1,4 @@
-"""List the data files of a version with absolute paths, typed partition values and bounds."""
+"""List the data files of a table version with absolute paths, typed partition values and bounds."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def files_of(files: LiveFiles, location: str, paths: Collection[str]) -> LiveFil
     Args:
         files: The live files of a version.
         location: The absolute path of the table's folder.
-        paths: Absolute, percent-decoded paths. Paths of other files are ignored.
+        paths: Absolute, percent-decoded paths. Paths that are not live files are ignored.
     """
     selected_paths = pa.array(sorted(paths), pa.string())
     return files.filter(lambda block: pc.is_in(_paths(block, location), value_set=selected_paths))
@@ -39,10 +39,10 @@ def list_files(files: LiveFiles, location: str, metadata: Metadata, columns: Col
         files: The files of a version.
         location: The absolute path of the table's folder.
         metadata: The schema and the partition columns of the version.
-        columns: The top-level columns whose bounds and null counts are listed. Partition columns have none.
+        columns: The top-level columns whose bounds and null counts are included. Partition columns have no bounds.
 
     Raises:
-        CorruptLog: The text of a partition value is not valid for the type of its column.
+        CorruptLog: A partition value is not valid for the type of its column.
     """
     bounded_fields = [field for field in metadata.schema if field.name in columns and field.name not in metadata.partition_columns]
     partition_fields = [field for field in map(metadata.schema.find, metadata.partition_columns) if field is not None]
@@ -60,14 +60,14 @@ def list_files(files: LiveFiles, location: str, metadata: Metadata, columns: Col
 
 
 def _action_columns(files: LiveFiles, location: str) -> dict[str, pa.ChunkedArray]:
-    """Return the columns of a listing that come from the `add` actions: the path, the size and the number of deleted rows."""
+    """Return the columns of a listing that come from `add` actions: the path, the size and the number of deleted rows."""
     path_chunks = chain.from_iterable(_paths(block, location).chunks for block in files.blocks)
     cardinalities = pc.struct_field(files.column("deletionVector"), ["cardinality"])
     return {"path": pa.chunked_array(path_chunks), "size": files.column("size"), "deleted": pc.fill_null(cardinalities, 0)}
 
 
 def _statistics_columns(files: LiveFiles, stored_fields: Sequence[Field], schema: pa.Schema) -> dict[str, pa.ChunkedArray]:
-    """Return the columns of a listing that come from statistics. `stored_fields`: the columns with bounds, with physical names."""
+    """Return the columns of a listing that come from statistics. `stored_fields` are the columns with bounds, with physical names."""
     statistics_by_block = [block.source.read(stored_fields, block.numbers) for block in files.blocks]
     return {
         "records": pa.chunked_array([statistics.records for statistics in statistics_by_block], pa.int64()),
@@ -82,12 +82,12 @@ def _paths(block: Block, location: str) -> pa.ChunkedArray:
 
 
 def _rename_fields(chunks: Sequence[pa.StructArray], type_: pa.StructType) -> pa.ChunkedArray:
-    """Return structs with physical column names as structs of `type_`, which has logical names on every level."""
+    """Convert structs with physical column names to structs of `type_`, which has logical names at every level."""
     return pa.chunked_array([chunk if chunk.type.equals(type_) else chunk.view(type_) for chunk in chunks], type_)
 
 
 def _partition_values(block: Block, fields: Sequence[Field], metadata: Metadata, location: str) -> pa.StructArray:
-    """Return the typed values of the partition columns `fields`, each converted on first use."""
+    """Return the typed values of the partition columns `fields`. Each column is converted on first use and cached by the block."""
     children = [
         block.cached(("partition", stored_name, field.type), partial(_convert_texts, block, field, stored_name, location))
         for field, stored_name in zip(fields, metadata.stored_partition_columns, strict=True)
@@ -96,7 +96,7 @@ def _partition_values(block: Block, fields: Sequence[Field], metadata: Metadata,
 
 
 def _convert_texts(block: Block, field: Field, stored_name: str, location: str) -> pa.Array:
-    """Return the typed values of one partition column. Convert each distinct text once. An empty text is null."""
+    """Return the typed values of one partition column. Each distinct string is converted once, and an empty string becomes null."""
     texts = pc.struct_field(block.rows["partition"].combine_chunks(), [stored_name])
     encoded = pc.dictionary_encode(pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts))
     try:

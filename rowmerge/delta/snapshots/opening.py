@@ -20,16 +20,16 @@ from rowmerge.errors import CorruptLog, TableNotFound, VersionNotFound
 from rowmerge.storage.store import Storage
 
 _MOST_COMMIT_BYTES = 16 * 1024 * 1024
-"""The largest commit that stays in memory until the next statement."""
+"""The maximum size in bytes of a commit that stays in memory until the next statement."""
 
 
 class SnapshotReader:
-    """Opens the versions of one table, in any thread. Caches the newest version, so that opening it again reads only new commits."""
+    """A thread-safe reader of the versions of one table. It caches the newest version, so that the next open reads only new commits."""
 
     def __init__(self, storage: Storage, name: str, is_mismatch_fatal: Callable[[], bool]) -> None:
-        """Make a reader of the table in the folder of `storage`. `name` is the table's name in errors.
+        """Initialize a reader for the table in the folder of `storage`. `name` is the name of the table in errors.
 
-        `is_mismatch_fatal` is called for a version that does not match its checksum, and returns whether this is an error or a warning.
+        `is_mismatch_fatal` is called if a version does not match its checksum. It returns whether to raise an error instead of a warning.
         """
         self._storage, self._name, self._is_mismatch_fatal = storage, name, is_mismatch_fatal
         self._lock = threading.Lock()
@@ -43,14 +43,14 @@ class SnapshotReader:
             try:
                 self._newest = self._open(listing, None, cached)
             except CorruptLog:
-                # The listed part of the log is not enough. An older checkpoint may be readable.
+                # The listed part of the log is not sufficient. An older checkpoint may be readable.
                 self._newest = self._open(list_log(self._storage), None, None)
             return self._newest
 
     def open_at(self, timestamp: int) -> DeltaSnapshot:
-        """Return the newest version committed at or before a time (ms since the epoch).
+        """Return the newest version that was committed at or before a time, in milliseconds since the epoch.
 
-        Raises VersionNotFound if no version is that old, and the errors of `open_newest`.
+        Raises VersionNotFound if all versions are newer, and also the errors of `open_newest`.
         """
 
         def read(listing: LogListing) -> DeltaSnapshot:
@@ -66,19 +66,19 @@ class SnapshotReader:
         """Return a version of the table.
 
         Args:
-            listing: The whole log.
-            version: The number of the version.
+            listing: A listing of the whole log.
+            version: The version number.
 
         Raises:
-            VersionNotFound: The version does not exist, a cleanup of the log has deleted it, or it is the drop of a table.
-            TableNotFound, CorruptLog, UnsupportedTableFeature, StorageError: As `open_newest`.
+            VersionNotFound: The version does not exist, a log cleanup has deleted it, or it is the drop of a table.
+            TableNotFound, CorruptLog, UnsupportedTableFeature, StorageError: As for `open_newest`.
         """
         with self._lock:
             cached = self._newest if self._newest is not None and _has_commit_of(listing, self._newest) else None
             return self._open(listing, version, cached)
 
     def keep_commit(self, version: int, data: bytes) -> None:
-        """Keep the content of a commit of this process in memory, so that the next snapshot need not read it.
+        """Keep the content of a commit by this process in memory, so that the next snapshot does not have to read the commit file.
 
         Args:
             version: The committed version.
@@ -87,7 +87,7 @@ class SnapshotReader:
         self._own_commits = {version: data} if len(data) <= _MOST_COMMIT_BYTES else {}
 
     def _list_newest(self) -> tuple[LogListing, DeltaSnapshot | None]:
-        """List the log from the cached version on, and return both. Without a cached version, list the log from a checkpoint on."""
+        """Return a listing of the log from the cached version on, and this version. If none is cached, list from a checkpoint on."""
         cached = self._newest
         if cached is not None:
             listing = list_log(self._storage, since=cached.version)
@@ -96,16 +96,16 @@ class SnapshotReader:
         return list_newest(self._storage), None
 
     def _open(self, listing: LogListing, requested_version: int | None, cached: DeltaSnapshot | None) -> DeltaSnapshot:
-        """Open a version of a listed log, the newest one for None. Apply commits to the cached version if it is older.
+        """Open a version from a listing of the log, or the newest version for None. If the cached version is older, apply commits to it.
 
-        Raises TableNotFound or VersionNotFound if the version is the drop of a table.
+        Raises TableNotFound (newest version) or VersionNotFound if the version is the drop of a table.
         """
         version = resolve_version(listing, self._name, requested_version)
         if cached is not None and cached.version == version:
             return cached
         older_state = cached.state if cached is not None and cached.version < version else None
         state = self._read_state(listing, version, older_state)
-        # Another engine that commits to a dropped table keeps the property `rowmerge.dropped`. So only the commit of the DROP decides.
+        # Another engine that commits to a dropped table keeps the property `rowmerge.dropped`. So only the commit of the DROP is decisive.
         is_dropped = state.metadata.is_dropped and is_dropped_at(self._storage, version)
         if is_dropped and requested_version is None:
             raise TableNotFound(self._name)
@@ -115,7 +115,7 @@ class SnapshotReader:
         return DeltaSnapshot(self._storage, self._name, state, self._read_timestamp(listing, state), listing.commits.get(version))
 
     def _read_timestamp(self, listing: LogListing, state: State) -> int:
-        """Return the time of a version: its in-commit timestamp, or else the modification time of its file."""
+        """Return the in-commit timestamp of a version or, without one, the modification time of its file, in milliseconds."""
         modified = listing.modified(state.version)
         if not has_in_commit_timestamps(state.protocol, state.metadata, state.version):
             return modified
@@ -123,7 +123,7 @@ class SnapshotReader:
         return in_commit_timestamp(self._storage, state.version, info) or modified
 
     def _read_state(self, listing: LogListing, version: int, older_state: State | None) -> State:
-        """Return the state of a version. Verify its checksum, unless it is made from an `older_state`."""
+        """Return the state of a version. Verify its checksum, unless the state is derived from `older_state`."""
         if older_state is not None or version not in listing.checksums:
             return read_state(self._storage, listing, version, older_state, self._own_commits)
         read_version = partial(read_state, self._storage, listing, version)
@@ -136,14 +136,14 @@ class SnapshotReader:
 
 
 def without_dropped_table(storage: Storage, listing: LogListing) -> LogListing:
-    """Return the log of the table, without versions of an older table that was dropped in its folder.
+    """Return the log of the current table, without versions of an older table that was dropped in the same folder.
 
     A new table continues the version numbers of a dropped table. Before its creation, all log files below the commit of the DROP are
-    deleted. So that commit can only be the oldest one, and all versions above it belong to the new table.
+    deleted. So this commit can only be the oldest one, and all versions above it belong to the new table.
 
     Args:
         storage: The storage of the table's folder.
-        listing: The whole log.
+        listing: A listing of the whole log.
 
     Raises:
         CorruptLog: The oldest commit cannot be parsed.
@@ -158,5 +158,5 @@ def without_dropped_table(storage: Storage, listing: LogListing) -> LogListing:
 
 
 def _has_commit_of(listing: LogListing, snapshot: DeltaSnapshot) -> bool:
-    """Return whether the log still has the commit file of a snapshot. The file of another table has another size or time."""
+    """Return whether the log still contains the commit file of a snapshot. The commit file of another table differs in size or time."""
     return snapshot.commit is not None and listing.commits.get(snapshot.version) == snapshot.commit

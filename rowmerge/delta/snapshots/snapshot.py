@@ -26,9 +26,9 @@ from rowmerge.table.snapshots.snapshot import FileDifference, Snapshot
 
 @dataclass(frozen=True, eq=False, repr=False)
 class DeltaSnapshot:
-    """Implements `rowmerge.table.snapshots.snapshot.Snapshot`.
+    """One version of a Delta table, immutable. Implements `rowmerge.table.snapshots.snapshot.Snapshot`.
 
-    `commit`: the commit file in the listing of the log, None if the log was cleaned and only a checkpoint has the version.
+    `commit`: the commit file in the listing of the log, or None if a log cleanup deleted it and only a checkpoint contains the version.
     """
 
     storage: Storage
@@ -114,11 +114,11 @@ class DeltaSnapshot:
         return ()
 
     def has_transaction(self, application: str, version: int) -> bool:
-        """Return whether a transaction of an application is committed, by the newest `txn` action of the application.
+        """Return whether an application has committed a transaction, judged by its newest `txn` action.
 
         Args:
             application: The id of the application (`txn.appId`).
-            version: The version of the transaction (`txn.version`). A later version counts, too.
+            version: The version of the transaction (`txn.version`). A committed transaction with a later version also counts.
         """
         newest = self.state.transactions.get(application)
         return newest is not None and newest.version >= version
@@ -130,10 +130,10 @@ class DeltaSnapshot:
 def as_delta_snapshot(snapshot: Snapshot) -> DeltaSnapshot:
     """Return the snapshot with its type narrowed to DeltaSnapshot.
 
-    The interface `rowmerge.table.table.Table` gets and returns snapshots of any format. A Delta table only gets its own.
+    The interface `rowmerge.table.table.Table` accepts and returns snapshots of any format. A Delta table only receives Delta snapshots.
 
     Raises:
-        TypeError: The snapshot is one of another format.
+        TypeError: The snapshot has a different format.
     """
     if not isinstance(snapshot, DeltaSnapshot):
         raise TypeError(f"{snapshot!r} is no snapshot of a Delta table")
