@@ -1,10 +1,10 @@
 """Decode the blocks of an Avro file together: the first record of every block, then the second record of every block, and so on.
 
 fastavro decodes one value after another, and a manifest entry with the metrics of 16 columns has two hundred of them. Avro does not store
-the length of a record, so a record begins where the one before it ends. But it stores the size of a block (Avro spec, Object Container
+the length of a record, so a record begins where the one before it ends. But Avro stores the size of a block (Avro spec, Object Container
 Files), and a large manifest has hundreds of blocks. So NumPy decodes one value of all blocks at once.
 
-fastavro spends most of its time on the dicts of Avro's maps. With fewer than about 60 blocks it is faster.
+fastavro spends most of its time on the dicts of Avro's maps. fastavro is faster for files with fewer than about 60 blocks.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from rowmerge.iceberg.avro.encoding import is_key_value_record
 
 _SYNC_MARKER_BYTES = 16
 _BLOCKS_PER_BATCH = 1_000
-"""Blocks that are decoded at once: their Python objects are some twenty times as large as their bytes."""
+"""The number of blocks that are decoded at once. Their Python objects take about twenty times as much memory as their bytes."""
 _MIN_RECORDS_PER_STEP = 64
-"""The least average number of records per step for which NumPy is faster than fastavro."""
+"""The smallest average number of records per step for which NumPy is faster than fastavro."""
 
 _Integers = NDArray[np.int64]
 ReadValues = Callable[[_Integers], Sequence[Any]]
-"""Takes an array of block numbers, and returns the next value of each of these blocks. A block is a data block of the file."""
+"""A function that takes an array of block numbers, and returns the next value of each of these data blocks of the file."""
 AddItems = Callable[[list[Any], _Integers, int], None]
-"""Reads the next items of some blocks into arrays. Arguments: the arrays, the numbers of their blocks, the number of items of each."""
+"""A function that reads items into arrays. Its arguments are the arrays, their block numbers, and the number of items per array."""
 
 _BYTE_INDEXES = np.arange(10)
 """The indexes of the bytes of the longest integer."""
@@ -39,15 +39,15 @@ _BIT_SHIFTS = (7 * _BYTE_INDEXES).astype(np.uint64)
 
 
 class UnknownType(Exception):
-    """Raised when a manifest has a codec or a type that the decoder of blocks does not support.
+    """Raised when a manifest has a codec or a type that the block decoder does not support.
 
-    Remedy: None is needed. The engine decodes the manifest with fastavro instead.
+    Remedy: No action is needed. The engine decodes the manifest with fastavro instead.
     """
 
 
 @dataclass(frozen=True)
 class Block:
-    """A data block of an Avro file: the number of its records, and the offsets of its data in the file."""
+    """A data block of an Avro file: the number of its records, and the offsets at which its data starts and ends in the file."""
 
     records: int
     start: int
@@ -79,15 +79,16 @@ def parse_blocks(data: bytes, offset: int, sync_marker: bytes) -> list[Block]:
 
 
 def has_enough_blocks(blocks: Sequence[Block]) -> bool:
-    """Return whether `decode_blocks` is faster than fastavro. It takes as many steps as the largest block has records."""
+    """Return whether `decode_blocks` is faster than fastavro. `decode_blocks` takes as many steps as the largest block has records."""
     steps = max((block.records for block in blocks), default=0)
     return sum(block.records for block in blocks) >= _MIN_RECORDS_PER_STEP * steps > 0
 
 
 def decode_blocks(data: bytes, blocks: Sequence[Block], codec: str, schema: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Return an iterator of the records of blocks, in their order.
+    """Return an iterator over the records of blocks, in the order of the file.
 
-    Unlike fastavro, it decodes an array of records with the fields `key` and `value`, which is a map of a manifest entry, as a dict.
+    A manifest entry stores a map as an array of records with the fields `key` and `value`. Unlike fastavro, this function decodes such an
+    array as a dict.
 
     The iterator raises ValueError, LookupError or zlib.error for bytes that do not match the schema.
 
@@ -134,7 +135,7 @@ def _decode_zigzag(encoded: NDArray[Any]) -> _Integers:
 
 
 def _parse_varints(windows: NDArray[np.uint8]) -> tuple[NDArray[np.uint64], _Integers]:
-    """Return the unsigned integer at the begin of each row, and the number of its bytes. All bytes but the last one are above 127."""
+    """Return the unsigned integer at the start of each row, and its length in bytes. All of its bytes except the last are above 127."""
     last_bytes = np.argmax(windows < 128, axis=1)
     if (windows[np.arange(len(windows)), last_bytes] > 127).any():
         raise ValueError("a number has no end")
@@ -214,11 +215,11 @@ def _read_records_by_block(read_record: ReadValues, counts: _Integers) -> list[l
 def build_reader(schema: Any, cursors: _Cursors) -> ReadValues:
     """Return the function that reads values of an Avro schema, one from each of several data blocks at once.
 
-    It returns records as dicts. It also returns an array as a dict if the items are records with the fields `key` and `value`.
+    The function returns records as dicts. It also returns an array as a dict if the items are records with the fields `key` and `value`.
 
     Args:
         schema: The Avro schema of the values, as parsed from JSON: a type name, a dict, or a list for a union.
-        cursors: The blocks, from which the function reads.
+        cursors: The blocks from which the function reads.
 
     Raises:
         UnknownType: The schema has a type that the decoder does not support.
@@ -240,7 +241,7 @@ def build_reader(schema: Any, cursors: _Cursors) -> ReadValues:
 
 
 def _array_reader(item_schema: Any, cursors: _Cursors) -> ReadValues:
-    """Return the function that reads arrays of a schema as lists, and arrays of key-value records as dicts."""
+    """Return the function that reads arrays with this item schema as lists, or as dicts if the items are key-value records."""
     if not is_key_value_record(item_schema):
         return partial(_read_arrays, cursors, list, partial(_add_items, build_reader(item_schema, cursors)))
     read_key, read_value = (build_reader(field["type"], cursors) for field in item_schema["fields"])
@@ -248,7 +249,10 @@ def _array_reader(item_schema: Any, cursors: _Cursors) -> ReadValues:
 
 
 def _primitive_reader(type_: Any, cursors: _Cursors) -> ReadValues:
-    """Return the function that reads values of a primitive type, one from each block (Avro spec, Binary Encoding). Raises UnknownType."""
+    """Return the function that reads values of a primitive type, one from each block (Avro spec, Binary Encoding).
+
+    Raises UnknownType if the decoder does not support the type.
+    """
     readers: Mapping[Any, ReadValues] = {
         "null": lambda block_numbers: [None] * len(block_numbers),  # a null has no bytes
         "boolean": lambda block_numbers: [value != b"\0" for value in cursors.read_spans(block_numbers, 1)],
@@ -265,7 +269,7 @@ def _primitive_reader(type_: Any, cursors: _Cursors) -> ReadValues:
 
 
 def _read_union(branches: Sequence[ReadValues], cursors: _Cursors, block_numbers: _Integers) -> Sequence[Any]:
-    """Read one value of a union from each block: the number of its branch, then the value."""
+    """Read one value of a union from each block: first the branch number, then the value."""
     branch_numbers = cursors.read_integers(block_numbers)
     if ((branch_numbers < 0) | (branch_numbers >= len(branches))).any():
         raise ValueError("a union has no such branch")
@@ -296,13 +300,13 @@ def _read_arrays(cursors: _Cursors, new_array: Callable[[], Any], add_items: Add
     """Read one array from each of several data blocks, and return the arrays in the order of `block_numbers`.
 
     Avro stores an array as chunks of items. Each chunk begins with the number of its items, and an empty chunk ends the array (Avro spec,
-    Arrays). One step reads the next chunk of every array that has not ended. Chunks with equally many items are read together, because one
-    call of NumPy reads one item of many arrays.
+    Arrays). One step reads the next chunk of every array that has not ended. Chunks with the same number of items are read together,
+    because one NumPy call then reads an item of each array.
 
     Args:
-        cursors: The blocks, each at the begin of its array.
-        new_array: Returns an empty array: a list, or a dict for a map.
-        add_items: Reads a number of items from some blocks into their arrays.
+        cursors: The blocks, each positioned at the start of its array.
+        new_array: The function that returns an empty array: a list, or a dict for a map.
+        add_items: The function that reads a number of items from some blocks into their arrays.
         block_numbers: The numbers of the blocks.
     """
     arrays = [new_array() for _ in block_numbers]

@@ -1,7 +1,7 @@
 """Encode records as Avro bytes (Avro spec, Binary Encoding), with functions that are composed once per schema.
 
-fastavro interprets the schema again for each value, and searches each union for the branch that fits. A manifest entry of 16 columns has
-two hundred values. Removing a file from a table rewrites its manifest, with about twenty thousand entries.
+fastavro interprets the schema again for each value, and searches each union for the branch that fits. A manifest entry with the metrics of
+16 columns has two hundred values. Removing a file from a table rewrites its manifest, which may contain twenty thousand entries.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ import fastavro
 
 Write = Callable[[bytes], object]
 Encode = Callable[[Any, Write], object]
-"""Encodes a value, and passes its bytes to a `Write` function in one or more calls."""
+"""A function that encodes a value, and passes its bytes to a `Write` function in one or more calls."""
 
 _MAX_CACHED_LONGS = 100_000
 
 
 class _EncodedLongs(dict[int, bytes]):
-    """A cache of encoded longs. Manifests repeat the same numbers, so the cache keeps the first ones and evicts none."""
+    """A cache of encoded longs. Manifests repeat the same numbers, so the cache keeps the first ones and never evicts them."""
 
     def __missing__(self, number: int) -> bytes:
         """Encode a long as a zig-zag varint: seven bits per byte, the lowest first (Avro spec, Binary Encoding). Add it to the cache."""
@@ -43,7 +43,10 @@ _encoded_longs = _EncodedLongs()
 
 
 def is_key_value_record(schema: Any) -> bool:
-    """Return whether a schema is a record of `key` and `value`. Iceberg stores a map as an array of them (Iceberg spec, Appendix A)."""
+    """Return whether a schema is that of a record with the fields `key` and `value`.
+
+    Iceberg stores a map as an array of such records (Iceberg spec, Appendix A).
+    """
     fields = schema.get("fields", ()) if isinstance(schema, dict) else ()
     return [field["name"] for field in fields] == ["key", "value"]
 
@@ -51,8 +54,9 @@ def is_key_value_record(schema: Any) -> bool:
 def build_encoder(schema: Any) -> Encode:
     """Return the function that encodes values of a schema.
 
-    The function takes the values that fastavro takes, except dates, times and uuids as Avro stores them, and dicts for arrays of key-value
-    records. It raises TypeError, ValueError, OverflowError or struct.error for a value of another type.
+    The function accepts the same values as fastavro, with two exceptions. Dates, times and uuids must have the form in which Avro stores
+    them. An array of key-value records must be a dict. It raises TypeError, ValueError, OverflowError or struct.error for a value of
+    another type.
     """
     match schema:
         case ["null", branch]:

@@ -1,7 +1,7 @@
 """Read and write Avro container files of Iceberg (Avro spec, Object Container Files).
 
-fastavro converts logical types to Python values. Its dates fail for years beyond 9999, and it scales decimals in a context that threads
-share. So records are decoded with a schema without logical types.
+fastavro converts logical types to Python values. Its conversion of dates fails for years beyond 9999, and it scales decimals in a context
+that threads share. So records are decoded with a schema without logical types.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ _MAGIC = b"Obj\x01"
 _SCHEMA_KEYS = ("type", "items", "values", "fields")
 """The keys of an Avro schema whose values are schemas or lists of schemas."""
 _MIN_BLOCK_BYTES = 16_000
-"""The smallest size of a block before compression. With it, large manifests have the many blocks that `decode_blocks` needs."""
+"""The smallest size of a block before compression, in bytes. It gives large manifests the many blocks that `decode_blocks` needs."""
 _PYTHON_ERRORS = (ArithmeticError, AttributeError, EOFError, LookupError, MemoryError, OSError, RecursionError, TypeError, ValueError)
 _DECODE_ERRORS = (*_PYTHON_ERRORS, SchemaParseException, lzma.LZMAError, struct.error, zlib.error, zstandard.ZstdError)
-"""The errors of fastavro and the codecs if bytes are no Avro file, or do not match the schema of their header."""
+"""The errors that fastavro and the codecs raise if bytes are not an Avro file, or do not match the schema of their header."""
 
 _encode_long = build_encoder("long")
 
@@ -52,7 +52,8 @@ class AvroFile:
     """The records of a file, and the schema and key-value metadata of its header.
 
     Dates, times, timestamps, decimals and uuids have their physical values. An array of key-value records may be a dict. `records` is lazy:
-    all records of a large manifest would take many times its size. The iterator raises CorruptLog for a record that cannot be decoded.
+    all records of a large manifest would take many times as much memory as the file. The iterator raises CorruptLog for a record that
+    cannot be decoded.
     """
 
     records: Iterator[dict[str, Any]]
@@ -82,11 +83,11 @@ def read_avro(data: bytes, path: str, names: Mapping[int, str]) -> AvroFile:
 
     Args:
         data: The bytes of the file.
-        path: The path of the file in errors.
-        names: The names of fields in the decoded records, by field id. Other fields have the names of the file.
+        path: The path of the file in error messages.
+        names: The names of fields in the decoded records, by field id. Other fields keep their names from the file.
 
     Raises:
-        CorruptLog: The bytes are no Avro file. Iterating over the records raises it, too, for a record that cannot be decoded.
+        CorruptLog: The bytes are not an Avro file. Iterating over the records also raises this error if a record cannot be decoded.
     """
     try:
         header = _Header.parse(data, path)
@@ -99,10 +100,10 @@ def read_avro(data: bytes, path: str, names: Mapping[int, str]) -> AvroFile:
 
 
 def _physical_schema(schema: Any, names: Mapping[int, str]) -> Any:
-    """Return an Avro schema for decoding: without logical types and defaults, and with the `names` of fields by field id.
+    """Return an Avro schema for decoding: without logical types and defaults, and with the field names in `names`, by field id.
 
-    Without logical types, fastavro returns physical values. It fails to convert dates beyond the year 9999.
-    A schema is the name of a type, a list of the branches of a union, or a dict. So is each field or list of fields in it.
+    Without logical types, fastavro returns physical values. Its conversion of dates beyond the year 9999 fails. A schema is a type name, a
+    list of the branches of a union, or a dict. This function also converts each nested field and list of fields.
     """
     if isinstance(schema, list):
         return [_physical_schema(branch_or_field, names) for branch_or_field in schema]
@@ -120,7 +121,7 @@ def _physical_schema(schema: Any, names: Mapping[int, str]) -> Any:
 
 
 def _decode_records(data: bytes, header: _Header, schema: Mapping[str, Any]) -> Iterator[Any]:
-    """Return an iterator of the records of a file. `decode_blocks` decodes files of many blocks, and fastavro all other files."""
+    """Return an iterator over the records of a file. `decode_blocks` decodes files with many blocks, and fastavro decodes all others."""
     blocks = parse_blocks(data, header.end, header.sync_marker)
     if has_enough_blocks(blocks):
         codec = header.metadata.get("avro.codec", b"null").decode()
@@ -130,7 +131,7 @@ def _decode_records(data: bytes, header: _Header, schema: Mapping[str, Any]) -> 
 
 
 def _decode_with_fastavro(data: bytes, header: _Header, schema: Mapping[str, Any]) -> Iterator[Any]:
-    """Return fastavro's iterator of the records of a file. fastavro takes the schema from the header, so the file gets a new one."""
+    """Return fastavro's iterator over the records of a file. fastavro takes the schema from the header, so the file gets a new header."""
     stream = io.BytesIO()
     _write_header(stream, {**header.metadata, "avro.schema": json.dumps(schema).encode()}, header.sync_marker)
     stream.write(data[header.end :])
@@ -139,7 +140,7 @@ def _decode_with_fastavro(data: bytes, header: _Header, schema: Mapping[str, Any
 
 
 def _checked_records(records: Iterator[Any], path: str) -> Iterator[dict[str, Any]]:
-    """Yield the records. Raises CorruptLog for a record that cannot be decoded."""
+    """Yield the records of a file. Raises CorruptLog if a record cannot be decoded."""
     try:
         yield from (record for record in records if isinstance(record, dict))
     except _DECODE_ERRORS as error:
