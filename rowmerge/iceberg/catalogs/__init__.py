@@ -1,1 +1,1 @@
-"""Where a table's current metadata is: a folder, or a catalog of pyiceberg."""
+"""The place that records a table's current metadata: a folder or a pyiceberg catalog."""

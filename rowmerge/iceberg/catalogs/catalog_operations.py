@@ -1,4 +1,4 @@
-"""Tables in a catalog of pyiceberg: load and create metadata, and commit updates with requirements."""
+"""Tables in a pyiceberg catalog: load and create their metadata, and commit updates with requirements."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ _DENIALS = (exceptions.BadRequestError, exceptions.ForbiddenError, exceptions.Un
 _REFUSALS = (*_DENIALS, exceptions.NoSuchTableError, exceptions.NoSuchNamespaceError, NotImplementedError, ValueError)
 """Errors after which nothing was committed, and another attempt would fail in the same way."""
 _UNREADABLE_ANSWERS = (ValidationError, JSONDecodeError)
-"""Errors of a catalog's malformed answer. They are ValueErrors, too, but the commit may have happened."""
+"""Errors for a malformed response from a catalog. They are ValueErrors, too, but the commit may have succeeded."""
 _NOT_FINAL = (408, 409, 419, 425, 429)
-"""Of HTTP's refusals (4xx), those after which the request may be sent again, or has been."""
+"""The HTTP status codes 4xx that are not a final refusal: the request can be sent again, or has already been sent again."""
 
 
 @dataclass(frozen=True)
 class _Request:
-    """A commit as the catalog gets it. `status_in` returns whether metadata contains the commit."""
+    """A commit in the form in which the catalog receives it. `status_in` returns whether metadata contains the commit."""
 
     table: Table
     requirements: tuple[TableRequirement, ...]
@@ -48,7 +48,7 @@ class CatalogOperations:
     """Implements `rowmerge.iceberg.catalogs.operations.TableOperations`. The catalog writes metadata files to paths of its choice.
 
     `DirectoryOperations` puts a metadata file if it is absent, and verifies afterwards that the file continues the table. This class sends
-    the catalog updates with requirements. The requirements decide which commit wins, and that it continues the table.
+    the catalog updates with requirements. The requirements decide which commit wins, and ensure that it continues the table.
     """
 
     keeps_ids = False
@@ -78,7 +78,7 @@ class CatalogOperations:
         return FIRST_VERSION if self.current() is None else None
 
     def create(self, metadata: TableMetadata, creation: CreationVersion | None = None) -> Put | Unknown:
-        """Create the table, as `TableOperations.create` states.
+        """Create the table, as documented in `TableOperations.create`.
 
         Args:
             metadata: The metadata of the new table.
@@ -96,14 +96,14 @@ class CatalogOperations:
         return self._send(_Request(staged, (table_update.AssertCreate(),), _creation_updates(metadata), status_in))
 
     def is_outdated(self, base: CurrentMetadata) -> bool:
-        """Return False: `commit` loads the table right before it commits."""
+        """Return False, because `commit` loads the table right before it commits."""
         return False
 
     def commit(self, base: CurrentMetadata, updates: tuple[TableUpdate, ...]) -> Put | Unknown:
-        """Commit as `TableOperations.commit` states.
+        """Commit updates, as documented in `TableOperations.commit`.
 
-        No requirement of a catalog covers properties, so this method compares them right before it commits. A change of properties alone
-        between the comparison and the commit counts as a later one.
+        The requirements of a catalog do not cover properties, so this method compares them right before it commits. If another commit
+        changes only properties after the comparison, it counts as a later commit.
 
         Args:
             base: The metadata that the updates change.
@@ -116,12 +116,12 @@ class CatalogOperations:
         return self._send(_Request(table, requirements, updates, lambda newest: commit_status(newest, base, updates)))
 
     def _send(self, request: _Request) -> Put | Unknown:
-        """Send a commit to the catalog until its outcome is known, or no attempt is left. Wait between the attempts.
+        """Send a commit to the catalog until the outcome is known or no attempts are left. Wait between the attempts.
 
         The requirements of the commit fail after its success, so it is safe to send it again.
 
         Returns:
-            CREATED if the catalog has the commit, EXISTED if another commit came first, Unknown if neither is certain.
+            CREATED if the catalog contains the commit, EXISTED if another commit came first, Unknown if neither is certain.
 
         Raises:
             CatalogFailed: The catalog has refused the commit, and would refuse it again.
@@ -140,18 +140,18 @@ class CatalogOperations:
         return Unknown(self._failure(errors[0]).message)
 
     def _settle_failed_commit(self, request: _Request, errors: Sequence[Exception]) -> Put | Unknown | None:
-        """Return the outcome of a commit whose attempts all raised errors, None if it must be sent again.
+        """Return the outcome of a commit whose attempts all raised errors, or None if it must be sent again.
 
-        An error does not prove that nothing was committed: a request may succeed while its answer is lost. So the newest metadata of the
-        table decides. If it has neither this commit nor one that excludes it, the errors decide. After a final refusal, another
+        An error does not prove that nothing was committed: a request may succeed although its response is lost. So the newest metadata of
+        the table decides. If it contains neither this commit nor one that excludes it, the errors decide. After a final refusal, another
         attempt would fail in the same way (`_is_final`).
 
         Args:
             request: The commit.
-            errors: The error of each attempt.
+            errors: The errors of the attempts.
 
         Raises:
-            CatalogFailed: The table does not have the commit, and the catalog has finally refused every attempt.
+            CatalogFailed: The table does not contain the commit, and every attempt ended with a final refusal.
         """
         try:
             newest = self.current()
@@ -172,8 +172,8 @@ def _outcome_by_metadata(request: _Request, newest: CurrentMetadata | None, is_r
 
     Args:
         request: The commit.
-        newest: The newest metadata of the table, None if the catalog has no such table.
-        is_refused: Whether the catalog has finally refused every attempt.
+        newest: The newest metadata of the table, or None if the catalog does not contain the table.
+        is_refused: Whether every attempt ended with a final refusal of the catalog.
 
     Returns:
         CREATED if the metadata contains the commit. EXISTED if it does not, and no longer fulfils the requirements of the commit, because
@@ -184,7 +184,7 @@ def _outcome_by_metadata(request: _Request, newest: CurrentMetadata | None, is_r
         # A staged table is a new one. If the catalog has refused each creation, the missing table is the expected state.
         if is_refused and isinstance(request.table, StagedTable):
             return None
-        # Otherwise the commit may have happened, and others may have dropped or renamed the table since.
+        # Otherwise the commit may have happened, and another writer may have dropped or renamed the table since.
         return Unknown("the catalog has no such table any more, and others may have renamed it with the commit in it")
     status = request.status_in(newest)
     if status is CommitStatus.COMMITTED:
@@ -196,7 +196,7 @@ def _outcome_by_metadata(request: _Request, newest: CurrentMetadata | None, is_r
 
 
 def _is_acceptable(request: _Request, metadata: TableMetadata) -> bool:
-    """Return whether metadata fulfils the requirements of a commit and takes its updates."""
+    """Return whether metadata fulfils the requirements of a commit, and its updates can be applied."""
     try:
         for requirement in request.requirements:
             requirement.validate(metadata)
@@ -208,7 +208,7 @@ def _is_acceptable(request: _Request, metadata: TableMetadata) -> bool:
 
 
 def _has_changed(base: CurrentMetadata, table: Table) -> bool:
-    """Return whether the catalog has other metadata than `base`. A catalog without metadata files gives no path to compare."""
+    """Return whether the metadata in the catalog differs from `base`. A catalog without metadata files provides no path to compare."""
     is_same_file = base.path and base.path == table.metadata_location
     return not is_same_file and _comparable_content(base.metadata) != _comparable_content(table.metadata)
 
@@ -227,7 +227,7 @@ def _is_final(error: Exception) -> bool:
 
 
 def _definition_requirements(base: TableMetadata) -> tuple[TableRequirement, ...]:
-    """Return the requirements that main and the table's definition are those of `base`. Properties and other branches may differ."""
+    """Return the requirements that main and the table's definition are the same as in `base`. Properties and other branches may differ."""
     return (
         table_update.AssertTableUUID(uuid=base.table_uuid),
         table_update.AssertRefSnapshotId(ref=MAIN, snapshot_id=base.current_snapshot_id),
@@ -242,7 +242,7 @@ def _definition_requirements(base: TableMetadata) -> tuple[TableRequirement, ...
 def _reference_requirements(base: TableMetadata, updates: tuple[TableUpdate, ...]) -> tuple[TableRequirement, ...]:
     """Return the requirements that references other than main are unchanged.
 
-    They are about all references if updates remove snapshots or references, else about those that the updates move.
+    They cover all references if the updates remove snapshots or references, otherwise only the references that the updates move.
     """
     snapshot_ids: dict[str, int | None] = {name: ref.snapshot_id for name, ref in base.refs.items()}
     if any(isinstance(update, table_update.RemoveSnapshotsUpdate | table_update.RemoveSnapshotRefUpdate) for update in updates):

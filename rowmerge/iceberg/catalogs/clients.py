@@ -1,4 +1,4 @@
-"""A catalog of pyiceberg (SQL, REST, Hive, Glue, …), opened from its configuration. No secret gets into its messages."""
+"""A client for a pyiceberg catalog (SQL, REST, Hive, Glue, …). Its error messages contain no secrets."""
 
 from __future__ import annotations
 
@@ -28,11 +28,14 @@ from rowmerge.storage.store import absolute_location
 _SECRET = re.compile(r"secret|password|passwd|token|credential|access.?key|session|signer|authorization|sas", re.IGNORECASE)
 _MISSING = (exceptions.NoSuchTableError, exceptions.NoSuchViewError, exceptions.NoSuchNamespaceError)
 _CANNOT_REPLACE = (404, 405, 406, 501)
-"""The answers of a REST server that has no such view, or cannot replace views."""
+"""The HTTP status codes of a REST server that does not have the view, or cannot replace views."""
 
 
 class CatalogClient:
-    """Calls a catalog, with namespaces of one level. Methods raise CatalogFailed, with a message that contains no secret."""
+    """A client for a catalog whose namespaces have one level.
+
+    If the catalog fails, methods raise CatalogFailed with a message that contains no secrets.
+    """
 
     def __init__(self, configuration: Mapping[str, Any], sync: Callable[[str], None] = lambda path: None) -> None:
         """Open the catalog.
@@ -40,8 +43,8 @@ class CatalogClient:
         Args:
             configuration: The settings of pyiceberg. `name` is the name of the catalog in the tables of a SQL catalog and in pyiceberg's
                 configuration files.
-            sync: Makes the file at a path durable. The client calls it for each metadata file that pyiceberg writes in this process, before
-                the catalog refers to the file.
+            sync: The function that makes the file at a path durable. The client calls it for each metadata file that pyiceberg writes in
+                this process, before the catalog refers to the file.
 
         Raises:
             CatalogFailed: The catalog cannot be reached.
@@ -75,16 +78,16 @@ class CatalogClient:
 
     @property
     def has_views(self) -> bool:
-        """Return whether the catalog keeps views. Only pyiceberg's REST catalog does, unless its server has no views."""
+        """Return whether the catalog can store views. Only pyiceberg's REST catalog can, unless its server does not support views."""
         return self._rest is not None and not self._lacks_views
 
     def namespaces(self) -> list[str]:
-        """Return the namespaces of one level, as the catalog spells them."""
+        """Return the names of the namespaces with one level, as the catalog spells them."""
         with self._calling("listing namespaces"):
             return sorted(namespace[0] for namespace in self.catalog.list_namespaces() if len(namespace) == 1)
 
     def create_namespace(self, namespace: str, properties: Mapping[str, str]) -> bool:
-        """Create a namespace. Return False if it exists already.
+        """Create a namespace. Return False if it already exists.
 
         Args:
             namespace: The name of the namespace, as the catalog spells it.
@@ -104,13 +107,13 @@ class CatalogClient:
         return False
 
     def tables(self, namespace: str) -> list[str]:
-        """Return the names of a namespace's tables, none if the namespace does not exist."""
+        """Return the names of the tables in a namespace, or an empty list if the namespace does not exist."""
         with self._calling(f"listing the tables of {namespace}"), suppress(exceptions.NoSuchNamespaceError):
             return sorted(identifier[-1] for identifier in self.catalog.list_tables((namespace,)))
         return []
 
     def load(self, namespace: str, table: str) -> Table | None:
-        """Load the newest metadata of a table, None if the table does not exist.
+        """Load the newest metadata of a table. Return None if the table does not exist.
 
         Args:
             namespace: The namespace of the table, as the catalog spells it.
@@ -121,7 +124,7 @@ class CatalogClient:
         return None
 
     def location(self, namespace: str, table: str) -> str | None:
-        """Return a table's location as rowmerge spells locations, None if the table does not exist.
+        """Return a table's location in rowmerge's spelling, or None if the table does not exist.
 
         Args:
             namespace: The namespace of the table, as the catalog spells it.
@@ -131,7 +134,7 @@ class CatalogClient:
         return None if loaded is None else absolute_location(loaded.metadata.location)
 
     def default_location(self, namespace: str, table: str) -> str:
-        """Return the location that the catalog would give to a new table. The table is not created.
+        """Return the location that the catalog would assign to a new table. The table is not created.
 
         Args:
             namespace: The namespace of the new table, as the catalog spells it.
@@ -154,7 +157,7 @@ class CatalogClient:
         return False
 
     def views(self, namespace: str) -> list[str]:
-        """Return the names of a namespace's views, none in a catalog without views."""
+        """Return the names of the views in a namespace, or an empty list if the catalog does not support views."""
         if not self.has_views:
             return []
         with self._calling(f"listing the views of {namespace}"), suppress(exceptions.NoSuchNamespaceError):
@@ -162,7 +165,7 @@ class CatalogClient:
         return []
 
     def load_view(self, namespace: str, view: str) -> dict[str, Any] | None:
-        """Load a view's metadata in the JSON form of the Iceberg view spec, None if the view does not exist.
+        """Load a view's metadata in the JSON form of the Iceberg view spec. Return None if the view does not exist.
 
         Args:
             namespace: The namespace of the view, as the catalog spells it.
@@ -185,7 +188,8 @@ class CatalogClient:
         Args:
             namespace: The namespace of the view.
             view: The name of the view.
-            metadata: The metadata of the view in the JSON form of the Iceberg view spec. The view gets their current version.
+            metadata: The metadata of the view in the JSON form of the Iceberg view spec. The view gets the current version of this
+                metadata.
         """
         version, schema = _current_version(metadata)
         with self._calling(f"creating the view {namespace}.{view}"), suppress(exceptions.ViewAlreadyExistsError):
@@ -196,16 +200,16 @@ class CatalogClient:
         return False
 
     def replace_view(self, namespace: str, view: str, old_metadata: Mapping[str, Any], metadata: Mapping[str, Any]) -> bool:
-        """Replace a view by a request to the REST server (Iceberg REST specification, replaceView).
+        """Replace a view by sending a request to the REST server (Iceberg REST specification, replaceView).
 
         Args:
             namespace: The namespace of the view.
             view: The name of the view.
             old_metadata: The current metadata of the view in the JSON form of the Iceberg view spec.
-            metadata: The new metadata in the same form. The view gets their current version.
+            metadata: The new metadata in the same form. The view gets the current version of this metadata.
 
         Returns:
-            False if the view does not exist any more, or if the server cannot replace views.
+            False if the view no longer exists, or if the server cannot replace views.
 
         Raises:
             CatalogFailed: The server refused the request, or cannot be reached.
@@ -234,11 +238,13 @@ class CatalogClient:
             self.catalog.drop_view((namespace, view))
 
     def failure(self, action: str, error: BaseException) -> CatalogFailed:
-        """Return the error of a failed call, without secrets. Raise it `from None`, because pyiceberg's messages may contain secrets.
+        """Return the error for a failed call, without secrets.
+
+        The caller raises it `from None`, because pyiceberg's messages may contain secrets.
 
         Args:
             action: The failed action as a gerund, such as "listing namespaces".
-            error: The error of pyiceberg.
+            error: The error that pyiceberg raised.
         """
         return CatalogFailed(self.name, action, self._message_of(error))
 
@@ -252,13 +258,13 @@ class CatalogClient:
             raise self.failure(action, error) from None
 
     def _message_of(self, error: BaseException) -> str:
-        """Return the message of an error in one line, without secrets."""
+        """Return the message of an error on one line, without secrets."""
         text = hide(" ".join(str(error).split()) or type(error).__name__, self._secrets)
         return (text if len(text) <= 500 else f"{text[:500]}…").rstrip(". ")
 
 
 def _replacement_request(namespace: str, view: str, old_metadata: Mapping[str, Any], metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the CommitViewRequest of the REST specification that replaces a view. Its version -1 is the version that it adds."""
+    """Return the CommitViewRequest of the REST specification that replaces a view. In it, version -1 is the version that it adds."""
     version, schema = _current_version(metadata)
     schema_id, schema_updates = _add_schema(old_metadata["schemas"], assign_fresh_schema_ids(Schema.model_validate(schema)))
     version_id = max(old_version["version-id"] for old_version in old_metadata["versions"]) + 1
@@ -287,7 +293,7 @@ def _add_schema(old_schemas: Sequence[Mapping[str, Any]], schema: Schema) -> tup
 
 
 def _error_text(response: Response) -> str:
-    """Return the message of a server about a request that failed."""
+    """Return the server's message about a failed request."""
     try:
         message: str = response.json()["error"]["message"]
     except (ValueError, KeyError, TypeError):
@@ -304,7 +310,7 @@ def _current_version(metadata: Mapping[str, Any]) -> tuple[dict[str, Any], dict[
 
 
 def _secrets(configuration: Mapping[str, Any]) -> set[str]:
-    """Return the values that no message may contain, also as URLs encode them."""
+    """Return the secret values of a configuration, both as they are and URL-encoded. Messages must not contain them."""
     secrets = set().union(*(_secrets_in(key, _text(value)) for key, value in configuration.items()))
     return secrets | {quote(secret, safe="") for secret in secrets}
 

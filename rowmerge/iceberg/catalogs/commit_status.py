@@ -1,6 +1,7 @@
-"""Whether a table's newest metadata contains a commit whose request to the catalog failed or was not answered.
+"""Determine whether a table's newest metadata contains a commit whose request to the catalog failed or got no response.
 
-Other writers may have committed after it, and may have expired its snapshot. If the metadata does not exclude that, the status is unknown.
+Other writers may have committed later, and may have expired the snapshot of the commit. If the metadata does not exclude that, the status
+is unknown.
 """
 
 from __future__ import annotations
@@ -18,7 +19,10 @@ from rowmerge.iceberg.metadata.updates import apply_updates
 
 
 class CommitStatus(Enum):
-    """Whether metadata contains a commit. ABSENT includes a change of the definition or of references that others have reverted."""
+    """The status of a commit in metadata.
+
+    ABSENT is also the status of a change of the definition or of references that another writer has reverted.
+    """
 
     COMMITTED = auto()
     ABSENT = auto()
@@ -26,7 +30,7 @@ class CommitStatus(Enum):
 
 
 def commit_status(current: CurrentMetadata, base: CurrentMetadata, updates: Sequence[TableUpdate]) -> CommitStatus:
-    """Return whether the newest metadata of a table contain a commit.
+    """Return whether the newest metadata of a table contains a commit.
 
     Args:
         current: The newest metadata of the table.
@@ -49,7 +53,7 @@ def commit_status(current: CurrentMetadata, base: CurrentMetadata, updates: Sequ
 
 
 def _is_almost_newest(base: CurrentMetadata, current: CurrentMetadata) -> bool:
-    """Return whether `current` is `base` or the next version after it. The metadata log of each version ends with the version before it."""
+    """Return whether `current` is `base` or the next version after it. The metadata log of each version ends with the preceding version."""
     previous_paths = [entry.metadata_file for entry in current.metadata.metadata_log[-1:]]
     return bool(base.path) and base.path in (current.path, *previous_paths)
 
@@ -65,7 +69,7 @@ def _snapshots_status(metadata: TableMetadata, base: TableMetadata, snapshot_ids
 
 
 def _has_every_snapshot(metadata: TableMetadata, base: TableMetadata) -> bool:
-    """Return whether the metadata certainly contains each snapshot that was committed after `base`: none has expired."""
+    """Return whether the metadata certainly contains each snapshot that was committed after `base`, because none has expired."""
     # Format version 1 has no sequence numbers. In later ones, parents prove nothing: pyiceberg's expiry removes the parent of a snapshot.
     if isinstance(base, TableMetadataV1) or isinstance(metadata, TableMetadataV1):
         return _has_every_parent(metadata, base)
@@ -75,7 +79,7 @@ def _has_every_snapshot(metadata: TableMetadata, base: TableMetadata) -> bool:
 
 
 def _referenced_ids(metadata: TableMetadata) -> set[int | None]:
-    """Return the ids of all snapshots that the metadata contains or refer to. None stands for the parent of a first snapshot."""
+    """Return the ids of all snapshots that the metadata contains or refers to. None stands for the missing parent of a first snapshot."""
     return {
         *(snapshot.snapshot_id for snapshot in metadata.snapshots),
         *(snapshot.parent_snapshot_id for snapshot in metadata.snapshots),
@@ -99,8 +103,8 @@ def _has_every_parent(metadata: TableMetadata, base: TableMetadata) -> bool:
 def _changes_status(current: TableMetadata, base: TableMetadata, target: TableMetadata) -> CommitStatus:
     """Return whether the current metadata contains the changes of a commit that adds no snapshot.
 
-    `base` is the metadata before the commit, `target` the metadata that the commit would make. Their differences are the changes.
-    If the commit moves branches or tags, only these are compared.
+    `base` is the metadata before the commit, `target` the metadata that the commit would create. Their differences are the changes. If the
+    commit moves branches or tags, only these are compared.
     """
     ref_names = base.refs.keys() | target.refs.keys()
     moved_refs = [name for name in ref_names if _snapshot_id(base, name) != _snapshot_id(target, name)]
@@ -122,8 +126,9 @@ def _moves_status(statuses: Sequence[CommitStatus]) -> CommitStatus:
 def _ref_status(current: TableMetadata, base: TableMetadata, target: TableMetadata, name: str) -> CommitStatus:
     """Return whether a commit moved a branch or tag from its snapshot in `base` to its snapshot in `target`.
 
-    Others may have moved it again since. Then the history of its current snapshot decides: it leads back to the snapshot to which the
-    branch pointed before these moves. That is the snapshot in `target` if the commit happened, else the snapshot in `base`.
+    Other writers may have moved the reference again since. Then the history of its current snapshot decides. The history leads back to the
+    snapshot to which the reference pointed before these moves. That is the snapshot in `target` if the commit happened, otherwise the
+    snapshot in `base`.
     """
     base_id, target_id, current_id = _snapshot_id(base, name), _snapshot_id(target, name), _snapshot_id(current, name)
     if name == MAIN and target_id is not None:
@@ -133,17 +138,18 @@ def _ref_status(current: TableMetadata, base: TableMetadata, target: TableMetada
         return CommitStatus.COMMITTED
     if current_id == base_id:
         return CommitStatus.ABSENT
-    # Others have committed new snapshots to the branch. The parent of the first one is the snapshot to which the branch pointed then.
+    # Other writers have committed new snapshots to the branch. The parent of the first one is the snapshot to which the branch pointed
+    # then.
     origin_id = _newest_ancestor_from_base(current, base, current_id)
-    # Without an origin, the parents have expired. With any other origin, others have set the branch to another snapshot.
+    # Without an origin, the parents have expired. With any other origin, another writer has set the branch to another snapshot.
     status_by_origin = {base_id: CommitStatus.ABSENT, target_id: CommitStatus.COMMITTED}
     return CommitStatus.UNKNOWN if origin_id is None else status_by_origin.get(origin_id, CommitStatus.UNKNOWN)
 
 
 def _newest_ancestor_from_base(current: TableMetadata, base: TableMetadata, snapshot_id: int | None) -> int | None:
-    """Return the id of the newest snapshot of `base` among a snapshot of `current` and its ancestors.
+    """Return the id of the newest snapshot in `base` that is the given snapshot of `current` or one of its ancestors.
 
-    Return None without one: the snapshot id is None, or the chain of parents ends at an expired snapshot.
+    Return None if the given snapshot id is None, or if the chain of parents ends at an expired snapshot.
     """
     snapshots_by_id = {snapshot.snapshot_id: snapshot for snapshot in current.snapshots}
     while snapshot_id is not None and base.snapshot_by_id(snapshot_id) is None:
@@ -152,7 +158,7 @@ def _newest_ancestor_from_base(current: TableMetadata, base: TableMetadata, snap
 
 
 def _status_by_snapshot_log(metadata: TableMetadata, base: TableMetadata, snapshot_id: int) -> CommitStatus:
-    """Return whether a commit after `base` pointed main at a snapshot of `base`, by the snapshot log of the newest metadata.
+    """Determine from the newest snapshot log whether a commit after `base` pointed main at a snapshot of `base`.
 
     The snapshot log ("Table Metadata Fields" in the Iceberg specification) has one entry for each snapshot that became the current one. A
     missing entry proves that the commit is absent only if the log is complete. It is incomplete if the catalog does not write it, or if
@@ -182,7 +188,7 @@ def _snapshot_id(metadata: TableMetadata, name: str) -> int | None:
 def _updatable_values(metadata: TableMetadata) -> dict[object, object]:
     """Return the values that a commit without a new snapshot can change, to compare them with those of other metadata.
 
-    Ids of schemas, partition specs and sort orders are left out, because a catalog may assign other ids than the commit requested.
+    Ids of schemas, partition specs and sort orders are left out, because a catalog may assign ids that differ from those in the commit.
     """
     order = metadata.sort_order_by_id(metadata.default_sort_order_id)
     return {

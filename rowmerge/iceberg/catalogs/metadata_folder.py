@@ -1,4 +1,4 @@
-"""A table's metadata as it was read, and the files `metadata/v<N>.metadata.json` and `version-hint.text` of a table in a folder."""
+"""A version of a table's metadata, and the files `metadata/v<N>.metadata.json` and `version-hint.text` of a table in a folder."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from rowmerge.table.commits.request import Unknown
 
 FOLDER = "metadata"
 HINT = f"{FOLDER}/version-hint.text"
-"""The file with the version at which readers begin to look for the newest one."""
+"""The file that contains the version from which readers start to look for the newest one."""
 _METADATA_FILE = re.compile(r"(?:.*/)?metadata/v(\d+)(?:\.(?:gz|zstd))?\.metadata\.json(?:\.gz)?$")
 _NUMBERED_FILE = re.compile(rf"{FOLDER}/v(\d+)\.")
 _ENDINGS = (".metadata.json", ".gz.metadata.json", ".metadata.json.gz", ".zstd.metadata.json")
@@ -32,8 +32,8 @@ _ENDINGS = (".metadata.json", ".gz.metadata.json", ".metadata.json.gz", ".zstd.m
 class CurrentMetadata:
     """A table's metadata as of one moment.
 
-    `path` is the absolute path of its file, `version` the number in the file's name, and `digest` the hash of the file's bytes. A catalog
-    may have none of them. `newest_format` is the highest format version that the table's catalog can keep.
+    `path` is the absolute path of the metadata file, `version` the number in its name, and `digest` the hash of its bytes. Some catalogs
+    provide none of these. `newest_format` is the highest format version that the table's catalog can store.
     """
 
     metadata: TableMetadata
@@ -44,13 +44,13 @@ class CurrentMetadata:
 
 
 class MetadataFolder:
-    """Accesses the metadata files of one table. Paths of arguments are relative to the table's location, unless stated otherwise."""
+    """Represents the metadata files of one table. Path arguments are relative to the table's location unless stated otherwise."""
 
     def __init__(self, storage: Storage, table: str) -> None:
         self._storage, self._table = storage, table
 
     def highest_version(self) -> int | None:
-        """Return the highest version in the folder, None without one. The listing leaves out manifests, whose names sort before."""
+        """Return the highest version in the folder, or None if there is none. The listing skips manifests, whose names sort first."""
         return max(self._modification_times(f"{FOLDER}/v"), default=None)
 
     def paths_of(self, version: int) -> list[str]:
@@ -68,10 +68,10 @@ class MetadataFolder:
 
         Args:
             version: The number of the version.
-            cached: Metadata that was read before, which is returned if the file has the same bytes; None without it.
+            cached: Metadata that was read earlier, or None. It is returned if the file still has the same bytes.
 
         Returns:
-            None if the version has no file.
+            The metadata, or None if the version has no file.
 
         Raises:
             CorruptLog: The file cannot be parsed.
@@ -103,7 +103,7 @@ class MetadataFolder:
         return _digest(get_if_exists(self._storage, self.relative(current.path))) == current.digest
 
     def contains(self, version: int, metadata: TableMetadata) -> bool:
-        """Return whether the file of a version contains exactly some metadata.
+        """Return whether the file of a version contains exactly the expected metadata.
 
         Args:
             version: The number of the version.
@@ -112,7 +112,7 @@ class MetadataFolder:
         return get_if_exists(self._storage, metadata_path(version)) == serialize_metadata(metadata)
 
     def has_older_successor(self, version: int, newest: int) -> bool:
-        """Return whether a later version has an older file. Then the version is stale, because the later version was put first.
+        """Return whether a later version has an older file. Then this version is stale, because the later version was put first.
 
         Args:
             version: The number of the version, whose file was put recently.
@@ -122,7 +122,10 @@ class MetadataFolder:
         return version in times and any(times[successor] < times[version] for successor in times if version < successor <= newest)
 
     def _modification_times(self, start_path: str | None = None) -> dict[int, int]:
-        """List the folder, and return the modification time (ms) of each version's metadata file. `start_path`: skip files before it."""
+        """List the folder, and return the modification time (ms) of each version's metadata file.
+
+        Files whose paths sort before `start_path` are skipped.
+        """
         matches = [(_METADATA_FILE.match(file.path), file.modified) for file in self._storage.list(FOLDER, after=start_path)]
         return {int(match[1]): modified for match, modified in matches if match is not None}
 
@@ -134,7 +137,7 @@ class MetadataFolder:
             metadata: The metadata of the version.
 
         Returns:
-            EXISTED if another writer has put the version, Unknown if that is uncertain.
+            CREATED, EXISTED if another writer has put the version, or Unknown if the outcome is uncertain.
 
         Raises:
             StorageError: The version was certainly not put.
@@ -143,7 +146,7 @@ class MetadataFolder:
         return Put.EXISTED if isinstance(put, ExistingObject) else put
 
     def try_delete_files(self, paths: Sequence[str], live: Sequence[str] = ()) -> None:
-        """Delete metadata files one after the other. A failure leaves orphans.
+        """Delete metadata files one after the other. After a failure, the remaining files are orphans.
 
         Args:
             paths: The paths of the files, relative to the table's location.
@@ -159,10 +162,10 @@ class MetadataFolder:
 
 
 class VersionHint:
-    """Reads and writes the hint of one table.
+    """Represents the version hint of one table.
 
-    DuckDB and pyiceberg read exactly the version in the hint. So the hint gets only versions that their writer has verified, and an
-    older version does not replace a newer one. The hint may still be behind, and no commit depends on it.
+    DuckDB and pyiceberg read exactly the version in the hint. So only verified versions are written to the hint, and an older version never
+    replaces a newer one. The hint may still lag behind, and no commit depends on it.
     """
 
     def __init__(self, storage: Storage, folder: MetadataFolder) -> None:
@@ -170,12 +173,15 @@ class VersionHint:
         self._lock = threading.Lock()
 
     def read(self) -> int | None:
-        """Return the version in the hint, None if there is no hint or it is not a number. Raises StorageError."""
+        """Return the version in the hint, or None if the hint is missing or is not a number.
+
+        Raises StorageError if the hint cannot be read.
+        """
         text = (get_if_exists(self._storage, HINT) or b"").decode("ascii", "replace").strip()
         return int(text) if text.isdigit() else None
 
     def advance(self, version: int) -> None:
-        """Write a verified version, unless the hint has a higher one. On a remote store, a thread writes it. It never raises."""
+        """Write a verified version, unless the hint has a higher one. For a remote store, use a background thread. Never raise an error."""
         run_in_background(partial(self._advance, version), ignored=RowmergeError, is_remote=self._storage.is_remote)
 
     def _advance(self, version: int) -> None:
@@ -186,7 +192,7 @@ class VersionHint:
                 self._write(version)
 
     def _write(self, version: int) -> None:
-        """Write a version to the hint. If others have deleted its file after later commits, write the highest version instead."""
+        """Write a version to the hint. If other writers have deleted its file after later commits, write the highest version instead."""
         self._storage.put(HINT, str(version).encode())
         if self._folder.paths_of(version):
             return
@@ -196,7 +202,7 @@ class VersionHint:
 
 
 def metadata_path(version: int) -> str:
-    """Return the path at which a version is put, relative to the table's location."""
+    """Return the path of a new version's metadata file, relative to the table's location."""
     return f"{FOLDER}/v{version}.metadata.json"
 
 
@@ -207,5 +213,5 @@ def version_in(path: str) -> int | None:
 
 
 def _digest(data: bytes | None) -> bytes:
-    """Return the hash of a metadata file's bytes, empty for a missing file."""
+    """Return the hash of a metadata file's bytes, or empty bytes for a missing file."""
     return b"" if data is None else hashlib.sha256(data).digest()

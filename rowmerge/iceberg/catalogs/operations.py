@@ -1,4 +1,4 @@
-"""The current metadata of a table, and commits to it, for each kind of catalog. The model is TableOperations of Iceberg."""
+"""Read and commit the metadata of a table in each kind of catalog. The interface follows Iceberg's TableOperations."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from rowmerge.table.commits.drop_markers import delete_markers
 from rowmerge.table.commits.request import Unknown
 
 DROPPED = "_dropped.json"
-"""The file in the metadata folder of a table that rowmerge 0.1.0 is deleting. Such a table takes no more commits."""
+"""The marker file in the metadata folder of a table that rowmerge 0.1.0 is deleting. Such a table accepts no more commits."""
 _READ_ATTEMPTS = 20
-"""The number of attempts to list and read the newest version while others delete it before it is read."""
+"""The number of attempts to list and read the newest version. Other writers may delete it before it is read."""
 
 
 class TableOperations(Protocol):
@@ -31,12 +31,12 @@ class TableOperations(Protocol):
     storage: Storage
     """The storage of the table's own folder."""
     newest_format: int
-    """The highest format version that the catalog can keep."""
+    """The highest format version that the catalog can store."""
     keeps_ids: bool
-    """Whether the catalog creates a table with the schema and partition spec ids of its metadata."""
+    """Whether the catalog keeps the schema ids and partition spec ids of the metadata when it creates a table."""
 
     def current(self) -> CurrentMetadata | None:
-        """Return the newest metadata, None if the table does not exist. Raises CorruptLog, StorageError."""
+        """Return the newest metadata, or None if the table does not exist. Raises CorruptLog or StorageError if it cannot be read."""
 
     def creation_version(self) -> CreationVersion | None:
         """Return the version of a new table. See `Table.creation_version`."""
@@ -46,28 +46,28 @@ class TableOperations(Protocol):
 
         Args:
             metadata: The metadata of the new table.
-            creation: The result of `creation_version` before the data files were written; None to read it now.
+            creation: The result of `creation_version` before the data files were written, or None to read it now.
 
         Returns:
-            EXISTED if the table exists, or if others have dropped a table since `creation` was read. After a conflict with a table of
-            another format, the new table may exist beside it.
+            EXISTED if the table exists, or if another writer has dropped a table since `creation` was read. After a conflict with a table
+            of another format, both tables may exist.
 
         Raises:
             StorageError: The table was certainly not created.
         """
 
     def is_outdated(self, base: CurrentMetadata) -> bool:
-        """Return True if the newest metadata certainly is not `base`, so that a commit must fail. After False, it may be newer, too."""
+        """Return True if the newest metadata is certainly not `base`, so that a commit must fail. Otherwise, it may still be newer."""
 
     def commit(self, base: CurrentMetadata, updates: tuple[TableUpdate, ...]) -> Put | Unknown:
         """Commit updates to a table's metadata.
 
         Args:
-            base: The metadata that the updates change. It has been the newest metadata when it was read.
+            base: The metadata that the updates change. It was the newest metadata when it was read.
             updates: The changes of the metadata.
 
         Returns:
-            EXISTED if another commit came first.
+            CREATED, EXISTED if another commit came first, or Unknown if the outcome is uncertain.
 
         Raises:
             StorageError: The updates are certainly not committed.
@@ -79,7 +79,7 @@ class DirectoryOperations:
     """Implements `TableOperations`: puts each `metadata/v<N>.metadata.json` if it is absent. Iceberg's Hadoop catalog reads the same files.
 
     A table with `write.metadata.delete-after-commit.enabled` deletes its old metadata, oldest first. Then the name of an old version is
-    free again, and a writer that planned on the version before it can put it. Such a stale version is never the current version:
+    free again, and a writer that planned on the preceding version can put it again. Such a stale version is never the current version:
 
     - A reader that starts at the hint lists the versions if old ones were deleted, and takes the highest. The current version is never
       deleted, so a stale version has a lower number.
@@ -100,7 +100,10 @@ class DirectoryOperations:
         return None if newest is None or is_dropped(newest.metadata) else newest
 
     def newest(self) -> CurrentMetadata | None:
-        """Return the newest version, also that of a drop; None if the folder has no version. Raises CorruptLog, StorageError."""
+        """Return the newest version, even if it is a drop, or None if the folder has no version.
+
+        Raises CorruptLog or StorageError if it cannot be read.
+        """
         if self._last_read is None or not self._is_newest(self._last_read):
             self._last_read = self._read_newest()
         return self._last_read
@@ -111,21 +114,21 @@ class DirectoryOperations:
     def create(self, metadata: TableMetadata, creation: CreationVersion | None = None) -> Put | Unknown | CommitConflict:
         """Put the metadata file of the table's first version, unless the folder has a table of Iceberg or of another format.
 
-        A put if absent detects another Iceberg table, because both tables have the same file name. A Delta table has other file names. So
-        this method looks for a Delta table before the put, and `put_creation_or_drop` looks again after it.
+        A conditional put detects another Iceberg table, because both tables have the same file name. A Delta table has different file
+        names. So this method looks for a Delta table before the put, and `put_creation_or_drop` looks again after it.
 
         Args:
             metadata: The metadata of the new table.
-            creation: The result of `creation_version` before the data files were written; None to read it now.
+            creation: The result of `creation_version` before the data files were written, or None to read it now.
 
         Returns:
-            EXISTED if an Iceberg table exists, or if others have created or dropped one since `creation` was read. A conflict if a Delta
-            table exists.
+            EXISTED if an Iceberg table exists, or if another writer has created or dropped one since `creation` was read. A conflict if a
+            Delta table exists.
         """
         creation = creation or self.creation_version()
         find_conflict = partial(format_conflict, self.storage, self._table, "iceberg", creation)
         newest, conflict = run_both(self._read_newest, find_conflict)
-        # Without a number, an Iceberg table exists. With another number, others have created or dropped one since it was read.
+        # Without a number, an Iceberg table exists. With a different number, another writer has created or dropped one since it was read.
         if creation is None or creation.number != _first_version_after(newest):
             return Put.EXISTED
         if conflict is not None:
@@ -141,20 +144,21 @@ class DirectoryOperations:
     ) -> Put | Unknown | CommitConflict:
         """Put the version that creates or drops the table, verify it, and write it to the version hint.
 
-        A drop is a version, too: its metadata has no snapshots and the property `rowmerge.dropped`. A version is valid only if no race was
-        lost, and the put alone does not prove that. So the outcome is that of the checks after the put.
+        A drop is a version, too: its metadata has no snapshots and the property `rowmerge.dropped`. A version is valid only if its writer
+        lost no race, and the put alone does not prove that. So the checks after the put determine the outcome.
 
         Args:
-            base: The metadata of the version before; None if the folder has none, or if it cannot be read.
+            base: The metadata of the preceding version, or None if there is no such version or it cannot be read.
             version: The number of the version.
             metadata: The metadata of the new table, or that of the drop.
             creation: The result of `creation_version` for a creation, None for a drop.
 
         Returns:
-            EXISTED if another version came first. A conflict if others have created or dropped a table of another format in the folder.
+            EXISTED if another version came first. A conflict if another writer has created or dropped a table of another format in the
+            folder.
 
         Raises:
-            StorageError: The version certainly was not put.
+            StorageError: The version was certainly not put.
             TableNotFound: The version creates a table, and the folder has the file DROPPED.
         """
         put = self.folder.put(version, metadata)
@@ -192,7 +196,7 @@ class DirectoryOperations:
         return outcome
 
     def _write_hint_and_clean(self, base: CurrentMetadata, version: int, metadata: TableMetadata) -> None:
-        """Write a verified version to the hint, and delete the metadata files that have left the metadata log."""
+        """Write a verified version to the hint, and delete the metadata files that are no longer in the metadata log."""
         self._last_read = self.folder.describe(version, metadata)
         old_paths = [self.folder.relative(old_path) for old_path in metadata_files_to_delete(base.metadata, metadata)]
         live_paths = [self._last_read.path, *(entry.metadata_file for entry in metadata.metadata_log)]
@@ -211,7 +215,7 @@ class DirectoryOperations:
         return self._read_after_hint() or self._read_highest()
 
     def _read_after_hint(self) -> CurrentMetadata | None:
-        """Read the last version that follows the hint. Return None if the hint has no existing version, or if old versions were deleted."""
+        """Read the last version that follows the hint. Return None if the hint's version does not exist or old versions were deleted."""
         version = self._last_version_after_hint()
         if version is None:
             return None
@@ -219,7 +223,7 @@ class DirectoryOperations:
         return None if read is None or not first_paths or _deletes_metadata(read.metadata) else read
 
     def _last_version_after_hint(self) -> int | None:
-        """Return the last of the versions that follow the hint without a gap. Return None if the hint has no existing version."""
+        """Return the last of the versions that follow the hint without a gap. Return None if the version in the hint does not exist."""
         version = self._hint.read()
         if version is None:
             return None
@@ -232,7 +236,7 @@ class DirectoryOperations:
         return version
 
     def _read_highest(self) -> CurrentMetadata | None:
-        """List the versions, and read the highest one. Raises CorruptLog if its file was deleted before each read."""
+        """List the versions, and read the highest one. Raises CorruptLog if its file is deleted before every attempt to read it."""
         for _ in range(_READ_ATTEMPTS):
             highest = self.folder.highest_version()
             if highest is None:
@@ -243,12 +247,12 @@ class DirectoryOperations:
         raise CorruptLog(self.folder.absolute(FOLDER), "its newest metadata file was gone before it was read, each time")
 
     def _verify_put(self, base: CurrentMetadata | None, version: int, metadata: TableMetadata) -> Put | Unknown:
-        """Verify that a version, which was just put, is the next version of the table of `base`. Delete a version that is not.
+        """Verify that a version, which was just put, is the next version of the table of `base`. Delete it if it is not.
 
         A successful put only proves that the file name was free. Three races remain:
 
         - rowmerge 0.1.0 is dropping the table. The marker file DROPPED announces that. The version is deleted, unless it is a drop.
-        - Another writer has put the same version under another name: the name of a compressed file. The other version is valid.
+        - Another writer has put the same version under the name of a compressed file. Then the other version is valid.
         - The version is stale. Another writer has put its own version of this number, and later commits have deleted that file. So its
           name was free again. See the class docstring.
 
@@ -277,10 +281,10 @@ class DirectoryOperations:
             return Unknown(failure.message)
 
     def _may_be_stale(self, base: CurrentMetadata | None, version: int, metadata: TableMetadata) -> bool:
-        """Return whether a version, which was just put, may be stale: others may have committed and deleted a version of this number.
+        """Return whether a version, which was just put, may be stale: another version of this number may have been committed and deleted.
 
-        rowmerge deletes old metadata oldest first. So while the file of `base` exists, it has not deleted the file of the next version.
-        Iceberg in Java deletes in any order. So a table that deletes metadata must also have no higher version.
+        rowmerge deletes old metadata oldest first. So while the file of `base` exists, rowmerge has not deleted the file of the next
+        version. Iceberg in Java deletes in any order. So a table that deletes metadata must also have no higher version.
         """
         checks: list[Callable[[], bool]] = [lambda: base is not None and not self.folder.is_unchanged(base)]
         if _may_reuse_name(base, metadata):
@@ -290,8 +294,8 @@ class DirectoryOperations:
     def _verify_against_newest(self, base: CurrentMetadata | None, version: int, metadata: TableMetadata) -> Put | Unknown:
         """Decide by the newest metadata of the table whether a version is valid or stale. Delete a stale version.
 
-        A version is valid if later versions were made from it. It is stale if later versions were made from another version of the same
-        number, which was put first and deleted since (`_verify_put`).
+        A version is valid if later versions are based on it. It is stale if later versions are based on another version of the same number,
+        which was put first and has been deleted since (`_verify_put`).
 
         Returns:
             CREATED if the version is valid, EXISTED if it is stale, Unknown if neither is certain.
@@ -314,19 +318,19 @@ class DirectoryOperations:
 
 
 def is_dropped(metadata: TableMetadata) -> bool:
-    """Return whether this is the metadata that a drop put. `is_iceberg_drop` has the same rule for JSON."""
+    """Return whether this is the metadata of a dropped table. `is_iceberg_drop` applies the same rule to JSON."""
     return metadata.properties.get(DROPPED_TABLE) == "true" and not metadata.metadata_log and not metadata.snapshots
 
 
 def _first_version_after(newest: CurrentMetadata | None) -> int | None:
-    """Return the first version of a new table after `newest`, None if `newest` is the version of a table that exists."""
+    """Return the first version of a new table after `newest`, or None if `newest` is a version of an existing table."""
     if newest is None:
         return 1
     return (newest.version or 0) + 1 if is_dropped(newest.metadata) else None
 
 
 def _may_reuse_name(base: CurrentMetadata | None, metadata: TableMetadata) -> bool:
-    """Return whether the version after `base` may have the name of a deleted file: its table, or a dropped one, deletes old metadata."""
+    """Return whether the version after `base` may reuse the name of a deleted file: its table, or a dropped one, deletes old metadata."""
     if base is None or _deletes_metadata(base.metadata):
         return True
     return DROPPED_TABLE in base.metadata.properties or DROPPED_TABLE in metadata.properties

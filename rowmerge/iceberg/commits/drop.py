@@ -47,7 +47,7 @@ def withdraw_creation(operations: DirectoryOperations, table: str, table_uuid: u
 
     Args:
         operations: The operations of the table's folder.
-        table: The name of the table in errors.
+        table: The name of the table in error messages.
         table_uuid: The uuid of the created table. A table with another uuid stays.
 
     Returns:

@@ -24,7 +24,7 @@ def newest(operations: TableOperations, table: str) -> CurrentMetadata:
 
     Args:
         operations: The operations of the table.
-        table: The name of the table in errors.
+        table: The name of the table in error messages.
 
     Raises:
         CorruptLog: The metadata cannot be parsed.
@@ -42,8 +42,8 @@ def commit_updates(operations: TableOperations, table: str, operation: str, make
 
     Args:
         operations: The operations of the table.
-        table: The name of the table in errors.
-        operation: The name of the commit in errors.
+        table: The name of the table in error messages.
+        operation: The name of the commit in error messages.
         make_updates: Returns the updates for the newest metadata. It is called once for each attempt.
 
     Returns:
@@ -86,7 +86,7 @@ def check_writable(table: str, current: CurrentMetadata) -> None:
     """Check that the table's catalog can keep the format version of the table.
 
     Args:
-        table: The name of the table in errors.
+        table: The name of the table in error messages.
         current: The current metadata of the table.
 
     Raises:

@@ -91,7 +91,7 @@ def _reference_updates(
     """Return the update that creates or replaces a branch or tag. Return no update for IF NOT EXISTS if the branch or tag exists.
 
     Args:
-        table: The name of the table in errors.
+        table: The name of the table in error messages.
         reference: The branch or tag.
         current: The newest metadata of the table.
         create: Whether the reference may be new.
@@ -177,7 +177,7 @@ def find_reference(table: str, metadata: TableMetadata, name: str) -> SnapshotRe
     """Return the branch or tag of a name.
 
     Args:
-        table: The name of the table in errors.
+        table: The name of the table in error messages.
         metadata: The current metadata of the table.
         name: The name of the branch or tag.
 

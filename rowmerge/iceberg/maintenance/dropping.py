@@ -35,7 +35,7 @@ def drop_table(storage: Storage, table: str) -> None:
 
     Args:
         storage: The storage of the table's folder.
-        table: The name of the table in errors.
+        table: The name of the table in error messages.
 
     Raises:
         CommitStateUnknown: It is not known whether the table was dropped. No file has been deleted.
@@ -96,7 +96,7 @@ def finish_drop(storage: Storage, table: str, delete: Deletion) -> None:
 
     Args:
         storage: The storage of the folder.
-        table: The name of the table in errors.
+        table: The name of the table in error messages.
         delete: `delete_files`, which raises an error if a file cannot be deleted, or `try_delete_files`, which then leaves the file.
 
     Raises:

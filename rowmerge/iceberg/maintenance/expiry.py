@@ -62,7 +62,7 @@ def check_collectable(table: str, metadata: TableMetadata) -> None:
     """Check that the files of a table may be deleted.
 
     Args:
-        table: The name of the table in errors.
+        table: The name of the table in error messages.
         metadata: The current metadata of the table.
 
     Raises:
@@ -79,7 +79,7 @@ def expiry_updates(table: str, metadata: TableMetadata, options: ExpiryOptions, 
     """Return the metadata updates that expire snapshots, branches and tags (Iceberg spec, Snapshot Retention Policy).
 
     Args:
-        table: The name of the table in errors.
+        table: The name of the table in error messages.
         metadata: The current metadata of the table.
         options: The options of the statement.
         now: The current time in milliseconds since the epoch.

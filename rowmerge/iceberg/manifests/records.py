@@ -23,7 +23,7 @@ def parse_entry(record: Mapping[str, Any], manifest: Manifest, scales: Mapping[i
         record: The record of a manifest entry.
         manifest: The manifest, as the manifest list describes it.
         scales: The scales of decimal partition values, by their position in the partition.
-        path: The path of the manifest in errors.
+        path: The path of the manifest in error messages.
 
     Raises:
         CorruptLog: A file that is not new has no sequence number.
