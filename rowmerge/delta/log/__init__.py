@@ -1,1 +1,1 @@
-"""The transaction log: commits, checkpoints and checksums, and the versions that they make."""
+"""The transaction log: commits, checkpoints and checksums, and the table versions that they define."""

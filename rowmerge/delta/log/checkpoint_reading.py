@@ -23,13 +23,13 @@ from rowmerge.errors import CorruptLog
 from rowmerge.storage.store import Storage, StoredObject
 
 _FOOTER_TAIL = 8
-"""The size in bytes of the end of a Parquet file: the length of its footer, and a magic number."""
+"""The size in bytes of the last part of a Parquet file, which contains the length of the footer and a magic number."""
 _MAPS = ("configuration", "options")
 _NON_FILE_COLUMNS = ("protocol", "metaData", "txn", "domainMetadata", "sidecar")
 _ADD_FIELDS = [*(name for name in ADD if name != "stats"), "tags", "partitionValues"]
 _REMOVE_FIELDS = [*REMOVE, "partitionValues"]
 _READ_ERRORS = (ArithmeticError, AttributeError, LookupError, OSError, TypeError, ValueError, pa.ArrowException)
-"""The errors of Arrow, and of code that uses its values, for a damaged file or for columns of wrong types."""
+"""The errors that Arrow, or code that uses its values, raises for a damaged file or for columns with wrong types."""
 
 
 def read_checkpoint(storage: Storage, checkpoint: Checkpoint) -> State:
@@ -62,7 +62,7 @@ def sidecar_paths(storage: Storage, files: Sequence[StoredObject]) -> list[str]:
         files: The files of the checkpoint.
 
     Returns:
-        The paths, relative for files below the table, absolute for others.
+        The paths: relative to the table for files in its folder, and absolute for all other files.
 
     Raises:
         CorruptLog: A file of the checkpoint is missing or unreadable.
@@ -74,12 +74,12 @@ def sidecar_paths(storage: Storage, files: Sequence[StoredObject]) -> list[str]:
 
 
 def _sidecar_paths(storage: Storage, actions: Iterable[Action]) -> list[str]:
-    """Return the paths in `sidecar` actions, relative to the table or absolute."""
+    """Return the paths in the `sidecar` actions, each relative to the table or absolute."""
     return [_sidecar_path(storage, action["sidecar"]["path"]) for action in actions if action.get("sidecar")]
 
 
 def _column_names(storage: Storage, file: StoredObject) -> list[str]:
-    """Read the names of the columns of a Parquet file from its footer. Raises CorruptLog, StorageError."""
+    """Read the column names of a Parquet file from its footer. Raises CorruptLog if the file is missing or its footer is invalid."""
     try:
         return list(read_footer(storage, file.path, file.size).schema.to_arrow_schema().names)
     except FileNotFoundError as error:
@@ -87,7 +87,7 @@ def _column_names(storage: Storage, file: StoredObject) -> list[str]:
 
 
 def read_footer(storage: Storage, path: str, size: int) -> pq.FileMetaData:
-    """Read the footer of a Parquet file, without its data.
+    """Read only the footer of a Parquet file.
 
     Args:
         storage: The storage of the table.
@@ -116,7 +116,7 @@ def _sidecar_path(storage: Storage, path: str) -> str:
 
 
 def _read_sidecars(storage: Storage, paths: Sequence[str]) -> list[Document]:
-    """Read sidecars by paths relative to the table, or absolute paths outside the table. Raises CorruptLog, StorageError."""
+    """Read the sidecars at these relative or absolute paths. Raises CorruptLog if one is missing."""
     documents = read_documents(storage, [path for path in paths if path.startswith(LOG)])
     for path in paths:
         if not path.startswith(LOG):
@@ -126,9 +126,10 @@ def _read_sidecars(storage: Storage, paths: Sequence[str]) -> list[Document]:
 
 
 def _read_non_file_actions(document: Document) -> list[Action]:
-    """Read the actions other than file actions from a file of a checkpoint, and check their fields. Raises CorruptLog.
+    """Read all actions except file actions from a file of a checkpoint, and check their fields.
 
-    A checkpoint in Parquet has one column for each kind of action. A row has one action in its column, and null in the others.
+    A checkpoint in Parquet has one column for each kind of action. Each row has one action in the column
+    of its kind, and null in all other columns. Raises CorruptLog if the file is unreadable or an action is invalid.
     """
     if document.path.endswith(".json"):
         return non_file_actions(document)
@@ -143,13 +144,16 @@ def _read_non_file_actions(document: Document) -> list[Action]:
 
 
 def _maps_as_dicts(fields: dict[str, Any]) -> dict[str, Any]:
-    """Convert the maps among the fields of an action, which Arrow returns as lists of pairs, to dicts."""
+    """Return the fields of an action with maps as dicts. Arrow returns maps as lists of pairs."""
     converted = {key: _maps_as_dicts(value) if isinstance(value, dict) else value for key, value in fields.items()}
     return {key: dict(value) if key in _MAPS and isinstance(value, list) else value for key, value in converted.items()}
 
 
 def _file_rows(document: Document, partition_columns: Sequence[str]) -> tuple[LiveFiles, pa.Table]:
-    """Return the live files and the tombstones in a file of a checkpoint. Statistics are read on first use. Raises CorruptLog."""
+    """Return the live files and the tombstones in a file of a checkpoint. Raises CorruptLog if the file is unreadable.
+
+    The statistics of the live files are read on first use.
+    """
     if document.path.endswith(".json"):
         actions = file_actions([document], partition_columns)
         return LiveFiles.of(actions.adds.drop_columns(["document"])), actions.removes.drop_columns(["document"])
@@ -161,7 +165,7 @@ def _file_rows(document: Document, partition_columns: Sequence[str]) -> tuple[Li
 
 
 def _read_live_files(document: Document, file: pq.ParquetFile, partition_columns: Sequence[str]) -> LiveFiles:
-    """Return the live files in a checkpoint's Parquet file. Raises one of _READ_ERRORS."""
+    """Return the live files in a Parquet file of a checkpoint. Raises one of _READ_ERRORS if the file is damaged."""
     adds = _read_action_column(file, "add", _ADD_FIELDS)
     if len(adds) == adds.null_count:
         return LiveFiles()
@@ -172,9 +176,9 @@ def _read_live_files(document: Document, file: pq.ParquetFile, partition_columns
 
 
 def _read_action_column(file: pq.ParquetFile, action: str, requested_fields: Sequence[str]) -> pa.ChunkedArray:
-    """Read the column of an action, with those of the requested fields that the checkpoint has. Raises one of _READ_ERRORS.
+    """Read the column of one kind of action, limited to those requested fields that the checkpoint has.
 
-    Returns an empty column if the file has no such action.
+    Returns an empty column if the file has no such column. Raises one of _READ_ERRORS if the file is damaged.
     """
     index = file.schema_arrow.get_field_index(action)
     available_fields = {field.name for field in file.schema_arrow.field(index).type} if index >= 0 else set()
@@ -185,7 +189,7 @@ def _read_action_column(file: pq.ParquetFile, action: str, requested_fields: Seq
     if not fields:
         return nulls(0, pa.struct([("path", pa.string())]))
     structs = file.read(columns=[f"{action}.{name}" for name in fields])[action]
-    structs.validate(full=True)  # Reading Parquet does not check the encoding of texts
+    structs.validate(full=True)  # Reading Parquet does not check the encoding of strings
     return structs
 
 

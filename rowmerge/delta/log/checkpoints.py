@@ -1,6 +1,6 @@
-"""Writing classic checkpoints: the state of one version in one Parquet file (PROTOCOL.md, Checkpoints, V1 Spec).
+"""Write classic checkpoints: the state of one version in one Parquet file (PROTOCOL.md, Checkpoints, V1 Spec).
 
-Tables with the feature v2Checkpoint get classic checkpoints too: the V1 spec is allowed for every table.
+Tables with the feature v2Checkpoint get classic checkpoints too, because the protocol allows the V1 spec for every table.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ _REMOVE_FIELDS = {**REMOVE, "partitionValues": TEXT_MAP}
 _REMOVE = pa.struct(_REMOVE_FIELDS)
 _ADD_FIELDS = [*(name for name in ADD if name != "stats"), "partitionValues", "tags"]
 _BATCH = 65_536
-"""The largest number of files in a row group."""
+"""The maximum number of file actions in a row group of a checkpoint."""
 
 
 def is_due(version: int, metadata: Metadata) -> bool:
-    """Return whether a version needs a checkpoint by `delta.checkpointInterval`.
+    """Return whether `delta.checkpointInterval` requires a checkpoint of a version.
 
     Args:
-        version: The version that was committed.
+        version: The committed version.
         metadata: The metadata of that version.
 
     Raises:
@@ -60,7 +60,9 @@ def is_due(version: int, metadata: Metadata) -> bool:
 
 
 def try_checkpoint(storage: Storage, state: State) -> bool:
-    """Write the checkpoint of a committed version, and return whether this succeeded. Log a failure, because no reader depends on it.
+    """Write the checkpoint of a committed version, and return whether this succeeded.
+
+    A failure is only logged, because readers do not need the checkpoint.
 
     Args:
         storage: The storage of the table.
@@ -82,7 +84,7 @@ def write_checkpoint(storage: Storage, state: State) -> None:
         state: The state of the version.
 
     Raises:
-        StorageError: The store failed. The checkpoint may be there without the hint.
+        StorageError: A file could not be written. The checkpoint may exist without the hint.
     """
     data, action_count = _checkpoint_file(checkpoint_tables(state, time.time_ns() // 1_000_000))
     storage.put(checkpoint_path(state.version), data)
@@ -91,7 +93,7 @@ def write_checkpoint(storage: Storage, state: State) -> None:
 
 
 def _checkpoint_file(tables: Iterator[pa.Table]) -> tuple[bytes, int]:
-    """Return the content of a Parquet file with the rows of the tables, and the number of rows."""
+    """Return a Parquet file with the rows of the tables as bytes, and the number of rows."""
     first = next(tables)
     buffer, row_count = io.BytesIO(), 0
     with pq.ParquetWriter(buffer, first.schema, compression="snappy", store_schema=False, write_page_checksum=True) as writer:
@@ -102,11 +104,11 @@ def _checkpoint_file(tables: Iterator[pa.Table]) -> tuple[bytes, int]:
 
 
 def checkpoint_tables(state: State, now: int) -> Iterator[pa.Table]:
-    """Yield the actions of a checkpoint as tables of one schema, with an action per row and a column per kind of action.
+    """Yield the actions of a checkpoint as tables with the same schema: one row per action, and one column per kind of action.
 
     Args:
         state: The state of the version.
-        now: The time at which transactions and tombstones expire, in milliseconds since the epoch.
+        now: The current time in milliseconds since the epoch. It determines which transactions and tombstones have expired.
     """
     columns = _columns_except_add(state, now)
     no_adds = _add_actions(pa.RecordBatch.from_pylist([], schema=file_schema(state.metadata.stored_partition_columns)), state.metadata)
@@ -120,7 +122,10 @@ def checkpoint_tables(state: State, now: int) -> Iterator[pa.Table]:
 
 
 def _columns_except_add(state: State, now: int) -> dict[str, pa.Array | pa.ChunkedArray]:
-    """Return the columns of all actions except `add`, without expired transactions and expired tombstones."""
+    """Return the columns of all kinds of actions except `add`, without expired transactions and expired tombstones.
+
+    `now`: the current time in milliseconds since the epoch.
+    """
     return {
         "protocol": pa.array([state.protocol.action()["protocol"]], _PROTOCOL),
         "metaData": pa.array([_metadata_fields(state.metadata)], _METADATA),
@@ -131,7 +136,7 @@ def _columns_except_add(state: State, now: int) -> dict[str, pa.Array | pa.Chunk
 
 
 def unexpired_transactions(state: State, now: int) -> Mapping[str, Transaction]:
-    """Return the transactions within `delta.setTransactionRetentionDuration`, or all if it is not set.
+    """Return the transactions within `delta.setTransactionRetentionDuration`, or all transactions if the property is not set.
 
     A transaction without `lastUpdated` never expires.
 
@@ -148,14 +153,17 @@ def unexpired_transactions(state: State, now: int) -> Mapping[str, Transaction]:
 
 
 def _metadata_fields(metadata: Metadata) -> dict[str, object]:
-    """Return the fields of the `metaData` action, with maps as lists of pairs, as Arrow requires."""
+    """Return the fields of the `metaData` action, with maps as the lists of pairs that Arrow requires."""
     fields = metadata.action()["metaData"]
     format_ = {"provider": fields["format"]["provider"], "options": list(fields["format"]["options"].items())}
     return {**fields, "format": format_, "configuration": list(fields["configuration"].items())}
 
 
 def _remove_actions(tombstones: pa.Table, expiry: int) -> pa.ChunkedArray:
-    """Return the `remove` actions of files that were removed after the time `expiry`. VACUUM must not delete these files."""
+    """Return the `remove` actions of the files that were removed after `expiry` (milliseconds since the epoch).
+
+    VACUUM must not delete these files yet.
+    """
     unexpired = tombstones.filter(pc.greater(pc.fill_null(tombstones["deletionTimestamp"], 0), expiry))
     chunks = []
     for batch in unexpired.to_batches(max_chunksize=_BATCH):
@@ -165,7 +173,7 @@ def _remove_actions(tombstones: pa.Table, expiry: int) -> pa.ChunkedArray:
 
 
 def _action_fields(batch: pa.RecordBatch, names: Iterable[str]) -> dict[str, pa.Array]:
-    """Return the fields of a file action from rows of files, in the order of `names`."""
+    """Return the named fields of file actions as columns, in the order of `names`. Each row of `batch` is a file."""
     return {name: to_map(batch["partition"]) if name == "partitionValues" else batch[name] for name in names}
 
 
@@ -177,17 +185,17 @@ def _add_actions(batch: pa.RecordBatch, metadata: Metadata) -> pa.StructArray:
 
 
 def _statistics_columns(batch: pa.RecordBatch, metadata: Metadata) -> dict[str, pa.Array]:
-    """Return the fields of `add` with statistics: as JSON (`stats`), as structs (`stats_parsed`, `partitionValues_parsed`), or both.
+    """Return the statistics fields of `add`: as JSON (`stats`), as structs (`stats_parsed`, `partitionValues_parsed`), or both.
 
-    The table's properties select the forms. Invalid JSON from the log becomes null, so that no reader of the checkpoint fails.
+    The table's properties select the representation. Invalid JSON from the log becomes null, so that no reader of the checkpoint fails.
     """
     writes_json = metadata.configuration.get("delta.checkpoint.writeStatsAsJson", "true").lower() != "false"
     writes_structs = metadata.configuration.get("delta.checkpoint.writeStatsAsStruct", "true").lower() != "false"
     if not writes_structs:
-        # `read_statistics` parses the texts for the mask of the invalid ones. No bounds of columns are needed.
+        # `read_statistics` parses the JSON to find the invalid strings. No bounds of columns are needed.
         return {"stats": _json_statistics(batch, read_statistics(batch, []).unreadable)} if writes_json else {}
     struct_columns: dict[str, pa.Array] = {}
-    # The conversion of the JSON to structs also finds the invalid texts.
+    # The conversion of the JSON to structs also finds the invalid strings.
     struct_columns["stats_parsed"], is_unreadable = _struct_statistics(batch, metadata)
     if metadata.partition_columns:
         struct_columns["partitionValues_parsed"] = _struct_partition(batch["partition"], metadata)
@@ -195,9 +203,9 @@ def _statistics_columns(batch: pa.RecordBatch, metadata: Metadata) -> dict[str, 
 
 
 def _json_statistics(batch: pa.RecordBatch, is_unreadable: pa.Array | None) -> pa.Array:
-    """Return the statistics as JSON, null where `is_unreadable`. Statistics that an earlier checkpoint has only as structs are converted.
+    """Return the statistics of each file as JSON. If an earlier checkpoint has them only as structs, they are converted.
 
-    `is_unreadable`: a mask of the files whose JSON is invalid, None if all are valid.
+    `is_unreadable`: a mask of the files whose JSON is invalid, for which null is returned. None if all JSON is valid.
     """
     stats = batch["stats"] if is_unreadable is None else pc.if_else(is_unreadable, pa.scalar(None, pa.string()), batch["stats"])
     if "parsed" not in batch.schema.names:
@@ -209,9 +217,9 @@ def _json_statistics(batch: pa.RecordBatch, is_unreadable: pa.Array | None) -> p
 
 
 def _struct_statistics(batch: pa.RecordBatch, metadata: Metadata) -> tuple[pa.StructArray, pa.Array | None]:
-    """Return the field `stats_parsed`, and a mask of the files whose JSON statistics are invalid, None if all are valid.
+    """Return the field `stats_parsed`, and a mask of the files with invalid JSON statistics (None if all are valid).
 
-    The structs of an earlier checkpoint are reused if they have the same columns and types. Otherwise the JSON is parsed.
+    The structs of an earlier checkpoint are reused if their columns and types are the same. Otherwise, the JSON is parsed.
     """
     fields = _indexed_fields(metadata)
     type_ = statistics_type(bounds_type(fields), nulls_type(fields))
@@ -236,7 +244,10 @@ def _indexed_fields(metadata: Metadata) -> list[Field]:
 
 
 def _reusable_statistics(parsed: pa.StructArray, type_: pa.StructType) -> pa.StructArray | None:
-    """Return the statistics of an earlier checkpoint as `type_`, None if a file has none or the type of a column has changed."""
+    """Return the statistics of an earlier checkpoint as the type `type_`.
+
+    Returns None if a file has no statistics, or if the type of a column has changed.
+    """
     types = {field.name: field.type for field in parsed.type}
     if parsed.null_count or any(types.get(field.name) != field.type for field in type_ if field.name != "tightBounds"):
         return None
@@ -248,7 +259,10 @@ def _reusable_statistics(parsed: pa.StructArray, type_: pa.StructType) -> pa.Str
 
 
 def _struct_partition(texts: pa.StructArray, metadata: Metadata) -> pa.StructArray:
-    """Return the field `partitionValues_parsed`: the partition values in the columns' types."""
+    """Return the field `partitionValues_parsed`: the partition values in the columns' types.
+
+    `texts`: the partition values as strings, with one field per partition column.
+    """
     types = {field.name: arrow_type(field.type) for field in metadata.stored_schema.select(metadata.stored_partition_columns)}
     columns = []
     for name, type_ in types.items():

@@ -1,4 +1,7 @@
-"""Version checksums: totals and non-file actions of a version, in a file beside its commit (PROTOCOL.md, Version Checksum File)."""
+"""Version checksums: the totals and non-file actions of a version, in a file next to its commit.
+
+PROTOCOL.md describes them under "Version Checksum File".
+"""
 
 from __future__ import annotations
 
@@ -24,11 +27,11 @@ logger = logging.getLogger(__name__)
 
 _FILE_ACTIONS = frozenset(("add", "remove", "cdc"))
 _MOST_TRANSACTIONS = 100
-"""The largest number of transactions in a checksum, as in delta-spark. With more, a checksum has no transactions."""
+"""The maximum number of transactions in a checksum, as in delta-spark. If a version has more, its checksum lists none."""
 
 
 class FileTotals(NamedTuple):
-    """The number and bytes of files, and the number and deleted rows of their deletion vectors. A missing size counts as 0."""
+    """The number and total size of files, and the number of their deletion vectors and deleted rows. A missing size counts as 0."""
 
     files: int
     size: int
@@ -41,8 +44,8 @@ def checksum_after(state: State, actions: Sequence[Action], folder: str) -> byte
 
     Args:
         state: The state before the commit.
-        actions: All actions of the commit, among them a `commitInfo`.
-        folder: The log's folder, which an error names.
+        actions: All actions of the commit, including `commitInfo`.
+        folder: The path of the log's folder, for the error.
 
     Raises:
         CorruptLog: The new version has no protocol or no metadata.
@@ -50,12 +53,15 @@ def checksum_after(state: State, actions: Sequence[Action], folder: str) -> byte
     new_state = apply_table_actions(state, [action for action in actions if _FILE_ACTIONS.isdisjoint(action)], folder)
     info = next(action["commitInfo"] for action in actions if "commitInfo" in action)
     fields = _checksum_fields(new_state, _sum_totals([totals_of(state.files), *_changes_of_totals(actions)]), info)
-    # `dumps` escapes all characters outside ASCII, because names in a log of another writer may be invalid in UTF-8.
+    # `dumps` escapes all characters outside ASCII, because names from another writer may be invalid in UTF-8.
     return json.dumps(fields, separators=(",", ":")).encode() + b"\n"
 
 
 def _checksum_fields(state: State, totals: FileTotals, info: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of the checksum of a state with these totals. `info`: the version's `commitInfo`."""
+    """Return the checksum fields of a version.
+
+    `state`: the state of the version, except its files. `totals`: the totals of its files. `info`: the fields of its `commitInfo`.
+    """
     fields: dict[str, Any] = {
         "txnId": info["txnId"],
         "tableSizeBytes": totals.size,
@@ -77,7 +83,7 @@ def _checksum_fields(state: State, totals: FileTotals, info: Mapping[str, Any]) 
 
 
 def totals_of(files: LiveFiles) -> FileTotals:
-    """Return the totals of all live files of a version. The totals of each block are computed once."""
+    """Return the totals of all live files of a version. The totals of each block of files are computed only once."""
     return _sum_totals([block.cached("totals", partial(_totals_of_block, block)) for block in files.blocks])
 
 
@@ -93,7 +99,10 @@ def _totals_of_block(block: Block) -> FileTotals:
 
 
 def _changes_of_totals(actions: Sequence[Action]) -> Iterator[FileTotals]:
-    """Yield the change of the totals by each file action of a commit. Each `add` adds a new file, and each `remove` removes a live one."""
+    """Yield the change that each file action of a commit makes to the totals.
+
+    Each `add` must add a new file, and each `remove` must remove a live file.
+    """
     for action in actions:
         sign = 1 if "add" in action else -1
         if file := action.get("add") or action.get("remove"):
@@ -102,12 +111,12 @@ def _changes_of_totals(actions: Sequence[Action]) -> Iterator[FileTotals]:
 
 
 def put_checksum(storage: Storage, version: int, checksum: bytes) -> None:
-    """Write the checksum file of a committed version, unless it exists. Ignore errors, because no reader depends on it.
+    """Write the checksum file of a committed version, unless it exists. Ignore errors, because readers do not need the file.
 
     Args:
         storage: The storage of the table. If it is remote, a background thread writes the file.
         version: The committed version.
-        checksum: The content of the file.
+        checksum: The content of the checksum file.
     """
     # A power cut may leave an incomplete file, which counts as missing.
     put = partial(storage.without_sync().put_if_absent, checksum_path(version), checksum)
@@ -115,14 +124,14 @@ def put_checksum(storage: Storage, version: int, checksum: bytes) -> None:
 
 
 def read_checksum(storage: Storage, version: int) -> Mapping[str, Any] | None:
-    """Read the fields of the checksum of a version.
+    """Read the checksum of a version.
 
     Args:
         storage: The storage of the table.
         version: The version.
 
     Returns:
-        The fields. None if the checksum is missing or unreadable, which can result from a crash.
+        The fields of the checksum, or None if the file is missing or unreadable, for example after a crash.
     """
     problem: object = "it is no JSON object"
     try:
@@ -144,7 +153,7 @@ def check_state(storage: Storage, state: State, checksum: Mapping[str, Any], is_
         storage: The storage of the table.
         state: The state of a version.
         checksum: The fields of the version's checksum.
-        is_fatal: Returns whether a mismatch is an error. It is called only after a mismatch.
+        is_fatal: A function that returns whether a mismatch is an error. It is called only if there is a mismatch.
 
     Raises:
         ChecksumMismatch: The state differs from the checksum, and the mismatch is fatal.
@@ -163,7 +172,7 @@ def check_state(storage: Storage, state: State, checksum: Mapping[str, Any], is_
 
 
 def _differences(state: State, checksum: Mapping[str, Any]) -> Iterable[str]:
-    """Yield the differences between the state and the checksum as texts. Fields that the checksum lacks are not compared."""
+    """Yield a description of each difference between the state and the checksum. Fields that the checksum lacks are ignored."""
     yield from _number_differences(state, checksum)
     try:
         yield from _action_differences(state, checksum)
@@ -172,7 +181,7 @@ def _differences(state: State, checksum: Mapping[str, Any]) -> Iterable[str]:
 
 
 def _number_differences(state: State, checksum: Mapping[str, Any]) -> Iterable[str]:
-    """Yield the differences in totals, in numbers of actions and in the in-commit timestamp."""
+    """Yield the differences in the totals, the numbers of actions, and the in-commit timestamp."""
     totals = totals_of(state.files)
     log_numbers = {
         "tableSizeBytes": totals.size,
@@ -190,7 +199,7 @@ def _number_differences(state: State, checksum: Mapping[str, Any]) -> Iterable[s
 
 
 def _action_differences(state: State, checksum: Mapping[str, Any]) -> Iterable[str]:
-    """Yield the differences in protocol, metadata, domains and transactions. A field of a wrong type raises an error."""
+    """Yield the differences in the protocol, metadata, domains and transactions. Raises an error if a field has a wrong type."""
     protocol, metadata, domains = (checksum.get(name) for name in ("protocol", "metadata", "domainMetadata"))
     if protocol is not None and Protocol.of(protocol) != state.protocol:
         yield "the protocol is another one"
@@ -209,7 +218,7 @@ def _domain_differences(domains: Iterable[Mapping[str, Any]], log_domains: Mappi
 
 
 def _transaction_differences(transactions: Iterable[Mapping[str, Any]], log: Mapping[str, Transaction]) -> Iterable[str]:
-    """Yield the transactions that have other versions in a checksum than in the log."""
+    """Yield the applications whose transaction versions differ between a checksum and the log."""
     for fields in transactions:
         # The state may lack a transaction that expired before its checkpoint was written.
         transaction = log.get(fields["appId"])
@@ -218,7 +227,7 @@ def _transaction_differences(transactions: Iterable[Mapping[str, Any]], log: Map
 
 
 def _metadata_differences(checksum: Metadata, state: Metadata) -> Iterable[str]:
-    """Yield the differences between two definitions of a table. An empty name or description equals a missing one."""
+    """Yield the differences between two definitions of a table. An empty name or description counts as missing."""
     for name in ("id", "name", "description", "provider", "partition_columns"):
         checksum_value, log_value = getattr(checksum, name) or None, getattr(state, name) or None
         if checksum_value != log_value:
@@ -231,7 +240,7 @@ def _metadata_differences(checksum: Metadata, state: Metadata) -> Iterable[str]:
 
 
 def _is_of_another_commit(storage: Storage, state: State, checksum: Mapping[str, Any]) -> bool:
-    """Return whether the checksum has another transaction id than the commit of the version."""
+    """Return whether the checksum's transaction id differs from that of the version's commit."""
     # A slow writer can write a checksum after another engine has deleted the log and created a table in its place.
     try:
         commit_info = state.commit_info or read_commit_info(storage, state.version)

@@ -1,4 +1,4 @@
-"""The history of a table: the `commitInfo` of its versions, their times, and the version at a time."""
+"""The history of a table: the `commitInfo` and the time of each version, and the version at a given time."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def read_history(storage: Storage, table: str, listing: LogListing, limit: int |
         storage: The storage of the table.
         table: The name of the table, for the error.
         listing: The whole log.
-        limit: The largest number of versions, None for all.
+        limit: The maximum number of versions to return. None returns all of them.
 
     Raises:
         TableNotFound: The log is empty.
@@ -40,13 +40,13 @@ def read_history(storage: Storage, table: str, listing: LogListing, limit: int |
 
 
 def find_transaction(storage: Storage, listing: LogListing, app_id: str, max_transaction_version: int) -> int | None:
-    """Return the newest version of the table that committed a transaction of an application (`txn`), None without one.
+    """Return the newest table version with a transaction (`txn`) of an application, or None if there is none.
 
     Args:
         storage: The storage of the table.
         listing: The whole log.
         app_id: The `appId` of the transaction.
-        max_transaction_version: The highest `version` of a transaction that counts.
+        max_transaction_version: The highest `version` to search for. Transactions with a higher `version` are ignored.
 
     Raises:
         CorruptLog: A commit is unreadable.
@@ -61,7 +61,7 @@ def find_transaction(storage: Storage, listing: LogListing, app_id: str, max_tra
 
 
 def _commits_newest_first(storage: Storage, listing: LogListing) -> Iterator[tuple[int, Document]]:
-    """Yield the versions and commits of the table, back to the last drop in its place or the oldest readable version."""
+    """Yield each version and its commit, newest first, back to the last drop of a table or to the oldest readable version."""
     oldest = listing.oldest_readable
     versions = [version for version in reversed(listing.continuous_commits) if version >= oldest]
     for version, document in read_commits(storage, versions):
@@ -72,7 +72,7 @@ def _commits_newest_first(storage: Storage, listing: LogListing) -> Iterator[tup
 
 
 def read_commit_info(storage: Storage, version: int) -> Mapping[str, Any]:
-    """Return the fields of the `commitInfo` of one version, empty without one.
+    """Return the fields of the `commitInfo` of one version, or an empty mapping if its commit has no `commitInfo`.
 
     Args:
         storage: The storage of the table.
@@ -99,18 +99,18 @@ def has_in_commit_timestamps(protocol: Protocol, metadata: Metadata, version: in
 def timestamps_from(version: int, now: int) -> dict[str, str]:
     """Return the properties that record the first version with an in-commit timestamp (PROTOCOL.md, In-Commit Timestamps).
 
-    `now`: the timestamp of that version, in milliseconds since the epoch.
+    `version`: that version. `now`: its timestamp in milliseconds since the epoch.
     """
     return dict(zip(LOG_PROPERTIES[2:], (str(version), str(now)), strict=True))
 
 
 def in_commit_timestamp(storage: Storage, version: int, info: Mapping[str, Any]) -> int | None:
-    """Return the in-commit timestamp of a version in milliseconds since the epoch, None without one.
+    """Return the in-commit timestamp of a version in milliseconds since the epoch, or None if it has none.
 
     Args:
-        storage: The storage of the table, for the error.
-        version: The version of the commit.
-        info: The fields of the commit's `commitInfo`.
+        storage: The storage of the table, which is read again only for an error message.
+        version: The version.
+        info: The fields of the version's `commitInfo`.
 
     Raises:
         CorruptLog: The timestamp is not a number.
@@ -122,21 +122,21 @@ def in_commit_timestamp(storage: Storage, version: int, info: Mapping[str, Any])
 
 
 def _timestamp_error(storage: Storage, version: int, timestamp: object) -> CorruptLog:
-    """Return the error for an in-commit timestamp that is not a number. Reads the commit again, to find the line of `commitInfo`."""
+    """Return the error for an in-commit timestamp that is not a number. Reads the commit again to find the line of `commitInfo`."""
     document = read_documents(storage, [commit_path(version)])[0]
     line = next((number for number, line in enumerate(document.data.split(b"\n"), 1) if b'"commitInfo"' in line), None)
     return CorruptLog(document.path, f"inCommitTimestamp of the action commitInfo is no number: {timestamp!r:.80}", line=line)
 
 
 def version_at(storage: Storage, listing: LogListing, protocol: Protocol, metadata: Metadata, timestamp: int) -> int | None:
-    """Return the newest version that was committed at or before a time, None if all versions are newer.
+    """Return the newest version that was committed at or before a time, or None if all versions are newer.
 
     Args:
         storage: The storage of the table.
         listing: The whole log.
         protocol: The protocol of the newest version.
         metadata: The metadata of the newest version.
-        timestamp: Milliseconds since the epoch.
+        timestamp: The time in milliseconds since the epoch.
     """
     versions = listing.continuous_commits
     timestamped_versions = [version for version in versions if has_in_commit_timestamps(protocol, metadata, version)]
@@ -153,9 +153,10 @@ def _read_timestamp(storage: Storage, version: int) -> int:
 
 
 def _history_entry(version: int, info: Mapping[str, Any], modified: int) -> HistoryEntry:
-    """Return the history entry of a commit. Fields with another type than in Delta's own commits are ignored.
+    """Return the history entry of a commit. Fields whose type differs from that in delta-spark's commits are ignored.
 
-    `modified`: the modification time of the commit's file, which is the time of a commit without in-commit timestamp.
+    `info`: the fields of `commitInfo`. `modified`: the modification time of the commit's file in milliseconds since the epoch, which is
+    used if the commit has no in-commit timestamp.
     """
     return HistoryEntry(
         version=version,
@@ -171,7 +172,7 @@ def _history_entry(version: int, info: Mapping[str, Any], modified: int) -> Hist
 
 
 def _typed_field(info: Mapping[str, Any], name: str, type_: type[_Field]) -> _Field | None:
-    """Return a field of `commitInfo`, None if it is missing or of another type."""
+    """Return a field of `commitInfo`, or None if it is missing or has a different type."""
     value = info.get(name)
     return value if isinstance(value, type_) else None
 

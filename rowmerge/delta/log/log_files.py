@@ -22,7 +22,7 @@ LOG = "_delta_log"
 LAST_CHECKPOINT = f"{LOG}/_last_checkpoint"
 SIDECARS = f"{LOG}/_sidecars"
 _VERSION = r"(?P<version>0\d{19})"
-"""A version in a file name. A version has 64 bits, so the first of its 20 digits is 0."""
+"""The regular expression for a version in a file name. A version has 64 bits, so the first of its 20 digits is always 0."""
 _CHECKSUM = re.compile(rf"{LOG}/{_VERSION}\.crc")
 _COMMIT = re.compile(rf"{LOG}/{_VERSION}\.json")
 _PART = r"\.(?P<part>\d{10})\.(?P<part_count>\d{10})\.parquet"
@@ -41,7 +41,7 @@ def checkpoint_path(version: int) -> str:
 
 
 def version_of_file(path: str) -> int | None:
-    """Return the version in the path of a commit, checkpoint or checksum, None for any other file of the log."""
+    """Return the version in the path of a commit, checkpoint or checksum, or None for any other file of the log."""
     match = None if is_temporary(path) else _NUMBERED.match(path)
     return int(match["version"]) if match else None
 
@@ -53,7 +53,10 @@ def checksum_path(version: int) -> str:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A complete checkpoint: its version, and the paths of its files, of which a multi-part checkpoint has several."""
+    """A complete checkpoint: its version, its files (several for a multi-part checkpoint), and their newest modification time.
+
+    `modified`: milliseconds since the epoch.
+    """
 
     version: int
     paths: tuple[str, ...]
@@ -62,7 +65,7 @@ class Checkpoint:
 
 @dataclass(frozen=True)
 class LogListing:
-    """The content of the log: commits by version, complete checkpoints newest first, versions with a checksum, and all files."""
+    """The files in the log: commits by version, complete checkpoints (newest first), versions with a checksum, and all files."""
 
     commits: Mapping[int, StoredObject] = field(default_factory=dict)
     checkpoints: tuple[Checkpoint, ...] = ()
@@ -71,12 +74,12 @@ class LogListing:
 
     @property
     def newest(self) -> int | None:
-        """The newest version, None for an empty log."""
+        """The newest version, or None if the log is empty."""
         return max([*self.commits, *(checkpoint.version for checkpoint in self.checkpoints)], default=None)
 
     @cached_property
     def continuous_commits(self) -> range:
-        """The versions of the newest commits, as far back as no commit is missing."""
+        """The versions of the newest commits, back to the first gap."""
         newest = -1 if self.newest is None else self.newest
         oldest = newest + 1
         # A cleanup may have left older commits, or a slow writer may have committed a version that a cleanup had deleted.
@@ -86,7 +89,7 @@ class LogListing:
 
     @property
     def oldest_readable(self) -> int:
-        """The oldest version such that it and all newer versions are readable."""
+        """The oldest version from which all later versions are readable too."""
         oldest = self.continuous_commits.start
         if oldest == 0:
             return 0
@@ -108,7 +111,7 @@ def list_log(storage: Storage, *, since: int = 0) -> LogListing:
 
     Args:
         storage: The storage of the table.
-        since: The first version whose files are listed. 0 lists the whole log.
+        since: The lowest version whose files are listed. 0 lists the whole log.
 
     Raises:
         StorageError: The store is unavailable.
@@ -147,7 +150,10 @@ def _multi_part_checkpoints(files: Sequence[tuple[re.Match[str], StoredObject]])
 
 
 def list_newest(storage: Storage) -> LogListing:
-    """List the files of the log that the newest version needs: from the checkpoint in `_last_checkpoint` on, if that hint is correct."""
+    """List the log files that the newest version needs.
+
+    The listing starts at the checkpoint in the hint `_last_checkpoint`. If the hint is missing or wrong, the whole log is listed.
+    """
     hint = _last_checkpoint(storage)
     if hint:
         listing = list_log(storage, since=hint)
@@ -157,17 +163,17 @@ def list_newest(storage: Storage) -> LogListing:
 
 
 def read_listed(storage: Storage, read: Callable[[LogListing], T]) -> T:
-    """Read files of a listing of the log. On CorruptLog, list and read again: a cleanup may have deleted files after the listing.
+    """List the log and read files from the listing. Retry once after CorruptLog, because a cleanup may have deleted listed files.
 
     Args:
         storage: The storage of the table.
-        read: The function that reads files of the listing.
+        read: The function that reads files of a listing.
 
     Returns:
         The result of `read`.
 
     Raises:
-        CorruptLog: A file is missing or unreadable also after the second listing.
+        CorruptLog: A file is still missing or unreadable after the second listing.
         StorageError: The store is unavailable.
     """
     try:
@@ -182,7 +188,7 @@ def resolve_version(listing: LogListing, table: str, version: int | None) -> int
     Args:
         listing: The whole log.
         table: The name of the table, for the errors.
-        version: The requested version, None for the newest.
+        version: The requested version, or None for the newest version.
 
     Raises:
         TableNotFound: The log is empty.
@@ -200,13 +206,13 @@ def resolve_version(listing: LogListing, table: str, version: int | None) -> int
 
 
 def require_commits(listing: LogListing, location: str, base_version: int, to: int) -> range:
-    """Require that a listing has all commits between two versions, and return the versions of these commits.
+    """Check that a listing has all commits between two versions, and return the versions of these commits.
 
     Args:
-        listing: A listing of these versions.
+        listing: A listing of the log.
         location: The location of the table, for the error.
-        base_version: The version before the first commit, for example that of a checkpoint.
-        to: The version of the last commit.
+        base_version: The version before the first required commit, for example the version of a checkpoint.
+        to: The version of the last required commit.
 
     Raises:
         CorruptLog: A commit is missing. The error names the first missing one.
@@ -219,14 +225,14 @@ def require_commits(listing: LogListing, location: str, base_version: int, to: i
 
 
 def read_documents(storage: Storage, paths: Sequence[str]) -> list[Document]:
-    """Read files of the log, concurrently if there are many.
+    """Read files of the log. Many files are read concurrently.
 
     Args:
         storage: The storage of the table.
         paths: The paths of the files, relative to the table.
 
     Returns:
-        The files, in the order of `paths`.
+        The contents of the files, in the order of `paths`.
 
     Raises:
         CorruptLog: A file is missing.
@@ -238,11 +244,11 @@ def read_documents(storage: Storage, paths: Sequence[str]) -> list[Document]:
 
 
 def read_commits(storage: Storage, versions: Sequence[int], *, batch_size: int = 100) -> Iterator[tuple[int, Document]]:
-    """Yield versions with their commits, in the order of `versions`.
+    """Yield each version and the content of its commit, in the order of `versions`.
 
     Args:
         storage: The storage of the table.
-        versions: The versions of the commits.
+        versions: The versions of the commits to read.
         batch_size: The number of commits that are read at a time.
 
     Raises:
@@ -254,7 +260,7 @@ def read_commits(storage: Storage, versions: Sequence[int], *, batch_size: int =
 
 
 def _read_document(storage: Storage, path: str) -> Document:
-    """Read a file of the log by its path relative to the table. Raises CorruptLog if it is missing, StorageError."""
+    """Read a file of the log by its path relative to the table. Raises CorruptLog if the file is missing."""
     try:
         return Document(f"{storage.location}/{path}", storage.get(path))
     except FileNotFoundError as error:
@@ -262,7 +268,7 @@ def _read_document(storage: Storage, path: str) -> Document:
 
 
 def _last_checkpoint(storage: Storage) -> int | None:
-    """Return the version in the hint `_last_checkpoint`, None if the hint is missing or invalid. Readers do not depend on it."""
+    """Return the version in the hint `_last_checkpoint`, or None if the hint is missing or invalid."""
     try:
         version = json.loads(storage.get(LAST_CHECKPOINT))["version"]
     except (FileNotFoundError, StorageError, ValueError, KeyError, TypeError, RecursionError):

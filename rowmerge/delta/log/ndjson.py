@@ -1,4 +1,4 @@
-"""Parse newline-delimited JSON actions: file actions as Arrow tables, and the few other actions as Python values."""
+"""Parse actions in newline-delimited JSON: file actions to Arrow tables, and all other actions to Python values."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _TAGS = re.compile(rb'"tags":\s*(\{[^{}]*\})')
 _READ_ERRORS = (pa.ArrowException, ValueError, OverflowError)
 _UNREADABLE_TOGETHER = "its file actions cannot be read together"
 _MOST_TAGS = 256
-"""The largest number of tag names for which Arrow reads tags as a struct. A struct has a value of each name for each file."""
+"""The maximum number of tag names for which Arrow reads tags as a struct. A struct has a field for each name in each file."""
 _KEY_PREFIX_LENGTH = 32
-"""The number of bytes at the start of a line that contain the action's name. Some writers put spaces before it."""
+"""The number of bytes at the start of a line in which the action's name appears. Some writers put spaces before the name."""
 
 
 @dataclass(frozen=True)
 class Document:
-    """The content of a file of actions: a commit, or a checkpoint in JSON or Parquet. `path` is absolute, for error messages."""
+    """The content of a commit, or of a checkpoint file in JSON or Parquet. `path`: the absolute path of the file, for error messages."""
 
     path: str
     data: bytes
@@ -38,17 +38,20 @@ class Document:
 
 @dataclass(frozen=True)
 class FileActions:
-    """Tables as described in `rowmerge.delta.files.columns`. An additional column `document` has the index of the action's document."""
+    """The `add` and `remove` actions as tables, which `rowmerge.delta.files.columns` describes.
+
+    Their additional column `document` has the index of the document that contains the action.
+    """
 
     adds: pa.Table
     removes: pa.Table
 
 
 def non_file_actions(document: Document) -> list[Action]:
-    """Parse the actions other than `add`, `remove` and `cdc`, and check their fields.
+    """Parse all actions except `add`, `remove` and `cdc`, and check their fields.
 
     Raises:
-        CorruptLog: The document is empty, or a line is no valid action.
+        CorruptLog: The document is empty, or a line is not a valid action.
     """
     lines = _numbered_lines(document)
     if not lines:
@@ -57,7 +60,7 @@ def non_file_actions(document: Document) -> list[Action]:
 
 
 def is_drop(document: Document) -> bool:
-    """Return whether a commit drops the table. Raises CorruptLog."""
+    """Return whether a commit drops the table. Raises CorruptLog if the commit is unreadable."""
     if f'"{DROPPED_PROPERTY}"'.encode() not in document.data:
         return False
     actions = non_file_actions(document)
@@ -67,20 +70,20 @@ def is_drop(document: Document) -> bool:
 
 
 def cdc_actions(document: Document) -> list[Action]:
-    """Parse the `cdc` actions of a commit. Raises CorruptLog."""
+    """Parse the `cdc` actions of a commit. Raises CorruptLog if the commit is unreadable."""
     actions = [_parse_line(document, number, line) for number, line in _numbered_lines(document) if b'"cdc"' in line[:_KEY_PREFIX_LENGTH]]
     return [action for action in actions if action.get("cdc")]
 
 
 def file_actions(documents: Sequence[Document], partition_columns: Sequence[str]) -> FileActions:
-    """Parse the `add` and `remove` actions of documents. `non_file_actions` must have checked the documents before.
+    """Parse the `add` and `remove` actions of documents. The caller must have checked the documents with `non_file_actions`.
 
     Args:
         documents: Commits or JSON files of checkpoints, oldest first.
-        partition_columns: The physical names of the partition columns, whose values the tables have as columns.
+        partition_columns: The physical names of the partition columns. The tables have a column for each of them.
 
     Raises:
-        CorruptLog: A file action is unreadable. The error has the path of its document, and the line if it can be found.
+        CorruptLog: A file action is unreadable. The error names the path of its document, and the line if it can be found.
     """
     try:
         return _parse_file_actions(documents, partition_columns)
@@ -94,10 +97,10 @@ def file_actions(documents: Sequence[Document], partition_columns: Sequence[str]
 
 
 def _parse_file_actions(documents: Sequence[Document], partition_columns: Sequence[str]) -> FileActions:
-    """Parse the file actions of documents with Arrow. Raises one of _READ_ERRORS.
+    """Parse the file actions of documents with Arrow. Raises one of _READ_ERRORS if an action is unreadable.
 
-    Arrow parses the lines of all documents at once, because a call for each document is slow. Its table has one row for each line, so the
-    document of an action follows from the row.
+    Arrow parses the lines of all documents at once, because a call for each document is slow. The resulting table has one row for each
+    line, so the row of an action identifies its document.
     """
     data = b"\n".join(document.data for document in documents)
     lines_by_document = [[line for _, line in _numbered_lines(document)] for document in documents]
@@ -115,27 +118,27 @@ def _parse_file_actions(documents: Sequence[Document], partition_columns: Sequen
 
 
 def _read_actions(data: bytes, lines: Sequence[bytes], schema: pa.Schema) -> pa.Table:
-    """Parse `data`, which consists of `lines`, with one row per line and one column per action. Raises one of _READ_ERRORS."""
+    """Parse `data`, which consists of `lines`, to one row per line and one column per kind of action. Raises one of _READ_ERRORS."""
     actions = read_json_lines(data, schema, longest_line=max(map(len, lines), default=0))
     if actions.num_rows != len(lines):
         raise ValueError("a line holds more than one action, or a part of one")
-    actions.validate(full=True)  # `read_json` does not check the encoding of texts
+    actions.validate(full=True)  # `read_json` does not check the encoding of strings
     return actions
 
 
 def _numbered_lines(document: Document) -> list[tuple[int, bytes]]:
-    """Return the lines that are not blank, with their line numbers."""
+    """Return the non-blank lines of a document with their line numbers."""
     return [(number, line) for number, line in enumerate(document.data.split(b"\n"), 1) if line and not line.isspace()]
 
 
 def _parse_line(document: Document, number: int, line: bytes) -> Action:
-    """Parse the action in a line, and check its fields and the encoding of its texts. Raises CorruptLog."""
+    """Parse the action in a line. Raises CorruptLog if its fields or the encoding of its strings are invalid."""
     action = parse_object(line, document.path, line=number)
     add = action.get("add")
     if isinstance(add, dict) and not _is_storable_text(add.get("stats")):
         del add["stats"]  # a file with unreadable statistics counts as a file without statistics
     try:
-        # UTF-8 cannot encode a lone surrogate. The line is UTF-8, so only an escape like \ud800 can put one into a text.
+        # UTF-8 cannot encode a lone surrogate. The line is UTF-8, so only an escape like \ud800 can put one into a string.
         if b"\\u" in line:
             check_texts(action)
         check_action(action)
@@ -145,7 +148,7 @@ def _parse_line(document: Document, number: int, line: bytes) -> Action:
 
 
 def _is_storable_text(value: Any) -> bool:
-    """Return whether a JSON value is null or a text that UTF-8 can encode."""
+    """Return whether a JSON value is null or a string that can be encoded in UTF-8."""
     try:
         return value is None or bool(value.encode())
     except (AttributeError, UnicodeEncodeError):
@@ -153,13 +156,16 @@ def _is_storable_text(value: Any) -> bool:
 
 
 def _normalized(document: Document) -> Document:
-    """Return the document with each line parsed and written by Python's JSON module, under the same line number. Raises CorruptLog."""
+    """Return the document with each line parsed and rewritten by Python's JSON module. Raises CorruptLog for an invalid line.
+
+    The line numbers do not change.
+    """
     lines = {number: json.dumps(_parse_line(document, number, line)).encode() for number, line in _numbered_lines(document)}
     return Document(document.path, b"\n".join(lines.get(number, b"") for number in range(1, max(lines, default=0) + 1)))
 
 
 def _unreadable_line_error(documents: Sequence[Document], partition_columns: Sequence[str]) -> CorruptLog:
-    """Return the error for the first line that Arrow cannot parse. Arrow's own error has no line number of a single document."""
+    """Return the error for the first line that Arrow cannot parse. Arrow's own error does not identify the document and its line."""
     for document in documents:
         lines = _numbered_lines(document)
         if not _why_unreadable(lines, partition_columns):
@@ -174,7 +180,7 @@ def _unreadable_line_error(documents: Sequence[Document], partition_columns: Seq
 
 
 def _why_unreadable(lines: Sequence[tuple[int, bytes]], partition_columns: Sequence[str]) -> str:
-    """Return the reason why Arrow cannot parse the file actions in numbered lines, or an empty string."""
+    """Return the reason why Arrow cannot parse the file actions in numbered lines, or an empty string if it can."""
     try:
         _parse_file_actions([Document("", b"\n".join(line for _, line in lines))], partition_columns)
     except _READ_ERRORS as error:
@@ -183,12 +189,12 @@ def _why_unreadable(lines: Sequence[tuple[int, bytes]], partition_columns: Seque
 
 
 def _file_rows_with_document(actions: pa.ChunkedArray, document_indices: pa.Array, schema: pa.Schema) -> pa.Table:
-    """Return the actions that are not null as rows of files, with the index of their document."""
+    """Return the non-null actions as a table with one row per file, and the index of the document that contains each action."""
     return file_rows(actions, schema).append_column("document", document_indices.filter(actions.is_valid().combine_chunks()))
 
 
 def _actions_schema(partition_columns: Sequence[str], tag_names: Collection[str]) -> pa.Schema:
-    """Return the schema by which Arrow parses the lines: a struct column for each kind of file action."""
+    """Return the schema with which Arrow parses the lines. It has a struct column for each kind of file action."""
     partition = partition_type(partition_columns)
     tags = pa.struct([(name, pa.string()) for name in sorted(tag_names)] if len(tag_names) <= _MOST_TAGS else [])
     add, remove = {**ADD, "partitionValues": partition, "tags": tags}, {**REMOVE, "partitionValues": partition}
@@ -196,12 +202,15 @@ def _actions_schema(partition_columns: Sequence[str], tag_names: Collection[str]
 
 
 def _with_tags(adds: pa.Table, lines: Iterable[bytes]) -> pa.Table:
-    """Return `add` actions with the tags in their lines, for tags with so many names that the schema for Arrow leaves them out."""
+    """Return the `add` actions with tags that Python parses from their lines.
+
+    The schema for Arrow omits tags if they have more than _MOST_TAGS different names.
+    """
     return adds.set_column(adds.schema.get_field_index("tags"), "tags", pa.array(map(_parse_tags, lines), TEXT_MAP))
 
 
 def _parse_tags(line: bytes) -> list[tuple[str, str]] | None:
-    """Parse the tags in the line of an `add` action. Return None without tags."""
+    """Parse the tags in the line of an `add` action. Return None if it has no tags."""
     tags = decode_json(line)["add"].get("tags") or {}
     return [(name, value) for name, value in tags.items() if isinstance(value, str)] or None
 
@@ -212,10 +221,10 @@ def _tag_names(data: bytes) -> Iterator[str]:
         try:
             tags: dict[str, Any] = decode_json(match[1])
         except ValueError:
-            continue  # a text inside another value that resembles tags
+            continue  # a string inside another value that resembles tags
         yield from (name for name, value in tags.items() if isinstance(value, str))
 
 
 def commit_info(actions: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-    """Return the fields of a commit's `commitInfo`, empty without one."""
+    """Return the fields of a commit's `commitInfo`, or an empty mapping if it has none."""
     return next((action["commitInfo"] for action in actions if action.get("commitInfo")), {})

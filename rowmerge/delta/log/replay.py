@@ -1,4 +1,4 @@
-"""The state of a table at one version, and its changes by commits (PROTOCOL.md, Action Reconciliation)."""
+"""The state of a table at one version, and how commits change it (PROTOCOL.md, Action Reconciliation)."""
 
 from __future__ import annotations
 
@@ -20,14 +20,16 @@ from rowmerge.errors import CorruptLog
 _NO_PROTOCOL, _NO_METADATA = Protocol(0, 0), Metadata(id="", schema_string="")
 """The protocol and metadata of the state before the first commit."""
 _MOST_CHUNKS = 64
-"""The largest number of chunks of a column of tombstones. Each commit adds a chunk."""
+"""The maximum number of chunks in a column of tombstones. Each commit adds a chunk."""
 
 
 @dataclass(frozen=True)
 class State:
-    """The state of a version. `tombstones` is a table as described in `rowmerge.delta.files.columns`.
+    """The state of a table at one version.
 
-    `commit_info`: the fields of `commitInfo` in the version's commit, empty if the commit was not read.
+    `tombstones`: the removed files, as a table that `rowmerge.delta.files.columns` describes.
+
+    `commit_info`: the fields of `commitInfo` in the version's commit, or an empty mapping if the commit was not read.
     """
 
     version: int
@@ -66,12 +68,12 @@ def advance(state: State, commits: Sequence[Document]) -> State:
 
 
 def reconcile(state: State, actions: FileActions, partition_columns: Sequence[str]) -> tuple[LiveFiles, pa.Table]:
-    """Return the live files and the tombstones after file actions. The newest action of each logical file counts.
+    """Return the live files and the tombstones after file actions. For each logical file, only the newest action counts.
 
     Args:
         state: The state before the actions.
         actions: The file actions of the commits after the state.
-        partition_columns: The stored partition columns after the actions.
+        partition_columns: The physical names of the partition columns after the actions.
 
     Returns:
         The live files, and a table of tombstones.
@@ -91,8 +93,8 @@ def reconcile(state: State, actions: FileActions, partition_columns: Sequence[st
 def _rows_of_newest_actions(adds: pa.Table, removes: pa.Table) -> tuple[pa.Array, pa.Array]:
     """Return the row indices, in `adds` and in `removes`, of the newest action of each key (a logical file).
 
-    The column `document` has the index of an action's commit, oldest first. The actions of one commit have no order. If a commit adds and
-    removes the same file, its `add` counts.
+    The column `document` has the index of the commit that contains the action, oldest first. The actions of one commit have no order. If a
+    commit adds and removes the same file, its `add` counts.
     """
     row_count = adds.num_rows + removes.num_rows
     ranks = np.concatenate([adds["document"].to_numpy() * 2 + 1, removes["document"].to_numpy() * 2])
@@ -116,15 +118,15 @@ def _replace_rows(rows: pa.Table, keys: pa.Array, added: pa.Table) -> pa.Table:
 
 
 def apply_table_actions(state: State, actions: Sequence[Action], path: str) -> State:
-    """Return the state after actions other than file actions.
+    """Return the state after the actions of commits, except file actions.
 
     Args:
         state: The state before the actions. Its version and files do not change.
-        actions: The actions, oldest first, as checked by `check_action`.
-        path: The file of the log that an error names.
+        actions: The actions, oldest first. The caller must have checked them with `check_action`.
+        path: The path of the log file, for the error.
 
     Raises:
-        CorruptLog: Neither the state nor the actions have a protocol, or metadata.
+        CorruptLog: The protocol or the metadata is missing in both the state and the actions.
     """
     protocol, metadata = state.protocol, state.metadata
     transactions, domains = dict(state.transactions), dict(state.domains)

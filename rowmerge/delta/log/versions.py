@@ -18,14 +18,14 @@ logger = logging.getLogger(__name__)
 def read_state(
     storage: Storage, listing: LogListing, version: int, base: State | None = None, own_commits: Mapping[int, bytes] | None = None
 ) -> State:
-    """Return the state of a version, from an older state or a checkpoint, and the commits after it.
+    """Return the state of a version. It is computed from an older state or a checkpoint, and the commits after that.
 
     Args:
         storage: The storage of the table.
-        listing: A listing of the log that has the version.
+        listing: A listing of the log that includes the version.
         version: The version.
-        base: An older state. None to read the newest readable checkpoint.
-        own_commits: The content of commits after `base` that this process wrote, by version. They are not read again.
+        base: An older state, or None to start from the newest readable checkpoint.
+        own_commits: The contents of commits after `base` that this process wrote, by version. They are not read again.
 
     Raises:
         CorruptLog: A needed commit is missing or unreadable.
@@ -37,7 +37,10 @@ def read_state(
 
 
 def _read_commits(storage: Storage, listing: LogListing, base_version: int, to: int, own_commits: Mapping[int, bytes]) -> list[Document]:
-    """Return the commits of the versions from `base_version` + 1 to `to`. Raises CorruptLog, StorageError."""
+    """Return the commits of the versions from `base_version` + 1 to `to`. Raises CorruptLog if one is missing.
+
+    `own_commits`: the contents of commits that this process wrote, by version.
+    """
     versions = require_commits(listing, storage.location, base_version, to)
     documents: dict[int, Document] = {}
     for own_version, commit in own_commits.items():
@@ -50,10 +53,10 @@ def _read_commits(storage: Storage, listing: LogListing, base_version: int, to: 
 
 
 def _read_newest_checkpoint(storage: Storage, listing: LogListing, version: int) -> State:
-    """Return the state of the newest readable checkpoint up to a version, the empty state without one.
+    """Return the state of the newest readable checkpoint up to a version, or the empty state if there is none.
 
-    An unreadable checkpoint is skipped, with a warning, if the log still has all commits after the older checkpoint. If not, the version
-    cannot be read, and CorruptLog is raised.
+    An unreadable checkpoint is skipped, with a warning, if the log still has all commits after the older checkpoint. Otherwise, the
+    version cannot be read, and CorruptLog is raised.
     """
     checkpoints = [checkpoint for checkpoint in listing.checkpoints if checkpoint.version <= version]
     checkpoint_state, checkpoint_errors = _try_checkpoints(storage, checkpoints)
@@ -71,7 +74,10 @@ def _read_newest_checkpoint(storage: Storage, listing: LogListing, version: int)
 
 
 def _try_checkpoints(storage: Storage, checkpoints: Iterable[Checkpoint]) -> tuple[State, list[CorruptLog]]:
-    """Return the state of the first readable checkpoint, or the empty state, and the errors of the checkpoints before it."""
+    """Return the state of the first readable checkpoint, and the errors of the unreadable checkpoints before it.
+
+    If all checkpoints are unreadable, the state is the empty state.
+    """
     errors: list[CorruptLog] = []
     for checkpoint in checkpoints:
         try:
@@ -82,7 +88,7 @@ def _try_checkpoints(storage: Storage, checkpoints: Iterable[Checkpoint]) -> tup
 
 
 def is_dropped_at(storage: Storage, version: int) -> bool:
-    """Return whether a version dropped the table. A version without a readable commit did not.
+    """Return whether a version dropped the table. Return False if its commit is missing or unreadable.
 
     Args:
         storage: The storage of the table.
@@ -99,6 +105,6 @@ def is_dropped_at(storage: Storage, version: int) -> bool:
 
 
 def has_dropped_table(storage: Storage) -> bool:
-    """Return whether the newest version of a log dropped the table. Raises CorruptLog, StorageError."""
+    """Return whether the newest version of a log dropped the table. Raises StorageError if the store is unavailable."""
     newest = list_newest(storage).newest
     return newest is not None and is_dropped_at(storage, newest)
