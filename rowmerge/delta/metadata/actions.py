@@ -1,4 +1,4 @@
-"""The actions of Delta's log: their fields as Python values, and one commit as newline-delimited JSON."""
+"""The actions of Delta's log: their fields as Python values, and their serialization as newline-delimited JSON."""
 
 from __future__ import annotations
 
@@ -13,11 +13,14 @@ from rowmerge.table.metadata.json_objects import check_texts, decode_json
 from rowmerge.table.metadata.schema import Struct, UnknownType, schema_from_json, to_json
 
 Action = Mapping[str, Any]
-"""One row of a commit: an object with one key, the action's name (`add`, `remove`, `metaData`, …)."""
+"""One line of a commit: an object with a single key, the action's name (`add`, `remove`, `metaData`, …)."""
 
 DROP_OPERATION = "DROP TABLE"
 DROPPED_PROPERTY = "rowmerge.dropped"
-"""The operation and the table property of the version that drops a table. It is the last version until a new table continues the log."""
+"""The name of the operation that drops a table, and of the table property that marks its version.
+
+That version is the last one until a new table is created in the same folder and continues the log.
+"""
 _IMPLIED_BY_WRITER = (
     (2, ("appendOnly", "invariants")),
     (3, ("checkConstraints",)),
@@ -36,7 +39,8 @@ READER_FEATURES = frozenset(
 class Protocol:
     """The `protocol` action: the versions and features that a client must support.
 
-    A set of features is None if the protocol version has no list of features.
+    `min_reader`, `min_writer`: the protocol versions. `reader_features`, `writer_features`: the listed features, or None if the version has
+    no such list.
     """
 
     min_reader: int
@@ -54,7 +58,7 @@ class Protocol:
 
     @property
     def features(self) -> frozenset[str]:
-        """All supported features, including the features that a legacy writer version implies."""
+        """All features that the protocol supports, including those that a legacy writer version implies."""
         if self.writer_features is not None:
             return self.writer_features | (self.reader_features or frozenset())
         return frozenset[str]().union(*(names for version, names in _IMPLIED_BY_WRITER if version <= self.min_writer))
@@ -64,7 +68,7 @@ class Protocol:
         return feature in self.features
 
     def with_features(self, required: Iterable[str]) -> Protocol:
-        """Return the lowest protocol that supports the required features and all features of this protocol."""
+        """Return the lowest protocol that supports all features of this protocol and the required features."""
         missing = frozenset(required) - self.features
         if not missing:
             return self
@@ -89,7 +93,10 @@ LOWEST_PROTOCOL = Protocol(min_reader=1, min_writer=2)
 
 @dataclass(frozen=True)
 class Metadata:
-    """The `metaData` action: schema, partitioning and properties. `created`: milliseconds since the epoch."""
+    """The `metaData` action: the schema, the partitioning and the properties of a table.
+
+    `configuration`: the table properties. `created`: the creation time in milliseconds since the epoch, or None if it is unknown.
+    """
 
     id: str
     schema_string: str
@@ -121,12 +128,12 @@ class Metadata:
 
     @property
     def schema(self) -> Struct:
-        """The table's columns. Raises UnknownType for an unknown type, ValueError for an invalid `schemaString`."""
+        """The table's columns. Raises UnknownType for an unknown type, and ValueError for an invalid `schemaString`."""
         return _schema_of(self.schema_string)
 
     @property
     def is_dropped(self) -> bool:
-        """Whether this is the metadata of a dropped table, or of a table that another engine restored from it."""
+        """Whether the table was dropped. Another engine may have restored the table and kept this mark."""
         return self.configuration.get(DROPPED_PROPERTY) == "true"
 
     @property
@@ -136,12 +143,12 @@ class Metadata:
 
     @cached_property
     def stored_schema(self) -> Struct:
-        """The columns with their physical names, as in data files and statistics. Raises the errors of `schema`."""
+        """The columns with their physical names, as in data files and statistics. Raises the same errors as `schema`."""
         return self.schema if self.mapping_mode == "none" else stored_fields(self.schema)
 
     @cached_property
     def stored_partition_columns(self) -> tuple[str, ...]:
-        """The physical names of the partition columns, the keys of `partitionValues`."""
+        """The physical names of the partition columns, which are the keys of `partitionValues`."""
         if self.mapping_mode == "none":
             return self.partition_columns
         return stored_partition_columns(json.loads(self.schema_string), self.partition_columns)
@@ -162,13 +169,13 @@ class Metadata:
 
 
 def without_nulls(fields: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """Return the fields that are not null, or None for None."""
+    """Return the non-null fields, or None if `fields` is None."""
     return None if fields is None else {name: value for name, value in fields.items() if value is not None}
 
 
 @lru_cache(maxsize=256)
 def _schema_of(text: str) -> Struct:
-    """Parse a `schemaString`. Raises UnknownType for an unknown type, ValueError for an invalid text."""
+    """Parse a `schemaString`. Raises UnknownType for an unknown type, and ValueError for an invalid string."""
     try:
         value = decode_json(text)
         if "\\u" in text:
@@ -182,7 +189,10 @@ def _schema_of(text: str) -> Struct:
 
 @dataclass(frozen=True)
 class Transaction:
-    """The newest transaction version of an application (`txn`). `last_updated`: milliseconds since the epoch."""
+    """The newest transaction version of an application (`txn`).
+
+    `last_updated`: the time of the transaction in milliseconds since the epoch, or None if it is unknown.
+    """
 
     version: int
     last_updated: int | None = None
@@ -199,7 +209,7 @@ def domain_fields(domains: Iterable[tuple[str, str]]) -> list[dict[str, Any]]:
 
 
 def _is_text_map(value: Any) -> bool:
-    """Return whether a JSON value is an object whose values are texts or null."""
+    """Return whether a JSON value is an object whose values are all strings or null."""
     return isinstance(value, Mapping) and all(isinstance(item, str | None) for item in value.values())
 
 
@@ -234,11 +244,14 @@ _FIELDS: Mapping[str, Mapping[str, tuple[str, bool]]] = {
     "cdc": {"path": ("text", True), "partitionValues": ("map of texts", False), "size": ("number", False)},
     "commitInfo": {},
 }
-"""The fields of each action that rowmerge reads, with their types, and whether they are required. `commitInfo` can have any fields."""
+"""The fields that rowmerge reads from each action: the type of each field, and whether it is required.
+
+`commitInfo` can have any fields.
+"""
 
 
 def check_action(action: Action) -> None:
-    """Raise ValueError if an action lacks a field, or has a field of another type than in the Delta protocol. Accept unknown actions."""
+    """Raise ValueError if an action lacks a required field, or a field has a wrong type. Accept unknown actions."""
     for name, fields in action.items():
         if fields is not None and name in _FIELDS:
             _check_fields(name, fields)
@@ -247,7 +260,7 @@ def check_action(action: Action) -> None:
 
 
 def _check_fields(name: str, fields: object) -> None:
-    """Raise ValueError if the fields of the action `name` are not a JSON object, or a field is missing or has a wrong type."""
+    """Raise ValueError if the fields of the action `name` are not a JSON object, or a field is missing or of a wrong type."""
     if not isinstance(fields, Mapping):
         raise ValueError(f"the action {name} is no object")
     for key, (type_name, is_required) in _FIELDS[name].items():
@@ -275,7 +288,7 @@ def _check_metadata(metadata_fields: Mapping[str, Any]) -> None:
 
 
 def schema_text(schema: Struct) -> str:
-    """Return the `schemaString` of a schema."""
+    """Return a schema as the JSON of a `schemaString`."""
     return compact(to_json(schema))
 
 
@@ -285,7 +298,7 @@ def compact(value: Any) -> str:
 
 
 def parameter_text(value: Any) -> str:
-    """Return a value of `operationParameters` or `operationMetrics` as text: JSON, or a string without quotes."""
+    """Return a value of `operationParameters` or `operationMetrics` as a string: a string unchanged, any other value as JSON."""
     return value if isinstance(value, str) else compact(value)
 
 

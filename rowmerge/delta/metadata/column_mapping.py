@@ -21,15 +21,15 @@ _KEYS = frozenset({ID, PHYSICAL_NAME, NESTED_IDS})
 
 
 def assign_ids(schema: Struct, last_id: int, *, keep_names: bool) -> tuple[Struct, int]:
-    """Return the schema with an id and a physical name for each field that has none, and the highest id.
+    """Return the schema with an id and a physical name for each field, and the highest id.
 
     Args:
-        schema: The schema, in which fields can already have ids and physical names.
-        last_id: The id before the first new one.
-        keep_names: Whether a new physical name is the field's name, as in existing data files, instead of a random name.
+        schema: The schema. Existing ids and physical names are kept.
+        last_id: The highest id that is already in use. New ids are higher.
+        keep_names: Whether to use the field's name as its physical name, as in existing data files. Otherwise, the name is random.
 
     Returns:
-        The new schema, and the last assigned id, or `last_id` if none was assigned.
+        The new schema, and the highest assigned id, or `last_id` if no id was assigned.
     """
     ids = count(last_id + 1)
     schema = _map_fields(schema, partial(_assign_id, ids, keep_names))
@@ -37,7 +37,10 @@ def assign_ids(schema: Struct, last_id: int, *, keep_names: bool) -> tuple[Struc
 
 
 def _assign_id(ids: Iterator[int], keep_names: bool, field: Field) -> Field:
-    """Return a field with an id and a physical name. Existing ones do not change."""
+    """Return a field with an id and a physical name. An existing id or physical name does not change.
+
+    `ids`: the new ids. `keep_names`: whether the field's name becomes its physical name, instead of a random name.
+    """
     metadata = dict(field.metadata)
     if ID not in metadata:
         metadata[ID] = next(ids)
@@ -47,13 +50,13 @@ def _assign_id(ids: Iterator[int], keep_names: bool, field: Field) -> Field:
 
 
 def highest_id(schema: Struct) -> int:
-    """Return the highest id of the fields, also of elements, keys and values, 0 without ids."""
+    """Return the highest id of all fields, including elements, keys and values, or 0 if there are no ids."""
     ids = ((field.metadata.get(ID, 0), *(field.metadata.get(NESTED_IDS) or {}).values()) for field in named_fields(schema))
     return int(max(chain([0], *ids)))
 
 
 def named_fields(type_: DataType) -> Iterator[Field]:
-    """Yield the fields of all structs of a type, nested structs included."""
+    """Yield the fields of all structs in a type, including nested structs."""
     for part in parts(type_):
         if isinstance(type_, Struct):
             yield part
@@ -61,7 +64,7 @@ def named_fields(type_: DataType) -> Iterator[Field]:
 
 
 def all_fields(type_: DataType) -> Iterator[Field]:
-    """Yield all fields of a type, nested fields included. Elements, keys and values count as fields."""
+    """Yield all fields of a type, including nested fields. Elements, keys and values count as fields."""
     for part in parts(type_):
         yield part
         yield from all_fields(part.type)
@@ -77,7 +80,10 @@ def without_mapping(schema: Struct) -> Struct:
 
 
 def stored_fields(schema: Struct) -> Struct:
-    """Return the schema of the data files of a table with column mapping: physical names, and ids as FIELD_ID, at all levels."""
+    """Return the schema of the data files of a table with column mapping.
+
+    At all levels, it has the physical names of the fields, and their ids under the metadata key FIELD_ID.
+    """
 
     def store(field: Field) -> Field:
         return Field(field.metadata[PHYSICAL_NAME], field.type, field.nullable, {FIELD_ID: field.metadata[ID]})
@@ -86,7 +92,7 @@ def stored_fields(schema: Struct) -> Struct:
 
 
 def _map_fields(schema: Struct, convert: Callable[[Field], Field]) -> Struct:
-    """Return the schema with all fields of structs converted. A field is converted before its nested fields."""
+    """Return the schema with all fields of structs converted by `convert`. A field is converted before its nested fields."""
     return Struct(tuple(replace(field, type=_map_nested_fields(field.type, convert)) for field in map(convert, schema)))
 
 
@@ -106,10 +112,10 @@ def stored_partition_columns(schema: Mapping[str, Any], columns: Iterable[str]) 
 
 
 def values_by_physical_name(values: Mapping[str, Any], schema: Struct, physical_schema: Struct) -> dict[str, Any]:
-    """Return values by physical column names, from values by logical column names.
+    """Replace the logical column names in a mapping of values by physical column names.
 
     Args:
-        values: A value for each column, and a mapping for each struct. Values without a column are dropped.
+        values: The values by logical column name. The value of a struct is a mapping too. Values of unknown columns are dropped.
         schema: The columns with their logical names.
         physical_schema: The same columns with their physical names.
     """
@@ -130,17 +136,17 @@ def physical_indexed_leaves(
     properties: Mapping[str, str],
     clustering_columns: Collection[ColumnPath] = (),
 ) -> frozenset[ColumnPath]:
-    """Return the leaf columns for which data files have statistics (data skipping), by their physical names.
+    """Return the physical paths of the leaf columns for which data files have statistics (data skipping).
 
-    A leaf is a column or a nested field that is no struct. The table's properties select leaves by logical names, and statistics in the log
-    use physical names.
+    A leaf is a column or a nested field that is not a struct. The table's properties select leaves by logical names, but statistics in the
+    log use physical names.
 
     Args:
         schema: The columns with their logical names.
         physical_schema: The same columns with their physical names.
         partition_columns: The logical names of the partition columns.
         properties: The properties of the table, which can list the columns with statistics.
-        clustering_columns: The clustering columns, by their physical names. They always have statistics.
+        clustering_columns: The physical paths of the clustering columns, which always have statistics.
 
     Raises:
         ConfigurationError: `delta.dataSkippingStatsColumns` or `delta.dataSkippingNumIndexedCols` is invalid.

@@ -44,36 +44,36 @@ def metadata_after_create(table: str, definition: TableDefinition, now: int) -> 
 
     Args:
         table: The name of the table, for errors.
-        definition: The definition in the statement.
-        now: Milliseconds since the epoch.
+        definition: The table definition in the statement.
+        now: The current time in milliseconds since the epoch.
 
     Raises:
-        PlanError: The definition is impossible for a Delta table.
+        PlanError: A Delta table cannot have this definition.
         ConfigurationError: A property is unknown or invalid.
-        UnsupportedTableFeature: The definition needs a feature or a type that is not supported.
+        UnsupportedTableFeature: The definition needs an unsupported feature or type.
     """
     return _metadata_after_definition(table, LOWEST_PROTOCOL, _empty_metadata(now), definition)
 
 
 def _empty_metadata(now: int) -> Metadata:
-    """Return the metadata of a new table before its definition, with a new id."""
+    """Return metadata with a new id and without columns, for a new table. `now`: its creation time in milliseconds since the epoch."""
     return Metadata(id=str(uuid.uuid4()), schema_string="", created=now)
 
 
 def metadata_after_replace(table: str, protocol: Protocol, metadata: Metadata, definition: TableDefinition) -> tuple[Protocol, Metadata]:
     """Return the protocol and metadata of a table after CREATE OR REPLACE TABLE.
 
-    The table keeps its id, and its protocol is not lowered. If the properties in the definition are None, in-commit timestamps end. Any
-    other definition keeps those of the log, unless it sets `delta.enableInCommitTimestamps` to another value than true.
+    The table keeps its id, and its protocol is not lowered. In-commit timestamps are disabled if the properties in the definition are None.
+    Otherwise, they stay enabled unless the definition sets `delta.enableInCommitTimestamps` to a value other than true.
 
     Args:
         table: The name of the table, for errors.
         protocol: The protocol of the replaced table.
         metadata: The metadata of the replaced table.
-        definition: The definition in the statement.
+        definition: The table definition in the statement.
 
     Raises:
-        PlanError, ConfigurationError, UnsupportedTableFeature: As `metadata_after_create`.
+        PlanError, ConfigurationError, UnsupportedTableFeature: Under the same conditions as in `metadata_after_create`.
     """
     # Properties that do not name the timestamps do not disable them, hence the default.
     keeps_timestamps = definition.properties is not None and definition.properties.get(IN_COMMIT_TIMESTAMPS, "true") == "true"
@@ -89,8 +89,8 @@ def metadata_after_restore(
 ) -> tuple[Protocol, Metadata]:
     """Return the protocol and metadata of a table after RESTORE.
 
-    The schema and the properties are those of the older version, except LOG_PROPERTIES. The protocol is not lowered, nor is the highest
-    column id, because newer data files may use the ids up to it.
+    The schema and the properties are those of the older version, but LOG_PROPERTIES keep their values. Neither the protocol nor the highest
+    column id is lowered, because newer data files may use the ids.
 
     Args:
         protocol: The protocol before RESTORE.
@@ -110,21 +110,21 @@ def metadata_after_restore(
 def metadata_after_clone(
     table: str, source: tuple[Protocol, Metadata], replaced: tuple[Protocol, Metadata] | None, definition: TableDefinition, now: int
 ) -> tuple[Protocol, Metadata]:
-    """Return the protocol and metadata of a shallow clone, as Delta's CloneTableBase.
+    """Return the protocol and metadata of a shallow clone, by the same rules as delta-spark's CloneTableBase.
 
-    A shallow clone is a table whose log refers to the data files of another table, the source, instead of copies. So the schema, the
-    partitioning and most properties are those of the source. The id, the name, the description and the properties of the log are those of
-    the replaced table. The properties in the statement override all others.
+    The log of a shallow clone refers to the data files of another table, the source, instead of copying them. So the schema, the
+    partitioning and most properties come from the source. The id, the name, the description and the log properties come from the replaced
+    table. The properties in the statement override all others.
 
     Args:
         table: The name of the clone, for errors.
-        source: The protocol and metadata of the table that is cloned.
-        replaced: The protocol and metadata of the table that the clone replaces, None for a new table.
-        definition: The definition in the statement.
-        now: Milliseconds since the epoch.
+        source: The protocol and metadata of the source.
+        replaced: The protocol and metadata of the table that the clone replaces, or None for a new table.
+        definition: The table definition in the statement.
+        now: The current time in milliseconds since the epoch.
 
     Raises:
-        PlanError, ConfigurationError, UnsupportedTableFeature: As `metadata_after_alter`.
+        PlanError, ConfigurationError, UnsupportedTableFeature: Under the same conditions as in `metadata_after_alter`.
     """
     source_protocol, source_metadata = source
     old_protocol, old = replaced or (source_protocol, _empty_metadata(now))
@@ -153,10 +153,10 @@ def _check_clone_properties(table: str, source: Metadata, old: Metadata, propert
 
 
 def _clone_properties(source: Metadata, old: Metadata, properties: Mapping[str, str], *, is_new_table: bool) -> dict[str, str]:
-    """Return the properties of a clone. Those of the statement override those of the log, and these override the source's.
+    """Return the properties of a clone. Those in the statement override those of the log, which override those of the source.
 
-    `old`: the metadata of the replaced table, which is empty for a new table. With row tracking, its hidden columns for row ids and commit
-    versions keep their names. Raises ConfigurationError.
+    `old`: the metadata of the replaced table, which has no properties for a new table. With row tracking, its hidden columns for row
+    ids and commit versions keep their names. Raises ConfigurationError if a property is invalid.
     """
     excluded_names = {*LOG_PROPERTIES, *ROW_TRACKING_COLUMNS}
     if is_new_table:
@@ -182,24 +182,24 @@ def metadata_after_alter(
         table: The name of the table, for errors.
         protocol: The protocol before the statement.
         metadata: The metadata before the statement.
-        definition: The changes. A field of None leaves that property of the table unchanged.
-        clustering: The clustering columns, by their physical names. They cannot be dropped.
+        definition: The changes. If a field is None, that part of the table does not change.
+        clustering: The physical paths of the clustering columns, which cannot be dropped.
 
     Raises:
-        PlanError: The change is impossible for a Delta table.
+        PlanError: A Delta table does not allow the change.
         ConfigurationError: A property is unknown or invalid, or cannot be changed.
-        UnsupportedTableFeature: The change needs a feature or a type that is not supported.
+        UnsupportedTableFeature: The change needs an unsupported feature or type.
     """
     _refuse_write_order(table, definition)
     _refuse_repartitioning(table, metadata, definition)
     new_metadata = _changed_metadata(table, metadata, definition, clustering)
-    # When column mapping is switched on, the columns of existing data files keep their names as physical names.
+    # When column mapping is enabled, the columns of existing data files keep their names as physical names.
     new_metadata = _with_column_ids(new_metadata, keep_names=metadata.mapping_mode == "none")
     return required_protocol(table, protocol, new_metadata, definition.properties or {}, action="change"), new_metadata
 
 
 def _changed_metadata(table: str, metadata: Metadata, definition: TableDefinition, clustering: tuple[ColumnPath, ...]) -> Metadata:
-    """Return the metadata with the changes in the definition of ALTER TABLE. An empty description removes the table's description."""
+    """Return the metadata with the changes of ALTER TABLE. An empty description removes the table's description."""
     new_metadata = metadata
     if definition.schema is not None:
         new_metadata = _with_schema(table, metadata, definition.schema, clustering)
@@ -230,7 +230,7 @@ def _with_properties(table: str, metadata: Metadata, properties: Mapping[str, st
 
 
 def _partition_columns(table: str, partitioning: tuple[PartitionField, ...]) -> tuple[str, ...]:
-    """Return the names of partition columns. Raises PlanError for a transform or a field of a struct."""
+    """Return the names of the partition columns. Raises PlanError for a transform and for a field of a struct."""
     for field in partitioning:
         if not field.identity:
             reason = _STRUCT_FIELD if field.transform.name == IDENTITY else _TRANSFORM
@@ -252,7 +252,7 @@ def _refuse_write_order(table: str, definition: TableDefinition) -> None:
 
 
 def _with_schema(table: str, metadata: Metadata, schema: Struct, clustering: tuple[ColumnPath, ...]) -> Metadata:
-    """Return the metadata with another schema. Partition columns and indexed columns follow renames."""
+    """Return the metadata with a new schema. Renamed columns are also renamed in the partitioning and in the statistics property."""
     change = SchemaChange(table, metadata, clustering)
     new_schema = change.apply(schema)
     partition_columns = change.partition_columns(new_schema)
@@ -264,7 +264,7 @@ def _with_schema(table: str, metadata: Metadata, schema: Struct, clustering: tup
 
 
 def _check_mapping_change(table: str, old: Metadata, new: Metadata) -> None:
-    """Raise ConfigurationError for a change of the highest column id, or of the column mapping mode except from `none` to `name`."""
+    """Raise ConfigurationError if the highest column id changes, or the column mapping mode except from `none` to `name`."""
     old_mode, new_mode = old.mapping_mode, new.mapping_mode
     if old_mode != new_mode and (old_mode, new_mode) != ("none", "name"):
         advice = (
@@ -279,8 +279,8 @@ def _check_mapping_change(table: str, old: Metadata, new: Metadata) -> None:
 def _with_column_ids(metadata: Metadata, *, keep_names: bool, last_id: int = 0) -> Metadata:
     """Return the metadata with an id and a physical name for each column, if the table has column mapping.
 
-    `keep_names`: whether the statement enables column mapping, so that physical names are the column names of existing data files. The
-    schema's own ids and physical names then have no meaning and are replaced. `last_id`: new ids are higher than this one.
+    `keep_names`: whether the statement enables column mapping, so that the column names in existing data files become physical names.
+    Any ids and physical names already in the schema are then meaningless and are replaced. `last_id`: the highest id in use.
     """
     if metadata.mapping_mode == "none":
         return metadata
@@ -291,9 +291,9 @@ def _with_column_ids(metadata: Metadata, *, keep_names: bool, last_id: int = 0) 
 
 
 def _metadata_after_definition(table: str, protocol: Protocol, old: Metadata, definition: TableDefinition) -> tuple[Protocol, Metadata]:
-    """Return the protocol and metadata of a table that CREATE or REPLACE defines, after a check of the definition.
+    """Check the definition of CREATE or REPLACE, and return the protocol and metadata of the new table.
 
-    `protocol`, `old`: the protocol and metadata of the replaced table. For a new table, the lowest protocol and metadata without columns.
+    `protocol`, `old`: the protocol and metadata of the replaced table. A new table has the lowest protocol and metadata without columns.
     """
     if definition.schema is None:
         raise PlanError(f"{table} needs columns. List them, or create it AS SELECT.")
@@ -320,8 +320,8 @@ def _metadata_after_definition(table: str, protocol: Protocol, old: Metadata, de
 def _properties_after_definition(table: str, replaced_properties: Mapping[str, str], properties: Mapping[str, str]) -> dict[str, str]:
     """Return the properties that CREATE or REPLACE stores, with deletion vectors unless the write mode is copy-on-write.
 
-    `replaced_properties`: those of the replaced table, empty for a new table. With row tracking, the new table takes from them the names of
-    the hidden columns for row ids. `properties`: those in the statement. Raises ConfigurationError.
+    `replaced_properties`: those of the replaced table, empty for a new table. With row tracking, the new table reuses their names of the
+    hidden columns for row ids. `properties`: those in the statement. Raises ConfigurationError if a property is invalid.
     """
     check_properties(properties)
     if MAX_COLUMN_ID in properties:
@@ -334,7 +334,7 @@ def _properties_after_definition(table: str, replaced_properties: Mapping[str, s
 
 
 def _stored_properties(properties: Mapping[str, str]) -> dict[str, str]:
-    """Return the properties that the metadata stores, with deletion vectors for merge-on-read. Raises ConfigurationError."""
+    """Return the properties to store, with deletion vectors for merge-on-read. Raises ConfigurationError for an invalid write mode."""
     # Properties of protocol versions and features change the protocol and are not stored.
     protocol_names = {name for name in properties if name in (MIN_READER, MIN_WRITER) or name.startswith(FEATURE_PREFIX)}
     table_properties = {name: value for name, value in properties.items() if name not in protocol_names}
@@ -349,7 +349,7 @@ def _stored_properties(properties: Mapping[str, str]) -> dict[str, str]:
 
 
 def _stored_field(field: Field) -> Field:
-    """Return a column with its generation expression under Delta's metadata key."""
+    """Return a column with its generation expression under the metadata key that Delta uses."""
     metadata = dict(field.metadata)
     if GENERATED in metadata:
         metadata[GENERATION_EXPRESSION] = metadata.pop(GENERATED)
@@ -357,13 +357,13 @@ def _stored_field(field: Field) -> Field:
 
 
 def _with_constraints(metadata: Metadata, checks: Mapping[str, str]) -> Metadata:
-    """Return the metadata with these CHECK constraints instead of its own."""
+    """Return the metadata with its CHECK constraints replaced by `checks`, which maps names to SQL conditions."""
     properties = {name: value for name, value in metadata.configuration.items() if not name.lower().startswith(CONSTRAINT_PREFIX)}
     return replace(metadata, configuration=properties | _constraints(checks))
 
 
 def _constraints(checks: Mapping[str, str]) -> dict[str, str]:
-    """Return the table properties of CHECK constraints, with names in lower case."""
+    """Return the table properties that define CHECK constraints, with the names in lower case."""
     return {f"{CONSTRAINT_PREFIX}{name.lower()}": expression for name, expression in checks.items()}
 
 
@@ -378,13 +378,13 @@ def _refuse_new_constraints(table: str, old: Mapping[str, str], new: Mapping[str
 
 
 def _refuse_protection_change(table: str, old: Mapping[str, str], new: Mapping[str, str]) -> None:
-    """Raise ConfigurationError if the properties change the checkpoint protection, which only dropping a feature does."""
+    """Raise ConfigurationError if the properties change the checkpoint protection. Only dropping a feature may change it."""
     if new.get(CHECKPOINT_PROTECTION) != old.get(CHECKPOINT_PROTECTION):
         raise ConfigurationError(f"The table property {CHECKPOINT_PROTECTION} of {table} is kept by the log itself. Leave it as it is.")
 
 
 def _refuse_enabling_timestamps(table: str, old: Mapping[str, str], new: Mapping[str, str]) -> None:
-    """Raise UnsupportedTableFeature if the properties enable in-commit timestamps, because their first version would not be recorded."""
+    """Raise UnsupportedTableFeature if the properties enable in-commit timestamps, because the log would not record their first version."""
     if new.get(IN_COMMIT_TIMESTAMPS, "false").lower() == "true" and old.get(IN_COMMIT_TIMESTAMPS, "false").lower() != "true":
         advice = f"Set {IN_COMMIT_TIMESTAMPS} when a table is created, not later."
         raise UnsupportedTableFeature(table, "inCommitTimestamp", action="change", advice=advice)

@@ -1,4 +1,4 @@
-"""Table features: the supported features, the errors for all others, and the features that a table definition requires."""
+"""Table features: which features rowmerge supports, the errors for all others, and the features that a table definition requires."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ WRITABLE_FEATURES = READABLE_FEATURES.union(
     "allowColumnDefaults appendOnly changeDataFeed checkConstraints checkpointProtection clustering domainMetadata".split(),
     "generatedColumns inCommitTimestamp rowTracking".split(),
 )
-"""The supported features. `checkpointProtection` restricts cleanups of the log (`log_cleanup.py`)."""
+"""The features of tables that rowmerge can write to. `checkpointProtection` restricts cleanups of the log (`log_cleanup.py`)."""
 _FEATURE_LISTS_READER, _FEATURE_LISTS_WRITER = 3, 7
-"""The protocol versions with lists of features, which are the highest versions (PROTOCOL.md, Table Features).
+"""The protocol versions that list their features, which are also the highest versions (PROTOCOL.md, Table Features).
 
-A reader version of 3 adds the list `readerFeatures`, a writer version of 7 the list `writerFeatures`. Lower versions imply their features.
+Reader version 3 has the list `readerFeatures`, and writer version 7 has the list `writerFeatures`. Lower versions imply their features.
 """
 
 CHANGE_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp")
-"""The columns that change rows add to those of the table (PROTOCOL.md, Reader Requirements for AddCDCFile)."""
+"""The columns that change rows have in addition to the table columns (PROTOCOL.md, Reader Requirements for AddCDCFile)."""
 GENERATION_EXPRESSION = "delta.generationExpression"
 INVARIANT = "delta.invariants"
 _FEATURES_OF_SWITCHES = {
@@ -71,8 +71,8 @@ def check_readable(table: str, protocol: Protocol, metadata: Metadata) -> None:
         metadata: The metadata of that version.
 
     Raises:
-        UnsupportedTableFeature: rowmerge does not support a reader version, a reader feature, a data file format, a type or a column
-            mapping of the table.
+        UnsupportedTableFeature: rowmerge does not support the table's reader version, a reader feature, the data file format, a type
+            or the column mapping mode.
     """
     if protocol.min_reader > _FEATURE_LISTS_READER:
         raise UnsupportedTableFeature(table, f"reader version {protocol.min_reader}", action="read", advice=_ANOTHER_ENGINE)
@@ -98,11 +98,11 @@ def check_writable(table: str, protocol: Protocol, metadata: Metadata, *, action
         table: The name of the table, for the error.
         protocol: The protocol of the version that the commit changes.
         metadata: The metadata of that version.
-        action: What the statement does to the table, for the error.
+        action: What the statement does to the table, as a verb phrase for the error.
 
     Raises:
-        UnsupportedTableFeature: The table requires a version, a feature or a type that rowmerge does not support. Some features are an
-            error only if the table uses them (`_ADVICE_IF_USED`).
+        UnsupportedTableFeature: The table requires a version, a feature or a type that rowmerge does not support. Some features
+            raise the error only if the table uses them (`_ADVICE_IF_USED`).
     """
     check_readable(table, protocol, metadata)
     if protocol.min_writer > _FEATURE_LISTS_WRITER:
@@ -117,7 +117,7 @@ def check_writable(table: str, protocol: Protocol, metadata: Metadata, *, action
 
 
 def _check_mapping(table: str, metadata: Metadata) -> None:
-    """Raise UnsupportedTableFeature for an unknown mapping mode, and for a field without an id or a physical name."""
+    """Raise UnsupportedTableFeature for an unknown column mapping mode, and for a field without an id or a physical name."""
     mode = metadata.mapping_mode
     if mode not in ("name", "id"):
         raise UnsupportedTableFeature(table, f"{MAPPING_MODE} = {mode}", action="read", advice=_ANOTHER_ENGINE)
@@ -139,19 +139,19 @@ def is_enabled(protocol: Protocol, metadata: Metadata, switch: str) -> bool:
 
 
 def _property_advice(name: str, metadata: Metadata) -> str | None:
-    """Return advice if a property is true, else None."""
+    """Return advice if a property is true, or None if it is not."""
     return f"Unset it first: ALTER TABLE … SET TBLPROPERTIES ('{name}' = 'false')." if is_true(metadata.configuration, name) else None
 
 
 def _identity_column_advice(metadata: Metadata) -> str | None:
-    """Return advice for the first identity column, None without one."""
+    """Return advice for the first identity column, or None if there is none."""
     names = (field.name for field in all_fields(metadata.schema) if any(key.startswith("delta.identity.") for key in field.metadata))
     advice = "write with an engine that supports it, or copy the rows into a table without."
     return next((f"The column {name} has identity values: {advice}" for name in names), None)
 
 
 def _nested_invariant_advice(metadata: Metadata) -> str | None:
-    """Return advice for the first invariant inside an array or a map, None without one. `shape.py` enforces all other invariants."""
+    """Return advice for the first invariant inside an array or a map, or None if there is none. `shape.py` reads all other invariants."""
     collections = (field.type for field in all_fields(metadata.schema) if isinstance(field.type, Array | Map))
     names = (field.name for collection in collections for field in all_fields(collection) if INVARIANT in field.metadata)
     advice = "copy the rows into a table without."
@@ -164,23 +164,26 @@ _ADVICE_IF_USED: dict[str, Callable[[Metadata], str | None]] = {
     "icebergCompatV1": partial(_property_advice, "delta.enableIcebergCompatV1"),
     "icebergCompatV2": partial(_property_advice, "delta.enableIcebergCompatV2"),
 }
-"""Unsupported features that are an error only if the table uses them. Each function returns advice, None if the table does not."""
+"""Unsupported features that raise an error only if the table uses them.
+
+Each function returns advice for the error, or None if the table does not use the feature.
+"""
 
 
 def required_protocol(table: str, protocol: Protocol, metadata: Metadata, properties: Mapping[str, str], *, action: str) -> Protocol:
-    """Return the lowest protocol above the given one that new metadata and the properties of a statement require.
+    """Return the protocol, raised as far as the new metadata and the properties of a statement require.
 
     Args:
         table: The name of the table, for errors.
         protocol: The protocol before the statement.
         metadata: The metadata after the statement.
         properties: The properties in the statement, which can request features and protocol versions.
-        action: What the statement does to the table, for errors.
+        action: What the statement does to the table, as a verb phrase for errors.
 
     Raises:
-        PlanError: With the change data feed, a column has the name of a column of change rows.
+        PlanError: The change data feed is enabled, and a column has one of the names in CHANGE_COLUMNS.
         ConfigurationError: A property has an invalid value.
-        UnsupportedTableFeature: rowmerge could not write to the table.
+        UnsupportedTableFeature: The new table would need a feature, a version or a type that rowmerge does not support.
     """
     features = _required_features(table, protocol, metadata, properties)
     new_protocol = _with_requested_versions(protocol, properties).with_features(features)
@@ -189,7 +192,7 @@ def required_protocol(table: str, protocol: Protocol, metadata: Metadata, proper
 
 
 def _required_features(table: str, protocol: Protocol, metadata: Metadata, properties: Mapping[str, str]) -> set[str]:
-    """Return the features that the metadata uses or the properties request, and the features on which these depend."""
+    """Return the features that the metadata uses or the properties request, and the features on which those depend."""
     features = {*_property_features(metadata.configuration), *_column_features(metadata.schema), *_requested_features(table, properties)}
     if protocol.supports("typeWidening-preview"):
         # Readers that support only the preview could not read a table that also has the stable feature.
@@ -201,7 +204,7 @@ def _required_features(table: str, protocol: Protocol, metadata: Metadata, prope
 
 
 def _check_definition(table: str, protocol: Protocol, metadata: Metadata, action: str) -> None:
-    """Raise an error if a table definition has an unsupported feature, or invalid columns for the change data feed or statistics."""
+    """Raise an error if a table definition needs an unsupported feature, or has invalid columns for change data or statistics."""
     if is_enabled(protocol, metadata, CHANGE_DATA_FEED):
         _check_change_columns(table, metadata.schema)
     check_writable(table, protocol, metadata, action=action)
@@ -233,7 +236,10 @@ def _column_features(schema: Struct) -> Iterator[str]:
 
 
 def _requested_features(table: str, properties: Mapping[str, str]) -> Iterator[str]:
-    """Yield the features of `delta.feature.<name>` = supported. Raises ConfigurationError, UnsupportedTableFeature."""
+    """Yield the names in properties of the form `delta.feature.<name>` = supported (or enabled).
+
+    Raises ConfigurationError for any other value, and UnsupportedTableFeature for an unsupported feature.
+    """
     for name, value in properties.items():
         if not name.startswith(FEATURE_PREFIX):
             continue
@@ -246,7 +252,7 @@ def _requested_features(table: str, properties: Mapping[str, str]) -> Iterator[s
 
 
 def _check_change_columns(table: str, schema: Struct) -> None:
-    """Raise PlanError if a column has the name of a column of change rows."""
+    """Raise PlanError if a column has one of the names in CHANGE_COLUMNS."""
     for name in CHANGE_COLUMNS:
         if field := schema.find(name):
             raise PlanError(
@@ -256,9 +262,9 @@ def _check_change_columns(table: str, schema: Struct) -> None:
 
 
 def _with_requested_versions(protocol: Protocol, properties: Mapping[str, str]) -> Protocol:
-    """Return the protocol, raised to `delta.minReaderVersion` and `delta.minWriterVersion`. Raises ConfigurationError.
+    """Return the protocol, raised to `delta.minReaderVersion` and `delta.minWriterVersion`.
 
-    The new protocol lists its features if its versions have such lists.
+    The new protocol lists its features if its versions have such lists. Raises ConfigurationError if a property is not a valid version.
     """
     reader = max(protocol.min_reader, _requested_version(properties, MIN_READER, highest=_FEATURE_LISTS_READER))
     writer = max(protocol.min_writer, _requested_version(properties, MIN_WRITER, highest=_FEATURE_LISTS_WRITER))
@@ -275,7 +281,7 @@ def _with_requested_versions(protocol: Protocol, properties: Mapping[str, str]) 
 
 
 def _requested_version(properties: Mapping[str, str], name: str, *, highest: int) -> int:
-    """Return the protocol version in a property, 1 if it is not set. Raises ConfigurationError."""
+    """Return the protocol version in a property, or 1 if it is not set. Raises ConfigurationError unless it is from 1 to `highest`."""
     value = properties.get(name, "1")
     if not (value.strip().isdecimal() and 1 <= int(value) <= highest):
         raise ConfigurationError(f"The table property {name} is {value!r}. Leave it out, or set it to a version from 1 to {highest}.")

@@ -35,7 +35,7 @@ LOG_PROPERTIES = (
     "delta.inCommitTimestampEnablementVersion",
     "delta.inCommitTimestampEnablementTimestamp",
 )
-"""Properties that describe the log rather than the table. RESTORE and a clone do not change them."""
+"""Properties that describe the log rather than the table. RESTORE and CLONE keep the values of the existing log."""
 
 _BOOLEANS = frozenset(
     f"delta.{name}"
@@ -57,19 +57,19 @@ _NAMES = frozenset((*_BOOLEANS, *_INTERVALS, *LOG_PROPERTIES, MAX_COLUMN_ID, MAP
 _UNITS = {"millisecond": 1, "second": 1000, "minute": 60_000, "hour": 3_600_000, "day": 86_400_000, "week": 604_800_000}
 _BYTES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _MAX_INTERVAL = 100_000 * 365 * _UNITS["day"]
-"""The longest interval in milliseconds, so that arithmetic with times stays within 64 bits."""
+"""The longest accepted interval in milliseconds. It keeps calculations with times within 64 bits."""
 
 
 class DeltaSettings(TableSettings):
-    """The settings of a Delta table, from `delta.*` properties and the properties of every format."""
+    """The settings of a Delta table, from its `delta.*` properties and from the properties that every table format has."""
 
     def isolation_level(self, operation: str) -> str:
         """Return the isolation level from `delta.isolationLevel`: `Serializable` or `WriteSerializable` (the default).
 
-        `operation` is ignored: a Delta table has one isolation level for all operations.
+        `operation` is ignored, because a Delta table has one isolation level for all operations.
 
         Raises:
-            ConfigurationError: The property has another value.
+            ConfigurationError: The property has any other value.
         """
         value = self.properties.get("delta.isolationLevel", "WriteSerializable")
         if value.lower() not in ("serializable", "writeserializable"):
@@ -78,7 +78,7 @@ class DeltaSettings(TableSettings):
 
     @cached_property
     def target_file_size(self) -> int | None:
-        """The size in `delta.targetFileSize` (like `104857600` or `100mb`) in bytes, None if it is not set.
+        """The size from `delta.targetFileSize` (such as `104857600` or `100mb`) in bytes, or None if the property is not set.
 
         Raises:
             ConfigurationError: The property is not a size.
@@ -93,7 +93,7 @@ class DeltaSettings(TableSettings):
 
     @cached_property
     def parquet(self) -> ParquetSettings:
-        """The codec of `delta.parquet.compression.codec`. Raises ConfigurationError."""
+        """The Parquet settings, with the codec from `delta.parquet.compression.codec`. Raises ConfigurationError for an unknown codec."""
         return ParquetSettings(parse_codec(self.properties, COMPRESSION))
 
 
@@ -102,7 +102,7 @@ def check_properties(properties: Mapping[str, str], existing: Collection[str] = 
 
     Args:
         properties: The properties by name.
-        existing: Names that are accepted even if they are unknown, because the table already has them.
+        existing: The names of properties that the table already has. They are accepted even if they are unknown.
 
     Raises:
         ConfigurationError: A `delta.*` property is unknown, or a value is invalid.
@@ -122,7 +122,7 @@ def check_properties(properties: Mapping[str, str], existing: Collection[str] = 
 
 
 def _check_value(name: str, value: str) -> None:
-    """Raise ConfigurationError for an invalid truth value, mapping mode or interval."""
+    """Raise ConfigurationError for an invalid boolean, column mapping mode or interval."""
     if name in _BOOLEANS and value.strip().lower() not in ("true", "false"):
         raise ConfigurationError(f"The table property {name} is {value!r}. Set it to true or false.")
     if name == MAPPING_MODE and value.strip().lower() not in ("none", "name", "id"):
@@ -136,7 +136,7 @@ def is_true(properties: Mapping[str, str], name: str) -> bool:
 
     Args:
         properties: The properties of a table.
-        name: A property with a truth value.
+        name: The name of a boolean property.
     """
     return properties.get(name, "false").strip().lower() == "true"
 
@@ -154,17 +154,17 @@ def checkpoint_interval(properties: Mapping[str, str]) -> int:
 
 
 def in_commit_timestamps_begin(properties: Mapping[str, str]) -> int:
-    """Return `delta.inCommitTimestampEnablementVersion`, 0 if it is not set. Raises ConfigurationError."""
+    """Return `delta.inCommitTimestampEnablementVersion`, or 0 if it is not set. Raises ConfigurationError if it is not a number."""
     return _whole_number(properties, "delta.inCommitTimestampEnablementVersion")
 
 
 def highest_column_id(properties: Mapping[str, str]) -> int:
-    """Return `delta.columnMapping.maxColumnId`, 0 if it is not set. Raises ConfigurationError."""
+    """Return `delta.columnMapping.maxColumnId`, or 0 if it is not set. Raises ConfigurationError if it is not a number."""
     return _whole_number(properties, MAX_COLUMN_ID)
 
 
 def _whole_number(properties: Mapping[str, str], name: str) -> int:
-    """Return the value of a property with at most 18 digits, 0 if it is not set. Raises ConfigurationError."""
+    """Return a whole number from a property, or 0 if it is not set. Raises ConfigurationError unless it has 1 to 18 digits."""
     value = properties.get(name, "0")
     if not re.fullmatch(r"\d{1,18}", value.strip()):
         raise ConfigurationError(f"The table property {name} is {value!r}. Set it to a whole number.")
@@ -172,30 +172,36 @@ def _whole_number(properties: Mapping[str, str], name: str) -> int:
 
 
 def tombstone_retention(properties: Mapping[str, str]) -> int:
-    """Return `delta.deletedFileRetentionDuration` in milliseconds. Raises ConfigurationError."""
+    """Return `delta.deletedFileRetentionDuration` in milliseconds. Raises ConfigurationError if it is not an interval."""
     return parse_interval(TOMBSTONE_RETENTION, properties.get(TOMBSTONE_RETENTION, "interval 1 week"))
 
 
 def log_retention(properties: Mapping[str, str]) -> int | None:
-    """Return `delta.logRetentionDuration` in milliseconds, None if `delta.enableExpiredLogCleanup` is false. Raises ConfigurationError."""
+    """Return `delta.logRetentionDuration` in milliseconds, or None if `delta.enableExpiredLogCleanup` is false.
+
+    Raises ConfigurationError if the duration is not an interval.
+    """
     if properties.get(EXPIRED_LOG_CLEANUP, "true").strip().lower() == "false":
         return None
     return parse_interval(LOG_RETENTION, properties.get(LOG_RETENTION, "interval 30 days"))
 
 
 def transaction_retention(properties: Mapping[str, str]) -> int | None:
-    """Return `delta.setTransactionRetentionDuration` in milliseconds, None if it is not set. Raises ConfigurationError."""
+    """Return `delta.setTransactionRetentionDuration` in milliseconds, or None if it is not set.
+
+    Raises ConfigurationError if it is not an interval.
+    """
     interval = properties.get(TRANSACTION_RETENTION)
     return None if interval is None else parse_interval(TRANSACTION_RETENTION, interval)
 
 
 def protected_before(properties: Mapping[str, str]) -> int:
-    """Return `delta.requireCheckpointProtectionBeforeVersion`, 0 if it is not set. Raises ConfigurationError."""
+    """Return `delta.requireCheckpointProtectionBeforeVersion`, or 0 if it is not set. Raises ConfigurationError if it is not a number."""
     return whole_number(properties, CHECKPOINT_PROTECTION, 0)
 
 
 def parse_interval(name: str, interval: str) -> int:
-    """Parse an interval like `interval 7 days` or `1 week 12 hours`.
+    """Parse an interval such as `interval 7 days` or `1 week 12 hours`.
 
     Args:
         name: The name of the property, for the error.
@@ -205,7 +211,7 @@ def parse_interval(name: str, interval: str) -> int:
         The interval in milliseconds, at most 100,000 years.
 
     Raises:
-        ConfigurationError: The value is not an interval, or has months or years, whose length varies.
+        ConfigurationError: The value is not an interval, or it has months or years, whose lengths vary.
     """
     words = interval.lower().split()
     if words[:1] == ["interval"]:

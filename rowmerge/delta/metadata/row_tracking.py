@@ -1,4 +1,4 @@
-"""Row tracking: the row ids of files, and the high water mark (PROTOCOL.md, Row Tracking)."""
+"""Row tracking: the row ids of files, and the high water mark, which is the highest assigned id (PROTOCOL.md, Row Tracking)."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ ROW_TRACKING_COLUMNS = {
     "delta.rowTracking.materializedRowIdColumnName": "_row-id-col-",
     "delta.rowTracking.materializedRowCommitVersionColumnName": "_row-commit-version-col-",
 }
-"""Properties that name the hidden columns of materialized row ids and commit versions, and the prefixes of these names."""
+"""The properties with the names of the hidden columns for row ids and commit versions, and the prefixes of these names."""
 
 
 def assigns_row_ids(protocol: Protocol, metadata: Metadata) -> bool:
-    """Return whether every added file must have row ids: the table supports row tracking, and the tracking is not suspended.
+    """Return whether every added file needs row ids: the table supports row tracking, and row tracking is not suspended.
 
     Args:
         protocol: The protocol of the table.
@@ -31,11 +31,11 @@ def assigns_row_ids(protocol: Protocol, metadata: Metadata) -> bool:
 
 
 def assign_row_ids(actions: Sequence[Action], domains: Mapping[str, str], version: int, log_path: str) -> list[Action]:
-    """Return the actions of a commit with row ids for each added file, and the action of a new high water mark.
+    """Return the actions of a commit with row ids for each added file, and an action with the new high water mark.
 
     Args:
         actions: The file actions of the commit.
-        domains: The metadata domains before the commit.
+        domains: The configurations before the commit, by metadata domain.
         version: The version of the commit.
         log_path: The path of the log's folder, for the error.
 
@@ -73,7 +73,7 @@ def _with_row_ids(actions: Sequence[Action], highest_row_id: int, version: int, 
 
 
 def _record_count(file: Mapping[str, Any], log_path: str) -> int:
-    """Return the row count in a file's statistics. Raises CorruptLog without a valid count."""
+    """Return the row count from a file's statistics. Raises CorruptLog if it is missing or invalid."""
     count = (parse_statistics(file.get("stats")) or {}).get("numRecords")
     if not isinstance(count, int) or count < 0:
         raise CorruptLog(log_path, f"the file {file['path']} has no count of its rows, so they cannot get ids")
@@ -81,10 +81,10 @@ def _record_count(file: Mapping[str, Any], log_path: str) -> int:
 
 
 def high_water_mark(domains: Mapping[str, str], log_path: str) -> int:
-    """Return the highest row id that any version of a table has assigned, -1 if none was assigned.
+    """Return the highest row id that any version of a table has assigned, or -1 if no row id has been assigned.
 
     Args:
-        domains: The configurations of the metadata domains, by domain. The high water mark is in that of `delta.rowTracking`.
+        domains: The configurations by metadata domain. The domain `delta.rowTracking` contains the high water mark.
         log_path: The path of the log's folder, for the error.
 
     Raises:
@@ -100,11 +100,11 @@ def high_water_mark(domains: Mapping[str, str], log_path: str) -> int:
 
 
 def with_row_tracking_columns(properties: dict[str, str], old_properties: Mapping[str, str]) -> dict[str, str]:
-    """Return the properties of a table, with the names of the hidden columns if row tracking is enabled.
+    """Return the properties of a table. If row tracking is enabled, they include the names of the hidden columns.
 
     Args:
-        properties: The new properties, without these names.
-        old_properties: The properties of the replaced table. Its names of the hidden columns stay.
+        properties: The new properties, without the names of the hidden columns.
+        old_properties: The properties of the replaced table. Its hidden columns keep their names.
     """
     if not is_true(properties, ROW_TRACKING):
         return properties

@@ -1,6 +1,6 @@
-"""Schema evolution: check schemas, changes of a table's schema, and reads of rows across such changes.
+"""Schema evolution: check schemas and schema changes, and whether older rows can be read with a newer schema.
 
-A type can change in place only by type widening (PROTOCOL.md, Type Widening).
+The type of an existing column can change only by type widening (PROTOCOL.md, Type Widening).
 """
 
 from __future__ import annotations
@@ -32,27 +32,27 @@ from rowmerge.table.metadata.schema import (
 TYPE_CHANGES = "delta.typeChanges"
 _INTEGERS = ("byte", "short", "integer", "long")
 _DIGITS = {"byte": 10, "short": 10, "integer": 10, "long": 20}
-"""The digits of the decimals to which Parquet readers convert 32-bit and 64-bit integers."""
+"""The number of digits of the decimals to which Parquet readers convert integers, by integer type."""
 _FORBIDDEN_CHARACTERS = frozenset(" ,;{}()\n\t=")
-"""The characters that column names cannot have without column mapping."""
+"""The characters that column names cannot contain without column mapping."""
 
 
 def check_schema(
     table: str, schema: Struct, partition_columns: tuple[str, ...], *, has_column_mapping: bool, old_schema: Struct | None = None
 ) -> None:
-    """Check that a Delta table can have a schema and its partition columns.
+    """Check that a schema and its partition columns are valid for a Delta table.
 
     Args:
         table: The name of the table, for errors.
         schema: The new schema.
         partition_columns: The names of the partition columns.
-        has_column_mapping: Whether the table has column mapping, with which column names can have any characters.
-        old_schema: The schema before the change, whose names are always accepted. None for a new table.
+        has_column_mapping: Whether the table has column mapping, which allows any characters in column names.
+        old_schema: The schema before the change, or None for a new table. Its column names are always accepted.
 
     Raises:
         PlanError: The schema has no columns, or an invalid name, type or partition column.
         UnknownColumn: A partition column is missing.
-        UnsupportedTableFeature: Delta tables cannot have a type.
+        UnsupportedTableFeature: A column has a type that Delta tables cannot have.
     """
     old_names = frozenset(field.name for field in named_fields(old_schema or Struct()))
     _check_names(table, schema, old_names, has_column_mapping=has_column_mapping)
@@ -105,8 +105,8 @@ def _check_leaf_type(table: str, column: str, type_: DataType) -> None:
 def _check_names(table: str, data_type: DataType, old_names: frozenset[str], *, has_column_mapping: bool) -> None:
     """Raise PlanError for fields of one struct whose names differ only in case, and for new names that need column mapping.
 
-    Checks the fields at all levels of a type. `old_names`: the names that are not new. `has_column_mapping`: whether the table has column
-    mapping, which stores each column under a physical name, so that its logical name can have any characters.
+    Fields at all levels are checked. `old_names`: the existing names. `has_column_mapping`: whether the table has column mapping, which
+    stores each column under a physical name, so that its logical name can contain any characters.
     """
     lowercase_names: set[str] = set()
     for field in parts(data_type):
@@ -129,7 +129,12 @@ def _check_characters(table: str, name: str) -> None:
 
 @dataclass(frozen=True)
 class SchemaChange:
-    """A change of a table's schema. `metadata`: before the change. `clustering`: the clustering columns, by their physical names."""
+    """A change of a table's schema.
+
+    `table`: the name of the table, for errors. `metadata`: the metadata before the change.
+
+    `clustering`: the physical paths of the clustering columns.
+    """
 
     table: str
     metadata: Metadata
@@ -141,14 +146,14 @@ class SchemaChange:
         return self.metadata.mapping_mode != "none"
 
     def apply(self, new: Struct) -> Struct:
-        """Return the new schema with its type changes in the metadata of the fields. Raises PlanError for an impossible change."""
+        """Return the new schema, with type changes recorded in the metadata of the fields. Raises PlanError for an invalid change."""
         old = self.metadata.schema
         if self.mapped:
             self._check_dropped(old, new)
         return self._changed_struct(old, new, "")
 
     def partition_columns(self, new: Struct) -> tuple[str, ...]:
-        """Return the names of the partition columns in the new schema, which can have renamed them."""
+        """Return the names that the partition columns have in the new schema. They differ from the old names after a rename."""
         if not self.mapped:
             return self.metadata.partition_columns
         names = {column.metadata.get(PHYSICAL_NAME): column.name for column in new}
@@ -173,7 +178,10 @@ class SchemaChange:
                 )
 
     def _changed_struct(self, old: Struct, new: Struct, prefix: str) -> Struct:
-        """Return the new struct, whose fields record their type changes in `delta.typeChanges`. `prefix`: their path, for errors."""
+        """Return the new struct, whose fields record their type changes in `delta.typeChanges`.
+
+        `prefix`: the path of the struct with a trailing dot, for errors.
+        """
         old_fields = {self._identity(field): field for field in old}
         missing_names = [] if self.mapped else [name for name in old.names if new.find(name, case_sensitive=True) is None]
         if missing_names:
@@ -184,13 +192,15 @@ class SchemaChange:
         return Struct(tuple(self._changed_field(old_fields.get(self._identity(field)), field, f"{prefix}{field.name}") for field in new))
 
     def _identity(self, field: Field) -> object:
-        """Return the id of a field, or its name without column mapping. Both do not change with the schema."""
+        """Return the id of a field, or its name if the table has no column mapping. It identifies the field in both schemas."""
         return field.metadata.get(ID, field.name) if self.mapped else field.name
 
     def _changed_field(self, old: Field | None, new: Field, path: str) -> Field:
-        """Return the new field, which records its type changes in `delta.typeChanges`.
+        """Return the new field, with its type changes recorded in `delta.typeChanges`.
 
-        `old`: None for an added field, which must be nullable. `path`: the names from the column to the field, for errors.
+        `old`: the field before the change. None for an added field, which must be nullable.
+
+        `path`: the names from the column to the field, for errors.
         """
         if old is None:
             if not new.nullable:
@@ -201,7 +211,7 @@ class SchemaChange:
         return replace(new, type=type_, metadata={**new.metadata, TYPE_CHANGES: changes} if changes else new.metadata)
 
     def _changed_type(self, old: DataType, new: DataType, path: str) -> DataType:
-        """Return the new type of a field. Raises PlanError for a change of a primitive type that is not a type widening.
+        """Return the new type of a field. Raises PlanError if a primitive type changes other than by type widening.
 
         The fields of nested structs record their type changes in `delta.typeChanges`. An array or a map has no metadata of its own: the
         field that contains it records the changes of its element, key and value.
@@ -219,7 +229,7 @@ class SchemaChange:
         return new
 
     def _check_widening(self, old: DataType, new: DataType, path: str) -> None:
-        """Raise PlanError if a type change is not a type widening, or the table does not have type widening enabled."""
+        """Raise PlanError if a type change is not a type widening, or if type widening is not enabled for the table."""
         problem = f"The column {path} of {self.table} is a {sql_name(old)} and cannot become a {sql_name(new)} in place"
         if not is_wider(new, old):
             raise PlanError(f"{problem}. Use CREATE OR REPLACE TABLE … AS SELECT with a cast.")
@@ -229,12 +239,12 @@ class SchemaChange:
 
 
 def rename_indexed_columns(text: str, old: Struct, new: Struct) -> str:
-    """Return `delta.dataSkippingStatsColumns` with the columns' names in the new schema, without dropped columns.
+    """Return `delta.dataSkippingStatsColumns` with the column names of the new schema, and without dropped columns.
 
     Args:
         text: The value of the property before the change.
         old: The old schema.
-        new: The new schema. The table has column mapping.
+        new: The new schema. The table must have column mapping.
     """
     leaves = [_renamed_leaf(leaf, old, new) for leaf in parse_columns(text)]
     return ",".join(".".join(map(backquote, leaf)) for leaf in leaves if leaf is not None)
@@ -243,7 +253,7 @@ def rename_indexed_columns(text: str, old: Struct, new: Struct) -> str:
 def _renamed_leaf(leaf: ColumnPath, old: Struct, new: Struct) -> ColumnPath | None:
     """Return the path of a column or a nested field in the new schema, None if it was dropped.
 
-    A path that the old schema does not have is unchanged.
+    A path that is not in the old schema is returned unchanged.
     """
     name, *nested_names = leaf
     old_field = old.find(name)
@@ -264,7 +274,7 @@ def is_wider(new: DataType, old: DataType) -> bool:
 
     Args:
         new: The new type.
-        old: The old type. False is returned if it is equal to `new`.
+        old: The old type. If it equals `new`, the result is False.
     """
     match old, new:
         case Decimal(), Decimal():
@@ -281,12 +291,12 @@ def is_wider(new: DataType, old: DataType) -> bool:
 
 
 def type_changes(old: DataType, new: DataType, path: tuple[str, ...] = ()) -> Iterator[dict[str, Any]]:
-    """Yield the entries of `delta.typeChanges` for a change of one field (PROTOCOL.md, Type Change Metadata).
+    """Yield the entries of `delta.typeChanges` for the type change of one field (PROTOCOL.md, Type Change Metadata).
 
     Args:
         old: The old type of the field, or of its element, key or value.
         new: The new type.
-        path: The path from the field to its element, key or value, the `fieldPath` of an entry. Empty for the field itself.
+        path: The path from the field to its element, key or value, which becomes `fieldPath`. It is empty for the field itself.
     """
     match old, new:
         case Struct(), Struct():
@@ -304,15 +314,15 @@ def type_changes(old: DataType, new: DataType, path: tuple[str, ...] = ()) -> It
 def why_schema_not_readable(old: Struct, new: Struct, prefix: str = "") -> str:
     """Return the reason why rows of an old schema cannot be read with a new schema, by the rules of delta-spark's `isReadCompatible`.
 
-    The change data feed reads the rows of several versions with the schema of one version, so their columns must be the same ones.
+    The change data feed reads the rows of several versions with the schema of one version, so these schemas must be compatible.
 
     Args:
         old: The schema of the rows.
         new: The schema of the reader.
-        prefix: The path of the struct whose fields are compared, with a dot at its end, for the reason.
+        prefix: The path of the struct whose fields are compared, with a trailing dot. It appears in the reason.
 
     Returns:
-        A clause for an error message, or an empty text if the rows can be read.
+        A clause for an error message, or an empty string if the rows can be read.
     """
     for old_field in old:
         name = f"{prefix}{old_field.name}"
@@ -334,7 +344,10 @@ def _stored_name(field: Field) -> str:
 
 
 def _why_type_not_readable(old: DataType, new: DataType, name: str) -> str:
-    """Return the reason why values of an old type cannot be read as a new type, or an empty text. `name`: the path of the column."""
+    """Return the reason why values of an old type cannot be read as a new type, or an empty string if they can.
+
+    `name`: the path of the column, for the reason.
+    """
     match old, new:
         case Struct(), Struct():
             return why_schema_not_readable(old, new, f"{name}.")

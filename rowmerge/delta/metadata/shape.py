@@ -1,6 +1,6 @@
-"""The shape of a Delta table (`TableShape`), from its protocol and metadata, with the rules for its rows.
+"""The shape of a Delta table (`TableShape`) and the rules for its rows, from the protocol and metadata of the table.
 
-The rules come from constraints, invariants, generated columns and default columns (PROTOCOL.md, features of these names).
+The rules come from CHECK constraints, invariants, generated columns and column defaults, which PROTOCOL.md describes.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from rowmerge.table.metadata.shape import TableShape
 
 
 def table_shape(name: str, storage: Storage, protocol: Protocol, metadata: Metadata) -> TableShape:
-    """Return the schema, the locations, the settings and the capabilities of a Delta table in the engine's terms.
+    """Return the schema, the locations, the settings and the capabilities of a Delta table in a form that all formats share.
 
     Args:
         name: The name of the table.
@@ -75,12 +75,12 @@ def _table_rules(table: str, protocol: Protocol, metadata: Metadata) -> Rules:
 
 
 def _expressions(schema: Struct, key: str) -> dict[str, str]:
-    """Return the SQL expressions under a metadata key, by column."""
+    """Return the SQL expressions that columns have under a metadata key, by column name."""
     return {field.name: str(field.metadata[key]) for field in schema if key in field.metadata}
 
 
 def _constraints(metadata: Metadata) -> Iterator[Check]:
-    """Yield the CHECK constraints in the table's properties."""
+    """Yield the CHECK constraints that the table's properties define."""
     for name, expression in sorted(metadata.configuration.items()):
         if name.lower().startswith(CONSTRAINT_PREFIX):
             constraint = name[len(CONSTRAINT_PREFIX) :]
@@ -99,7 +99,7 @@ def _invariants(table: str, schema: Struct, parents: tuple[str, ...]) -> Iterato
 
 
 def _invariant_expression(table: str, column: str, text: object) -> str:
-    """Return the SQL expression in the JSON of `delta.invariants`. Raises UnsupportedTableFeature for any other text."""
+    """Return the SQL expression in `text`, the JSON of `delta.invariants`. Raises UnsupportedTableFeature if its form is unknown."""
     try:
         return str(decode_json(str(text))["expression"]["expression"])
     except (ValueError, KeyError, TypeError):
