@@ -1,1 +1,1 @@
-"""Delete files that no version needs, clean the log, drop tables."""
+"""Maintenance of Delta tables: delete files that no version needs, clean the log, and drop tables."""

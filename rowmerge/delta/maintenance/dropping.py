@@ -1,4 +1,7 @@
-"""Drop a Delta table: commit a version without files, and delete the older files. `drop_markers` explains why the log remains."""
+"""Drop a Delta table: commit a version without files, and delete the older files.
+
+The module `drop_markers` explains why the log remains.
+"""
 
 from __future__ import annotations
 
@@ -21,16 +24,16 @@ from rowmerge.table.snapshots.files import FileChanges
 
 
 def drop_table(storage: Storage, table: str) -> None:
-    """Drop the table in a folder, even if its log cannot be read, and delete its files.
+    """Drop the table in a folder and delete its files, even if its log cannot be read.
 
-    If another client drops the table first, and creates a table in its place, the new table is not changed.
+    If another client drops the table first and creates a new table in the folder, the new table does not change.
 
     Args:
         storage: The storage of the table.
         table: The name of the table, for errors.
 
     Raises:
-        StorageError: The table was not dropped, or it was dropped and its files cannot be deleted.
+        StorageError: The table could not be dropped, or it was dropped but its files could not be deleted.
         CommitStateUnknown: The store did not report whether the commit of the drop succeeded.
     """
     outcome = commit(Drop(storage, table), storage, FileChanges())
@@ -70,7 +73,9 @@ def finish_drop(storage: Storage, delete: Deletion) -> None:
 
 
 def _try_drop_checkpoint(storage: Storage, drop_commit: Document, version: int) -> bool:
-    """Write the checkpoint of a drop, and return whether this succeeded. Raises CorruptLog.
+    """Write the checkpoint of a drop, and return whether this succeeded. Raises CorruptLog if `drop_commit` is unreadable.
+
+    `version`: the version of `drop_commit`.
 
     The checkpoint has no tombstones and no transactions, so the next table in the folder does not inherit them.
     """
@@ -81,19 +86,22 @@ def _try_drop_checkpoint(storage: Storage, drop_commit: Document, version: int) 
 def _delete_dropped_files(storage: Storage, delete: Deletion, drop_commit: Document, version: int, dropped_at: int) -> None:
     """Delete the data files of a dropped table, and then the log files before the drop.
 
-    `version`, `dropped_at`: the version and the time of `drop_commit`.
+    `version`: the version of `drop_commit`. `dropped_at`: its time in milliseconds since the epoch.
     """
     removes = file_actions([drop_commit], ()).removes
     removed_paths = paths_below(storage.location, removes["path"], removes["deletionVector"])
     files = storage.list()
     data_files = _dropped_data_files(storage, files, removed_paths, dropped_at)
     log_files = [file for file in files if file.path.startswith(f"{LOG}/") and _is_log_file_before(file, version, dropped_at)]
-    # The files of a table that others create meanwhile are younger than the commit of the drop, as `Table.create` verifies.
+    # If another client creates a table now, its files are younger than the commit of the drop, as `Table.create` verifies.
     delete(storage, [[f"{storage.location}/{file.path}" for file in group] for group in (data_files, log_files)], PathOrigin.LISTING)
 
 
 def _dropped_data_files(storage: Storage, files: list[StoredObject], removed_paths: set[str], dropped_at: int) -> list[StoredObject]:
-    """Return the data files that the commit of a drop removes or that are older than it. `dropped_at`: the time of that commit."""
+    """Return the data files that the commit of a drop removes, and those that are older than this commit.
+
+    `removed_paths`: the paths of the removed files. `dropped_at`: the time of the commit in milliseconds since the epoch.
+    """
     excluded_folders = (f"{LOG}/", f"{MARKERS}/", *foreign_folders(files))
     data_files = [file for file in files if not file.path.startswith(excluded_folders)]
     # With a table of another format in the folder, an older file may belong to that table.
@@ -102,7 +110,10 @@ def _dropped_data_files(storage: Storage, files: list[StoredObject], removed_pat
 
 
 def _is_log_file_before(file: StoredObject, version: int, dropped_at: int) -> bool:
-    """Return whether a file of the log is older than the commit of a drop. The hint `_last_checkpoint` is never older."""
+    """Return whether a file of the log is older than the commit of a drop. The hint `_last_checkpoint` never counts as older.
+
+    `version`: the version of the commit. `dropped_at`: its time in milliseconds since the epoch.
+    """
     file_version = version_of_file(file.path)
     is_older_file = file.modified < dropped_at and file.path != LAST_CHECKPOINT
     return is_older_file if file_version is None else file_version < version

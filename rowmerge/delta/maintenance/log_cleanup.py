@@ -1,4 +1,4 @@
-"""Clean the log: delete the log entries that no version within the retention needs (PROTOCOL.md, Metadata Cleanup)."""
+"""Clean the log: delete the log entries that no version within the retention period needs (PROTOCOL.md, Metadata Cleanup)."""
 
 from __future__ import annotations
 
@@ -20,20 +20,22 @@ logger = logging.getLogger(__name__)
 
 _DAY = 86_400_000
 _MOST_ENTRIES = 10_000
-"""The largest number of entries that one cleanup deletes, so that no statement waits long. The next cleanup deletes more."""
+"""The maximum number of entries that one cleanup deletes, so that no statement waits long. The next cleanup deletes more."""
 _KIND = r"json|crc|checkpoint\.[^/]+|\d{20}\.compacted\.json"
 _ENTRY = re.compile(rf"{LOG}/\.?(?P<version>\d{{20}})\.(?P<kind>{_KIND})(?:\.crc|#\d+)?")
-"""The path of a commit, checksum, checkpoint or compacted commit, of its `.crc` file by Hadoop, or of its temporary file."""
+"""The path of a log entry: a commit, checksum, checkpoint or compacted commit, its `.crc` file from Hadoop, or its temporary file."""
 
 
 def clean_log(storage: Storage, listing: LogListing, state: State, now: int) -> None:
-    """Delete the log entries that are older than the retention, after a checkpoint was written. Log a failed deletion.
+    """Delete the log entries that are older than the retention period. A failed deletion is only logged.
+
+    The caller must have written a checkpoint before.
 
     Args:
         storage: The storage of the table.
         listing: The whole log.
-        state: The state of the version of the new checkpoint.
-        now: Milliseconds since the epoch.
+        state: The state of the version that the new checkpoint contains.
+        now: The current time in milliseconds since the epoch.
 
     Raises:
         CorruptLog: A commit is unreadable.
@@ -45,7 +47,7 @@ def clean_log(storage: Storage, listing: LogListing, state: State, now: int) -> 
     cut_off = _cut_off_time(now, retention)
     if not _expired_checkpoints(listing, state, cut_off):
         return
-    # Since `listing`, others may have cleaned the log, or deleted it and created another table in the folder.
+    # After `listing`, another client may have cleaned the log, or deleted it and created a new table in the folder.
     current = list_log(storage)
     commit = current.commits.get(state.version)
     if commit is not None and commit == listing.commits.get(state.version):
@@ -53,7 +55,10 @@ def clean_log(storage: Storage, listing: LogListing, state: State, now: int) -> 
 
 
 def _delete_expired(storage: Storage, listing: LogListing, state: State, cut_off: int, now: int) -> None:
-    """Delete the expired entries, and then the sidecars that only expired checkpoints use."""
+    """Delete the expired entries, and then the sidecars that only expired checkpoints use.
+
+    `cut_off`: the time up to which entries expire. `now`: the current time. Both are in milliseconds since the epoch.
+    """
     # The entries before a checkpoint are deleted oldest first, so an interrupted cleanup leaves a readable log.
     entries = _expired_entries(storage, listing, state, cut_off)
     # A protected checkpoint must be deleted together with all versions that it protects.
@@ -65,7 +70,7 @@ def _delete_expired(storage: Storage, listing: LogListing, state: State, cut_off
 
 
 def _cut_off_time(now: int, retention: int) -> int:
-    """Return the time up to which commits expire: the midnight (UTC) before the retention began."""
+    """Return the time up to which commits expire: the last midnight (UTC) before the retention period. All times are in milliseconds."""
     # The protocol counts a retention in days, so delta-spark rounds to midnight. Delta Kernel and delta-rs do not round.
     # A retention below one day is not a number of days.
     time = now - retention
@@ -73,7 +78,7 @@ def _cut_off_time(now: int, retention: int) -> int:
 
 
 def _expired_entries(storage: Storage, listing: LogListing, state: State, cut_off: int) -> list[StoredObject]:
-    """Return the entries before the newest readable expired checkpoint, in the order of their deletion."""
+    """Return the entries before the newest readable expired checkpoint, in the order in which they must be deleted."""
     newest = version_at(storage, listing, state.protocol, state.metadata, cut_off)
     for checkpoint in _expired_checkpoints(listing, state, cut_off):
         if newest is not None and checkpoint.version <= newest and _is_readable(storage, listing, checkpoint):
@@ -82,7 +87,7 @@ def _expired_entries(storage: Storage, listing: LogListing, state: State, cut_of
 
 
 def _expired_checkpoints(listing: LogListing, state: State, cut_off: int) -> list[Checkpoint]:
-    """Return the checkpoints up to the newest expired commit, newest first. Return an empty list if the log has no entry to delete."""
+    """Return the checkpoints up to the newest expired commit, newest first, or an empty list if there is no entry to delete."""
     versions = listing.continuous_commits
     # Commits are in the order of their times, so the expired commits are those before the first unexpired one.
     newest = max(takewhile(lambda version: listing.commits[version].modified <= cut_off, versions), default=-1)
@@ -93,7 +98,7 @@ def _expired_checkpoints(listing: LogListing, state: State, cut_off: int) -> lis
 
 
 def _entries_before(checkpoint: Checkpoint, listing: LogListing, cut_off: int) -> list[StoredObject]:
-    """Return the entries before a checkpoint whose files are not younger than the cut-off, in the order of their deletion."""
+    """Return the entries before a checkpoint that are not younger than the cut-off time, in the order in which they must be deleted."""
     # A younger entry may be the commit of a slow writer, which has not verified it yet.
     old_files = {file.path: file for file in listing.files if file.modified <= cut_off}
     entries = filter(None, map(_ENTRY.fullmatch, old_files))
@@ -102,7 +107,7 @@ def _entries_before(checkpoint: Checkpoint, listing: LogListing, cut_off: int) -
 
 
 def _is_before(entry: re.Match[str], checkpoint_version: int) -> bool:
-    """Return whether the checkpoint of this version makes a log entry unnecessary."""
+    """Return whether a checkpoint of the version `checkpoint_version` makes a log entry unnecessary."""
     version = int(entry["version"])
     # A compacted commit from the checkpoint's version on is unnecessary too.
     return version <= checkpoint_version if entry["kind"].endswith("compacted.json") else version < checkpoint_version
@@ -114,7 +119,7 @@ def _deletion_rank(entry: re.Match[str]) -> tuple[int, bool, str]:
 
 
 def _is_readable(storage: Storage, listing: LogListing, checkpoint: Checkpoint) -> bool:
-    """Return whether the Parquet footers of a checkpoint's files are valid and its sidecars exist."""
+    """Return whether all files of a checkpoint have valid Parquet footers, and all its sidecars exist."""
     files = {file.path: file for file in listing.files}
     try:
         sidecars = sidecar_paths(storage, [files[path] for path in checkpoint.paths])
@@ -148,15 +153,15 @@ def _unused_sidecars(storage: Storage, listing: LogListing, expired_entries: lis
 
 
 def _old_sidecars(listing: LogListing, now: int) -> list[StoredObject]:
-    """Return the sidecars from before yesterday (UTC). A younger sidecar may belong to a checkpoint that is not complete yet."""
+    """Return the sidecars that were written before yesterday (UTC). A younger sidecar may belong to an incomplete checkpoint."""
     yesterday = now - now % _DAY - _DAY
     return [file for file in listing.files if file.path.startswith(f"{SIDECARS}/") and file.modified < yesterday]
 
 
 def _sidecar_names(storage: Storage, listing: LogListing, checkpoints: Iterable[Checkpoint]) -> set[str]:
-    """Return the file names of the checkpoints' sidecars. Raises CorruptLog.
+    """Return the file names of the checkpoints' sidecars. Raises CorruptLog if a checkpoint is unreadable.
 
-    Names identify sidecars better than paths, which can be absolute or relative.
+    Names identify sidecars more reliably than paths, which can be absolute or relative.
     """
     files = {file.path: file for file in listing.files}
     names: set[str] = set()
@@ -166,6 +171,6 @@ def _sidecar_names(storage: Storage, listing: LogListing, checkpoints: Iterable[
 
 
 def _sidecar_name(path: str) -> str:
-    """Return the file name of a sidecar, also for the `.crc` file that Hadoop's local file system writes beside it."""
+    """Return the file name of a sidecar from its path, or from the path of the `.crc` file that Hadoop writes next to it."""
     name = path.rpartition("/")[2]
     return name[1:].removesuffix(".crc") if name.startswith(".") else name

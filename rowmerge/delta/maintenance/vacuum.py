@@ -1,10 +1,10 @@
 """VACUUM: find the files in a table's folder that no version needs, and delete them.
 
-The newest version and the versions within the retention need files. The files of the latter have unexpired tombstones, or commits within
-the retention removed them or recorded them as change data. VACUUM never deletes a file that is younger than the retention, because a
-running statement may commit it. It deletes the older files of interrupted statements.
+The newest version needs its files. Older versions within the retention period need files that have unexpired tombstones, or that commits
+within this period removed or recorded as change data. VACUUM never deletes a file that is younger than the retention period, because a
+running statement may still commit it. Older files of interrupted statements are deleted.
 
-VACUUM keeps files with hidden names, except change data and temporary files in the log. It deletes no file outside the table's folder.
+VACUUM keeps files with hidden names, except change data and temporary files in the log. Files outside the table's folder are kept.
 """
 
 from __future__ import annotations
@@ -45,7 +45,8 @@ _S3_SCHEME = re.compile(r"^s3[an]?://")
 class Vacuum:
     """One VACUUM of a table.
 
-    `newest` opens the newest version. `commit` commits a request to the table. `now`: milliseconds since the epoch.
+    `newest`: a function that opens the newest version. `commit`: a function that commits a request on top of a version. `now`: the current
+    time in milliseconds since the epoch.
     """
 
     storage: Storage
@@ -56,9 +57,13 @@ class Vacuum:
     now: int
 
     def run(self) -> Vacuumed:
-        """Delete the files that no version needs, or only list them if `dry_run`.
+        """Delete the files that no version needs, or only list them if `options.dry_run` is set.
 
-        Raises UnsupportedTableFeature, PlanError, StorageError, CommitStateUnknown.
+        Raises:
+            UnsupportedTableFeature: rowmerge cannot write to the table.
+            PlanError: The retention period is too short.
+            StorageError: A file could not be listed, read or deleted.
+            CommitStateUnknown: The store did not report whether a commit for the history succeeded.
         """
         snapshot = self.newest()
         snapshot.check_writable()
@@ -77,7 +82,7 @@ class Vacuum:
         return Vacuumed(paths, self._delete(unneeded_files, listed_files))
 
     def _retention(self, snapshot: DeltaSnapshot) -> int:
-        """Return the retention in milliseconds. Raises PlanError if it is shorter than the table's own retention."""
+        """Return the retention period in milliseconds. Raises PlanError if it is shorter than that in the table's properties."""
         safe_retention = tombstone_retention(snapshot.settings.properties)
         if self.options.retain_hours is None:
             return safe_retention
@@ -93,14 +98,14 @@ class Vacuum:
         return retention
 
     def _needed_paths(self, snapshot: DeltaSnapshot, cut_off: int) -> set[str]:
-        """Return the paths below the table that the versions within the retention need."""
+        """Return the relative paths of files in the table's folder that a version within the retention period needs."""
         tombstones = snapshot.state.tombstones
         unexpired = tombstones.filter(pc.greater_equal(pc.fill_null(tombstones["deletionTimestamp"], 0), cut_off))
         needed_paths = referenced_paths(snapshot) | paths_below(self.storage.location, unexpired["path"], unexpired["deletionVector"])
         return needed_paths | read_listed(self.storage, lambda listing: self._paths_in_commits(listing, snapshot, cut_off))
 
     def _paths_in_commits(self, listing: LogListing, snapshot: DeltaSnapshot, cut_off: int) -> set[str]:
-        """Return the paths of the files below the table that commits since `cut_off` removed or recorded as change data."""
+        """Return the relative paths of files in the table's folder that commits removed or recorded as change data since `cut_off`."""
         paths: set[str] = set()
         versions = [version for version in sorted(listing.commits) if listing.commits[version].modified >= cut_off]
         for _, commit in read_commits(self.storage, versions, batch_size=_BATCH):
@@ -112,25 +117,25 @@ class Vacuum:
         return paths
 
     def _parameters(self, snapshot: DeltaSnapshot) -> dict[str, object]:
-        """Return the `operationParameters` of the commit that records the start of a VACUUM, as in delta-spark."""
+        """Return the `operationParameters` for the commit that records the start of a VACUUM, as in delta-spark."""
         hours, default = self.options.retain_hours, tombstone_retention(snapshot.settings.properties)
         specified = {} if hours is None else {"specifiedRetentionMillis": round(hours * _HOUR)}
         return {"retentionCheckEnabled": self.options.check_retention, "defaultRetentionMillis": default, **specified}
 
     def _delete(self, unneeded_files: Sequence[StoredObject], listed_files: Sequence[StoredObject]) -> int:
-        """Delete the unneeded files, and record the end of the VACUUM. Return the newest version."""
+        """Delete the unneeded files, record the end of the VACUUM, and return the newest version."""
         newest_snapshot = self.newest()
         # Since the files were listed, a RESTORE may have added some of them to the newest version.
         restored_paths = referenced_paths(newest_snapshot)
         paths = [f"{self.storage.location}/{file.path}" for file in unneeded_files if file.path not in restored_paths]
         self._delete_paths(paths, newest_snapshot)
-        # The path of the table's own folder is an empty text.
+        # The path of the table's own folder is an empty string.
         folders = {""} | {posixpath.dirname(file.path) for file in listed_files if not file.path.startswith(f"{LOG}/")}
         metrics = {"numDeletedFiles": len(paths), "numVacuumedDirectories": len(folders)}
         return self._record("VACUUM END", {"status": "COMPLETED"}, metrics)
 
     def _delete_paths(self, paths: Sequence[str], newest_snapshot: DeltaSnapshot) -> None:
-        """Delete files, and record a failure in the history. Raises StorageError."""
+        """Delete files. If this fails, record the failure in the history and raise StorageError."""
         live_files = newest_snapshot.state.files
         # A live file can be listed under another path than in the log, for example through a link. `delete_files` resolves both paths.
         live_paths = file_and_vector_paths(self.storage.location, live_files.column("path"), live_files.column("deletionVector"))
@@ -141,7 +146,7 @@ class Vacuum:
             raise
 
     def _record(self, operation: str, parameters: dict[str, object], metrics: dict[str, int]) -> int:
-        """Commit a version without file actions for the history, if `options.record` is set. Return the newest version."""
+        """Commit a version without file actions for the history if `options.record` is set. Return the newest version."""
         if not self.options.record:
             return self.newest().version
         match self._commit_record(CommitRequest(operation, parameters, metrics, data_change=False)):
@@ -162,13 +167,13 @@ class Vacuum:
 
 
 def referenced_paths(snapshot: DeltaSnapshot) -> set[str]:
-    """Return the paths of the data files and deletion vectors of a version that are below the table, relative to it."""
+    """Return the relative paths of a version's data files and deletion vectors in the table's folder."""
     files = snapshot.state.files
     return paths_below(snapshot.shape.location, files.column("path"), files.column("deletionVector"))
 
 
 def paths_below(location: str, paths: pa.ChunkedArray, descriptors: pa.ChunkedArray) -> set[str]:
-    """Return the paths of files and deletion vectors that are below the table, relative to it.
+    """Return the relative paths of the files and deletion vectors that are in the table's folder.
 
     Args:
         location: The location of the table.
@@ -176,7 +181,7 @@ def paths_below(location: str, paths: pa.ChunkedArray, descriptors: pa.ChunkedAr
         descriptors: The descriptors of deletion vectors in the same actions.
 
     Returns:
-        The relative paths. They include `paths` without percent-decoding.
+        The relative paths, both with and without percent-decoding.
     """
     relative_paths = {_relative_path(location, path) for path in file_and_vector_paths(location, paths, descriptors)}
     # Some writers do not percent-encode paths, so the undecoded paths count too.
@@ -184,7 +189,7 @@ def paths_below(location: str, paths: pa.ChunkedArray, descriptors: pa.ChunkedAr
 
 
 def _relative_path(location: str, path: str) -> str | None:
-    """Return a path relative to the table, None for a file outside the table, such as a file of a shallow clone's source."""
+    """Return a path relative to the table, or None for a file outside the table's folder, such as a file of a shallow clone's source."""
     # Hadoop's schemes s3a:// and s3n:// refer to the same bucket as s3://.
     location, path = (_S3_SCHEME.sub("s3://", uri) for uri in (location, path))
     if path.startswith(f"{location}/"):
@@ -197,7 +202,7 @@ def _relative_path(location: str, path: str) -> str | None:
 
 
 def _select_deletable(listed_files: list[StoredObject], old_files: list[StoredObject], snapshot: DeltaSnapshot) -> Iterator[StoredObject]:
-    """Yield the old files that VACUUM may delete, each followed by the `.crc` file that Hadoop writes beside it."""
+    """Yield the old files that VACUUM may delete, each followed by the `.crc` file that Hadoop writes next to it."""
     excluded_folders = foreign_folders(listed_files)
     visible_prefixes = (*_DATA_FOLDERS, *_partition_prefixes(snapshot))
     checksums = {file.path: file for file in listed_files if file.path.endswith(".crc")}
@@ -212,7 +217,7 @@ def _select_deletable(listed_files: list[StoredObject], old_files: list[StoredOb
 
 
 def _is_protected(path: str, visible_prefixes: tuple[str, ...]) -> bool:
-    """Return whether a path is hidden. A temporary file of an interrupted put in the log is not protected."""
+    """Return whether VACUUM must keep a file because its path is hidden. Temporary files in the log are not kept."""
     if path.startswith(f"{LOG}/") and is_temporary(path):
         return False
     return any(name.startswith((".", "_")) and not name.startswith(visible_prefixes) for name in path.split("/"))
@@ -224,7 +229,7 @@ def foreign_folders(listed_files: list[StoredObject]) -> tuple[str, ...]:
 
 
 def _partition_prefixes(snapshot: DeltaSnapshot) -> tuple[str, ...]:
-    """Return the prefixes of partition folders, which are not hidden even if a column's name begins with `_` or `.`."""
+    """Return the path prefixes of partition folders, which are visible even if a column's name begins with `_` or `.`."""
     fields = [field for field in snapshot.schema if field.name in snapshot.partition_columns]
     stored_names = (str(field.metadata.get("delta.columnMapping.physicalName", field.name)) for field in fields)
     return tuple(f"{name}=" for name in {*snapshot.partition_columns, *stored_names})

@@ -131,9 +131,8 @@ def _check_characters(table: str, name: str) -> None:
 class SchemaChange:
     """A change of a table's schema.
 
-    `table`: the name of the table, for errors. `metadata`: the metadata before the change.
-
-    `clustering`: the physical paths of the clustering columns.
+    `table`: the name of the table, for errors. `metadata`: the metadata before the change. `clustering`: the physical paths of the
+    clustering columns.
     """
 
     table: str
