@@ -1,1 +1,1 @@
-"""Skip data files whose statistics and partition values exclude the rows of a statement."""
+"""Skip data files that cannot contain rows for a statement, according to their statistics and partition values."""

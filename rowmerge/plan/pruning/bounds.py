@@ -1,6 +1,6 @@
-"""Read the bounds and null counts of columns from a file listing, and judge comparisons by them.
+"""Read the bounds and null counts of columns from a file listing, and evaluate comparisons with them.
 
-Values, bounds and literals are compared with Arrow, in the comparison type of their column and in Spark's order.
+Values, bounds and literals are compared with Arrow, in the comparison type of their column. The order is that of Spark.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from rowmerge.table.snapshots.files import OF_UUIDS, SOURCE, TRANSFORM, FileList
 
 INTEGERS = {"byte": 8, "short": 16, "integer": 32, "long": 64}
 PRECISION = 38
-"""Digits of the widest decimal."""
+"""The maximum precision of a decimal."""
 _COMPARISON_TYPES = {
     **dict.fromkeys(INTEGERS, pa.int64()),
     **dict.fromkeys(("float", "double"), pa.float64()),
@@ -29,16 +29,16 @@ _COMPARISON_TYPES = {
 }
 
 COLLATIONS = "__COLLATIONS"
-"""The metadata key of the collations of a string column in Spark. A collation has another order than the bytes."""
+"""The metadata key under which Spark stores the collations of a string column. A collation's order differs from that of the bytes."""
 
 
 @dataclass(frozen=True)
 class LiteralPosition:
     """Where a literal lies among the values of a column's type, so that a column's bounds can be compared with the literal.
 
-    `below` and `above` have the column's comparison type. Both are the literal itself if it is a value of the type. If `is_between`, the
+    `below`, `above`: values of the column's comparison type. Both are the literal itself if it is a value of the type. If `is_between`, the
     literal lies strictly between two neighbouring values (1.5 among integers: below 1, above 2). If `is_approximate`, it lies anywhere from
-    `above` to `below`, ends included (a local time, whose instant depends on the session's time zone).
+    `above` to `below`, inclusive (for example a local time, whose instant depends on the session's time zone).
     """
 
     below: pa.Scalar
@@ -51,8 +51,8 @@ class LiteralPosition:
 class ColumnBounds:
     """The min/max statistics of one column in each file, by which conditions exclude files (data skipping).
 
-    `lower`, `upper`: the bounds of the file's values, null if unknown. `has_values`, `has_nulls`: whether the file may have values, and may
-    have nulls, in the column. `buckets`: for each bucket transform of the column, the bucket of each file's values.
+    `lower`, `upper`: the bounds of the file's values, or null if unknown. `has_values`, `has_nulls`: whether the file may have values
+    and nulls in the column. `buckets`: for each bucket transform of the column, the bucket of each file's values.
     """
 
     lower: pa.Array
@@ -63,13 +63,16 @@ class ColumnBounds:
 
     @property
     def no_file(self) -> pa.Array:
-        """Return false for every file."""
+        """Return an array that is false for every file."""
         return pc.and_(self.has_values, False)
 
 
 @dataclass(frozen=True)
 class Buckets:
-    """The bucket of each file by one transform (null: unknown). `of_uuids`: whether the transform hashes texts as UUIDs."""
+    """The bucket of each file by one bucket transform of a column.
+
+    `of_uuids`: whether the transform hashes strings as UUIDs. `file_buckets`: the bucket of each file, or null if it is unknown.
+    """
 
     transform: str
     of_uuids: bool
@@ -78,17 +81,17 @@ class Buckets:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The result of a condition by the bounds of each file: two masks of the files.
+    """The result of a condition for each file, as far as the bounds determine it: two masks of files.
 
-    `may_be_true`: whether the condition may be true for one of the file's rows. A scan reads only these files. `may_be_false`: whether it
-    may be false for one of the file's rows, which NOT needs. NULL is neither.
+    `may_be_true`: whether the condition may be true for a row of the file. A scan reads only such files. `may_be_false`: whether the
+    condition may be false for a row of the file, which is needed for NOT. NULL counts as neither true nor false.
     """
 
     may_be_true: pa.Array
     may_be_false: pa.Array
 
     def negated(self) -> Verdict:
-        """Return the verdict on NOT condition."""
+        """Return the verdict on the negation (NOT) of the condition."""
         return Verdict(self.may_be_false, self.may_be_true)
 
     def both(self, other: Verdict) -> Verdict:
@@ -101,14 +104,14 @@ class Verdict:
 
 
 class FileBounds:
-    """The bounds of the columns of a file listing (`rowmerge.table.snapshots.files`). Those of a column are computed once."""
+    """The bounds of the columns of a file listing (`rowmerge.table.snapshots.files`). The bounds of each column are computed once."""
 
     def __init__(self, files: FileListing) -> None:
         self._files = files.rows
         self._bounds_by_column: dict[str, ColumnBounds] = {}
 
     def for_all_files(self, value: bool) -> pa.Array:
-        """Return the same value for every file."""
+        """Return an array with the same value for every file."""
         return pa.repeat(pa.scalar(value), self._files.num_rows)
 
     def of_column(self, field: Field, is_partition: bool) -> ColumnBounds:
@@ -124,7 +127,7 @@ class FileBounds:
         return self._bounds_by_column[field.name]
 
     def _buckets(self, column: str) -> tuple[Buckets, ...]:
-        """Return the buckets by the partition fields with this source column."""
+        """Return the buckets from all partition fields that have this source column."""
         if "partition" not in self._files.column_names:
             return ()
         buckets = []
@@ -136,7 +139,7 @@ class FileBounds:
         return tuple(buckets)
 
     def _partition_bounds(self, field: Field) -> ColumnBounds:
-        """Return the bounds of a partition column, whose lower and upper bound in a file are its partition value."""
+        """Return the bounds of a partition column. Both bounds in a file are the partition value of the file."""
         value = self._child("partition", field.name)
         if value is None:
             unknown = _unknown_bounds(self._files.num_rows, field)
@@ -145,7 +148,7 @@ class FileBounds:
         return ColumnBounds(bound, bound, pc.is_valid(value), pc.is_null(value))
 
     def _statistics_bounds(self, field: Field) -> ColumnBounds:
-        """Return a column's bounds, and whether its null counts allow values and nulls. Without null counts, both are possible."""
+        """Return a column's bounds from statistics. Without null counts, a file may contain both values and nulls."""
         lower, upper = self._bound("lower", field), self._bound("upper", field)
         null_counts = self._child("nulls", field.name)
         if null_counts is None or not pa.types.is_integer(null_counts.type):
@@ -158,14 +161,14 @@ class FileBounds:
         return _unknown_bounds(self._files.num_rows, field) if bound is None else _comparison_bounds(bound, field)
 
     def _child(self, struct: str, name: str) -> pa.Array | None:
-        """Return one field of a struct column of the listing, or None if the listing does not have it."""
+        """Return the field `name` of the struct column `struct` of the listing, or None if the listing does not have it."""
         column = self._files[struct]
         index = column.type.get_field_index(name)
         return None if index < 0 else as_array(pc.struct_field(column, [index]))
 
 
 def comparison_type(type_: DataType) -> pa.DataType | None:
-    """Return the type in which values of a column are compared, or None for a type that is not used for pruning."""
+    """Return the type in which values of a column are compared, or None if the type of the column is not used for pruning."""
     if isinstance(type_, Decimal):
         return pa.decimal128(PRECISION, type_.scale)
     return _COMPARISON_TYPES.get(type_.name) if isinstance(type_, Primitive) else None
@@ -175,11 +178,11 @@ def in_comparison_type(values: pa.Array | pa.ChunkedArray, field: Field) -> pa.A
     """Cast values to the comparison type of a column.
 
     Args:
-        values: Values in a type of the source or of a file's statistics.
-        field: The column, whose comparison type is not None.
+        values: The values, for example of a merge source or of a file's statistics.
+        field: The column. Its comparison type must not be None.
 
     Returns:
-        The values, with 0.0 for -0.0. None if they cannot be cast.
+        The values with -0.0 replaced by 0.0, or None if they cannot be cast.
     """
     try:
         cast = values.cast(comparison_type(field.type))
@@ -189,7 +192,7 @@ def in_comparison_type(values: pa.Array | pa.ChunkedArray, field: Field) -> pa.A
 
 
 def comparable(field: Field) -> bool:
-    """Return whether comparisons with a column can be judged by its bounds."""
+    """Return whether comparisons with a column can be evaluated with its bounds."""
     return comparison_type(field.type) is not None and not is_padded(field) and not field.metadata.get(COLLATIONS)
 
 
@@ -199,7 +202,7 @@ def is_padded(field: Field) -> bool:
 
 
 def less(column: ColumnBounds, position: LiteralPosition) -> Verdict:
-    """Judge `column < literal` for each file.
+    """Return the verdict on `column < literal` for each file.
 
     Args:
         column: The bounds and null counts of the column in each file.
@@ -211,7 +214,7 @@ def less(column: ColumnBounds, position: LiteralPosition) -> Verdict:
 
 
 def less_or_equal(column: ColumnBounds, position: LiteralPosition) -> Verdict:
-    """Judge `column <= literal` for each file.
+    """Return the verdict on `column <= literal` for each file.
 
     Args:
         column: The bounds and null counts of the column in each file.
@@ -223,7 +226,7 @@ def less_or_equal(column: ColumnBounds, position: LiteralPosition) -> Verdict:
 
 
 def equal(column: ColumnBounds, position: LiteralPosition) -> Verdict:
-    """Judge `column = literal` for each file: true is possible if the literal lies within the bounds.
+    """Return the verdict on `column = literal` for each file. It may be true if the literal lies within the bounds.
 
     Args:
         column: The bounds and null counts of the column in each file.
@@ -243,12 +246,12 @@ def equal(column: ColumnBounds, position: LiteralPosition) -> Verdict:
 
 
 def in_list(column: ColumnBounds, values: pa.Array, *, has_null: bool) -> Verdict:
-    """Judge for each file whether `column IN (list)` may be true for one of its rows, and whether it may be false for one.
+    """Return the verdict on `column IN (list)` for each file.
 
     Args:
         column: The bounds and null counts of the column in each file.
         values: The members of the list except NULL, in the column's comparison type.
-        has_null: Whether NULL is a member. For a value that is not in the list, the condition is then NULL instead of false.
+        has_null: Whether NULL is a member. If so, the condition is NULL instead of false for a value that is not in the list.
     """
     if has_null:
         return Verdict(may_be_true=may_hold(column, holds_one_of(column, values)), may_be_false=column.no_file)
@@ -258,10 +261,10 @@ def in_list(column: ColumnBounds, values: pa.Array, *, has_null: bool) -> Verdic
 
 
 def starts_with(column: ColumnBounds, prefix: str) -> Verdict:
-    """Judge `column LIKE 'prefix%'` for each file.
+    """Return the verdict on `column LIKE 'prefix%'` for each file.
 
-    The strings with a prefix form a range: from the prefix itself to the least greater string without it. For 'ab%', that is the range from
-    'ab' to 'ac', without 'ac'. Spark compares UTF-8 bytes, whose order is that of code points.
+    The strings with a prefix form a range. It starts at the prefix itself and ends before the least greater string without the prefix. For
+    'ab%', it is the range from 'ab' (inclusive) to 'ac' (exclusive). Spark compares UTF-8 bytes, whose order is that of code points.
 
     Args:
         column: The bounds and null counts of the column in each file.
@@ -277,12 +280,12 @@ def starts_with(column: ColumnBounds, prefix: str) -> Verdict:
 
 
 def is_null(column: ColumnBounds) -> Verdict:
-    """Judge `column IS NULL`."""
+    """Return the verdict on `column IS NULL` for each file."""
     return Verdict(may_be_true=column.has_nulls, may_be_false=column.has_values)
 
 
 def null_safe_equal(column: ColumnBounds, position: LiteralPosition) -> Verdict:
-    """Judge `column <=> literal` for each file. The condition is false, not NULL, for rows with NULL.
+    """Return the verdict on `column <=> literal` for each file. The condition is false, not NULL, for rows with NULL.
 
     Args:
         column: The bounds and null counts of the column in each file.
@@ -293,7 +296,7 @@ def null_safe_equal(column: ColumnBounds, position: LiteralPosition) -> Verdict:
 
 
 def holds_one_of(column: ColumnBounds, values: pa.Array) -> pa.Array:
-    """Return for each file whether its bounds and its buckets allow one of the values. Null means unknown.
+    """Return for each file whether its bounds and buckets allow at least one of the values, or null if this is unknown.
 
     Args:
         column: The bounds and null counts of the column in each file.
@@ -304,10 +307,10 @@ def holds_one_of(column: ColumnBounds, values: pa.Array) -> pa.Array:
 
 
 def _in_buckets(column: ColumnBounds, values: pa.Array) -> pa.Array:
-    """Return for each file whether one of the values hashes to the file's bucket by each transform. An unknown bucket counts as true."""
+    """Return for each file whether, for each bucket transform, a value hashes to the file's bucket. An unknown bucket counts as true."""
     result = pa.scalar(True)
     for buckets in column.buckets:
-        # A column of UUIDs never equals a text that is no UUID.
+        # A column of UUIDs never equals a string that is not a UUID.
         hashed = uuid_bytes(values.filter(pc.match_substring_regex(values, UUID_TEXT))) if buckets.of_uuids else values
         value_buckets = pc.unique(transformed(hashed, buckets.transform))
         in_bucket = pc.is_in(buckets.file_buckets, value_set=value_buckets)
@@ -316,10 +319,10 @@ def _in_buckets(column: ColumnBounds, values: pa.Array) -> pa.Array:
 
 
 def within_bounds(column: ColumnBounds, values: pa.Array) -> pa.Array:
-    """Return for each file whether at least one of the values lies within the bounds, null if a bound is unknown.
+    """Return for each file whether at least one of the values lies within the bounds, or null if a bound is unknown.
 
-    A value lies within the bounds if more values are less than or equal to the upper bound than less than the lower bound. Both counts
-    come from ranks of values and bounds, so that one sort replaces a comparison of each value with each file.
+    For each file, two counts are compared: the values up to the upper bound, and the values below the lower bound. Both counts come from
+    the ranks of values and bounds, so that one sort replaces a comparison of each value with each file.
 
     Args:
         column: The bounds and null counts of the column in each file.
@@ -332,22 +335,25 @@ def within_bounds(column: ColumnBounds, values: pa.Array) -> pa.Array:
 
 
 def may_hold(column: ColumnBounds, test: pa.Array | None) -> pa.Array:
-    """Return for each file whether it may hold a value that a test of its bounds allows. A file without values has none.
+    """Return for each file whether it may contain a matching value: it may have values, and the test of its bounds passed.
 
     Args:
         column: The bounds and null counts of the column in each file.
-        test: The result of the test for each file, null if it is unknown. None if the result is unknown for all files.
+        test: The result of the test for each file (null if unknown), or None if the result is unknown for all files.
     """
     return column.has_values if test is None else pc.and_(column.has_values, pc.fill_null(test, True))
 
 
 def _verdict(column: ColumnBounds, may_be_true: pa.Array, may_be_false: pa.Array | None) -> Verdict:
-    """Return the verdict of two tests of the bounds. A null in a test, or None for a test, means unknown and counts as true."""
+    """Return the verdict from two tests of the bounds: whether the condition may be true, and whether it may be false.
+
+    A null in a test, or None instead of a test, means that the result is unknown, which counts as true.
+    """
     return Verdict(may_hold(column, may_be_true), may_hold(column, may_be_false))
 
 
 def _count_values_up_to(values: pa.Array, bounds: pa.Array, tiebreaker: str) -> pa.Array:
-    """Return for each bound the number of values less than it (tiebreaker `min`), or less than or equal to it (`max`)."""
+    """Return for each bound how many values are less than it (tiebreaker `min`), or less than or equal to it (tiebreaker `max`)."""
     # The rank of a bound among values and bounds, less its rank among the bounds, is the number of values that sort before it.
     overall_ranks = pc.rank(pa.concat_arrays([values, bounds]), sort_keys="ascending", tiebreaker=tiebreaker).slice(len(values))
     bound_ranks = pc.rank(bounds, sort_keys="ascending", tiebreaker=tiebreaker)
@@ -355,7 +361,7 @@ def _count_values_up_to(values: pa.Array, bounds: pa.Array, tiebreaker: str) -> 
 
 
 def as_array(column: pa.ChunkedArray | pa.Array) -> pa.Array:
-    """Return a column as one array."""
+    """Return a column as a single array, with its chunks combined."""
     if isinstance(column, pa.ChunkedArray):
         return pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
     return column
@@ -366,7 +372,7 @@ def _unknown_bounds(files: int, field: Field) -> pa.Array:
 
 
 def _comparison_bounds(bounds: pa.Array, field: Field) -> pa.Array:
-    """Return bounds in the column's comparison type. NaN, and bounds that cannot be cast, become null (unknown)."""
+    """Return bounds in the column's comparison type. NaN and bounds that cannot be cast become null, which means unknown."""
     cast = None if comparison_type(field.type) is None else in_comparison_type(bounds, field)
     if cast is None:
         return _unknown_bounds(len(bounds), field)
@@ -374,7 +380,7 @@ def _comparison_bounds(bounds: pa.Array, field: Field) -> pa.Array:
 
 
 def _successor(prefix: str) -> pa.Scalar | None:
-    """Return the least string that is greater than all strings with the prefix, None if there is none."""
+    """Return the least string that is greater than all strings with the prefix, or None if there is no such string."""
     for end in range(len(prefix), 0, -1):
         code = ord(prefix[end - 1]) + 1
         if code <= 0x10FFFF:

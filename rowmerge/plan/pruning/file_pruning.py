@@ -1,6 +1,6 @@
-"""File pruning: masks of the files whose partition values, bounds and null counts allow a condition or a join key.
+"""File pruning: masks that select the files whose partition values, bounds and null counts allow a condition or a join key.
 
-A mask is never false for a file with a matching row. A condition or a type that is not supported excludes no file.
+A mask is never false for a file with a matching row. An unsupported condition or type does not exclude any file.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _UPPER_BOUND_TESTS = {"=": pc.greater_equal, "<=>": pc.greater_equal, ">": pc.gr
 
 
 class BoundsMask(NamedTuple):
-    """A mask of files, and the names of the columns whose lower and upper bounds it reads."""
+    """A mask of files, and the names of the columns whose lower and upper bounds the mask reads."""
 
     mask: FileMask
     bound_columns: tuple[str, ...] = ()
@@ -36,19 +36,19 @@ class BoundsMask(NamedTuple):
 def file_mask(
     conjuncts: Sequence[str], side: Side, schema: Struct, partition_columns: Collection[str], *, case_sensitive: bool = False
 ) -> BoundsMask:
-    """Return the mask of the files that may hold a row for which all conjuncts are true (data skipping).
+    """Return the mask of the files that may contain a row for which all conjuncts are true (data skipping).
 
-    A mask is a function from a file listing to one boolean for each file. It is evaluated later, when the listing has been read.
+    A mask is a function that returns a boolean for each file of a listing. It is evaluated later, when the listing has been read.
 
     Args:
-        conjuncts: SQL conditions over columns of `side`. A file must be read only if all of them may be true in it.
-        side: The table's alias and columns, by which the conditions refer to the table.
+        conjuncts: SQL conditions on columns of `side`. A file must be read only if all conditions may be true for one of its rows.
+        side: The table's alias and column names, by which the conditions refer to the table.
         schema: The columns of the table.
         partition_columns: The names of the table's partition columns.
         case_sensitive: Whether the names in the conditions are case-sensitive.
 
     Returns:
-        The mask, and the columns whose bounds it reads. Partition columns are not among them.
+        The mask, and the names of the columns whose bounds it reads, except partition columns.
     """
     predicate = _predicate(conjuncts, side, schema, partition_columns, case_sensitive)
     bound_columns = tuple(name for name in schema.names if name in predicate.columns and name not in partition_columns)
@@ -61,15 +61,15 @@ def exact_partition_mask(
     """Return the mask of the files in which all conjuncts are true for each row.
 
     Args:
-        conjuncts: SQL conditions over columns of `side`. Without conjuncts, the mask is true for every file.
-        side: The names by which the conditions refer to the table.
+        conjuncts: SQL conditions on columns of `side`. Without conjuncts, the mask is true for every file.
+        side: The table's alias and column names, by which the conditions refer to the table.
         schema: The columns of the table.
         partition_columns: The names of the table's partition columns.
         case_sensitive: Whether the names in the conditions are case-sensitive.
 
     Returns:
-        The mask, or None if a conjunct uses other columns than partition columns or is not fully supported. The conjuncts may then be
-        true for some rows of a file only.
+        The mask, or None if a conjunct is not fully supported or uses a column that is not a partition column. In that case, the conjuncts
+        may be true for only some rows of a file.
     """
     predicate = _predicate(conjuncts, side, schema, partition_columns, case_sensitive)
     if not predicate.exact:
@@ -84,10 +84,11 @@ def exact_partition_mask(
 
 
 def key_mask(column: str, op: str, values: pa.Array, has_null: bool, schema: Struct, partition_columns: Collection[str]) -> BoundsMask:
-    """Return the mask of the files that may hold a row with `column op key` for at least one key of a source.
+    """Return the mask of the files that may contain a row with `column op key` for at least one key of a source.
 
-    The keys are the values of the source's side of a join condition. NULL and NaN lie in no bounds, so they have rules of their own. A
-    NULL key matches only by `<=>`, in files that may hold NULL. NaN is greater than all numbers, and a file with a NaN has no bounds.
+    The keys are the values of the source's side of a join condition. NULL and NaN never lie within bounds, so separate rules apply to
+    them. A NULL key matches only with `<=>`, in files that may contain NULL. NaN is greater than all numbers, and a file
+    with a NaN has no bounds.
 
     Args:
         column: The name of the target's column.
@@ -98,7 +99,8 @@ def key_mask(column: str, op: str, values: pa.Array, has_null: bool, schema: Str
         partition_columns: The names of the table's partition columns.
 
     Returns:
-        The mask, and the column if the mask reads its bounds. The mask is true for every file if the column's bounds cannot be compared.
+        The mask, and the name of the column if the mask reads its bounds. If these bounds cannot be compared, the mask is true for every
+        file.
     """
     field = _comparable_field(column, schema)
     keys = None if field is None else _comparison_keys(values, field)
@@ -116,7 +118,7 @@ def key_mask(column: str, op: str, values: pa.Array, has_null: bool, schema: Str
 
 
 def _least_and_greatest(ordinary_keys: pa.Array, *, has_nan: bool) -> tuple[pa.Scalar, pa.Scalar]:
-    """Return the least and the greatest key, null scalars without keys.
+    """Return the least and the greatest key, or null scalars if there are no keys.
 
     `ordinary_keys`: the keys except NaN. `has_nan`: whether NaN is a key too, which is greater than all numbers, as in Spark.
     """
@@ -130,26 +132,27 @@ def _least_and_greatest(ordinary_keys: pa.Array, *, has_nan: bool) -> tuple[pa.S
 def range_mask(
     column: str, op: str, low: pa.Scalar | None, high: pa.Scalar | None, has_null: bool, schema: Struct, partition_columns: Collection[str]
 ) -> BoundsMask:
-    """Return the mask of the files that may hold a row with `column op key` for a key between the least and the greatest key.
+    """Return the mask of the files that may contain a row with `column op key` for a key from the least to the greatest key.
 
     Args:
         column: The name of the target's column.
         op: One of `=`, `<=>`, `<`, `<=`, `>` and `>=`.
         low: The least key, in the column's type. None or a null scalar if the source has no key except NULL.
-        high: The greatest key, as `low`.
+        high: The greatest key, under the same rules as `low`.
         has_null: Whether the source has a NULL key.
         schema: The columns of the table.
         partition_columns: The names of the table's partition columns.
 
     Returns:
-        The mask, and the column if the mask reads its bounds. The mask is true for every file if the column's bounds cannot be compared.
+        The mask, and the name of the column if the mask reads its bounds. If these bounds cannot be compared, the mask is true for every
+        file.
     """
     field = _comparable_field(column, schema)
     if field is None:
         return BoundsMask(every_file)
     nulls_match = op == "<=>" and has_null
     if low is None or high is None or not (low.is_valid and high.is_valid):
-        # The only key is NULL, so a file can match by its NULLs alone.
+        # The only key is NULL, so only the NULLs of a file can match.
         return _column_mask(field, partition_columns, nulls_match, lambda column_bounds: column_bounds.no_file)
     key_range = _comparison_keys(pa.array([low, high], low.type), field)
     if key_range is None:
@@ -178,13 +181,13 @@ def _predicate(conjuncts: Sequence[str], side: Side, schema: Struct, partition_c
 
 
 def _comparable_field(column: str, schema: Struct) -> Field | None:
-    """Return a column by name, None if its bounds cannot be compared with keys."""
+    """Return a column by name, or None if its bounds cannot be compared with keys."""
     field = schema.find(column, case_sensitive=True)
     return field if field is not None and comparable(field) else None
 
 
 def _comparison_keys(values: pa.Array | pa.ChunkedArray, field: Field) -> pa.Array | None:
-    """Return keys except NULL in the comparison type of a column, None if they cannot be cast."""
+    """Return the keys except NULL in the comparison type of a column, or None if they cannot be cast."""
     keys = in_comparison_type(pc.drop_null(values), field)
     return None if keys is None else as_array(keys)
 
@@ -192,10 +195,10 @@ def _comparison_keys(values: pa.Array | pa.ChunkedArray, field: Field) -> pa.Arr
 def _column_mask(
     field: Field, partition_columns: Collection[str], nulls_match: bool, test_bounds: Callable[[ColumnBounds], pa.Array | None]
 ) -> BoundsMask:
-    """Return the mask of the files that pass a test of a column's bounds. If `nulls_match`, files that may hold a NULL pass too.
+    """Return the mask of the files that pass a test of a column's bounds. If `nulls_match` is set, files with possible NULLs pass too.
 
-    `test_bounds`: returns for each file whether its bounds allow a match, or None if they exclude no file. The result of a file with
-    unknown bounds is null, and the file passes.
+    `test_bounds`: a function that returns for each file whether its bounds allow a match, or None if the bounds do not exclude any file.
+    The function's result is null for a file with unknown bounds, which then passes.
     """
     is_partition = field.name in partition_columns
 
@@ -209,7 +212,10 @@ def _column_mask(
 
 
 def _bounds_allow(column: ColumnBounds, op: str, low: pa.Scalar, high: pa.Scalar) -> pa.Array | None:
-    """Return for each file whether its bounds allow `column op key` for a key from low to high; None if they exclude no file."""
+    """Return for each file whether its bounds allow `column op key` for a key from `low` to `high`.
+
+    Returns None if the bounds do not exclude any file.
+    """
     bound_tests = []
     # NaN is greater than all numbers, as in Spark. So if it is the greatest key, no lower bound is greater than the keys.
     has_nan = pa.types.is_floating(high.type) and math.isnan(high.as_py())

@@ -1,4 +1,7 @@
-"""Conditions on the target's columns from the keys of a source. With such a condition, Spark's reader skips row groups and pages."""
+"""Conditions on the target's columns that follow from the keys of a source.
+
+With such a condition, Spark's Parquet reader skips row groups and pages.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +16,9 @@ from rowmerge.plan.pruning.bounds import comparable
 from rowmerge.table.metadata.schema import Decimal as DecimalType, Field, Primitive, backquote, sql_name, string_literal
 
 RANGES = 32
-"""The largest number of ranges. Each range costs two comparisons per row, and a test of the bounds of each page."""
+"""The maximum number of ranges in a condition. Each range costs two comparisons per row, and a test of the bounds of each page."""
 _MAX_LITERAL_LENGTH = 500
-"""The largest number of characters of a literal."""
+"""The maximum length of a literal in characters."""
 _ORDINAL_TYPES = ("byte", "short", "integer", "long", "date", "timestamp", "timestamp_ntz")
 
 
@@ -24,21 +27,21 @@ def key_condition(field: Field, op: str, values: pa.Array, has_null: bool, *, on
 
     Args:
         field: A column of the target.
-        op: The operator of the join condition.
+        op: The comparison operator of the join condition.
         values: The distinct keys except NULL, sorted, in the column's type.
         has_null: Whether NULL is a key too.
-        only_ends: Whether `values` has only the least and the greatest key.
+        only_ends: Whether `values` contains only the least and the greatest key.
 
     Returns:
-        The condition. None if readers cannot skip rows by it: for other operators than `=` and `<=>`, and without values. It is also None
-        for long literals, and for types whose bounds Parquet readers do not trust.
+        The condition, or None if readers could not skip rows with it. This applies to operators except `=` and `<=>`, to an empty `values`,
+        to long literals, and to types whose bounds Parquet readers do not trust.
     """
     if op not in ("=", "<=>") or not len(values) or not comparable(field) or not _has_literals(field):
         return None
     try:
         ranges = [(_literal(low, field), _literal(high, field)) for low, high in _ranges(values, field, only_ends)]
     except (OverflowError, ValueError):
-        return None  # Python's datetime cannot hold the value
+        return None  # the value is out of the range of Python's datetime
     if any(max(len(low), len(high)) > _MAX_LITERAL_LENGTH for low, high in ranges):
         return None
     column = backquote(field.name)
@@ -53,12 +56,12 @@ def _range_condition(column: str, low: str, high: str) -> str:
 
 
 def _has_literals(field: Field) -> bool:
-    """Return whether values of the column can be written as SQL literals for which readers skip rows."""
+    """Return whether values of the column can be written as SQL literals that allow readers to skip rows."""
     return isinstance(field.type, DecimalType) or (isinstance(field.type, Primitive) and field.type.name in (*_ORDINAL_TYPES, "string"))
 
 
 def _ranges(values: pa.Array, field: Field, only_ends: bool) -> list[tuple[pa.Scalar, pa.Scalar]]:
-    """Return at most RANGES ranges that cover the sorted values."""
+    """Return at most RANGES ranges that cover the sorted values, each as its least and its greatest value."""
     full_range = [(values[0], values[-1])]
     if only_ends or len(values) == 1:
         return full_range
@@ -70,8 +73,8 @@ def _ranges(values: pa.Array, field: Field, only_ends: bool) -> list[tuple[pa.Sc
 def _ranges_between_gaps(values: pa.Array) -> list[tuple[pa.Scalar, pa.Scalar]] | None:
     """Split sorted, distinct values at the widest gaps into at most RANGES ranges.
 
-    The values 1, 2, 3, 90, 91 become the ranges 1 to 3 and 90 to 91. Returns None if the gaps are less than half of the span from the first
-    to the last value. The ranges would then exclude too few rows to be worth their comparisons.
+    The values 1, 2, 3, 90, 91 become the ranges 1 to 3 and 90 to 91. Returns None if the gaps amount to less than half of the span
+    from the first to the last value. The ranges would then exclude too few rows to be worth the comparisons.
     """
     # All types in _ORDINAL_TYPES are integers in Arrow: days, microseconds, or the numbers themselves.
     integers = (values.cast(pa.int32()) if pa.types.is_date(values.type) else values).cast(pa.int64())
@@ -90,7 +93,7 @@ def _ranges_between_gaps(values: pa.Array) -> list[tuple[pa.Scalar, pa.Scalar]] 
 
 
 def _literal(scalar: pa.Scalar, field: Field) -> str:
-    """Return a value as a SQL literal. Raises OverflowError or ValueError if Python's datetime cannot hold it."""
+    """Return a value as a SQL literal. Raises OverflowError or ValueError if the value is out of the range of Python's datetime."""
     value: Any = scalar.as_py()
     match value:
         case str():

@@ -1,4 +1,4 @@
-"""Read the literals of a condition, and find their positions in the order of a column's values, as Spark compares the two."""
+"""Read the literals of a condition, and find their positions among a column's values, in the order that Spark uses."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from rowmerge.plan.pruning.bounds import INTEGERS, PRECISION, LiteralPosition, c
 from rowmerge.table.metadata.schema import DataType, Decimal as DecimalType, Primitive
 
 LONG_DIGITS = 20
-"""The digits of the decimal type to which Spark casts a bigint that it compares with a decimal."""
+"""The precision of the decimal type to which Spark casts a bigint before it compares the bigint with a decimal."""
 _CAST_INTEGERS = {exp.DType.TINYINT: 8, exp.DType.SMALLINT: 16, exp.DType.INT: 32, exp.DType.BIGINT: 64}
 
 _EXACT = Context(prec=100, Emin=MIN_EMIN, Emax=MAX_EMAX)
 _EPOCH = datetime(1970, 1, 1)
 _OFFSET = 18 * 3_600_000_000
-"""The largest offset of a time zone from UTC in microseconds: 18 hours (java.time.ZoneOffset)."""
+"""The maximum offset of a time zone from UTC in microseconds: 18 hours (java.time.ZoneOffset)."""
 _CLEAN_INTEGER = re.compile(r"0|-?[1-9][0-9]*")
 _CLEAN_DECIMAL = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 _CLEAN_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
@@ -32,12 +32,12 @@ _CLEAN_TIME = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})(?:[ T]([0-9]{2}:[0-9]{2}
 
 @dataclass(frozen=True)
 class Null:
-    """NULL."""
+    """The literal NULL."""
 
 
 @dataclass(frozen=True)
 class ExactNumber:
-    """An integer or a decimal. `digits` and `scale`: the digits before and after the decimal point of its Spark type."""
+    """An integer or a decimal. `digits`, `scale`: the number of digits that its Spark type has before and after the decimal point."""
 
     value: Decimal
     digits: int
@@ -47,7 +47,7 @@ class ExactNumber:
 
 @dataclass(frozen=True)
 class FloatNumber:
-    """A double, or a float if `single`."""
+    """A floating-point number: a float if `single` is set, else a double."""
 
     value: float
     single: bool = False
@@ -55,7 +55,7 @@ class FloatNumber:
 
 @dataclass(frozen=True)
 class Moment:
-    """A timestamp in microseconds since the epoch: an instant if `zoned`, else a local time. `ntz`: its type is timestamp_ntz."""
+    """A timestamp in microseconds since the epoch: an instant if `zoned`, else a local time. `ntz`: whether its type is timestamp_ntz."""
 
     micros: int
     zoned: bool = False
@@ -68,7 +68,7 @@ Constant = Null | bool | ExactNumber | FloatNumber | str | date | Moment
 def constant(node: exp.Expr) -> Constant | None:
     """Return the value of a literal, a negated number, a typed literal or a CAST of a literal.
 
-    Returns None for any other expression, and for a value that depends on settings of the session.
+    Returns None for any other expression, and if the value depends on settings of the session.
     """
     node = node.unnest()
     # Any other argument, for example the format of a CAST, can change the value.
@@ -88,7 +88,7 @@ def constant(node: exp.Expr) -> Constant | None:
 
 
 def _converted(operand: Constant, node: exp.Neg | exp.TsOrDsToDate | exp.Cast) -> Constant | None:
-    """Return the value of a minus sign, a date literal or a CAST that is applied to a literal, None if it is unknown."""
+    """Return the value of a literal after the minus sign, date conversion or CAST in `node`, or None if it is unknown."""
     match node:
         case exp.Neg() if isinstance(operand, ExactNumber):
             return replace(operand, value=-operand.value)
@@ -104,7 +104,7 @@ def locate_literal(literal: Constant, type_: DataType) -> LiteralPosition | None
     """Return where a literal lies in the order of the values of a type, so that a column's bounds can be compared with the literal.
 
     Among integers, 2 is the value 2, and 1.5 lies between 1 and 2. Returns None if the position is unknown, for example because Spark casts
-    the column to another type for the comparison, whose order can differ.
+    the column to a type with a different order before the comparison.
     """
     arrow_type = comparison_type(type_)
     match type_:
@@ -129,10 +129,10 @@ def locate_literal(literal: Constant, type_: DataType) -> LiteralPosition | None
 
 
 def locate_list_members(members: Sequence[Constant], type_: DataType) -> list[LiteralPosition] | None:
-    """Return where each member of an IN list lies in the order of the values of a column's type, as `locate_literal`.
+    """Return where each member of an IN list lies in the order of the values of a column's type.
 
     Spark casts the column and all members to one type. Returns None if that cast can round a value, or a position is not exact.
-    `members`: the literals of the list except NULL, at least one. `type_`: the type of the column.
+    `members`: one or more literals, all members of the list except NULL. `type_`: the type of the column.
     """
     if len({type(member) for member in members}) != 1:
         return None  # Spark casts '1' and 2 to another type than `locate_literal` expects for each of them
@@ -146,7 +146,7 @@ def locate_list_members(members: Sequence[Constant], type_: DataType) -> list[Li
 
 
 def _has_common_decimal_type(numbers: Sequence[ExactNumber], type_: DataType) -> bool:
-    """Return whether one decimal type can hold the numbers and the column's values. If none can, Spark rounds some before it compares.
+    """Return whether a decimal type exists for the numbers and the column's values. Otherwise, Spark rounds some of them to compare.
 
     `type_`: the type of the column. Integers that are compared with an integer column need no decimal type.
     """
@@ -158,13 +158,13 @@ def _has_common_decimal_type(numbers: Sequence[ExactNumber], type_: DataType) ->
 
 
 def _exact_position(value: object, arrow_type: pa.DataType | None) -> LiteralPosition:
-    """Return the position of a literal that is a value of the column's type."""
+    """Return the position of a literal that is itself a value of the column's type."""
     scalar = pa.scalar(value, arrow_type)
     return LiteralPosition(scalar, scalar)
 
 
 def _parse_number(text: str) -> ExactNumber | FloatNumber | None:
-    """Parse a number literal as Spark does: an integer, a decimal, or a double if it has an exponent. Return None for another text."""
+    """Parse a number as Spark does: an integer, a decimal, or a double if it has an exponent. Return None for any other string."""
     try:
         value = Decimal(text)
     except InvalidOperation:
@@ -178,7 +178,7 @@ def _parse_number(text: str) -> ExactNumber | FloatNumber | None:
 
 
 def _fits_integer(value: Decimal | int, bits: int) -> bool:
-    """Return whether a signed integer of so many bits can hold a number."""
+    """Return whether a number is within the range of a signed integer with `bits` bits."""
     return -(1 << bits - 1) <= value <= (1 << bits - 1) - 1
 
 
@@ -196,7 +196,7 @@ def _decimal(value: Decimal, precision: int, scale: int) -> ExactNumber | None:
 
 
 def _cast(value: Constant, to: exp.DataType, *, typed: bool) -> Constant | None:
-    """Return the literal as a value of the type `to`, None if the CAST could change it.
+    """Return the literal as a value of the type `to`, or None if the CAST could change its value.
 
     `typed`: whether the literal has the form TIMESTAMP '…', in which Spark keeps a time zone that a CAST can drop.
     """
@@ -225,7 +225,7 @@ def _cast(value: Constant, to: exp.DataType, *, typed: bool) -> Constant | None:
 
 
 def _cast_to_integer(value: Constant, bits: int) -> ExactNumber | None:
-    """Return a number, or a text with an integer, as an integer of so many bits, None if it is not one."""
+    """Return a number, or the integer in a string, as an integer with `bits` bits. Return None if this is not possible."""
     number = _exact_number(value, _CLEAN_INTEGER)
     if number is None or number != math.floor(number) or not _fits_integer(number, bits):
         return None
@@ -233,14 +233,14 @@ def _cast_to_integer(value: Constant, bits: int) -> ExactNumber | None:
 
 
 def _exact_number(value: Constant, pattern: re.Pattern[str]) -> Decimal | None:
-    """Return the value of an exact number, or of a text that matches the pattern, else None."""
+    """Return the value of an exact number, or of a string that matches the pattern, or None for any other literal."""
     if isinstance(value, str):
         return Decimal(value) if pattern.fullmatch(value) else None
     return value.value if isinstance(value, ExactNumber) else None
 
 
 def _cast_to_decimal(value: Constant, to: exp.DataType) -> ExactNumber | None:
-    """Return a number, or a text with a number, as a DECIMAL(precision, scale), None if the type cannot hold it exactly."""
+    """Return a number, or the number in a string, as the decimal type `to`, or None if the type cannot represent it exactly."""
     parameters = [int(parameter.name) for parameter in to.expressions]
     precision, scale = parameters + [10, 0][len(parameters) :]
     number = _exact_number(value, _CLEAN_DECIMAL)
@@ -250,7 +250,7 @@ def _cast_to_decimal(value: Constant, to: exp.DataType) -> ExactNumber | None:
 
 
 def _cast_to_floating(value: Constant, *, single: bool) -> FloatNumber | None:
-    """Return a number as a double, or as a float if `single`, None if a float cannot hold it exactly."""
+    """Return a number as a double, or as a float if `single`. Return None if a float cannot represent it exactly."""
     if not isinstance(value, ExactNumber | FloatNumber):
         return None
     if not single:
@@ -260,14 +260,14 @@ def _cast_to_floating(value: Constant, *, single: bool) -> FloatNumber | None:
 
 
 def _cast_to_date(value: Constant) -> date | None:
-    """Return a date, or the date in a text, None for any other literal."""
+    """Return a date, or the date in a string. Return None for any other literal."""
     if isinstance(value, str):
         return _parse_date(value)
     return value if isinstance(value, date) else None
 
 
 def _cast_to_moment(value: Constant, *, ntz: bool, typed: bool) -> Moment | None:
-    """Return a text or a date as a timestamp, or as a timestamp_ntz if `ntz`, None if the result depends on settings."""
+    """Return a string or a date as a timestamp, or as a timestamp_ntz if `ntz`. Return None if the result depends on settings."""
     if isinstance(value, Moment):
         return None
     moment = _moment_of(value)
@@ -276,7 +276,7 @@ def _cast_to_moment(value: Constant, *, ntz: bool, typed: bool) -> Moment | None
 
 
 def _moment_of(value: Constant) -> Moment | None:
-    """Return a timestamp, the timestamp in a text, or the midnight of a date. Return None for any other literal."""
+    """Return a timestamp, the timestamp in a string, or midnight of a date. Return None for any other literal."""
     match value:
         case str():
             return _parse_moment(value)
@@ -288,7 +288,7 @@ def _moment_of(value: Constant) -> Moment | None:
 
 
 def _parse_date(text: str) -> date | None:
-    """Parse a date like `2024-01-31`. Return None for another text."""
+    """Parse a date such as `2024-01-31`. Return None for any other string."""
     try:
         return date.fromisoformat(text) if _CLEAN_DATE.fullmatch(text) else None
     except ValueError:
@@ -296,7 +296,7 @@ def _parse_date(text: str) -> date | None:
 
 
 def _parse_moment(text: str) -> Moment | None:
-    """Parse a timestamp like `2024-01-31 12:00:00.5+01:00`, with optional time and offset. Return None for another text."""
+    """Parse a timestamp such as `2024-01-31 12:00:00.5+01:00`. The time and offset are optional. Return None for any other string."""
     match = _CLEAN_TIME.fullmatch(text)
     if match is None:
         return None
@@ -310,7 +310,7 @@ def _parse_moment(text: str) -> Moment | None:
 
 
 def _parse_offset(text: str) -> timedelta:
-    """Parse an offset from UTC like `+05:30`. Raises ValueError for an offset above 18 hours."""
+    """Parse an offset from UTC such as `+05:30`. Raises ValueError for an offset above 18 hours."""
     hours, minutes = int(text[1:3]), int(text[4:6])
     if minutes > 59 or hours * 60 + minutes > 18 * 60:
         raise ValueError(text)
@@ -318,17 +318,17 @@ def _parse_offset(text: str) -> timedelta:
 
 
 def _epoch_micros(local: datetime) -> int:
-    """Return the microseconds from the epoch to a local time, as if that were in UTC."""
+    """Return the number of microseconds from the epoch to a local time, which is interpreted as UTC."""
     return (local - _EPOCH) // timedelta(microseconds=1)
 
 
 def _rounded(value: Decimal, scale: int, rounding: str) -> Decimal:
-    """Return a number rounded to `scale` digits after the decimal point."""
+    """Return a number rounded to `scale` digits after the decimal point. `rounding`: a rounding mode of the module `decimal`."""
     return value.quantize(Decimal(1).scaleb(-scale), rounding=rounding, context=_EXACT)
 
 
 def _nearest_float(value: float) -> float:
-    """Return the float (32 bits) that is nearest to a double, NaN if it is out of range."""
+    """Return the float (32 bits) that is nearest to a double, or NaN if the double is out of range."""
     try:
         return float(struct.unpack("f", struct.pack("f", value))[0])
     except OverflowError:
@@ -336,7 +336,7 @@ def _nearest_float(value: float) -> float:
 
 
 def _locate_among_integers(literal: Constant, type_: Primitive) -> LiteralPosition | None:
-    """Return the position of a literal in an integer column, None if Spark does not compare the two exactly."""
+    """Return the position of a literal in an integer column, or None if Spark does not compare the two exactly."""
     match literal:
         # Spark replaces a comparison with a number outside bigint by TRUE or FALSE, even for null rows.
         case ExactNumber(number) if _fits_integer(number, 64) and _has_common_decimal_type([literal], type_):
@@ -350,13 +350,13 @@ def _locate_among_integers(literal: Constant, type_: Primitive) -> LiteralPositi
 
 
 def _position_among_integers(number: Decimal | float) -> LiteralPosition:
-    """Return the position of a number between the nearest integers below and above, or on an integer."""
+    """Return the position of a number between two neighbouring integers, or at an integer that equals it."""
     below, above = math.floor(number), math.ceil(number)
     return LiteralPosition(pa.scalar(below, pa.int64()), pa.scalar(above, pa.int64()), is_between=below != above)
 
 
 def _locate_among_decimals(literal: Constant, type_: DecimalType, arrow_type: pa.DataType | None) -> LiteralPosition | None:
-    """Return the position of a literal in a decimal column, None if Spark does not compare the two exactly."""
+    """Return the position of a literal in a decimal column, or None if Spark does not compare the two exactly."""
     if not isinstance(literal, ExactNumber) or not _has_common_decimal_type([literal], type_):
         return None
     below = _rounded(literal.value, type_.scale, ROUND_FLOOR)
@@ -365,7 +365,7 @@ def _locate_among_decimals(literal: Constant, type_: DecimalType, arrow_type: pa
 
 
 def _locate_among_floats(literal: Constant, *, single: bool) -> LiteralPosition | None:
-    """Return the position of a literal in a double column, or a float column if `single`, None if it is unknown."""
+    """Return the position of a literal in a double column, or in a float column if `single`. Return None if it is unknown."""
     if not isinstance(literal, ExactNumber | FloatNumber):
         return None
     number = float(literal.value)
@@ -375,7 +375,7 @@ def _locate_among_floats(literal: Constant, *, single: bool) -> LiteralPosition 
 
 
 def _locate_among_instants(literal: Constant, arrow_type: pa.DataType | None) -> LiteralPosition | None:
-    """Return the position of a literal in a timestamp column. It is approximate for a local time, whose time zone is unknown."""
+    """Return the position of a literal in a timestamp column, or None. It is approximate for a local time, whose zone is unknown."""
     moment = _moment_of(literal)
     if moment is None:
         return None
@@ -383,7 +383,7 @@ def _locate_among_instants(literal: Constant, arrow_type: pa.DataType | None) ->
 
 
 def _locate_among_local_times(literal: Constant, arrow_type: pa.DataType | None) -> LiteralPosition | None:
-    """Return the position of a literal in a timestamp_ntz column, None if it is unknown."""
+    """Return the position of a literal in a timestamp_ntz column, or None if it is unknown."""
     if isinstance(literal, Moment) and not literal.ntz:
         # Spark casts the column to timestamp with the session's time zone, whose offset can differ between the two times.
         return _approximate_position(literal.micros, _OFFSET if literal.zoned else 2 * _OFFSET, arrow_type)
@@ -392,5 +392,5 @@ def _locate_among_local_times(literal: Constant, arrow_type: pa.DataType | None)
 
 
 def _approximate_position(micros: int, distance: int, arrow_type: pa.DataType | None) -> LiteralPosition:
-    """Return the position of a timestamp that is known up to `distance` microseconds."""
+    """Return the position of a timestamp that is known to within `distance` microseconds. `micros`: microseconds since the epoch."""
     return LiteralPosition(pa.scalar(micros + distance, arrow_type), pa.scalar(micros - distance, arrow_type), is_approximate=True)

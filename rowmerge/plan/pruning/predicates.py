@@ -1,4 +1,4 @@
-"""Convert conditions over the columns of one table to predicates on the bounds of files."""
+"""Convert conditions on the columns of one table to predicates that are evaluated with the bounds of files."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from rowmerge.table.metadata.schema import Field, Primitive, Struct
 
 Judge = Callable[[FileBounds], Verdict]
 _MAX_DEPTH = 100
-"""The largest depth of the syntax tree of a condition. A deeper condition is UNKNOWN."""
+"""The maximum depth of the syntax tree of a condition. A condition with a deeper tree is UNKNOWN."""
 _SUPPORTED_ARGUMENTS = {"this", "expression", "expressions", "low", "high", "negate", "table", "db", "catalog"}
-"""The arguments of nodes that the conversion reads. Another argument can change the meaning of a node, which is then UNKNOWN."""
+"""The arguments of syntax tree nodes that the conversion reads. A node with any other argument is UNKNOWN."""
 _OPERATORS = {**COMPARISON_TREES, exp.NEQ: "<>", exp.NullSafeNEQ: "not <=>"}
 _MIRRORED = {**MIRRORED, "<>": "<>", "not <=>": "not <=>"}
 _NEGATED = {"<>": "=", "not <=>": "<=>", ">": "<=", ">=": "<"}
@@ -33,9 +33,10 @@ _NUMBER_COMPARISONS = {"=": operator.eq, "<>": operator.ne, "<": operator.lt, "<
 
 @dataclass(frozen=True)
 class Predicate:
-    """A condition that can be judged by the bounds of each file in a listing, and the columns whose bounds this needs.
+    """A condition that can be evaluated with the bounds of each file in a listing.
 
-    `exact`: the condition uses partition columns only, and its verdict is certain. So it has one result for all rows of a file.
+    `judge`: the function that evaluates the condition. `columns`: the names of the columns whose bounds it reads. `exact`: whether the
+    verdict is certain, and the condition uses only partition columns. It then has the same result for all rows of a file.
     """
 
     judge: Judge
@@ -45,7 +46,10 @@ class Predicate:
 
 @dataclass(frozen=True)
 class _Table:
-    """The table whose columns a condition uses, and the names by which it uses them. `text`: the SQL of the condition."""
+    """The table to whose columns a condition refers, with the SQL of the condition (`text`).
+
+    `side`: the table's alias and column names, by which the condition refers to the columns.
+    """
 
     text: str
     side: Side
@@ -68,17 +72,17 @@ UNKNOWN = Predicate(lambda files: Verdict(files.for_all_files(True), files.for_a
 
 
 def to_predicate(text: str, side: Side, schema: Struct, partition_columns: Collection[str], *, case_sensitive: bool = False) -> Predicate:
-    """Convert a SQL condition to a predicate on the bounds of files.
+    """Convert a SQL condition to a predicate that is evaluated with the bounds of files.
 
     Args:
-        text: A SQL condition over columns of `side`.
+        text: A SQL condition on columns of `side`.
         side: The table's alias and column names, by which the condition refers to its columns.
         schema: The columns of the table.
         partition_columns: The names of the table's partition columns.
         case_sensitive: Whether the names in the condition are case-sensitive.
 
     Returns:
-        The predicate. It is UNKNOWN for a condition whose meaning in Spark is unclear, and then excludes no file.
+        The predicate, or UNKNOWN, which does not exclude any file, if the meaning of the condition in Spark is unclear.
     """
     tree, tokens = parse(text), tokens_of(text)
     if tree is None or tokens is None or any(_is_ambiguous(token, text) for token in tokens):
@@ -114,9 +118,9 @@ def _predicate(node: exp.Expr, table: _Table, depth: int = 0) -> Predicate:
 
 
 def _predicate_without_negation(node: exp.Expr, table: _Table, depth: int) -> Predicate:
-    """Return the predicate of a condition as if it had no NOT in its operator: that of `x LIKE 'a%'` for `x NOT LIKE 'a%'`.
+    """Return the predicate of a condition without the NOT in its operator: that of `x LIKE 'a%'` for `x NOT LIKE 'a%'`.
 
-    UNKNOWN for an unsupported node. `depth`: the number of nodes above `node` in the syntax tree, for the limit of the depth.
+    An unsupported node is UNKNOWN. `depth`: the number of nodes above `node` in the syntax tree, which is limited.
     """
     match node:
         case exp.And() | exp.Or():
@@ -144,7 +148,7 @@ def _predicate_without_negation(node: exp.Expr, table: _Table, depth: int) -> Pr
 
 
 def _constant_predicate(value: bool | None) -> Predicate:
-    """Return the predicate of a condition with the same result for every row. A value of None is NULL."""
+    """Return the predicate of a condition with the same result for every row. `value`: the result, or None for NULL."""
     return Predicate(lambda files: Verdict(files.for_all_files(value is True), files.for_all_files(value is False)), exact=True)
 
 
@@ -163,7 +167,8 @@ def _negated(predicate: Predicate) -> Predicate:
 def _column_predicate(field: Field, table: _Table, judge: Callable[[ColumnBounds], Verdict], *, certain: bool = True) -> Predicate:
     """Return the predicate of a condition on one column.
 
-    `certain`: whether the verdict on a file whose rows have the same value is exact: the condition is not both true and false.
+    `judge`: the function that evaluates the condition. `certain`: whether its verdict is exact for a file in which all rows have the
+    same value.
     """
     is_partition = field.name in table.partition_columns
     # A partition value NaN has no bounds, so a verdict on a floating type is never certain.
@@ -186,7 +191,7 @@ def _comparison(op: str, left_operand: exp.Expr, right_operand: exp.Expr, table:
 
 
 def _column_comparison(field: Field, op: str, literal: Constant, table: _Table) -> Predicate:
-    """Return the predicate of `column op literal`. UNKNOWN if Spark may not compare in the order of the column's bounds."""
+    """Return the predicate of `column op literal`, or UNKNOWN if Spark may use a different order than that of the column's bounds."""
     if op in _NEGATED:
         return _negated(_column_comparison(field, _NEGATED[op], literal, table))
     if isinstance(literal, Null):
@@ -198,9 +203,10 @@ def _column_comparison(field: Field, op: str, literal: Constant, table: _Table) 
 
 
 def _in_list(node: exp.In, table: _Table) -> Predicate:
-    """Return the predicate of `column IN (literals)`. UNKNOWN if a member is not a literal, or Spark compares it in another type.
+    """Return the predicate of `column IN (literals)`.
 
-    A literal can have another type than the column. So each member is replaced by the value of the column's type that equals it, if any.
+    A literal can have a different type than the column. So each member is replaced by the equal value of the column's type, if any. Returns
+    UNKNOWN if a member is not a literal, or if its comparison in Spark may differ.
     """
     field, literals = table.field(node.this), [constant(member) for member in node.expressions]
     # `constant` returns None for a member that is not a literal. NULL is a literal.
@@ -220,9 +226,9 @@ def _in_list(node: exp.In, table: _Table) -> Predicate:
 
 
 def _like(node: exp.Like, table: _Table) -> Predicate:
-    """Return the predicate of `column LIKE pattern`, from the prefix before the first wildcard. UNKNOWN for other operands.
+    """Return the predicate of `column LIKE pattern`, or UNKNOWN for any other operands.
 
-    A text matches `prefix%` if it begins with the prefix. With further wildcards or characters, it may not match.
+    Only the prefix before the first wildcard is tested. If more characters follow that wildcard, a string with the prefix may not match.
     """
     field, pattern = table.field(node.this), constant(node.expression)
     if field is None or not comparable(field) or field.type != Primitive("string") or not isinstance(pattern, str):
