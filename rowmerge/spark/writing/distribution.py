@@ -1,4 +1,4 @@
-"""Bring rows together in tasks, and sort them, before they are written: by the partition and sort fields of the table."""
+"""Shuffle and sort rows by the partition fields and sort fields of a table before tasks write them."""
 
 from __future__ import annotations
 
@@ -16,26 +16,30 @@ from rowmerge.table.metadata.schema import UUID, DataType, Decimal, Primitive, a
 from rowmerge.table.metadata.shape import TableShape
 
 _HOUR = 3_600_000_000
-"""The microseconds of an hour."""
+"""The number of microseconds in an hour."""
 
 
 class Gather(Enum):
-    """How a few rows come together before they are written, so that they make few files. The values explain the members."""
+    """The way in which a small number of rows is combined before it is written, so that a statement does not create many small files."""
 
     NONE = "not: they are many"
+    """The rows are not combined, because there are many."""
     BY_SIZE = "by a shuffle that adapts to their size"
+    """Spark shuffles the rows into as many tasks as their size requires."""
     ONE_TASK = "in one task that finds them, too"
+    """One task both computes the rows and writes them."""
     DRIVER = "in the driver, which writes them itself"
+    """The driver collects the rows and writes them."""
 
 
 @dataclass(frozen=True)
 class _WriteOrder:
-    """The partition fields and the sort order of a table, as columns over rows.
+    """The partition fields and the sort order of a table, as Spark columns of the rows to write.
 
     Attributes:
-        computed_columns: By name, the values of transforms and of nested fields, which the rows lack.
-        partition_columns: The partition fields.
-        sort_columns: The sort fields, each with its direction.
+        computed_columns: By name, the columns to add to the rows: the values of transforms and of nested fields.
+        partition_columns: The columns that contain the values of the partition fields.
+        sort_columns: The columns that contain the values of the sort fields, each with its direction.
     """
 
     computed_columns: dict[str, Column]
@@ -56,31 +60,32 @@ class _WriteOrder:
 def distribute_rows(
     rows: DataFrame, table: TableShape, column_names: Sequence[str], *, gather: Gather, distribution: Distribution | None = None
 ) -> DataFrame:
-    """Bring rows to the tasks that write them, and sort the rows of each task in the table's order.
+    """Divide rows among the tasks that write them, and sort the rows of each task in the table's sort order.
 
-    A task gets all rows of a partition (Spark's adaptive rebalance) or a range of the sort order, so that it writes few files. Two settings
-    decide: `distribution` is a property of the table (`write.distribution-mode` in Iceberg), which serves statements with many rows.
-    `gather` comes from the statement, whose few rows would otherwise become a small file in each task.
+    To write few files, a task gets either all rows of a partition (Spark's adaptive rebalance) or a range of the sort order. Two settings
+    control this. `distribution` is a property of the table (`write.distribution-mode` in Iceberg), intended for statements with many rows.
+    `gather` depends on the statement. It prevents a statement with few rows from writing a small file in each task.
 
     Args:
         rows: The rows to write.
         table: The target table.
         column_names: The names that the table's columns have in `rows`, in the table's order.
-        gather: How to bring rows together if they are few, so that they make few files also in a table without partitions.
-        distribution: The table's distribution for the operation, None for that of inserts.
+        gather: How to combine the rows if there are few, so that even an unpartitioned table gets few files.
+        distribution: The table's distribution mode for the operation, None for the mode of inserts.
     """
     write_order = _write_order(table, column_names)
     return write_order.sort(_repartition(write_order.add_columns(rows), table, write_order, gather, distribution))
 
 
 def divide_by_file(rows: DataFrame, table: TableShape, column_names: Sequence[str], *, file_count: int, partition_count: int) -> DataFrame:
-    """Divide rows among as many tasks as there are files to write, and sort the rows of each task in the table's order.
+    """Divide rows among as many tasks as there are files to write, and sort the rows of each task in the table's sort order.
 
     Args:
         rows: The rows to write.
         table: The target table, which has a sort order.
         column_names: The names that the table's columns have in `rows`, in the table's order.
-        file_count: The number of files. If it equals `partition_count`, each partition gets one file, else each file gets a range.
+        file_count: The number of files to write. If it equals `partition_count`, each partition gets one file. Otherwise, each file gets a
+            range of the sort order.
         partition_count: The number of the table's partitions that the rows belong to.
     """
     write_order = _write_order(table, column_names)
@@ -93,31 +98,31 @@ def divide_by_file(rows: DataFrame, table: TableShape, column_names: Sequence[st
 def _repartition(
     rows: DataFrame, table: TableShape, write_order: _WriteOrder, gather: Gather, distribution: Distribution | None
 ) -> DataFrame:
-    """Bring the rows of a partition, or of a range of the sort order, into one task.
+    """Move all rows of a partition, or of a range of the sort order, to one task.
 
-    `gather` comes from the statement and applies first, because few rows fit into one task. Else the table's distribution decides: by
-    partition (HASH), by ranges of the sort order (RANGE), or not at all (NONE). See `distribute_rows` for the arguments.
+    If the statement has few rows, `gather` determines how they are moved. Otherwise, the table's distribution mode does: by partition
+    (HASH), by range of the sort order (RANGE), or not at all (NONE). See `distribute_rows` for the arguments.
     """
     if gather in (Gather.ONE_TASK, Gather.DRIVER):
         return rows.coalesce(1)  # without a shuffle
     mode = distribution or table.settings.distribution(is_ordered=bool(write_order.sort_columns))
-    # Ranges of few rows would make small files. They are allowed if the table sets this distribution for the operation itself.
+    # Ranges of few rows would make small files. They are allowed if the table sets this distribution for this operation.
     allows_ranges = distribution is not None or gather is Gather.NONE
     if mode is Distribution.RANGE and write_order.sort_columns and allows_ranges:
         return rows.repartitionByRange(*write_order.partition_columns, *write_order.sort_columns)
     # Spark's hint `rebalance` shuffles the rows by partition, and then combines or splits tasks by the size of their rows. Without
-    # partition columns, the shuffle serves BY_SIZE alone: it combines few rows of many tasks.
+    # partition columns, only BY_SIZE needs the shuffle, which combines the few rows of many tasks.
     needs_shuffle = mode is not Distribution.NONE and (write_order.partition_columns or gather is Gather.BY_SIZE)
     return rows.hint("rebalance", *write_order.partition_columns) if needs_shuffle else rows  # the hint accepts `F.col(…)`, not `df[…]`
 
 
 def _write_order(table: TableShape, column_names: Sequence[str]) -> _WriteOrder:
-    """Return the partition keys and the sort order of a table as columns of rows.
+    """Return the partition fields and the sort order of a table as Spark columns of the rows to write.
 
-    Values of transforms and of nested fields become computed columns, because Spark's `rebalance` accepts only names of columns.
+    Values of transforms and of nested fields become computed columns, because Spark's `rebalance` accepts only column names.
 
     Args:
-        table: The table.
+        table: The target table.
         column_names: The names that the table's columns have in the rows, in the table's order.
     """
     computed_columns: dict[str, Column] = {}
@@ -135,30 +140,30 @@ def _write_order(table: TableShape, column_names: Sequence[str]) -> _WriteOrder:
 
 
 def _ordered(value: Column, field: SortField) -> Column:
-    """Return a column with the direction and the place of NULLs of a sort field."""
+    """Return a sort expression for a column, with the direction and the null order of a sort field."""
     if field.ascending:
         return value.asc_nulls_first() if field.nulls_first else value.asc_nulls_last()
     return value.desc_nulls_first() if field.nulls_first else value.desc_nulls_last()
 
 
 def _order_value(table: TableShape, column_name: str, field: PartitionField | SortField) -> Column:
-    """Return a column that groups and orders rows like the values of a partition or sort field.
+    """Return a column that groups and orders rows in the same way as the values of a partition or sort field.
 
-    The column only serves a shuffle and a sort. So its values may differ from those of the field's transform if they have the same order.
-    For example, the column has the year 2024 where Iceberg's `year` has 54, the years since 1970. The partition values of files do not come
-    from this column: the writer computes them.
+    The column is used only to shuffle and sort rows. So its values may differ from those of the field's transform if their order is the
+    same. For example, the column contains the year 2024 where Iceberg's `year` yields 54, the number of years since 1970. The writer
+    computes the partition values of files itself, without this column.
 
     Args:
         table: The table.
         column_name: The name of the field's top-level column in the rows.
-        field: A partition or sort field, with a transform or over a nested field.
+        field: A partition or sort field that has a transform or refers to a nested field.
     """
     value_sql = ".".join((column_name, *map(backquote, field.column[1:])))
     source_column = table.schema.at(field.column, case_sensitive=True)
     assert source_column is not None
     if field.transform.name != BUCKET:
         return F.expr(_transform_sql(value_sql, source_column.type, field))
-    # A bucket is a hash of the value in the file. Spark has a UUID as text, but a file holds its 16 bytes.
+    # A bucket is a hash of the value in the file. Spark represents a UUID as a string, but a file contains its 16 bytes.
     file_column = stored_types(table.schema).at(field.column, case_sensitive=True)
     if file_column is not None and file_column.type == UUID:
         return _bucket(uuid_bytes_sql(value_sql), Primitive("binary"), field.transform)
@@ -166,7 +171,7 @@ def _order_value(table: TableShape, column_name: str, field: PartitionField | So
 
 
 def _transform_sql(column: str, type_: DataType, field: PartitionField | SortField) -> str:
-    """Return SQL that groups and orders rows like a transform other than bucket."""
+    """Return a SQL expression that groups and orders rows in the same way as a transform other than `bucket`."""
     name, width = field.transform.name, field.transform.parameter
     if name == IDENTITY:
         return column
@@ -179,10 +184,10 @@ def _transform_sql(column: str, type_: DataType, field: PartitionField | SortFie
 
 
 def _time_transform_sql(column: str, type_: DataType, unit: str) -> str:
-    """Return SQL that groups and orders rows like Iceberg's transform `year`, `month`, `day` or `hour`.
+    """Return a SQL expression that groups and orders rows in the same way as Iceberg's transform `year`, `month`, `day` or `hour`.
 
-    The units of a timestamp are in UTC. Spark's `hour` and casts to date are in the time zone of the session, so they serve only types
-    without a time zone.
+    Iceberg computes the units of a timestamp in UTC. Spark's `hour` and its casts to date use the time zone of the session, so they are
+    correct only for types without a time zone.
     """
     if type_ == Primitive("timestamp"):
         micros = _micros(column, type_)
@@ -198,7 +203,7 @@ def _time_transform_sql(column: str, type_: DataType, unit: str) -> str:
 
 
 def _micros(column: str, type_: DataType) -> str:
-    """Return SQL for the microseconds since 1970 of a timestamp or of a timestamp without time zone."""
+    """Return a SQL expression for the microseconds from 1970-01-01 to a timestamp with or without a time zone."""
     if type_ == Primitive("timestamp"):
         return f"unix_micros({column})"
     seconds = f"cast(extract(second from {column}) * 1000000 as bigint)"
@@ -206,10 +211,10 @@ def _micros(column: str, type_: DataType) -> str:
 
 
 def _bucket(value_sql: str, type_: DataType, transform: Transform) -> Column:
-    """Return the bucket of a value of this type, computed by a pandas UDF.
+    """Return a column with the bucket of each value, computed by a pandas UDF.
 
-    Dates and timestamps reach the UDF as integers, because pandas would change their type. A NULL among integers would make them floats in
-    pandas, so a NULL gets the bucket of 0. This bucket only distributes the row: the writer stores a NULL.
+    The UDF receives dates and timestamps as integers, because pandas would change their type. pandas also converts integers to floats if
+    there is a NULL among them, so a NULL gets the bucket of 0. This bucket only distributes the row: the writer stores NULL.
     """
     argument_type = arrow_type(type_)
     match type_:

@@ -1,4 +1,4 @@
-"""Send functions of rowmerge to executors by value, with the job: executors need not have rowmerge installed."""
+"""Send functions of rowmerge to executors by value, as part of a job, so that rowmerge need not be installed on executors."""
 
 from __future__ import annotations
 
@@ -17,33 +17,33 @@ from rowmerge.spark.writing import sink
 from rowmerge.spark.writing.sink import BatchFunction
 
 _MODULES = (fitting, footers, transforms, partitions, concurrency, filesystems, data_files, rewriting, outcomes, sink)
-"""The code that runs on executors. It imports only PyArrow, NumPy, pyroaring, PySpark and the standard library."""
+"""The modules that run on executors. They import only each other, PyArrow, NumPy, pyroaring, PySpark and the standard library."""
 
 for module in (*_MODULES, sys.modules[__name__]):
     cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
 
 _CLASSES = (data_files.WriteSpec, data_files.StoredColumns, data_files.FilesLineage, outcomes.OutcomeColumns, partitions.PartitionKey)
-"""The classes of rowmerge among the arguments of functions in sink.py."""
+"""The rowmerge classes whose instances are arguments of functions in sink.py."""
 
 
 class _ArgumentUnpickler(pickle.Unpickler):
-    """Load arguments on an executor, which has the classes of rowmerge only from the pickled code of a job."""
+    """An unpickler for arguments on an executor, which gets the classes of rowmerge only from the pickled code of a job."""
 
     def __init__(self, pickled_arguments: bytes, classes: Mapping[str, type]) -> None:
         super().__init__(io.BytesIO(pickled_arguments))
         self._classes = classes
 
     def find_class(self, module: str, name: str) -> object:
-        """Return a class of rowmerge from the job, and any other class from its module."""
+        """Return a rowmerge class from the code of the job, or any other class from its module."""
         return self._classes[name] if name in self._classes and module.startswith("rowmerge.") else super().find_class(module, name)
 
 
 def bind_for_executors(function: Callable[..., BatchFunction], *arguments: object) -> BatchFunction:
-    """Return `function(*arguments)`, a function for mapInArrow, in a form that executors without rowmerge can load.
+    """Return `function(*arguments)`, a function for `DataFrame.mapInArrow`, in a form that executors without rowmerge can load.
 
-    Code and arguments are pickled apart. The code is the same in every job and is pickled once in a process, because pickling it takes
-    longer than planning a small job. Arguments contain instances of classes of rowmerge, which an executor cannot import. So the pickled
-    code also holds these classes, and an unpickler that finds them there.
+    Code and arguments are pickled separately. The code is the same in every job and is pickled once per process, because pickling it takes
+    longer than planning a small job. The arguments contain instances of rowmerge classes, which an executor cannot import. So the pickled
+    code also contains these classes, and an unpickler that uses them.
 
     Args:
         function: A function of sink.py, which executors call with the arguments.
@@ -62,7 +62,7 @@ def bind_for_executors(function: Callable[..., BatchFunction], *arguments: objec
 
 @cache
 def _pickle_code(function: Callable[..., BatchFunction]) -> bytes:
-    """Return the code of a job, pickled by value: the function, `_ArgumentUnpickler`, and the classes of rowmerge by name."""
+    """Return the code of a job, pickled by value: the function, `_ArgumentUnpickler`, and a dictionary of the rowmerge classes by name."""
     classes = {class_.__name__: class_ for class_ in _CLASSES}
     pickled_code: bytes = cloudpickle.dumps((function, _ArgumentUnpickler, classes))  # type: ignore[no-untyped-call]
     return pickled_code

@@ -1,8 +1,8 @@
-"""The code that runs on executors: the one writer of every row-level command.
+"""The functions that executors run to write the rows of every row-level command.
 
-Executors get it by value, with the modules that `rowmerge.spark.writing.executors` lists. They need pyarrow, numpy and pyroaring, and not
-this package. The input is outcome rows. The output is data files, statistics and bitmaps of deleted positions. Files get their final names
-at once, and none is renamed. Files of a failed statement belong to no version.
+Executors get this code by value, with the modules that `rowmerge.spark.writing.executors` lists. They need PyArrow, NumPy and pyroaring,
+but not this package. The input is outcome rows. The output is data files, their statistics, and bitmaps of deleted positions. Files are
+created under their final names and never renamed. The files of a failed statement do not belong to any version of the table.
 """
 
 from __future__ import annotations
@@ -24,17 +24,20 @@ from rowmerge.parquet.rewriting import write_live_rows
 BatchFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 _BUFFERING_TASKS, _MAX_BUFFERED_BYTES = 64, 1024 * 1024
-"""The most tasks that return rows to the driver, and the most bytes of rows that a task returns. Both limit the driver's memory."""
+"""The maximum number of tasks that return rows to the driver, and the maximum size in bytes of the rows that a task returns.
+
+Both limit the memory that the driver needs.
+"""
 
 
 @dataclass(frozen=True)
 class SourceMessage:
-    """The result of one task over rows of a source, without any field if the task had more keys than the driver takes.
+    """The result of one task that processed source rows. All attributes are None if the task had more keys than the driver accepts.
 
     Attributes:
         task_message: The fields of the task's `TaskMessage`.
-        keys: The keys of the task's rows as an Arrow stream, None for a task without rows.
-        rows: The rows that the driver must write, as an Arrow stream, None if there are none.
+        keys: The keys of the task's rows as a serialized Arrow stream, None for a task without rows.
+        rows: The rows that the driver must write, as a serialized Arrow stream, None if the task wrote all its rows.
     """
 
     task_message: dict[str, Any] | None = None
@@ -43,14 +46,14 @@ class SourceMessage:
 
 
 def outcome_sink(spec: WriteSpec, columns: OutcomeColumns, change_spec: WriteSpec | None) -> BatchFunction:
-    """Return the mapInArrow function that writes outcome rows and yields one pickled `TaskMessage`.
+    """Return the function for `DataFrame.mapInArrow` that writes outcome rows and yields one pickled `TaskMessage`.
 
     Outcome rows are target rows and source rows, each with the action of the statement (see `OutcomeColumns`).
 
     Args:
         spec: How data files are written.
         columns: The columns of the outcome rows.
-        change_spec: How files of change rows are written, None for a table without change data feed.
+        change_spec: How files of change rows are written, None for a table without a change data feed.
     """
 
     def write_outcomes(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -69,18 +72,18 @@ def source_row_sink(spec: WriteSpec, columns: OutcomeColumns, key_names: tuple[s
     """Return the function that executors apply to the rows of a task (`DataFrame.mapInArrow`) to insert source rows.
 
     The function writes data files and yields one pickled `SourceMessage`: the files and the keys of the rows. A task with few rows returns
-    them to the driver, which writes the rows of several tasks into one file. A task with too many keys deletes its files.
+    the rows to the driver, which writes the rows of several tasks into one file. A task with too many keys deletes its files.
 
     Args:
         spec: How data files are written.
         columns: The columns of the outcome rows.
-        key_names: The columns of the outcome rows that hold the keys of the source rows.
-        max_keys: The number of keys for the driver. Tasks cannot count the rows of each other, so the n-th task returns up to
-            `max_keys` / n keys. Evenly filled tasks can return `max_keys` keys together, and other tasks a few times as many at most.
+        key_names: The names of the columns of the outcome rows that contain the keys of the source rows.
+        max_keys: The approximate number of keys that the driver accepts. Tasks cannot count each other's rows, so the n-th task returns up
+            to `max_keys` / n keys. The total is `max_keys` if the tasks have equally many rows, and otherwise a few times as many at most.
     """
 
     def write_source_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Write the source rows of one task, and yield the pickled `SourceMessage`. Without any field, it reports too many keys."""
+        """Write the source rows of one task, and yield the pickled `SourceMessage`. An empty message means that there are too many keys."""
         task_index = TaskContext.get().partitionId()  # type: ignore[union-attr]
         max_task_keys = max_keys // (task_index + 1)  # the share of this task, see `max_keys` above
         file_writer = OutcomeTask(columns, spec, None)
@@ -99,7 +102,7 @@ def source_row_sink(spec: WriteSpec, columns: OutcomeColumns, key_names: tuple[s
 
 
 class _SourceTask:
-    """Collect the keys of the source rows of one task, and write the rows. Few rows stay in a buffer for the driver."""
+    """The writer of the source rows of one task, which also collects their keys. A small number of rows is buffered for the driver."""
 
     def __init__(self, file_writer: OutcomeTask, key_names: tuple[str, ...], max_keys: int, *, may_buffer: bool) -> None:
         self._file_writer, self._key_names, self._max_keys, self._may_buffer = file_writer, list(key_names), max_keys, may_buffer
@@ -112,7 +115,7 @@ class _SourceTask:
         return self._row_count > self._max_keys
 
     def add(self, rows: pa.Table) -> None:
-        """Collect the keys of a batch of rows, and add the rows to the buffer. Write the buffer into files if it is full.
+        """Collect the keys of a batch of rows, and add the rows to the buffer. Write the buffered rows into files if the buffer is full.
 
         The driver gets the keys of all rows, but only the rows of a task whose rows all fit into the buffer.
         """
@@ -130,12 +133,12 @@ class _SourceTask:
         self._buffer = []
 
     def close(self) -> SourceMessage:
-        """Finish the files, and return the message with the keys and the buffered rows."""
+        """Finish the files, and return a message with the files, the keys and the buffered rows."""
         return SourceMessage(message_fields(self._file_writer.close()), _arrow_stream(self._keys), _arrow_stream(self._buffer))
 
 
 def rewrite_sink(spec: WriteSpec) -> BatchFunction:
-    """Return the mapInArrow function that rewrites files without their deleted rows. Each input row is a bin of files."""
+    """Return the function for `DataFrame.mapInArrow` that rewrites files without their deleted rows. Each input row is a bin of files."""
 
     def rewrite_bins(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         message = TaskMessage()
@@ -150,7 +153,7 @@ def rewrite_sink(spec: WriteSpec) -> BatchFunction:
 def _rewrite_bin(spec: WriteSpec, paths: list[str], positions: list[bytes], partition: bytes) -> list[FileMessage]:
     """Write the live rows of a bin's files into new files.
 
-    `positions`: the serialized bitmap of each file's deleted rows; `partition`: the pickled partition values of the bin.
+    `positions`: For each path, the serialized bitmap of the positions of deleted rows. `partition`: The pickled partition values.
     """
     deleted_positions = {path: BitMap64.deserialize(bitmap) for path, bitmap in zip(paths, positions, strict=True)}
     return write_live_rows(spec, deleted_positions, pickle.loads(partition), delete_written)
@@ -158,7 +161,7 @@ def _rewrite_bin(spec: WriteSpec, paths: list[str], positions: list[bytes], part
 
 @contextmanager
 def _delete_on_error(task: OutcomeTask, spec: WriteSpec) -> Iterator[None]:
-    """Delete all files of the task if the block raises an error."""
+    """Delete all files of the task if the body of the `with` statement raises an error."""
     try:
         yield
     except BaseException:
@@ -172,7 +175,7 @@ def _message_batch(fields: dict[str, Any]) -> pa.RecordBatch:
 
 
 def _arrow_stream(tables: list[pa.Table]) -> bytes | None:
-    """Return the rows of all tables as one Arrow stream, None without tables."""
+    """Return the rows of all tables as one serialized Arrow stream, None if there are no tables."""
     if not tables:
         return None
     rows, stream = pa.concat_tables(tables), pa.BufferOutputStream()

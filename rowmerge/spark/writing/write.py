@@ -1,13 +1,14 @@
 """Write outcome rows into data files, in the driver or on executors, and collect the positions of deleted rows.
 
-If a table has a change data feed, the outcome rows also hold the target row before the change. The same task writes data files and
-`_change_data`, without a second read or a join. A version with change rows must hold all of them, so inserted rows are written twice then.
-Copied rows are never written as change rows. Appends and removals of whole files need none, because readers derive changes from files.
+If a table has a change data feed, the outcome rows also contain the target row before the change. The same task writes the data files and
+the change files in `_change_data`, without a second read or a join. If a version has change files, they must contain every changed row. So
+inserted rows are then written twice. Rows that are only copied never become change rows. Commits that only append or remove whole files
+have no change files, because readers derive their changes from the data files.
 
-The driver writes few outcome rows itself, because the first Python process on an executor starts slowly.
-A source of few rows comes to the driver in the job that counts it. The driver keeps it as a local relation, prunes files by each of its
-keys, and writes its inserted rows. The driver also writes up to `FEW_ROWS` changed rows. So a small statement runs no Python on an
-executor. One task reads, joins and writes small files, without a shuffle.
+The driver writes a small number of outcome rows itself, because the first Python process on an executor starts slowly. If the source has
+few rows, the job that counts the rows also returns them. The driver keeps them as a local relation, prunes files by each of their keys, and
+writes the inserted rows. The driver also writes up to `FEW_ROWS` changed rows. So a small statement does not run Python on an executor. If
+the files are small, one task reads, joins and writes their rows, without a shuffle.
 """
 
 from __future__ import annotations
@@ -46,22 +47,22 @@ from rowmerge.table.snapshots.files import AddedFile, FileListing, Positions, Ro
 from rowmerge.table.snapshots.snapshot import Snapshot
 
 _MIN_ROW_GROUP_BYTES = 1024 * 1024
-"""The bytes of Arrow data in the smallest row group. Statistics of a smaller row group are not worth their place in the footer."""
+"""The minimum size of a row group in bytes of Arrow data. The statistics of smaller row groups would make the footer too large."""
 MAX_REWRITE_BYTES = 8 * 1024 * 1024
-"""The total size of files up to which the driver rewrites them itself."""
+"""The maximum total size in bytes of the files that the driver rewrites itself."""
 FEW_ROWS = 5_000
-"""The number of outcome rows up to which the driver writes them itself."""
+"""The maximum number of outcome rows that the driver writes itself."""
 ONE_TASK_BYTES, ONE_TASK_ROWS = 4 * 1024 * 1024, 200_000
-"""The total size and row count of files up to which one task reads them faster than several tasks."""
+"""The maximum total size in bytes and the maximum row count of files that one task reads faster than several tasks."""
 _MAX_ROW_BYTES = 2_000
-"""The average bytes of a row in its file up to which the driver may collect FEW_ROWS rows."""
+"""The maximum average size in bytes of the rows in a file for which the driver may collect FEW_ROWS rows."""
 
 
 def write_spec(table: TableShape) -> WriteSpec:
-    """Return how data files of this table are written, with its properties or the defaults of `WriteSpec`.
+    """Return how data files of this table are written, according to the properties of the table and the defaults of `WriteSpec`.
 
-    A data file of a Delta table lacks the partition columns (PROTOCOL.md, Data Files). `bounded_columns` has all columns in files: the
-    writer collects all bounds, and the commit drops those that the table's properties exclude.
+    A data file of a Delta table does not contain the partition columns (PROTOCOL.md, Data Files). `bounded_columns` contains all columns of
+    data files. The writer collects the bounds of all of them, and the commit drops the bounds that the table's properties exclude.
     """
     columns_not_in_files = () if table.partition_values_in_files else tuple(field.column[0] for field in table.partitioning)
     is_in_file = [name not in columns_not_in_files for name in table.schema.names]
@@ -87,16 +88,17 @@ def write_spec(table: TableShape) -> WriteSpec:
 
 
 def _partition_key(table: TableShape, field: PartitionField) -> PartitionKey:
-    """Return how the writer computes the values of a partition field and names its folders.
+    """Return how the writer computes the values of a partition field and names the folders of the partitions.
 
-    The folders of an Iceberg table have the field's name, those of a Delta table the physical name of its column (column mapping).
+    The folders of an Iceberg table are named after the field. The folders of a Delta table are named after the physical name of the column
+    (column mapping).
     """
     if field.transform.name == VOID:  # all values are NULL, also if the source column was dropped
         return PartitionKey(field.name, folder=field.name, source=(), type=pa.null(), transform=str(field.transform))
     source = table.schema.at(field.column, case_sensitive=True)
     file_source = stored_types(table.schema).at(field.column, case_sensitive=True)
     assert source is not None and file_source is not None
-    # Spark has a UUID as text, but its bucket is the hash of the 16 bytes in the file.
+    # Spark represents a UUID as a string, but the bucket is computed from the 16 bytes in the file.
     is_bucket_of_uuid = field.transform.name == BUCKET and file_source.type == UUID
     type_ = pa.binary(UUID.length) if is_bucket_of_uuid else arrow_type(source.type)
     physical_names = dict(zip(table.schema.names, table.stored_schema.names, strict=True))
@@ -105,12 +107,12 @@ def _partition_key(table: TableShape, field: PartitionField) -> PartitionKey:
 
 
 def _nullable_schema(schema: Struct) -> pa.Schema:
-    """Return the Arrow schema with all columns nullable. Spark, too, writes NOT NULL columns as optional: later rules may relax them."""
+    """Return the Arrow schema with all columns nullable, as in files of Spark, so that a column may later lose its NOT NULL constraint."""
     return arrow_schema(bare(schema, metadata_keys=(FIELD_ID, NESTED_IDS)))
 
 
 def change_rows_spec(spec: WriteSpec, location: str) -> WriteSpec:
-    """Return how change rows are written: like data rows, with the change type as last column (PROTOCOL.md, Change Data Files).
+    """Return how change rows are written: like data rows, with the change type as the last column (PROTOCOL.md, Change Data Files).
 
     Args:
         spec: How data files of the table are written.
@@ -123,7 +125,10 @@ def change_rows_spec(spec: WriteSpec, location: str) -> WriteSpec:
 
 
 def _with_lineage(spec: WriteSpec, lineage: Lineage, origins: Mapping[str, RowOrigin]) -> WriteSpec:
-    """Add the hidden columns of row lineage. `origins`: by path as the tasks see it, the lineage of the files from which rows come."""
+    """Return the specification with the hidden columns of row lineage added.
+
+    `origins`: The row lineage of the files from which the rows come, by the path that the tasks get.
+    """
     hidden_columns = ((ROW_ID, lineage.row_id), (CHANGED_IN, lineage.changed_in))
     schema = pa.schema([*spec.schema, *_nullable_schema(Struct(tuple(Field(name, column.type) for name, column in hidden_columns)))])
     file_schema = pa.schema([*spec.file_schema, *_nullable_schema(Struct(tuple(column for _, column in hidden_columns)))])
@@ -132,34 +137,34 @@ def _with_lineage(spec: WriteSpec, lineage: Lineage, origins: Mapping[str, RowOr
 
 
 def are_small(files: FileListing) -> bool:
-    """Return whether one task reads these files faster than several tasks with a shuffle of their results."""
+    """Return whether one task reads these files faster than several tasks that then shuffle their results."""
     return files.total_size <= ONE_TASK_BYTES and files.total_records <= ONE_TASK_ROWS
 
 
 def may_be_few(files: FileListing, *, source_is_few: bool) -> bool:
-    """Return whether a first job should test if the outcome rows of these files are few.
+    """Return whether a first job should test if a statement has only a few outcome rows from these files.
 
-    With few source rows, they usually are, because most keys match one row. If not, the test ends early. Without a source, small files are
-    worth the test, because reading them twice takes less time than Python on an executor.
+    A statement with few source rows usually has few outcome rows, because most keys match one target row. If there are many, the test ends
+    early. A statement without a source is tested only for small files: reading them twice takes less time than Python on an executor.
 
     Args:
-        files: The files of the target rows.
-        source_is_few: Whether the statement has a source, and its rows are few.
+        files: The files that contain the target rows.
+        source_is_few: Whether the statement has a source with few rows.
     """
     return files.total_size <= _MAX_ROW_BYTES * files.total_records and (source_is_few or are_small(files))
 
 
 def write_on_driver(outcomes: pa.Table, spec: WriteSpec, columns: OutcomeColumns, change_spec: WriteSpec | None) -> WriteOutput:
-    """Write outcome rows like a task on an executor, but in this process.
+    """Write outcome rows in the same way as a task on an executor, but in this process.
 
     Args:
         outcomes: The outcome rows: target rows and source rows, each with the action of the statement (see `OutcomeColumns`).
         spec: How data files are written.
         columns: The columns of the outcome rows.
-        change_spec: How files of change rows are written, None for a table without change data feed.
+        change_spec: How files of change rows are written, None for a table without a change data feed.
 
     Raises:
-        StorageError: A file cannot be written. All files are then deleted.
+        StorageError: A file cannot be written. All written files are then deleted.
     """
     task = OutcomeTask(columns, spec, change_spec)
     try:
@@ -175,17 +180,17 @@ def write_on_driver(outcomes: pa.Table, spec: WriteSpec, columns: OutcomeColumns
 
 @dataclass(frozen=True)
 class WriteRequest:
-    """How outcome rows are written into files of a table.
+    """The options for writing outcome rows into files of a table.
 
     Attributes:
         table: The target table.
-        gather: See `distribute_rows`.
-        distribution: See `distribute_rows`.
-        change_data_location: The folder of change rows, None for a table without change data feed.
-        may_repeat: Whether several outcome rows can have one target row. The first of them makes the change row.
-        may_be_few: Whether to run a first job that collects up to FEW_ROWS + 1 rows. The driver writes up to FEW_ROWS rows itself.
-        lineage: The hidden columns of row lineage, None for a table without it.
-        origins: The row lineage of the files of target rows, by the text in FILE.
+        gather: How to combine the rows if there are few (see `distribute_rows`).
+        distribution: The table's distribution mode for the operation (see `distribute_rows`).
+        change_data_location: The folder of change files, None for a table without a change data feed.
+        may_repeat: Whether several outcome rows can refer to the same target row. The change row is then created from the first of them.
+        may_be_few: Whether to run a first job that collects up to FEW_ROWS + 1 rows. If there are at most FEW_ROWS, the driver writes them.
+        lineage: The hidden columns of row lineage, None for a table without row lineage.
+        origins: The row lineage of the files that contain the target rows, by the value in the column FILE.
     """
 
     table: TableShape
@@ -201,14 +206,14 @@ class WriteRequest:
 def write_outcomes(outcomes: DataFrame, request: WriteRequest) -> WriteOutput:
     """Write outcome rows: target rows and source rows, each with the action of the statement (see `OutcomeColumns`).
 
-    The driver writes few rows itself, which takes less time than starting Python on an executor. Executors write other rows, and the files
-    of a failed job are deleted.
+    The driver writes a small number of rows itself, which takes less time than starting Python on an executor. Otherwise, executors write
+    the rows, and if the job fails, its files are deleted.
 
     Args:
         outcomes: The outcome rows.
-        request: How they are written.
+        request: The options for writing the rows.
     """
-    table_spec = replace(write_spec(request.table), attempt=str(uuid.uuid4()))  # a UUID in file names, to find the files of a failed job
+    table_spec = replace(write_spec(request.table), attempt=str(uuid.uuid4()))  # a UUID in file names identifies the files of a failed job
     # Data files have the hidden columns of row lineage, but change files lack them.
     spec = table_spec if request.lineage is None else _with_lineage(table_spec, request.lineage, request.origins)
     change_spec = None if request.change_data_location is None else change_rows_spec(table_spec, request.change_data_location)
@@ -233,9 +238,9 @@ def _first_rows(outcomes: DataFrame, columns: OutcomeColumns, request: WriteRequ
 
 
 def _distribute_outcomes(outcomes: DataFrame, columns: OutcomeColumns, request: WriteRequest) -> DataFrame:
-    """Bring outcome rows to the tasks that write them. Rows without columns of the table, such as deletions, stay where they are."""
+    """Divide outcome rows among the tasks that write them. Rows without table columns, such as deletions, are not shuffled."""
     if request.change_data_location is not None and request.may_repeat and request.gather is not Gather.ONE_TASK:
-        # One task must get all outcome rows of a target row, to write one change row. Rows without a target row may go to any task.
+        # One task must get all outcome rows of a target row, so that it writes one change row. Other rows may go to any task.
         any_task = F.when(F.col(FILE).isNull(), F.monotonically_increasing_id())
         return outcomes.repartition(F.col(FILE), F.col(POSITION), any_task)
     table_columns = columns.new_columns or columns.old_columns
@@ -245,7 +250,7 @@ def _distribute_outcomes(outcomes: DataFrame, columns: OutcomeColumns, request: 
 
 
 def _write_on_executors(outcomes: DataFrame, spec: WriteSpec, columns: OutcomeColumns, change_spec: WriteSpec | None) -> WriteOutput:
-    """Write outcome rows by a job. If the job fails, the files of its finished tasks are deleted."""
+    """Write outcome rows in a Spark job. If the job fails, the files of its finished tasks are deleted."""
     try:
         messages = outcomes.mapInArrow(bind_for_executors(sink.outcome_sink, spec, columns, change_spec), "message binary").toArrow()
     except BaseException:
@@ -257,9 +262,9 @@ def _write_on_executors(outcomes: DataFrame, spec: WriteSpec, columns: OutcomeCo
 def rewrite_in_order(
     spark: SparkSession, snapshot: Snapshot, files: FileListing, *, file_count: int, partition_count: int, target_size: int
 ) -> WriteOutput:
-    """Rewrite files without their deleted rows, and sort the rows of all files in the table's order.
+    """Rewrite files without their deleted rows, and sort the rows of all files in the table's sort order.
 
-    The job of row-level statements writes the rows, as outcome rows with the action "move".
+    The rows are written as outcome rows with the action "move", by the same kind of job as the rows of row-level statements.
 
     Args:
         spark: The session that runs the job.
@@ -267,7 +272,7 @@ def rewrite_in_order(
         files: The files to rewrite.
         file_count: The number of new files.
         partition_count: The number of partitions that the files belong to.
-        target_size: The size of a new file in bytes.
+        target_size: The target size of a new file in bytes.
     """
     spec = replace(write_spec(snapshot.shape), attempt=str(uuid.uuid4()), target_file_size=target_size)
     lineage = snapshot.shape.row_lineage
@@ -287,17 +292,17 @@ def rewrite_files(
 ) -> WriteOutput:
     """Rewrite the files of each bin into one or more files, without their deleted rows. The rows are not sorted.
 
-    Rows keep their ids and the versions of their last changes, in the hidden columns of row lineage.
+    The hidden columns of row lineage preserve the ids of the rows and the versions that last changed them.
 
     Args:
         spark: The session that runs the job.
         snapshot: The snapshot of the table.
-        bins: The files to rewrite.
+        bins: The files to rewrite, in groups.
         deleted: By path, the positions of all deleted rows.
-        target_size: The size of a new file in bytes, None for the table's setting.
+        target_size: The target size of a new file in bytes, None for the table's setting.
     """
     paths = [path for bin_ in bins for path in bin_.paths]
-    spec = replace(write_spec(snapshot.shape), is_ordered=False)  # a new file holds rows of several files, each with an order of its own
+    spec = replace(write_spec(snapshot.shape), is_ordered=False)  # a new file contains rows of several files, each sorted separately
     if target_size is not None:
         spec = replace(spec, target_file_size=target_size)
     if snapshot.shape.row_lineage is not None:
@@ -309,13 +314,13 @@ def rewrite_files(
 
 
 def rewrite_bins(spark: SparkSession, table: str, spec: WriteSpec, bins: Sequence[Bin], deleted: Mapping[str, Positions]) -> WriteOutput:
-    """Rewrite files, in the driver up to MAX_REWRITE_BYTES (without the latency of a job), else by a job with a task for each bin.
+    """Rewrite files: in the driver up to MAX_REWRITE_BYTES, to avoid the latency of a job, otherwise in a job with a task for each bin.
 
     Args:
         spark: The session that runs the job.
         table: The name of the table in error messages.
         spec: How data files are written.
-        bins: The files to rewrite.
+        bins: The files to rewrite, in groups.
         deleted: By path, the positions of all deleted rows.
     """
     if sum(bin_.size for bin_ in bins) <= MAX_REWRITE_BYTES:
@@ -325,7 +330,7 @@ def rewrite_bins(spark: SparkSession, table: str, spec: WriteSpec, bins: Sequenc
 
 
 def _bin_rows(bins: Sequence[Bin], deleted: Mapping[str, Positions]) -> pa.Table:
-    """Return a row for each bin, the input of `sink.rewrite_sink`. Bitmaps are serialized, and partition values are pickled."""
+    """Return a table with a row for each bin, as input of `sink.rewrite_sink`. Bitmaps are serialized, and partition values are pickled."""
     schema = pa.schema({"paths": pa.list_(pa.string()), "positions": pa.list_(pa.binary()), "partition": pa.binary()})
     rows = []
     for bin_ in bins:
@@ -335,7 +340,7 @@ def _bin_rows(bins: Sequence[Bin], deleted: Mapping[str, Positions]) -> pa.Table
 
 
 def _rewrite_on_driver(table: str, spec: WriteSpec, bins: Sequence[Bin], deleted: Mapping[str, Positions]) -> WriteOutput:
-    """Rewrite the files of each bin in this process. After an error, the new files are deleted."""
+    """Rewrite the files of each bin in this process. If an error occurs, the new files are deleted."""
     output = WriteOutput()
     with discard_on_error(output, spec.filesystem_options):
         for bin_ in bins:
@@ -344,7 +349,10 @@ def _rewrite_on_driver(table: str, spec: WriteSpec, bins: Sequence[Bin], deleted
 
 
 def _rewrite_bin(table: str, spec: WriteSpec, bin_: Bin, deleted: Mapping[str, Positions]) -> list[AddedFile]:
-    """Write the live rows of a bin's files into new files. Raises MissingDataFile, UnreadableDataFile."""
+    """Write the live rows of a bin's files into new files.
+
+    Raises MissingDataFile if a file does not exist, and UnreadableDataFile if a file cannot be read.
+    """
     deleted_in_bin = {path: deleted.get(path, Positions()) for path in bin_.paths}
     try:
         files = write_live_rows(spec, deleted_in_bin, dict(bin_.partition), discard_paths)
@@ -354,7 +362,7 @@ def _rewrite_bin(table: str, spec: WriteSpec, bin_: Bin, deleted: Mapping[str, P
 
 
 def _initial_values(spark: SparkSession, table: TableShape) -> dict[str, pa.Array]:
-    """Return the default values of columns for files without these columns, as arrays of one value by column name."""
+    """Return, by column name, the values of columns for files that lack them, as arrays of one value. Columns without one are left out."""
     pairs = zip(table.schema, table.stored_schema, strict=True)
     defaults = {field.name: (field.type, file_field.metadata[INITIAL]) for field, file_field in pairs if INITIAL in file_field.metadata}
     if not table.supports_initial_defaults or not defaults:
@@ -365,11 +373,11 @@ def _initial_values(spark: SparkSession, table: TableShape) -> dict[str, pa.Arra
 
 
 def _columns_of_other_layouts(snapshot: Snapshot, spec: WriteSpec, paths: Sequence[str]) -> dict[str, StoredColumns]:
-    """Return by path the columns of files that identify columns by name while new files have field ids, or the other way round.
+    """Return, by path, the columns of the files that identify columns by name although new files use field ids, or vice versa.
 
-    Such files exist in Iceberg tables that took over Parquet files without field ids ("Column Projection" in the Iceberg specification).
-    A rewrite reads them with these columns, and all other files with the columns of `spec`. The columns include the hidden columns of row
-    lineage, whose values move to the new files.
+    Such files occur in Iceberg tables to which Parquet files without field ids were added ("Column Projection" in the Iceberg
+    specification). A rewrite reads these files with the returned columns, and all other files with the columns of `spec`. The returned
+    columns include the hidden columns of row lineage, so that the new files keep their values.
     """
     columns_by_path: dict[str, StoredColumns] = {}
     for layout in snapshot.layouts(paths):
@@ -384,5 +392,5 @@ def _columns_of_other_layouts(snapshot: Snapshot, spec: WriteSpec, paths: Sequen
 
 
 def _sum_of_messages(messages: pa.Table) -> WriteOutput:
-    """Return the result of a job from the pickled messages of its tasks."""
+    """Return the result of a job: the sum of the pickled messages of its tasks."""
     return sum_of_tasks(pickle.loads(pickled_message) for pickled_message in messages["message"].to_pylist())

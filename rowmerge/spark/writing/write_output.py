@@ -1,4 +1,4 @@
-"""The result of written jobs on the driver, and the deletion of written files that no version of a table lists."""
+"""The result of write jobs on the driver, and the deletion of written files that do not belong to any version of a table."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from rowmerge.storage.deletion import PathOrigin, try_delete_files
 from rowmerge.table.snapshots.files import AddedFile, FileListing, ListedFile, Positions
 
 _STOP_SECONDS = 0.3
-"""Tasks have usually stopped so long after their job was cancelled. VACUUM deletes a file that a task finishes later."""
+"""The time in seconds within which tasks usually stop after their job is cancelled. VACUUM deletes files that tasks finish later."""
 
 
 @dataclass
 class WriteOutput:
-    """The files that the tasks of a job wrote, and the target rows that they replaced or read. Paths are as Spark spells them.
+    """The files that the tasks of a job wrote, and the target rows that the tasks replaced or read. Paths are spelled as in Spark.
 
     Attributes:
         files: The written data files.
         change_rows: The written files of change rows.
-        positions: By data file, the positions of the target rows that are updated or deleted.
-        read_positions: By data file, the positions of the matched target rows that stay unchanged.
-        source_ordinals: The ordinals of the source rows that matched.
-        repeated_count: How many updates and deletes met a position that was already updated or deleted.
+        positions: By path of a data file, the positions of the target rows that are updated or deleted.
+        read_positions: By path of a data file, the positions of the matched target rows that stay unchanged.
+        source_ordinals: The ordinals of the source rows that matched a target row.
+        repeated_count: The number of updates and deletes of a target row that was already updated or deleted.
         updated: The number of updated rows.
         inserted: The number of inserted rows.
     """
@@ -49,7 +49,7 @@ class WriteOutput:
     inserted: int = 0
 
     def add(self, other: WriteOutput) -> None:
-        """Add the result of another job. A position that both jobs replaced counts as repeated."""
+        """Add the result of another job. A target row that both jobs updated or deleted counts as repeated."""
         self.files += other.files
         self.change_rows += other.change_rows
         common_paths = self.positions.keys() & other.positions.keys()
@@ -62,7 +62,7 @@ class WriteOutput:
         self.inserted += other.inserted
 
     def rename(self, paths: Mapping[str, str]) -> None:
-        """Replace the short names of files in outcome rows by the paths of the files. `paths`: the path of each name."""
+        """Replace the short file names that outcome rows contain with the paths of the files. `paths`: The path for each name."""
         self.positions = {paths[name]: bitmap for name, bitmap in self.positions.items()}
         self.read_positions = {paths[name]: bitmap for name, bitmap in self.read_positions.items()}
 
@@ -72,7 +72,7 @@ class WriteOutput:
         return sum(len(bitmap) for bitmap in self.positions.values())
 
     def touched_files(self, files: FileListing) -> list[ListedFile]:
-        """Return those of the files that have updated or deleted rows."""
+        """Return the files that contain updated or deleted rows."""
         if not self.positions:
             return []
         spelled_paths = pa.array([spark_path(path) for path in files.paths], pa.string())
@@ -84,19 +84,19 @@ class WriteOutput:
 
 
 def _unite(bitmaps: dict[str, Positions], added: Mapping[str, Positions]) -> None:
-    """Add positions to the bitmaps of their files."""
+    """Add positions to the bitmaps of files. Both arguments map paths to positions."""
     for path, positions in added.items():
         bitmaps[path] = bitmaps[path] | positions if path in bitmaps else positions
 
 
 @contextmanager
 def discard_on_error(output: WriteOutput, filesystem_options: Options, error_type: type[BaseException] = BaseException) -> Iterator[None]:
-    """Delete the written files if the block raises an error.
+    """Delete the written files if the body of the `with` statement raises an error.
 
     Args:
-        output: The files, including those that the block adds.
+        output: The written files, including those that the body adds.
         filesystem_options: Arguments of Arrow's file systems.
-        error_type: The errors after which files are deleted.
+        error_type: The class of the errors after which the files are deleted.
     """
     try:
         yield
@@ -106,9 +106,9 @@ def discard_on_error(output: WriteOutput, filesystem_options: Options, error_typ
 
 
 def discard_if_rejected(files: Iterable[AddedFile], filesystem_options: Options) -> AbstractContextManager[None]:
-    """Delete the files if the block raises RowmergeError, which means that nothing was committed.
+    """Delete the files if the body of the `with` statement raises RowmergeError, which means that nothing was committed.
 
-    After any other error, the commit may have succeeded and need the files.
+    After any other error, the files are kept, because the commit may have succeeded.
 
     Args:
         files: The files to delete.
@@ -119,7 +119,7 @@ def discard_if_rejected(files: Iterable[AddedFile], filesystem_options: Options)
 
 @dataclass(frozen=True)
 class DataFolder:
-    """A folder of data files, as a `rowmerge.storage.deletion.FileDeleter` over Arrow's file systems."""
+    """A folder of data files whose files Arrow's file systems delete. It implements `rowmerge.storage.deletion.FileDeleter`."""
 
     location: str
     filesystem_options: Options = field(repr=False)
@@ -128,7 +128,7 @@ class DataFolder:
         return DataFolder(location, self.filesystem_options)
 
     def delete(self, paths: Sequence[str]) -> None:
-        """Delete files by their paths in the folder. A missing file counts as deleted.
+        """Delete files by their paths relative to the folder. A missing file counts as deleted.
 
         Raises:
             StorageError: A file cannot be deleted.
@@ -145,7 +145,7 @@ class DataFolder:
 
 
 def discard(files: Iterable[AddedFile], filesystem_options: Options) -> None:
-    """Delete files that no version lists, because their command failed for certain. A file that cannot be deleted stays for VACUUM.
+    """Delete the files of a command that definitely failed, so that no version refers to them. VACUUM deletes files that remain.
 
     Args:
         files: The written files.
@@ -155,7 +155,7 @@ def discard(files: Iterable[AddedFile], filesystem_options: Options) -> None:
 
 
 def discard_paths(paths: Sequence[str], filesystem_options: Options) -> None:
-    """Delete data files that jobs of this process wrote. A file that cannot be deleted stays for VACUUM.
+    """Delete data files that jobs of this process wrote. VACUUM deletes files that remain because of an error.
 
     Args:
         paths: The absolute paths of the files.
@@ -166,7 +166,7 @@ def discard_paths(paths: Sequence[str], filesystem_options: Options) -> None:
         scheme_and_authority = tuple(path.split("/")[:3])
         paths_by_store.setdefault(scheme_and_authority, []).append(path)
     for store_paths in paths_by_store.values():
-        # Any common folder will do: all paths are below the location of the table's data.
+        # Any common parent folder is suitable, because all paths are below the location of the table's data.
         folder = store_paths[0].rpartition("/")[0]
         while not all(path.startswith(f"{folder}/") for path in store_paths):
             folder = folder.rpartition("/")[0]
@@ -176,8 +176,8 @@ def discard_paths(paths: Sequence[str], filesystem_options: Options) -> None:
 def discard_attempt(*specs: WriteSpec | None) -> None:
     """Delete the files of an attempt whose job failed.
 
-    A failed job returns no messages, so the files are found by the attempt's UUID in their names. Errors are ignored, because the caller
-    raises the error of the job.
+    A failed job does not return messages, so the files are identified by the UUID of the attempt in their names. Errors are ignored,
+    because the caller raises the error of the job. `specs`: How the job wrote files. None is skipped.
     """
     for pause in (0.0, _STOP_SECONDS):
         time.sleep(pause)
@@ -187,7 +187,7 @@ def discard_attempt(*specs: WriteSpec | None) -> None:
 
 
 def _attempt_paths(spec: WriteSpec) -> list[str]:
-    """Return the paths of the files with the attempt's UUID in their names."""
+    """Return the paths of the files that have the UUID of the attempt in their names."""
     filesystem, root = filesystem_of(spec.root, spec.filesystem_options)
     files = _data_files(filesystem, root, with_subfolders=bool(spec.partition))
     return [f"{spec.root}{file.path.removeprefix(root)}" for file in files if spec.attempt in file.base_name]
@@ -202,7 +202,7 @@ def _data_files(filesystem: pyarrow.fs.FileSystem, folder: str, *, with_subfolde
 
 
 def sum_of_tasks(messages: Iterable[Mapping[str, Any]]) -> WriteOutput:
-    """Return the result of a job from the fields of the `TaskMessage` of each task."""
+    """Return the result of a job: the sum of the results of its tasks, each given as the fields of a `TaskMessage`."""
     total = WriteOutput()
     for message in messages:
         total.add(_read_task_message(message))
@@ -210,7 +210,7 @@ def sum_of_tasks(messages: Iterable[Mapping[str, Any]]) -> WriteOutput:
 
 
 def _read_task_message(message: Mapping[str, Any]) -> WriteOutput:
-    """Return the result of a task from the fields of its `TaskMessage`: files as AddedFile, and bitmaps deserialized."""
+    """Return the result of a task from the fields of its `TaskMessage`, with files as `AddedFile` and with deserialized bitmaps."""
     source_ordinals = message["source_ordinals"]
     return WriteOutput(
         files=[AddedFile(**fields) for fields in message["files"]],
