@@ -1,1 +1,1 @@
-"""The source of a MERGE: evaluate it once, count it, and extract its keys."""
+"""The source of a MERGE: evaluate it once, count its rows, and extract its keys."""

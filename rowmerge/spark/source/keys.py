@@ -1,4 +1,4 @@
-"""The keys of a MERGE source: their values, the values in the type of a target column, and the keys that Arrow can look up."""
+"""The keys of a MERGE source: their values, casts to the types of target columns, and the choice of keys that Arrow can look up."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from rowmerge.table.metadata.schema import Array, DataType, Decimal, Field, Map,
 
 _INTEGERS = ("byte", "short", "integer", "long")
 EXACT_TYPES = (*_INTEGERS, "date", "string", "binary", "boolean", "timestamp", "timestamp_ntz")
-"""The simple types on whose equality Arrow and Spark agree."""
+"""The names of the primitive types whose values Arrow and Spark compare for equality in the same way."""
 
 
 @dataclass(frozen=True)
 class SourceKey:
     """The values that one key of the ON condition has in the source.
 
-    All values of strings with a collation are None, because the collation decides about equality.
+    For strings with a collation, `values`, `low`, `high` and `column` are None, because the collation determines which values are equal.
 
     Attributes:
-        pair: The key in the ON condition.
-        type: The type of the key in the source.
-        values: The distinct non-null values, sorted. None if there are too many, or for nested types and collations.
-        low: The minimum, None if unknown. It is set without `values` only.
-        high: The maximum, like `low`.
+        pair: The comparison in the ON condition that contains the key.
+        type: The data type of the key in the source.
+        values: The distinct non-null values, sorted. None if there are too many values, or if the type is nested.
+        low: The minimum value, None if it is unknown or `values` is set.
+        high: The maximum value, None if it is unknown or `values` is set.
         has_null: Whether a NULL can occur.
-        column: The value of each source row, the same rows for all keys of a source. None if there are too many rows.
+        column: The value of each source row, in the same row order for all keys of a source. None if there are too many rows.
     """
 
     pair: KeyPair
@@ -47,28 +47,28 @@ class SourceKey:
 
 
 def key_names(pairs: Sequence[KeyPair]) -> list[str]:
-    """Return the names of the key columns that are added to the columns of a source."""
+    """Return the names of the key columns that are added to a source, one for each key of the ON condition."""
     return [f"__rowmerge_key_{index}" for index in range(len(pairs))]
 
 
 def ordinal_array(ordinals: BitMap64) -> pa.Array:
-    """Return ordinals as int64, the type of ORDINAL."""
+    """Return ordinals of source rows as an int64 array, the type of the column ORDINAL."""
     return pa.array(np.array(ordinals.to_array(), dtype=np.uint64).astype(np.int64))
 
 
 def known_keys(pairs: Sequence[KeyPair], fields: Sequence[Field], rows: pa.Table) -> tuple[SourceKey, ...]:
-    """Return the keys of a source from the values of all its rows.
+    """Return the keys of a source, computed from all source rows.
 
     Args:
         pairs: The keys of the ON condition.
-        fields: The name and type of each key's column in `rows`.
+        fields: The name and type of the column of `rows` that contains each key.
         rows: All source rows.
     """
     return tuple(_known_key(pair, field, rows[field.name]) for pair, field in zip(pairs, fields, strict=True))
 
 
 def _known_key(pair: KeyPair, field: Field, column: pa.ChunkedArray) -> SourceKey:
-    """Return a key from its value in each source row. Arrow cannot sort nested values, so their key has no `values`."""
+    """Return a key, given its value in each source row. Arrow cannot sort nested values, so `values` is None for a nested type."""
     if has_collation(Struct((field,))):
         return SourceKey(pair, field.type)
     values = None if isinstance(field.type, Array | Map | Struct) else _sorted_distinct(column)
@@ -87,17 +87,17 @@ def _sorted_distinct(column: pa.ChunkedArray) -> pa.Array:
 
 
 def cast_key_values(values: pa.Array, op: str, source: DataType, target: DataType) -> pa.Array | None:
-    """Cast key values to the type of a column, so that they can be compared with the column's bounds.
+    """Cast key values to the type of a target column, so that they can be compared with the column's bounds.
 
     Args:
-        values: The values of a key.
-        op: The comparison of the key with the column.
+        values: The values of a key in the source.
+        op: The comparison operator between the key and the column.
         source: The type of the values.
         target: The type of the column.
 
     Returns:
-        The values in the column's type. With `=` and `<=>`, values outside the range of an integer column are left out, because no row
-        equals them. None if such a value meets another comparison, or if Spark compares the two types after a cast.
+        The values in the column's type. For `=` and `<=>`, values outside the range of an integer column are left out, because no row is
+        equal to them. None if such a value occurs with another operator, or if Spark casts both types to compare them.
     """
     if isinstance(target, Primitive | Decimal) and source == target:
         return values.cast(arrow_type(target))
@@ -112,22 +112,24 @@ def cast_key_values(values: pa.Array, op: str, source: DataType, target: DataTyp
 
 
 def source_keys(keys: Sequence[tuple[SourceKey, Field]]) -> SourceKeys | None:
-    """Return the keys by which Arrow can look up rows of a table, None if there is no such key. Each key comes with the table's column.
+    """Return the keys by which Arrow can look up rows of a table, None if there is no such key.
 
-    A key is left out if its values are unknown, or if Arrow and Spark may differ about equality. They may differ for floats, collations and
-    char, and for a key of another type than the column.
+    A key is left out if its values are unknown, or if Arrow and Spark may differ in which values they consider equal. They may differ for
+    floats, collations and char, and if the type of the key is different from the type of the column.
+
+    `keys`: Each key of the source, with the column of the table that it is compared with.
     """
     columns = [column for key, field in keys if (column := _key_column(key, field)) is not None]
     return SourceKeys.of(columns) if columns else None
 
 
 def can_be_looked_up(op: str, key_type: DataType, column: Field) -> bool:
-    """Return whether Arrow can look up a key in a column of the table: it then finds the same rows as a comparison in Spark.
+    """Return whether Arrow can look up a key in a column of the table, with the same result as a comparison in Spark.
 
-    This holds for equality of integers, and of equal types whose values Arrow and Spark compare in the same way.
+    This is true for equality of integers, and for equality of values of the same type that Arrow and Spark compare in the same way.
 
     Args:
-        op: The comparison of the key with the column.
+        op: The comparison operator between the key and the column.
         key_type: The type of the key in the source.
         column: The column of the table.
     """
@@ -139,7 +141,7 @@ def can_be_looked_up(op: str, key_type: DataType, column: Field) -> bool:
 
 
 def _key_column(key: SourceKey, field: Field) -> tuple[KeyColumn, pa.ChunkedArray] | None:
-    """Return the key column and the key of each source row, in the column's type. None if the key cannot be looked up."""
+    """Return a key column of the target, and the key of each source row in the column's type. None if the key cannot be looked up."""
     if key.values is None or key.column is None or not can_be_looked_up(key.pair.op, key.type, field):
         return None
     type_ = arrow_type(field.type)

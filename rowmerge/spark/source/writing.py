@@ -1,4 +1,4 @@
-"""Write table rows made of source rows alone, in the job that evaluates the source or in the driver."""
+"""Write table rows that are computed only from source rows, in the job that evaluates the source or in the driver."""
 
 from __future__ import annotations
 
@@ -37,26 +37,26 @@ from rowmerge.table.metadata.shape import TableShape
 from rowmerge.table.snapshots.files import AddedFile
 
 FEW_BYTES = 4 * 1024 * 1024
-"""The total size of input files up to which a source usually has few rows, which the driver writes faster than Python on an executor."""
+"""The maximum total size in bytes of the input files of a source that usually has few rows, so that the driver writes them fastest."""
 
 
 def insert_every_source_row(source_rows: SourceRowsOnce, plan: RowPlan, table: TableShape) -> tuple[Source, WriteOutput] | None:
     """Write each source row as a new row of the table, in the job that evaluates the source.
 
-    This serves statements that make a new row of each source row, such as a MERGE whose UPDATE and INSERT set the same values. The job also
-    returns the keys of the source rows, with which the caller then finds and deletes the matched target rows. So no join is needed.
+    This is for statements that write a new row for each source row, such as a MERGE whose UPDATE and INSERT set the same values. The job
+    also returns the keys of the source rows. The caller uses them to find and delete the matched target rows, so no join is needed.
 
     Args:
-        source_rows: The source of the statement, which becomes `was_streamed`. Errors of its evaluation pass through.
+        source_rows: The source of the statement. The function sets its `was_streamed`, and does not catch errors of its evaluation.
         plan: The plan of the MERGE.
         table: The target table, which has neither partitions nor a sort order.
 
     Returns:
-        The source with its keys and row count, and the written files. None if the keys cannot be looked up or are too many: then no file
-        is left, and the caller must evaluate the source again.
+        The source with its keys and row count, and the written files. None if the keys cannot be looked up, or if there are too many. Then
+        no files remain, and the caller must evaluate the source again.
     """
     assert plan.on is not None and plan.source is not None
-    source_rows.was_streamed = True  # no rows are kept: another attempt must evaluate the source again
+    source_rows.was_streamed = True  # the rows are not kept, so another attempt must evaluate the source again
     pairs = plan.on.keys
     rows_with_keys = with_keys(source_rows.frame, source_rows.alias, pairs)
     fields = schema_of(rows_with_keys).fields
@@ -72,20 +72,20 @@ def insert_every_source_row(source_rows: SourceRowsOnce, plan: RowPlan, table: T
 def _write_and_collect_keys(
     outcomes: DataFrame, table: TableShape, source: Source, pairs: Sequence[KeyPair], key_fields: Sequence[Field]
 ) -> tuple[Source, WriteOutput] | None:
-    """Write outcome rows by one job, which also returns the keys of their source rows.
+    """Write outcome rows in one job, which also returns the keys of their source rows.
 
-    A task with few rows returns these rows, too, and the driver writes the rows of all such tasks into one file.
+    A task with few rows returns the rows as well, and the driver writes the rows of all such tasks into one file.
 
     Args:
-        outcomes: An inserted row for each source row, with the key columns `key_names`.
+        outcomes: An inserted row for each source row, with the key columns that `key_names` returns.
         table: The target table.
-        source: The source, without keys and row count.
+        source: The source, without keys or a row count.
         pairs: The keys of the ON condition.
         key_fields: The names and types of the key columns.
 
     Returns:
-        The source with its keys and row count, and the written files. None if a task had too many keys for the driver. Then, and after an
-        error, no file is left.
+        The source with its keys and row count, and the written files. None if a task had too many keys for the driver. In this case, and
+        after an error, no files remain.
     """
     names, max_keys = tuple(key_names(pairs)), max_collected_keys(key_fields)
     spec = replace(write_spec(table), attempt=str(uuid.uuid4()))
@@ -103,7 +103,7 @@ def _write_and_collect_keys(
             return None
         _complete_files(outcomes.sparkSession, table.name, spec, columns, messages, output)
         return _with_collected_keys(source, pairs, key_fields, messages), output
-    except BaseException:  # also a KeyboardInterrupt, after which no file of the job may remain
+    except BaseException:  # including KeyboardInterrupt, because no files of the job may remain
         discard_attempt(spec)
         raise
 
@@ -111,7 +111,7 @@ def _write_and_collect_keys(
 def _complete_files(
     spark: SparkSession, table: str, spec: WriteSpec, columns: OutcomeColumns, messages: Sequence[sink.SourceMessage], output: WriteOutput
 ) -> None:
-    """Write the rows that tasks returned to the driver, and merge small files. `output`: the files of the tasks, which change in place."""
+    """Write the rows that tasks returned to the driver, and merge small files. `output`: The files of the tasks, updated in place."""
     buffered_rows = _concatenate(message.rows for message in messages)
     if buffered_rows is not None:
         output.add(write_on_driver(buffered_rows, spec, columns, None))
@@ -121,13 +121,13 @@ def _complete_files(
 def _with_collected_keys(
     source: Source, pairs: Sequence[KeyPair], key_fields: Sequence[Field], messages: Sequence[sink.SourceMessage]
 ) -> Source:
-    """Return the source with the keys and the row count from the messages of all tasks. An empty source stays as it is."""
+    """Return the source with the keys and the row count from the messages of all tasks. An empty source is returned unchanged."""
     key_rows = _concatenate(message.keys for message in messages)
     return source if key_rows is None else replace(source, row_count=key_rows.num_rows, keys=known_keys(pairs, key_fields, key_rows))
 
 
 def _can_look_up_keys(pairs: Sequence[KeyPair], key_schema: Struct, table_schema: Struct) -> bool:
-    """Return whether Arrow can look up all keys of the ON condition in columns of the table."""
+    """Return whether Arrow can look up all keys of the ON condition in the columns of the table."""
     columns = [table_schema.find(pair.column, case_sensitive=True) for pair in pairs]
     keys = zip(pairs, key_schema, columns, strict=True)
     are_comparable = all(column is not None and can_be_looked_up(pair.op, key.type, column) for pair, key, column in keys)
@@ -135,13 +135,13 @@ def _can_look_up_keys(pairs: Sequence[KeyPair], key_schema: Struct, table_schema
 
 
 def _concatenate(streams: Iterable[bytes | None]) -> pa.Table | None:
-    """Return the rows of all Arrow streams, None if there is no stream."""
+    """Return the rows of all serialized Arrow streams. None if there are no streams."""
     tables = [pa.ipc.open_stream(stream).read_all() for stream in streams if stream is not None]
     return pa.concat_tables(tables) if tables else None
 
 
 def _merge_small_files(spark: SparkSession, table: str, spec: WriteSpec, files: Sequence[AddedFile]) -> list[AddedFile]:
-    """Rewrite small files as few files if they are many, and return all files. `table`: the table's name in error messages."""
+    """Combine small files if there are many, and return all files. `table`: The name of the table in error messages."""
     small_files = [file for file in files if file.records < MIN_ROWS_PER_FILE]
     if len(small_files) <= MAX_UNSHUFFLED_TASKS:
         return list(files)
@@ -151,14 +151,14 @@ def _merge_small_files(spark: SparkSession, table: str, spec: WriteSpec, files: 
 
 
 def _few_bins(files: Sequence[AddedFile]) -> list[Bin]:
-    """Divide files of an unpartitioned table among up to MAX_UNSHUFFLED_TASKS bins, with MAX_REWRITE_BYTES or more in each."""
+    """Divide files of an unpartitioned table among at most MAX_UNSHUFFLED_TASKS bins of at least MAX_REWRITE_BYTES each."""
     count = max(1, min(MAX_UNSHUFFLED_TASKS, sum(file.size for file in files) // MAX_REWRITE_BYTES))
     groups = [files[index::count] for index in range(count)]
     return [Bin(tuple(file.path for file in group), {}, sum(file.size for file in group)) for group in groups]
 
 
 def reads_few_bytes(source_rows: DataFrame) -> bool:
-    """Return whether a source reads only local files, of up to FEW_BYTES in total. A source without files reads no bytes."""
+    """Return whether a source reads only local files, with at most FEW_BYTES in total. The total is 0 for a source without files."""
     total_size = 0
     for path in source_rows.inputFiles():
         file = local_path(unquote(path))
@@ -175,16 +175,16 @@ def write_prepared_rows(source: Source, table: TableShape, matched: BitMap64 | N
     """Write the prepared rows of a source in the driver.
 
     Prepared rows are source rows that Spark converted to table rows before their matches were known. The columns IF_MATCHED and
-    IF_UNMATCHED hold the action of the statement for each case, such as UPDATE and INSERT. Arrow looks up the keys of the source in the
-    target, and its result selects the action of each row. So no further Spark job runs.
+    IF_UNMATCHED contain the action of the statement for each case, such as UPDATE and INSERT. The result of a lookup of the keys in the
+    target (`matched`) selects the action of each row. So no further Spark job is needed.
 
     Args:
         source: The source with its prepared rows.
         table: The target table.
-        matched: The ordinals of the source rows that match a target row. None to insert all rows, matched or not.
+        matched: The ordinals of the source rows that match a target row. None to insert all rows, whether they match or not.
 
     Returns:
-        The written files. Its `source_ordinals` are the ordinals of the matched source rows whose target row is updated or deleted.
+        The written files. The `source_ordinals` are the ordinals of the matched source rows whose target row is updated or deleted.
 
     Raises:
         StorageError: A file cannot be written.
@@ -197,7 +197,7 @@ def write_prepared_rows(source: Source, table: TableShape, matched: BitMap64 | N
         return write_on_driver(rows.select([ACTION, *names]), write_spec(table), columns, None)
     is_matched = pc.is_in(rows[ORDINAL], value_set=ordinal_array(matched))
     action = pc.if_else(is_matched, rows[IF_MATCHED], rows[IF_UNMATCHED])
-    # The ordinal of a row in the output says that its target row changes, so an unmatched row has none.
+    # An ordinal in the output means that the target row changes, so the ordinal of an unmatched row is NULL.
     ordinal_of_match = pc.if_else(is_matched, rows[ORDINAL], pa.scalar(None, pa.int64()))
     outcomes = rows.select(names).append_column(ACTION, action).append_column(ORDINAL, ordinal_of_match)
     outcomes = outcomes.filter(pc.not_equal(action, NONE))  # rows for which no WHEN clause fires
@@ -205,7 +205,7 @@ def write_prepared_rows(source: Source, table: TableShape, matched: BitMap64 | N
 
 
 def few_files_of(source: Source, table: TableShape) -> bool:
-    """Return whether the tasks of a source write few large files, because they are few and the table has no partitions and no order.
+    """Return whether a source has few tasks, and the table has no partitions or sort order, so that the tasks write a few large files.
 
     Args:
         source: The source whose rows are written.
@@ -218,18 +218,18 @@ def few_files_of(source: Source, table: TableShape) -> bool:
 def write_source_rows(
     rows: DataFrame, source: Source, table: TableShape, *, distribution: Distribution | None, change_data_location: str | None = None
 ) -> WriteOutput:
-    """Write outcome rows that come from source rows without a target row, such as the inserted rows of a MERGE.
+    """Write outcome rows that are computed from source rows without a target row, such as the inserted rows of a MERGE.
 
-    The size of the source decides where the rows are written. If the driver has the source rows (`Source.local_rows`), it writes the files
-    itself. Executors write other rows. If the source is small but has many tasks, a shuffle first combines its rows, so that they make few
-    files.
+    The size of the source determines where the rows are written. If the driver has the source rows (`Source.local_rows`), it writes the
+    files itself. Otherwise, executors do. If the source is small but has many tasks, a shuffle first combines its rows, so that there are
+    few files.
 
     Args:
         rows: The outcome rows: rows of the table, each with the action of the statement (see `OutcomeColumns`).
         source: The source, whose size decides how the rows are distributed.
         table: The target table.
-        distribution: The table's distribution for the operation, None for that of inserts.
-        change_data_location: The folder of change rows, None for a table without change data feed.
+        distribution: The table's distribution mode for the operation, None for the mode of inserts.
+        change_data_location: The folder of change files, None for a table without a change data feed.
     """
     if source.local_rows is not None:
         gather = Gather.DRIVER
