@@ -1,4 +1,4 @@
-"""Parquet data files without Spark: write them, fit their columns, divide them into partitions.
+"""Read and write Parquet data files without Spark: convert columns, divide rows by partition, and look up keys.
 
-spark/writing/executors.py sends most of these modules to executors by value. A contract in pyproject.toml limits their imports.
+`spark/writing/executors.py` sends most of these modules to executors by value. A contract in `pyproject.toml` limits their imports.
 """

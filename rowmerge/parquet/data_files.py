@@ -1,4 +1,4 @@
-"""Write data files: rolling Parquet files by partition, with their bounds."""
+"""Write rows into Parquet files of a target size for each partition, and collect the statistics of the files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from rowmerge.parquet.footers import column_statistics, leaves, parquet_paths
 from rowmerge.parquet.partitions import PartitionKey, partition_path, split_by_partition
 
 ROW_ID, CHANGED_IN = "__rowmerge_row_id", "__rowmerge_changed_in"
-"""The names of the two hidden columns of row lineage in rows of a table."""
+"""The names of the two hidden columns of row lineage: the id of the row, and the version that last changed it."""
 _LOCAL_THREADS = 2
 """The number of threads that finish files on a local disk."""
 
@@ -30,9 +30,9 @@ class StoredColumns:
     """The columns of `WriteSpec.schema` as an existing file stores them.
 
     Attributes:
-        file_schema: The columns in the order of the table, with the names, field ids and types of the file.
+        file_schema: The columns in the order of the table, with the names, field ids and types that they have in the file.
         by_field_id: Whether readers identify the file's columns by field id instead of name.
-        missing_columns: The table's names of columns that the file lacks, because their value is a partition value.
+        missing_columns: The names, in the table, of the columns that the file lacks, because their values are partition values.
     """
 
     file_schema: pa.Schema
@@ -44,11 +44,13 @@ class StoredColumns:
 class FilesLineage:
     """The row lineage of data files: the ids of their rows, and the versions that last changed the rows.
 
-    Both follow from the file and position of a row until it moves (Iceberg specification, "Row Lineage"; Delta protocol, "Row Tracking").
-    Another file then stores the id of the row in a hidden column, and for an unchanged row also its version (`TableShape.row_lineage`).
+    Both are derived from the file and the position of a row until the row moves to another file. That file then stores the id of the row in
+    a hidden column, and for an unchanged row also the version (`TableShape.row_lineage`). See "Row Lineage" in the Iceberg specification
+    and "Row Tracking" in the Delta protocol.
 
     Attributes:
-        origins: By path, the id of a file's first row, and the version that last changed its rows. The id is None if the rows have no ids.
+        origins: By path, the id of the first row of a file, and the version that last changed its rows. The id is None if the rows have no
+            ids.
     """
 
     origins: dict[str, tuple[int | None, int]] = field(default_factory=dict)
@@ -56,13 +58,13 @@ class FilesLineage:
     def ids_and_versions(self, paths: pa.Array, positions: pa.Array, ids: pa.Array, versions: pa.Array) -> tuple[pa.Array, pa.Array]:
         """Return the ids of rows, and the versions that last changed them.
 
-        Both are NULL for a row without id: the file stores no id for it, and `origins` has no first id of the file.
+        A row has no id if the file stores none and `origins` does not contain the first id of the file. Both results are then NULL.
 
         Args:
             paths: The path of each row's file, NULL for an inserted row.
             positions: The position of each row in its file.
-            ids: The id that the file stores for each row. NULL stands for the id of the file's first row plus the position.
-            versions: The version that the file stores for each row. NULL stands for the version of the file.
+            ids: The id that the file stores for each row. NULL means the id of the file's first row plus the position.
+            versions: The version that the file stores for each row. NULL means the version of the file in `origins`.
         """
         encoded = pc.dictionary_encode(paths)
         origins = [self.origins.get(path, (None, 0)) for path in encoded.dictionary.to_pylist()]
@@ -73,10 +75,10 @@ class FilesLineage:
         return row_ids, row_versions
 
     def fill_row_lineage(self, rows: pa.Table, path: str, start: int) -> pa.Table:
-        """Return consecutive rows of one file with their ids and versions in the hidden columns.
+        """Return consecutive rows of one file, with their ids and versions filled in in the hidden columns.
 
         Args:
-            rows: The rows, with the hidden columns as the file stores them.
+            rows: The rows, with the values that the file stores in the hidden columns.
             path: The path of the file.
             start: The position of the first row in the file.
         """
@@ -88,29 +90,29 @@ class FilesLineage:
 
 @dataclass(frozen=True)
 class WriteSpec:
-    """How data files of a table are written.
+    """The settings with which data files of a table are written.
 
     Attributes:
         root: The folder of the table's data files.
-        names: The columns of the table in order.
-        schema: The columns of a data file, under the table's names.
-        file_schema: The same columns with the names, field ids and types of the file.
+        names: The names of the table's columns, in order.
+        schema: The columns of a data file, under the names that they have in the table.
+        file_schema: The same columns, with the names, field ids and types that they have in the file.
         by_field_id: Whether readers identify columns by field id instead of name.
         partition: The partition fields.
-        partition_values_in_files: Whether data files also hold the partition columns. Partition values and folders are then as in Iceberg,
-            else as in Delta.
+        partition_values_in_files: Whether data files also contain the partition columns. If true, partition values and folders have the
+            format of Iceberg, otherwise that of Delta.
         bounded_columns: The top-level columns whose bounds and null counts are collected.
-        target_file_size: The bytes at which a new file begins.
-        row_group_size: The bytes of Arrow data of a row group.
+        target_file_size: The size in bytes at which the writer starts a new file.
+        row_group_size: The size of a row group in bytes of Arrow data.
         compression: The codec of Parquet pages.
         compression_level: The level of the codec, None for the codec's default.
-        prefix: The beginning of file names.
+        prefix: The prefix of file names.
         attempt: A UUID in the names of all files of one job.
-        is_ordered: Whether the rows come in the table's sort order.
-        stored_columns_by_path: By path, the columns of existing files that identify columns otherwise than new files.
-        lineage: The row lineage of rows that come from other files. `schema` and `file_schema` then end with the hidden columns. None
-            without lineage.
-        initial_values: By the table's names, the values of columns for files that lack them, as arrays of one value.
+        is_ordered: Whether the rows arrive in the table's sort order.
+        stored_columns_by_path: By path, the columns of the existing files that do not identify columns in the same way as new files.
+        lineage: The row lineage of the files from which rows come, None for a table without row lineage. If it is set, `schema` and
+            `file_schema` end with the hidden columns.
+        initial_values: By name in the table, the values of columns for files that lack them, as arrays of one value.
         filesystem_options: Arguments of Arrow's file systems, credentials included.
     """
 
@@ -137,17 +139,19 @@ class WriteSpec:
 
 @dataclass
 class FileMessage:
-    """One written file, with the statistics that the driver needs for the table's metadata. Values are plain Python objects.
+    """A written file, with the statistics that the driver needs for the table's metadata. Values are plain Python objects.
+
+    Statistics are dictionaries by column name, with a nested dictionary for a column that has fields.
 
     Attributes:
         path: The absolute path.
         size: The size in bytes.
         records: The number of rows.
-        partition: The partition values by name.
-        lower: The lower bounds by column. Fields of structs nest.
-        upper: The upper bounds by column.
-        nulls: The null counts by column.
-        sizes: The compressed bytes by column.
+        partition: The partition values by field name.
+        lower: The lower bounds of the columns.
+        upper: The upper bounds of the columns.
+        nulls: The null counts of the columns.
+        sizes: The compressed sizes of the columns in bytes.
         ordered: Whether the rows are in the table's sort order.
     """
 
@@ -163,7 +167,7 @@ class FileMessage:
 
 
 class PartitionedWriter:
-    """Write rows to rolling Parquet files, one open file for each partition."""
+    """A writer that divides rows by partition and writes them into Parquet files. One file is open for each partition."""
 
     def __init__(self, spec: WriteSpec) -> None:
         self.spec = spec
@@ -171,7 +175,7 @@ class PartitionedWriter:
         self._buffered = 0
 
     def write(self, rows: pa.Table) -> None:
-        """Write rows, which have all columns of the table, into files of their partitions."""
+        """Write rows into files of their partitions. The rows must have all columns of the table."""
         keys, empty_is_null = self.spec.partition, not self.spec.partition_values_in_files
         rows_by_partition = split_by_partition(rows, keys, empty_is_null=empty_is_null) if keys else [({}, rows)]
         for partition, partition_rows in rows_by_partition:
@@ -182,7 +186,7 @@ class PartitionedWriter:
 
         Args:
             partition: The partition values by field name.
-            rows: The rows, with the columns of `WriteSpec.schema`.
+            rows: The rows of the partition, with the columns of `WriteSpec.schema`.
         """
         if rows.num_rows == 0:
             return
@@ -194,12 +198,12 @@ class PartitionedWriter:
         file.write(conform(rows, self.spec.schema))
         self._buffered += file.buffered
         if self._buffered > 4 * self.spec.row_group_size:
-            fullest = max(self._open.values(), key=lambda file: file.buffered)  # to write one large row group instead of small ones
+            fullest = max(self._open.values(), key=lambda file: file.buffered)  # so that it gets one large row group instead of small ones
             self._buffered -= fullest.buffered
             fullest.flush()
 
     def close(self) -> list[FileMessage]:
-        """Finish all files in several threads, because a table may have thousands of partitions. Returns their messages."""
+        """Finish all files in several threads, because a table may have thousands of partitions. Return a message for each file."""
         threads = _LOCAL_THREADS if self.spec.root.startswith("file:") else STORE_THREADS
         return [message for messages in map_in_batches(RollingFile.close, list(self._open.values()), threads) for message in messages]
 
@@ -210,9 +214,9 @@ class PartitionedWriter:
 
 @dataclass(frozen=True)
 class SpecialFloats:
-    """The columns that hold NaN or -0.0, whose rows Spark's Parquet filters would lose.
+    """The names of the float columns that contain NaN or -0.0. Spark's Parquet filters would incorrectly skip their rows.
 
-    Spark passes conditions to Parquet's filters, which skip row groups by statistics and dictionaries. Statistics leave out NaN, which
+    Spark passes conditions to Parquet filters, which skip row groups by their statistics and dictionaries. Statistics ignore NaN, which
     Spark sorts above all numbers. A dictionary has different entries for -0.0 and 0.0, which are equal in Spark. So columns with NaN are
     written without statistics, and columns with -0.0 without dictionaries.
     """
@@ -222,7 +226,7 @@ class SpecialFloats:
 
     @staticmethod
     def of(rows: pa.Table) -> SpecialFloats:
-        """Return the columns of these rows that hold NaN or -0.0."""
+        """Return the columns of these rows that contain NaN or -0.0."""
         floats = [column.name for column in rows.schema if pa.types.is_floating(column.type)]
         with_nan = (name for name in floats if pc.any(pc.is_nan(rows[name])).as_py())
         with_minus_zero = (name for name in floats if pc.any(pc.equal(pc.divide(1.0, rows[name]), float("-inf"))).as_py())
@@ -233,7 +237,7 @@ class SpecialFloats:
 
 
 class RollingFile:
-    """Write the rows of one partition into Parquet files of the target size."""
+    """A writer of the rows of one partition, which starts a new Parquet file when a file reaches the target size."""
 
     def __init__(self, spec: WriteSpec, partition: dict[str, Any]) -> None:
         self._spec, self._partition = spec, partition
@@ -248,14 +252,14 @@ class RollingFile:
         self._finished: list[FileMessage] = []
 
     def write(self, rows: pa.Table) -> None:
-        """Add rows to the buffer, and write the buffer once it makes a row group."""
+        """Add rows to the buffer. Write the buffered rows once they fill a row group."""
         self._pending.append(rows)
         self.buffered += rows.nbytes
         if self.buffered >= self._spec.row_group_size:
             self.flush()
 
     def flush(self) -> None:
-        """Write the buffered rows as one row group, or as several if they exceed the size of one."""
+        """Write the buffered rows as one row group, or as several if they exceed the size of a row group."""
         if not self._pending:
             return
         rows = pa.concat_tables(self._pending)
@@ -267,7 +271,7 @@ class RollingFile:
             self._finish()
 
     def _writer_for(self, special_floats: SpecialFloats) -> pq.ParquetWriter:
-        """Return the writer of the open file if that file may hold NaN and -0.0 in these columns, else the writer of a new file."""
+        """Return the writer of the open file if it may contain NaN and -0.0 in these columns. Otherwise, return one of a new file."""
         if self._writer is not None and not special_floats <= self._special_floats:
             self._finish()
         if self._writer is None:
@@ -277,7 +281,7 @@ class RollingFile:
         return self._writer
 
     def close(self) -> list[FileMessage]:
-        """Write the buffered rows, finish the open file, and return the messages of all files."""
+        """Write the buffered rows, finish the open file, and return a message for each file of this partition."""
         self.flush()
         if self._writer is not None:
             self._finish()
@@ -289,7 +293,7 @@ class RollingFile:
         if self._writer is not None:
             paths.append(self._path)
             for opened in (self._writer, self._stream):
-                # A full disk cannot take the footer, and a writer that failed has no metadata.
+                # The footer cannot be written to a full disk, and a failed writer has no metadata.
                 with suppress(OSError, RuntimeError, pa.ArrowException):
                     opened.close()
         return paths
@@ -306,9 +310,9 @@ class RollingFile:
         return filesystem.open_output_stream(inner_path)
 
     def _open_writer(self, special_floats: SpecialFloats) -> pq.ParquetWriter:
-        """Return a Parquet writer for the open stream. Columns with NaN get no statistics and columns with -0.0 no dictionary.
+        """Return a Parquet writer for the open stream. Columns with NaN get no statistics, and columns with -0.0 get no dictionary.
 
-        See `SpecialFloats` for the reason. Timestamps and decimals are stored as Spark stores them.
+        See `SpecialFloats` for the reason. Timestamps and decimals are stored in the same way as in files of Spark.
         """
         return pq.ParquetWriter(
             self._stream,
@@ -322,11 +326,11 @@ class RollingFile:
             metadata_collector=self._footers,
             write_statistics=parquet_paths(self._leaves, special_floats.nan_columns),
             use_dictionary=parquet_paths(self._leaves, special_floats.negative_zero_columns),
-            write_page_index=True,  # a reader that looks for few keys skips pages by it
+            write_page_index=True,  # readers that search for a few keys use it to skip pages
         )
 
     def _finish(self) -> None:
-        """Close the open file, and keep its message with the statistics from its footer."""
+        """Close the open file, and keep a message for it with the statistics from its footer."""
         assert self._writer is not None
         self._writer.close()  # adds the footer to `_footers`
         size = self._stream.tell()
@@ -342,8 +346,8 @@ def with_lineage(rows: pa.Table, ids: pa.Array, versions: pa.Array) -> pa.Table:
 
     Args:
         rows: The rows, with or without the hidden columns.
-        ids: The ids of the rows.
-        versions: The versions that last changed the rows.
+        ids: The id of each row.
+        versions: The version that last changed each row.
     """
     for name, lineage_column in ((ROW_ID, ids), (CHANGED_IN, versions)):
         index = rows.schema.get_field_index(name)
@@ -352,9 +356,9 @@ def with_lineage(rows: pa.Table, ids: pa.Array, versions: pa.Array) -> pa.Table:
 
 
 def delete_written(paths: list[str], filesystem_options: Options) -> None:
-    """Delete files that a task on an executor wrote. A file that cannot be deleted stays for VACUUM.
+    """Delete files that a task on an executor wrote. VACUUM deletes files that remain because of an error.
 
-    Executors have no module `rowmerge.storage.deletion`, so this function deletes without it.
+    This function does not use the module `rowmerge.storage.deletion`, which does not exist on executors.
 
     Args:
         paths: The absolute paths of the files.

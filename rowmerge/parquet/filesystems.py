@@ -1,4 +1,4 @@
-"""Arrow's file systems for the locations of data files, and data files that are open for reading."""
+"""Choose Arrow's file system for the location of a data file, and open data files for reading."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ import pyarrow.parquet as pq
 from rowmerge.parquet.fitting import has_field_ids
 
 Options = Mapping[str, Mapping[str, Any]]
-"""Arguments of file systems by provider (`s3`, `gs`, `azure`), from `StorageConfiguration.filesystem_options`."""
+"""The arguments of Arrow's file systems by provider (`s3`, `gs`, `azure`), from `StorageConfiguration.filesystem_options`."""
 UNREADABLE = "rowmerge cannot read"
 _SECRETS = ("access_key", "secret_key", "session_token", "access_token", "account_key", "sas_token", "client_secret")
 
 
 def filesystem_of(path: str, options: Options) -> tuple[pyarrow.fs.FileSystem, str]:
-    """Return the file system of an absolute path, and the path inside the file system.
+    """Return Arrow's file system for an absolute path, and the path inside this file system.
 
     Args:
         path: The path with its scheme, such as `s3://bucket/key`.
@@ -47,10 +47,10 @@ def filesystem_of(path: str, options: Options) -> tuple[pyarrow.fs.FileSystem, s
 
 
 def without_secrets(text: str, options: Options) -> str:
-    """Return a text with all secrets of the options replaced by asterisks.
+    """Return a string in which asterisks replace all secrets of the options.
 
     Args:
-        text: A text that may contain secrets, such as an error message of Arrow.
+        text: A string that may contain secrets, such as an error message of Arrow.
         options: Arguments of Arrow's file systems, credentials included.
     """
     for secret in (arguments[name] for arguments in options.values() for name in _SECRETS if name in arguments):
@@ -61,9 +61,9 @@ def without_secrets(text: str, options: Options) -> str:
 class UnreadableFile(Exception):
     """Raised when an executor cannot read a data file.
 
-    Remedy: None is needed. The text travels through Spark to the driver, which raises `MissingDataFile` or `UnreadableDataFile`.
+    Remedy: No action is needed. Spark passes the error message to the driver, which raises `MissingDataFile` or `UnreadableDataFile`.
 
-    `reason` is None for a missing file.
+    `path`: The absolute path of the file. `reason`: Why the file cannot be read, None for a missing file.
     """
 
     def __init__(self, path: str, reason: str | None) -> None:
@@ -78,10 +78,10 @@ def open_data_file(path: str, filesystem_options: Options, *, by_field_id: bool)
     Args:
         path: The absolute path.
         filesystem_options: Arguments of Arrow's file systems, credentials included.
-        by_field_id: Whether the columns are identified by field ids, which the file must then have.
+        by_field_id: Whether columns are identified by field id. If true, the file must have field ids.
 
     Raises:
-        UnreadableFile: The file is missing or not readable, or a read in the block fails.
+        UnreadableFile: The file is missing or unreadable, or a read in the body of the `with` statement fails.
     """
     filesystem, inner_path = filesystem_of(path, filesystem_options)
     try:

@@ -1,4 +1,4 @@
-"""Convert Arrow values between a file and the table: names, wider types, order, missing fields, and UUIDs as text."""
+"""Convert Arrow values between a file and a table: names, wider types, order of columns, missing fields, and UUIDs as strings."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 UUID_TEXT = "^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"
-"""The canonical text of a UUID. Spark has UUIDs as text, and data files hold their 16 bytes."""
+"""A regular expression for canonical UUID strings. Spark represents UUIDs as strings, and data files contain their 16 bytes."""
 
 _FIELD_ID = b"PARQUET:field_id"
 _DIGITS = np.frombuffer(b"0123456789abcdef", np.uint8)
 _DIGIT_PLACES = [place for place in range(36) if place not in (8, 13, 18, 23)]
-"""The places of digits, not hyphens, in the text of a UUID."""
+"""The indexes of the digits in a UUID string, which also contains hyphens."""
 _VALUES_OF_DIGITS = np.full(256, 255, np.uint8)
-"""By ASCII code, the value of a hexadecimal digit, 255 for any other character."""
+"""For each ASCII code, the value of the hexadecimal digit, or 255 for any other character."""
 for digits in (_DIGITS, np.frombuffer(b"0123456789ABCDEF", np.uint8)):
     _VALUES_OF_DIGITS[digits] = np.arange(16)
 
 
 def conform(rows: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Return the rows with the columns of `schema`, cast to exactly its types.
+    """Return the rows with exactly the columns and types of `schema`.
 
     Args:
-        rows: Rows with these columns in any order, and maybe others. Names of columns and fields are those of `schema`.
-        schema: The columns of the result.
+        rows: Rows with these columns, and possibly others, in any order. Columns and fields have the same names as in `schema`.
+        schema: The columns to return, with their types.
     """
     if rows.schema.equals(schema):
         return rows
@@ -38,7 +38,7 @@ def to_file_rows(rows: pa.Table, schema: pa.Schema) -> pa.Table:
     """Return rows of a table with the names and types of a file's columns and fields.
 
     Args:
-        rows: The rows, with the columns of the file in order.
+        rows: The rows, with the same columns as the file, in the same order.
         schema: The schema of the file.
     """
     columns = [_map_chunks(column, field.type, to_file_type) for column, field in zip(rows.columns, schema, strict=True)]
@@ -50,14 +50,14 @@ def file_column_indexes(file_schema: pa.Schema, columns: pa.Schema, *, by_field_
 
     Args:
         file_schema: The schema in the footer of the file.
-        columns: The columns to find, with the names and field ids of the file.
-        by_field_id: Whether columns are identified by field ids instead of names.
+        columns: The columns to find, with the names and field ids that they have in files.
+        by_field_id: Whether columns are identified by field id instead of name.
     """
     return [_field_index(pa.struct(list(file_schema)), column, by_field_id) for column in columns]
 
 
 def has_field_ids(file_schema: pa.Schema) -> bool:
-    """Return whether any column of a file has a field id. Without ids, a search by id would find no column."""
+    """Return whether any column of a file has a field id. If none has one, columns cannot be identified by field id."""
     return any(_field_id(field) is not None for field in file_schema)
 
 
@@ -69,9 +69,10 @@ def to_table_rows(
     Args:
         rows: Rows with the columns of the file.
         schema: The columns of the table.
-        file_schema: The same columns with the names, field ids and types of the file.
+        file_schema: The same columns, with the names, field ids and types that they have in files.
         by_field_id: Whether columns are identified by the field ids of `file_schema` instead of its names.
-        initial_values: By the table's names, the values of columns that the file lacks, as arrays of one value. None or another name: NULL.
+        initial_values: By name in the table, the values of columns that the file lacks, as arrays of one value. Other missing columns are
+            NULL.
     """
     file_indexes = file_column_indexes(rows.schema, file_schema, by_field_id=by_field_id)
     columns = []
@@ -86,24 +87,24 @@ def to_table_rows(
 
 
 def _missing_values(field: pa.Field, row_count: int, initial_values: Mapping[str, pa.Array]) -> pa.Array:
-    """Return the values of a column that a file lacks: the initial value if there is one, else NULL."""
+    """Return the values of a column that a file lacks: its initial value if there is one, and NULL otherwise."""
     return pa.repeat(initial_values[field.name][0], row_count) if field.name in initial_values else pa.nulls(row_count, field.type)
 
 
 def to_table_type(values: pa.Array, table_type: pa.DataType, file_type: pa.DataType, *, by_field_id: bool = False) -> pa.Array:
-    """Convert values of a column in a data file to the type in the table.
+    """Convert values of a column from the type in a data file to the type in the table.
 
-    The file may be older than the table's schema (schema evolution). Fields that the file lacks become NULL, fields get the table's order,
-    and leaves are cast to wider types. Three types take part: the type of `values`, which this file has, `file_type` and `table_type`.
+    The file may be older than the table's schema (schema evolution). Fields that the file lacks become NULL, fields are put in the table's
+    order, and leaf values are cast to wider types. The type of `values` may differ from both `file_type` and `table_type`.
 
     Args:
-        values: The values in the type of the file, which may be older or come from another writer.
-        table_type: The type in the table, with the names that users see.
-        file_type: The type that a file written now would have, with the names and field ids of the fields to find in `values`.
-        by_field_id: Whether fields of structs are identified by field id, else by name.
+        values: The values as read from the file, which may be older than the current schema or come from another writer.
+        table_type: The type of the column in the table, with the names that users see.
+        file_type: The type of the column in newly written files, with the names and field ids of the fields to find in `values`.
+        by_field_id: Whether fields of structs are identified by field id instead of name.
     """
     has_file_type = values.type.equals(file_type, check_metadata=by_field_id)
-    # A UUID is a binary of fixed size in a file, and text in the table. Other current types differ from the table's in names alone.
+    # A UUID is a fixed-size binary in a file, and a string in the table. Other current types differ from the table's only in names.
     if has_file_type and not has_fixed_size_binary(file_type):
         return values if file_type.equals(table_type) else values.view(table_type)
     if pa.types.is_struct(table_type) and pa.types.is_struct(values.type):
@@ -119,7 +120,7 @@ def to_table_type(values: pa.Array, table_type: pa.DataType, file_type: pa.DataT
 
 
 def _to_table_map(values: pa.MapArray, table_type: pa.MapType, file_type: pa.MapType, by_field_id: bool) -> pa.MapArray:
-    """Convert the keys and values of maps, as `to_table_type` does."""
+    """Convert the keys and values of maps in the same way as `to_table_type`."""
     keys = to_table_type(values.keys, table_type.key_type, file_type.key_type, by_field_id=by_field_id)
     items = to_table_type(values.items, table_type.item_type, file_type.item_type, by_field_id=by_field_id)
     entries = pa.StructArray.from_arrays([keys, items], fields=[table_type.key_field, table_type.item_field])
@@ -127,7 +128,7 @@ def _to_table_map(values: pa.MapArray, table_type: pa.MapType, file_type: pa.Map
 
 
 def _to_table_leaf(values: pa.Array, table_type: pa.DataType) -> pa.Array:
-    """Cast values of a leaf type. Timestamps without time zone are in UTC, and UUIDs become texts."""
+    """Cast values of a type without fields. Timestamps without a time zone are interpreted as UTC, and UUIDs become strings."""
     if pa.types.is_timestamp(table_type) and table_type.tz and pa.types.is_timestamp(values.type) and values.type.tz is None:
         values = values.cast(pa.timestamp("us"))
     if isinstance(values.type, pa.BaseExtensionType):
@@ -138,7 +139,7 @@ def _to_table_leaf(values: pa.Array, table_type: pa.DataType) -> pa.Array:
 
 
 def _to_table_struct(values: pa.StructArray, table_type: pa.StructType, file_type: pa.StructType, by_field_id: bool) -> pa.StructArray:
-    """Convert structs field by field, as `to_table_type` does. A field that the file lacks is NULL."""
+    """Convert structs field by field in the same way as `to_table_type`. A field that the file lacks becomes NULL."""
     children = values.flatten()
     table_children = []
     for field, file_field in zip(table_type, file_type, strict=True):
@@ -151,13 +152,13 @@ def _to_table_struct(values: pa.StructArray, table_type: pa.StructType, file_typ
 
 
 def _with_child(values: pa.Array, table_type: pa.DataType, child: pa.Array) -> pa.Array:
-    """Return lists or maps of the type `table_type` with other elements or entries at the same offsets."""
+    """Return lists or maps of the type `table_type`, with the offsets of `values` and with `child` as their elements or entries."""
     offsets = pa.array(values.offsets.to_numpy(), pa.int32())
     return pa.Array.from_buffers(table_type, len(values), [values.is_valid().buffers()[1], offsets.buffers()[1]], children=[child])
 
 
 def _field_index(struct: pa.StructType, field: pa.Field, by_field_id: bool) -> int | None:
-    """Return the index of a field in a file's struct, None if the struct lacks it."""
+    """Return the index of a field in a struct of a file, None if the struct does not have the field."""
     if not by_field_id:
         index = struct.get_field_index(field.name)
         return index if index >= 0 else None
@@ -166,7 +167,7 @@ def _field_index(struct: pa.StructType, field: pa.Field, by_field_id: bool) -> i
 
 
 def _field_id(field: pa.Field) -> bytes | None:
-    """Return the Parquet field id of a column, None without one."""
+    """Return the Parquet field id of a column, None if it does not have one."""
     field_id: bytes | None = (field.metadata or {}).get(_FIELD_ID)
     return field_id
 
@@ -176,20 +177,20 @@ def _map_chunks(column: pa.ChunkedArray, type_: pa.DataType, change: Callable[[p
 
 
 def has_fixed_size_binary(type_: pa.DataType) -> bool:
-    """Return whether a type is or contains a UUID or another binary of a fixed length."""
+    """Return whether a type is or contains a binary type of fixed length, such as the file type of UUIDs."""
     child_types = [type_.field(index).type for index in range(type_.num_fields)]
     return isinstance(type_, pa.BaseExtensionType) or pa.types.is_fixed_size_binary(type_) or any(map(has_fixed_size_binary, child_types))
 
 
 def to_file_type(values: pa.Array, file_type: pa.DataType) -> pa.Array:
-    """Convert values of a column in the table to the type in data files: with the file's field names, and UUID texts as 16 bytes.
+    """Convert values of a column from the type in the table to the type in data files: rename fields, and convert UUID strings to bytes.
 
     Args:
-        values: The values, whose type differs from `file_type` in names and in UUIDs alone.
+        values: The values. Their type may differ from `file_type` only in names and in the representation of UUIDs.
         file_type: The type of the column in the file.
     """
     if not has_fixed_size_binary(file_type):
-        return values.view(file_type)  # the types differ in the names of fields alone
+        return values.view(file_type)  # the types differ only in the names of fields
     if pa.types.is_struct(file_type):
         children = [to_file_type(child, field.type) for child, field in zip(values.flatten(), file_type, strict=True)]
         return pa.StructArray.from_arrays(children, fields=list(file_type), mask=values.is_null())
@@ -203,10 +204,10 @@ def to_file_type(values: pa.Array, file_type: pa.DataType) -> pa.Array:
 
 
 def uuid_bytes(texts: pa.Array) -> pa.Array:
-    """Return the 16 bytes of UUIDs from their canonical texts.
+    """Convert canonical UUID strings to binary values of 16 bytes.
 
     Raises:
-        ValueError: A text is not a UUID.
+        ValueError: A string is not a UUID.
     """
     if not len(texts):
         return pa.array([], pa.binary(16))
@@ -220,7 +221,7 @@ def uuid_bytes(texts: pa.Array) -> pa.Array:
 
 
 def uuid_texts(values: pa.Array) -> pa.Array:
-    """Return the canonical texts, in lower case, of UUIDs from their 16 bytes."""
+    """Convert UUIDs of 16 bytes to canonical strings in lower case."""
     if not len(values):
         return pa.array([], pa.string())
     bytes_ = np.frombuffer(values.buffers()[1], np.uint8)[values.offset * 16 :][: len(values) * 16].reshape(-1, 16)
@@ -232,5 +233,5 @@ def uuid_texts(values: pa.Array) -> pa.Array:
 
 
 def _validity(values: pa.Array) -> pa.Buffer | None:
-    """Return the bitmap of values that are not NULL, None if there is no NULL."""
+    """Return the validity bitmap of an array, which marks the values that are not NULL. None if there are no NULLs."""
     return values.is_valid().buffers()[1] if values.null_count else None

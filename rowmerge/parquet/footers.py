@@ -1,4 +1,4 @@
-"""Statistics of columns from the footers of Parquet files."""
+"""Read the statistics of columns from the footers of Parquet files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 Path = tuple[str, ...]
 Statistics = dict[str, Any]
-"""A value for each column, or a nested dictionary for a column with fields."""
+"""One kind of statistic by column name. A column with fields has a nested dictionary instead of a value."""
 
 
 @dataclass(frozen=True)
@@ -19,10 +19,10 @@ class Leaf:
     """A leaf column of a Parquet file: a column or field without fields, or the elements of a list or map.
 
     Attributes:
-        path: The names of the column and its fields in the table, with `element`, `key` and `value` for lists and maps.
-        parquet_path: The names of the column and its fields in the file's schema, joined by dots.
-        is_float: Whether the leaf holds floats.
-        has_bounds: Whether the bounds in the footer can serve as the column's bounds.
+        path: The names in the table that lead from the top-level column to the leaf. Lists and maps add `element`, `key` or `value`.
+        parquet_path: The names in the file's schema that lead to the leaf, joined by dots.
+        is_float: Whether the leaf contains floating-point numbers.
+        has_bounds: Whether the bounds in the footer can be used as bounds of the column.
     """
 
     path: Path
@@ -32,21 +32,21 @@ class Leaf:
 
 
 def leaves(type_: pa.DataType, file_type: pa.DataType, path: Path = (), file_path: Path = (), is_repeated: bool = False) -> Iterator[Leaf]:
-    """Yield the leaf columns of a type in the order of a file's column chunks.
+    """Yield the leaf columns of a type in the order of the column chunks of a file.
 
     Args:
         type_: The type in the table: a struct of all columns, or the type of a column or field.
-        file_type: The same type with the names and types of the file.
+        file_type: The same type, with the names and types that the file uses.
         path: The names in the table that lead to the type.
         file_path: The names in the file's schema that lead to the type.
         is_repeated: Whether the type is inside a list or map.
     """
     if not pa.types.is_nested(type_):
         is_float = pa.types.is_floating(type_)
-        # Bounds in a footer leave out NaN, which Spark sorts above all numbers. The writer omits bounds of top-level columns with NaN
+        # Bounds in a footer ignore NaN, which Spark sorts above all numbers. The writer omits bounds of top-level columns with NaN
         # (`SpecialFloats`). It does not look for NaN in nested fields, so bounds of their floats are not used.
         may_hide_nan = is_float and len(path) > 1
-        # Delta's statistics have no bounds of binaries. UUIDs and other binaries of a fixed length occur in Iceberg only.
+        # Delta's statistics have no bounds of binary values. Binary types of fixed length, such as UUID, occur only in Iceberg.
         is_variable_binary = pa.types.is_binary(type_) and not pa.types.is_fixed_size_binary(file_type)
         yield Leaf(path, ".".join(file_path), is_float, has_bounds=not (is_repeated or may_hide_nan or is_variable_binary))
         return
@@ -56,7 +56,7 @@ def leaves(type_: pa.DataType, file_type: pa.DataType, path: Path = (), file_pat
 
 
 def _children(type_: pa.DataType, file_type: pa.DataType) -> Iterator[tuple[str, Path, pa.DataType, pa.DataType]]:
-    """Yield the fields of a struct, or the elements of a list or map: name, names in the file, type, and type in the file."""
+    """Yield the fields of a struct, or the parts of a list or map, as (name, names in the file, type, type in the file)."""
     if pa.types.is_struct(type_):
         for column, file_column in zip(type_, file_type, strict=True):
             yield column.name, (file_column.name,), column.type, file_column.type
@@ -68,7 +68,7 @@ def _children(type_: pa.DataType, file_type: pa.DataType) -> Iterator[tuple[str,
 
 
 def parquet_paths(leaves: Sequence[Leaf], excluded_columns: frozenset[str]) -> list[str]:
-    """Return the paths of leaves in the file's schema, without those of excluded columns and of floats inside other columns.
+    """Return the paths of leaves in the file's schema, except for leaves of excluded columns and for nested floating-point leaves.
 
     Args:
         leaves: All leaf columns of the file.
@@ -79,18 +79,18 @@ def parquet_paths(leaves: Sequence[Leaf], excluded_columns: frozenset[str]) -> l
 
 
 def column_statistics(footer: pq.FileMetaData, leaves: Sequence[Leaf], columns: frozenset[str]) -> dict[str, Statistics]:
-    """Return the statistics of a file's columns: bounds, null counts and sizes, from the statistics of its row groups.
+    """Return the bounds, null counts and sizes of a file's columns, computed from the statistics of the row groups.
 
-    A statistic of the file exists only if each row group has it. Columns with fields have nested dictionaries (see `Statistics`).
+    A statistic of a column is available only if each row group has it. Columns with fields have nested dictionaries (see `Statistics`).
 
     Args:
         footer: The footer of the file.
-        leaves: All leaf columns in the file's order.
-        columns: The top-level columns to return bounds and null counts of.
+        leaves: All leaf columns, in the order of the file.
+        columns: The names of the top-level columns whose bounds and null counts are returned.
 
     Returns:
-        By name of a field of `FileMessage`: `lower` and `upper` bounds, `nulls`, the null counts, and `sizes`, the compressed bytes of all
-        leaves. Bounds of UUIDs are bytes.
+        Four kinds of statistics: `lower` and `upper` are the bounds, `nulls` the null counts, and `sizes` the compressed sizes in bytes of
+        all leaves. The names are those of the attributes of `FileMessage`. Bounds of UUIDs are bytes.
     """
     groups = [footer.row_group(index) for index in range(footer.num_row_groups)]
     lower, upper, nulls, sizes = Statistics(), Statistics(), Statistics(), Statistics()
@@ -112,7 +112,7 @@ def column_statistics(footer: pq.FileMetaData, leaves: Sequence[Leaf], columns: 
 
 
 def _min_max(groups: Sequence[pq.RowGroupMetaData], statistics: Sequence[pq.Statistics]) -> tuple[Any, Any] | None:
-    """Return the minimum and maximum of a leaf, or None if a row group with values has no bounds."""
+    """Return the minimum and maximum of a leaf. None if a row group that contains values has no bounds."""
     with_bounds = [group_statistics for group_statistics in statistics if group_statistics.has_min_max]
     with_values = [group for group, stats in zip(groups, statistics, strict=True) if stats.null_count != group.num_rows]
     if not with_bounds or len(with_bounds) < len(with_values):
@@ -121,7 +121,7 @@ def _min_max(groups: Sequence[pq.RowGroupMetaData], statistics: Sequence[pq.Stat
 
 
 def _set_at(statistics: Statistics, path: Path, value: Any) -> None:
-    """Set the value of a leaf in nested dictionaries."""
+    """Set the statistic of the leaf at `path` in nested dictionaries."""
     for name in path[:-1]:
         statistics = statistics.setdefault(name, {})
     statistics[path[-1]] = value

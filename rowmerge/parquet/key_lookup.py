@@ -1,4 +1,4 @@
-"""Look up the keys of a source in data files with Arrow."""
+"""Use Arrow to look up the keys of a source in data files."""
 
 from __future__ import annotations
 
@@ -22,15 +22,18 @@ from rowmerge.table.metadata.engine_columns import FILE, POSITION
 from rowmerge.table.snapshots.files import Positions
 
 MAX_FOUND_ROWS, MAX_FOUND_BYTES = 2_000_000, 256 * 1024 * 1024
-"""The limits of the rows that Arrow passes to Spark. If more rows have a key of the source, Spark reads the table itself."""
+"""The maximum number of rows that Arrow passes to Spark, and their maximum size in bytes.
+
+If more rows have a key of the source, Spark reads the table itself.
+"""
 
 Result = TypeVar("Result")
 
 
 class TooManyRows(Exception):
-    """Raised when more than MAX_FOUND_ROWS rows have a key of the source, or when they take more than MAX_FOUND_BYTES.
+    """Raised when more than MAX_FOUND_ROWS rows have a key of the source, or when the rows take more than MAX_FOUND_BYTES.
 
-    Remedy: None is needed. Spark joins the whole table instead.
+    Remedy: No action is needed. Spark joins the whole table instead.
     """
 
 
@@ -40,10 +43,10 @@ class LookedUpFile:
 
     Attributes:
         path: The absolute path.
-        stored_columns: The columns of the lookup, as the file stores them.
-        deleted: The positions of deleted rows.
-        partition: The partition values, by column name, of columns that the file lacks.
-        filesystem_options: Arguments of Arrow's file systems.
+        stored_columns: The columns that the lookup reads, as the file stores them.
+        deleted: The positions of deleted rows in the file.
+        partition: By column name, the partition values of columns that the file lacks.
+        filesystem_options: Arguments of Arrow's file systems, credentials included.
     """
 
     path: str
@@ -54,7 +57,7 @@ class LookedUpFile:
 
 
 class _Columns(NamedTuple):
-    """Columns to read: their schema in the table, and their schema in a file."""
+    """The columns to read. `schema`: Their schema in the table. `file_schema`: Their schema in a file."""
 
     schema: pa.Schema
     file_schema: pa.Schema
@@ -65,10 +68,10 @@ class _RowGroupMatches(NamedTuple):
 
     Attributes:
         group: The index of the row group in the file.
-        start: The position of the row group's first row in the file.
+        start: The position in the file of the first row of the row group.
         key_table: The key columns of all rows of the row group.
-        indexes: The indexes of the matching rows in the row group.
-        key_ids: The id of each matching row's key (see `SourceKeys.find_rows`).
+        indexes: The indexes of the matching rows within the row group.
+        key_ids: The id of the key of each matching row (see `SourceKeys.find_rows`).
     """
 
     group: int
@@ -88,7 +91,7 @@ def read_rows_with_keys(table: str, files: Sequence[LookedUpFile], columns: pa.S
         keys: The keys of the source.
 
     Returns:
-        The columns, followed by FILE and POSITION. FILE is the file's index in `files`, as text, because it is shorter than a path.
+        The columns, followed by FILE and POSITION. FILE is the index of the file in `files` as a string, which is shorter than a path.
 
     Raises:
         MissingDataFile: A data file does not exist.
@@ -106,7 +109,7 @@ def read_rows_with_keys(table: str, files: Sequence[LookedUpFile], columns: pa.S
 
 
 def _check_size(tables: Sequence[pa.Table]) -> None:
-    """Raise TooManyRows if the tables exceed the limits of the rows that Spark gets."""
+    """Raise TooManyRows if the tables together have more than MAX_FOUND_ROWS rows or MAX_FOUND_BYTES bytes."""
     row_count, byte_count = sum(rows.num_rows for rows in tables), sum(rows.nbytes for rows in tables)
     if row_count > MAX_FOUND_ROWS or byte_count > MAX_FOUND_BYTES:
         raise TooManyRows
@@ -117,8 +120,8 @@ def map_files(table: str, files: Sequence[LookedUpFile], read: Callable[[LookedU
 
     Args:
         table: The name of the table in error messages.
-        files: The data files. Files on a local disk get a thread for each core, other files at least STORE_THREADS threads.
-        read: Reads one file. It may raise UnreadableFile.
+        files: The data files. Files on a local disk are read by one thread for each core, and others by at least STORE_THREADS threads.
+        read: A function that reads one file. It may raise UnreadableFile.
 
     Raises:
         MissingDataFile: A data file does not exist.
@@ -134,7 +137,7 @@ def map_files(table: str, files: Sequence[LookedUpFile], read: Callable[[LookedU
 
 
 def _find_rows(file: LookedUpFile, columns: pa.Schema, keys: SourceKeys) -> list[tuple[pa.Table, NumpyArray]]:
-    """Return the matching rows and their positions in the file, for each row group that has a match."""
+    """Return the matching rows and their positions in the file, for each row group that contains matching rows."""
     key_columns = _select(columns, file.stored_columns, keys.names)
     other_columns = _select(columns, file.stored_columns, set(columns.names).difference(keys.names))
     rows_by_group = []
@@ -147,7 +150,7 @@ def _find_rows(file: LookedUpFile, columns: pa.Schema, keys: SourceKeys) -> list
 
 
 def _take_rows(tables: Sequence[pa.Table], indexes: pa.Array, columns: pa.Schema) -> pa.Table:
-    """Return the rows at the indexes. Each of the `columns` is in one of the tables, which hold the same rows."""
+    """Return the rows at the indexes. Each of the `columns` is in one of the tables, which contain different columns of the same rows."""
     arrays: dict[str, pa.ChunkedArray] = {}
     for table in tables:
         arrays |= {name: table[name].take(indexes) for name in table.column_names}
@@ -159,13 +162,13 @@ def find_positions(file: LookedUpFile, columns: pa.Schema, keys: SourceKeys, *, 
 
     Args:
         file: The data file.
-        columns: The table's columns, which include the key columns.
+        columns: Columns of the table, which include the key columns.
         keys: The keys of the source.
         with_key_ids: Whether to return key ids. A statement may delete so many rows that the ids of their keys do not fit into memory.
 
     Returns:
-        The positions, and the id of the key of each row (see `SourceKeys.find_rows`) in the order of the positions. Without
-        `with_key_ids`, there are no ids.
+        The positions, and the id of the key of each row (see `SourceKeys.find_rows`) in the order of the positions. If `with_key_ids` is
+        false, the array of ids is empty.
     """
     key_columns = _select(columns, file.stored_columns, keys.names)
     positions, key_ids = Positions(), [np.zeros(0, dtype=np.int64)]
@@ -178,10 +181,10 @@ def find_positions(file: LookedUpFile, columns: pa.Schema, keys: SourceKeys, *, 
 
 
 def _matching_rows(source: pq.ParquetFile, file: LookedUpFile, key_columns: _Columns, keys: SourceKeys) -> Iterator[_RowGroupMatches]:
-    """Yield the live rows with a key of the source, for each row group that has such rows.
+    """Yield the live rows that have a key of the source, for each row group that contains such rows.
 
-    A live row is a row that no deletion vector and no delete file deletes. One lookup covers a batch of row groups, because each lookup
-    hashes the values of the source again. The rows of a batch are then divided among its row groups by their positions in the file.
+    A live row is a row that is not deleted by a deletion vector or a delete file. One lookup covers a batch of row groups, because each
+    lookup hashes the values of the source again. The matching rows are then divided by row group, according to their positions in the file.
     """
     deleted_positions = np.array(file.deleted.to_array(), dtype=np.int64)
     row_counts = [source.metadata.row_group(group).num_rows for group in range(source.num_row_groups)]
@@ -214,14 +217,14 @@ def _batches(row_counts: Sequence[int], min_rows: int) -> Iterator[list[int]]:
 
 
 def _select(columns: pa.Schema, stored_columns: StoredColumns, names: Collection[str]) -> _Columns:
-    """Return the columns with these names."""
+    """Return the columns with these names. `columns`: Their schema in the table. `stored_columns`: The columns of the file."""
     pairs = zip(columns, stored_columns.file_schema, strict=True)
     selected = [(column, file_column) for column, file_column in pairs if column.name in names]
     return _Columns(pa.schema([column for column, _ in selected]), pa.schema([file_column for _, file_column in selected]))
 
 
 def _read_row_group(source: pq.ParquetFile, group: int, columns: _Columns, file: LookedUpFile) -> pa.Table:
-    """Return columns of a row group. A column that the file lacks holds the partition value, or else NULL."""
+    """Return columns of a row group. A column that the file lacks contains the partition value, or NULL if there is none."""
     by_field_id = file.stored_columns.by_field_id
     file_indexes = file_column_indexes(source.schema_arrow, columns.file_schema, by_field_id=by_field_id)
     column_names = [source.schema_arrow.field(index).name for index in file_indexes if index is not None]
@@ -235,7 +238,7 @@ def _read_row_group(source: pq.ParquetFile, group: int, columns: _Columns, file:
 
 
 def _with_partition_values(rows: pa.Table, file: LookedUpFile) -> pa.Table:
-    """Return rows of a file with the partition values in those columns that the file lacks."""
+    """Return rows of a file, with the partition values in the columns that the file lacks."""
     for index, column in enumerate(rows.schema):
         if column.name in file.stored_columns.missing_columns:
             partition_value = pa.scalar(file.partition.get(column.name), column.type)
@@ -244,6 +247,6 @@ def _with_partition_values(rows: pa.Table, file: LookedUpFile) -> pa.Table:
 
 
 def _with_addresses(rows: pa.Table, file: str, positions: NumpyArray) -> pa.Table:
-    """Append FILE and POSITION to the rows of one file."""
+    """Append the columns FILE and POSITION to rows of one file."""
     files = pa.repeat(pa.scalar(file, pa.string()), rows.num_rows)
     return rows.append_column(FILE, files).append_column(POSITION, pa.array(positions, pa.int64()))

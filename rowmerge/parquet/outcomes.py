@@ -1,4 +1,4 @@
-"""Write the outcome rows of one task into data files, and collect the positions of the rows that it deletes."""
+"""Write the outcome rows of one task into data files, and collect the positions of the target rows that are updated or deleted."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ NONE, UPDATE, DELETE, INSERT, MOVE = 0, 1, 2, 3, 4
 class OutcomeColumns:
     """The names of the columns of outcome rows: target rows and source rows, each with the action of the statement.
 
-    Columns of the table have other names here, because PySpark cannot pass on columns with dots or backquotes in their names. Outcome rows
-    may lack all columns but `action`.
+    Columns of the table are renamed in outcome rows, because PySpark cannot pass columns with dots or backquotes in their names to a
+    function. Every column except `action` is optional.
 
     Attributes:
-        action: What happens to the row, an int8: 0 nothing, 1 update, 2 delete, 3 insert, 4 move to another file unchanged.
-        file: The path of the target row's data file.
-        position: The position of the target row in its data file.
-        lineage: The row lineage that the data file holds: the id of the target row, and the version of its last change.
-        source: The ordinal of the source row.
-        new_columns: The table's columns after the change, in the table's order.
-        old_columns: The table's columns before the change.
+        action: The column with the action, an int8: 0 nothing, 1 update, 2 delete, 3 insert, 4 move to another file unchanged.
+        file: The column with the path of the data file that contains the target row.
+        position: The column with the position of the target row in the data file.
+        lineage: The columns with the row lineage that the data file stores: the id of the target row, and the version of its last change.
+        source: The column with the ordinal of the source row.
+        new_columns: The columns with the row after the change, in the table's order.
+        old_columns: The columns with the row before the change, in the table's order.
     """
 
     action: str
@@ -44,15 +44,15 @@ class OutcomeColumns:
 
 @dataclass
 class TaskMessage:
-    """The result of one task. Bitmaps are serialized 64-bit roaring bitmaps.
+    """The result of one task. Positions and ordinals are serialized 64-bit roaring bitmaps.
 
     Attributes:
         files: The written data files.
         change_rows: The written files of change rows.
-        positions: By data file, the positions of the target rows that are updated or deleted.
-        read_positions: By data file, the positions of the matched target rows that stay unchanged.
-        repeated_count: How many updates and deletes met a position that another row of the task had already updated or deleted.
-        source_ordinals: The ordinals of the source rows, None if there are none.
+        positions: By path of a data file, the positions of the target rows that are updated or deleted.
+        read_positions: By path of a data file, the positions of the matched target rows that stay unchanged.
+        repeated_count: The number of updates and deletes of a target row that the task had already updated or deleted.
+        source_ordinals: The ordinals of the source rows among the outcome rows, None if there are none.
         updated: The number of updated rows.
         inserted: The number of inserted rows.
     """
@@ -68,12 +68,12 @@ class TaskMessage:
 
 
 def message_fields(message: TaskMessage) -> dict[str, Any]:
-    """Return the message as builtins, because the driver cannot unpickle instances of a class that executors got by value."""
+    """Return the message as built-in types, because the driver cannot unpickle instances of classes that executors received by value."""
     return {name: [vars(file) for file in value] if isinstance(value, list) else value for name, value in vars(message).items()}
 
 
 class OutcomeTask:
-    """Write the outcome rows of one task into files, and collect the positions of target rows in bitmaps."""
+    """The writer of the outcome rows of one task. It writes files, and collects the positions of target rows in bitmaps."""
 
     def __init__(self, columns: OutcomeColumns, spec: WriteSpec, change_spec: WriteSpec | None) -> None:
         self._columns, self._writer = columns, PartitionedWriter(spec)
@@ -84,7 +84,7 @@ class OutcomeTask:
         self._source_ordinals = BitMap64()
 
     def write(self, table: pa.Table) -> None:
-        """Write the new rows and change rows of a batch of outcome rows, and collect the target rows that it replaces or reads.
+        """Write the new rows and change rows of a batch of outcome rows, and collect the positions of replaced and read target rows.
 
         The batch must not be empty.
         """
@@ -114,7 +114,7 @@ class OutcomeTask:
         return self._writer.abort() + ([] if self._change_writer is None else self._change_writer.abort())
 
     def _collect_reads(self, table: pa.Table, action: pa.Array) -> None:
-        """Collect the positions of matched rows that stay unchanged. The statement depends on them, because it skips their source rows."""
+        """Collect the positions of matched target rows that stay unchanged. The result depends on them: their source rows are skipped."""
         if self._columns.source is None:
             return
         has_source = pc.is_valid(table[self._columns.source].combine_chunks())
@@ -124,7 +124,7 @@ class OutcomeTask:
             self._read_positions.setdefault(path, BitMap64()).update(positions)
 
     def _replace_old_rows(self, table: pa.Table, action: pa.Array) -> None:
-        """Collect the positions of updated and deleted rows, and write the old values of each position once, as change rows."""
+        """Collect the positions of updated and deleted target rows, and write the old values of each target row once, as a change row."""
         is_update = pc.equal(action, UPDATE)
         is_first_of_position = self._collect_positions(table, pc.or_(is_update, pc.equal(action, DELETE)))
         if self._change_writer is not None and self._columns.old_columns:
@@ -132,10 +132,10 @@ class OutcomeTask:
             self._write_changes(table.select(self._columns.old_columns), change_type, is_first_of_position)
 
     def _collect_positions(self, table: pa.Table, is_replaced: pa.Array) -> pa.Array:
-        """Collect the positions of replaced target rows, and return a mask of the outcome rows that are the first to replace a position.
+        """Collect the positions of replaced target rows, and return a mask of the outcome rows that are the first to replace a target row.
 
         A position is the index of a target row in its data file. Several outcome rows may replace one target row, because several source
-        rows match it. The first of them makes the change row, and the others count as repeated, which is an error in most statements.
+        rows match it. The first becomes the change row. The others count as repeated, which is an error in most statements.
 
         Args:
             table: A batch of outcome rows.
@@ -158,7 +158,7 @@ class OutcomeTask:
     def _write_new_rows(self, table: pa.Table, action: pa.Array) -> None:
         """Write the updated, inserted and moved rows into data files, and the updated and inserted rows as change rows.
 
-        Rows are moved only by a compaction, which has no change rows.
+        Only a compaction moves rows, and it does not write change rows.
         """
         is_written = pc.is_in(action, value_set=pa.array([UPDATE, INSERT, MOVE], action.type))
         if not pc.any(is_written).as_py():
@@ -172,7 +172,7 @@ class OutcomeTask:
             self._write_changes(new_rows, change_type, is_written)
 
     def _with_lineage(self, rows: pa.Table, table: pa.Table, action: pa.Array) -> pa.Table:
-        """Add the hidden columns: updated rows keep their ids, and moved rows also the version of their last change."""
+        """Add the hidden columns of row lineage. Updated rows keep their ids. Moved rows also keep the version that last changed them."""
         columns, files_lineage = self._columns, self._writer.spec.lineage
         if files_lineage is None:
             return rows
@@ -184,7 +184,7 @@ class OutcomeTask:
         return with_lineage(rows, pc.if_else(keeps_id, ids, null), pc.if_else(pc.equal(action, MOVE), versions, null))
 
     def _write_changes(self, rows: pa.Table, change_type: pa.Array, is_written: pa.Array) -> None:
-        """Write rows of the table with their change type, which is the last column of change files."""
+        """Write table rows into change files, with the change type as the last column. `is_written`: A mask of the rows to write."""
         assert self._change_writer is not None
         changes = rows.append_column("type", change_type).filter(is_written)
         if changes.num_rows:
@@ -192,7 +192,7 @@ class OutcomeTask:
 
 
 def _count(mask: pa.Array) -> int:
-    """Return how many values are true."""
+    """Return the number of true values in the mask."""
     return pc.sum(mask).as_py() or 0
 
 
@@ -203,7 +203,7 @@ def _first_indexes(positions: np.ndarray[Any, Any], new_positions: BitMap64) -> 
 
 
 def rows_by_file(addresses: pa.Table) -> Iterator[tuple[str, np.ndarray[Any, Any], np.ndarray[Any, Any]]]:
-    """Yield each path in a table of (path, position), with the indexes of its rows and their positions."""
+    """Yield each path in a table of (path, position), with the indexes of the rows that have this path, and their positions."""
     encoded = pc.dictionary_encode(addresses.column(0).combine_chunks())
     codes = encoded.indices.to_numpy(zero_copy_only=False)
     positions = addresses.column(1).to_numpy()

@@ -1,4 +1,4 @@
-"""Divide rows by partition, and name the folders of partitions."""
+"""Divide rows by partition, and build the names of partition folders."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 
 @dataclass(frozen=True)
 class PartitionKey:
-    """A partition field, as the writer computes its values.
+    """A partition field, with what the writer needs to compute its values.
 
     Attributes:
         name: The name of the field in the table's metadata.
         folder: The name of the field in the names of folders.
-        source: The path of the source column. It is empty for a dropped column, whose values are all NULL.
-        type: The type to which the source column is cast before the transform.
-        transform: The transform as text, as in the Iceberg specification.
+        source: The names that lead to the source column. Empty if the column was dropped: all values are then NULL.
+        type: The type to which the source column is cast before the transform is applied.
+        transform: The transform as a string of the Iceberg specification, such as `bucket[16]`.
     """
 
     name: str
@@ -40,11 +40,11 @@ class PartitionKey:
 
 
 def split_by_partition(rows: pa.Table, keys: Sequence[PartitionKey], *, empty_is_null: bool) -> Iterator[tuple[dict[str, Any], pa.Table]]:
-    """Yield the values of each partition by key name, and its rows in their order.
+    """Yield the partition values, by name of the field, and the rows of each partition. The rows keep their order.
 
     Args:
-        rows: Rows with the source columns of all keys.
-        keys: The partition fields, at least one.
+        rows: Rows with the source columns of all partition fields.
+        keys: The partition fields. There must be at least one.
         empty_is_null: Whether an empty string becomes NULL, as in Delta ("Partition Value Serialization" in the Delta protocol).
     """
     columns = [_partition_values(rows, key, empty_is_null) for key in keys]
@@ -58,7 +58,7 @@ def split_by_partition(rows: pa.Table, keys: Sequence[PartitionKey], *, empty_is
 
 
 def _partition_numbers(columns: Sequence[pa.Array], row_count: int) -> np.ndarray[Any, Any]:
-    """Return the number of each row's partition, counted from 0. Rows with equal values in all columns have one number."""
+    """Return the number of the partition of each row, starting at 0. Rows with equal values in all columns have the same number."""
     partitions = np.zeros(row_count, dtype=np.int64)
     for column in columns:
         encoded = pc.dictionary_encode(column, null_encoding="encode")
@@ -69,7 +69,7 @@ def _partition_numbers(columns: Sequence[pa.Array], row_count: int) -> np.ndarra
 
 
 def _partition_values(rows: pa.Table, key: PartitionKey, empty_is_null: bool) -> pa.Array:
-    """Return the partition value of each row for one key."""
+    """Return the value of one partition field for each row."""
     if not key.source:
         return pa.nulls(rows.num_rows, key.type)
     column = rows[key.source[0]].combine_chunks()
@@ -85,7 +85,7 @@ def bucket_function(transform: str, type_: pa.DataType) -> Callable[[pd.Series],
     """Return a function for a pandas UDF that applies a bucket transform.
 
     Args:
-        transform: The transform as text, such as `bucket[16]`.
+        transform: The transform as a string, such as `bucket[16]`.
         type_: The Arrow type to which the function converts the values of its argument.
     """
 
@@ -100,8 +100,8 @@ def partition_path(keys: Sequence[PartitionKey], values: Mapping[str, Any], *, a
 
     Args:
         keys: The partition fields.
-        values: The partition values by key name.
-        as_hive: Whether names and values are escaped as in Hive and Spark, else as in Iceberg's Java.
+        values: The partition values by name of the field.
+        as_hive: Whether names and values are escaped as in Hive and Spark instead of the Java implementation of Iceberg.
     """
     if as_hive:
         folders = [partition_folder(key.folder, values[key.name]) for key in keys]
@@ -111,10 +111,10 @@ def partition_path(keys: Sequence[PartitionKey], values: Mapping[str, Any], *, a
 
 
 def partition_folder(column: str, value: Any) -> str:
-    """Return the name `column=value` of a folder as in Hive and Spark. Readers take the value from the log, not from this name.
+    """Return the folder name `column=value`, escaped as in Hive and Spark. Readers take the value from the log, not from this name.
 
     Args:
-        column: The name of the partition column in files.
+        column: The name that the partition column has in files.
         value: The partition value, None for NULL.
     """
     if value is None:
@@ -129,7 +129,7 @@ def partition_folder(column: str, value: Any) -> str:
 
 
 def _storable_name(folder: str) -> str:
-    """Return the name of a folder, or a digest if the name has more than 255 bytes, which file systems reject."""
+    """Return the name of a folder. Replace it with a digest if it is longer than 255 bytes, because file systems reject such names."""
     return folder if len(folder.encode()) <= 255 else hashlib.sha256(folder.encode()).hexdigest()
 
 

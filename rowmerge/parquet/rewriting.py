@@ -1,4 +1,4 @@
-"""Write the live rows of data files into new files."""
+"""Write the live rows of data files, which are those that are not deleted, into new files."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ def write_live_rows(
 
     Args:
         spec: How data files are written.
-        deleted_positions: By path, the positions of the deleted rows of each file, also if it has none.
-        partition: The partition values of the files.
-        delete_files: Deletes the new files after an error, by their paths and the arguments of Arrow's file systems.
+        deleted_positions: By path of each file to rewrite, the positions of its deleted rows, which may be empty.
+        partition: The partition values of the files by name of the field.
+        delete_files: The function that deletes the new files after an error. It takes paths and the arguments of Arrow's file systems.
     """
     writer = PartitionedWriter(spec)
     live_rows = chain.from_iterable(_live_rows(spec, path, deleted, partition) for path, deleted in deleted_positions.items())
     try:
         for rows in live_rows:
             if spec.partition_values_in_files:
-                writer.write(rows)  # the partition spec may be newer than the files, so the rows decide about their partitions
+                writer.write(rows)  # the partition spec may be newer than the files, so the writer computes the partition of each row
             else:
                 writer.write_partition(partition, rows)
         return writer.close()
@@ -46,7 +46,7 @@ def _live_rows(spec: WriteSpec, path: str, deleted: BitMap64, partition: dict[st
     deleted_positions = np.array(deleted.to_array(), dtype=np.int64)
     start = 0
     for batch in _batches(stored_columns, path, spec.filesystem_options):
-        # The conversion comes before the filter: Arrow cannot filter every type that others write (string views of delta-rs).
+        # The conversion comes before the filter: Arrow cannot filter all types of other writers, such as string views of delta-rs.
         file_rows = pa.Table.from_batches([batch])
         rows = to_table_rows(
             file_rows, spec.schema, stored_columns.file_schema, by_field_id=stored_columns.by_field_id, initial_values=spec.initial_values
@@ -59,7 +59,7 @@ def _live_rows(spec: WriteSpec, path: str, deleted: BitMap64, partition: dict[st
 
 
 def _without_deleted(rows: pa.Table, start: int, deleted_positions: np.ndarray[Any, Any]) -> pa.Table:
-    """Return the live rows of a batch, whose first row has the position `start`. The deleted positions of the file are sorted."""
+    """Return the live rows of a batch. `start`: The position of its first row. `deleted_positions`: Those of the whole file, sorted."""
     first, end = np.searchsorted(deleted_positions, [start, start + rows.num_rows])
     if first == end:
         return rows
@@ -69,7 +69,7 @@ def _without_deleted(rows: pa.Table, start: int, deleted_positions: np.ndarray[A
 
 
 def _with_partition_values(rows: pa.Table, names: Sequence[str], partition: dict[str, Any]) -> pa.Table:
-    """Return the rows with partition values in the columns with these names."""
+    """Return the rows with the partition values in the columns named `names`."""
     for name in names:
         index = rows.schema.get_field_index(name)
         value = pa.scalar(partition[name], rows.schema.field(index).type)
@@ -78,7 +78,7 @@ def _with_partition_values(rows: pa.Table, names: Sequence[str], partition: dict
 
 
 def _batches(stored_columns: StoredColumns, path: str, filesystem_options: Options) -> Iterator[pa.RecordBatch]:
-    """Yield batches of a file with those of the stored columns that the file has."""
+    """Yield the rows of a file in batches, with those of the stored columns that the file contains."""
     with open_data_file(path, filesystem_options, by_field_id=stored_columns.by_field_id) as source:
         indexes = file_column_indexes(source.schema_arrow, stored_columns.file_schema, by_field_id=stored_columns.by_field_id)
         columns = [source.schema_arrow.field(index).name for index in indexes if index is not None]

@@ -1,4 +1,4 @@
-"""The keys of a source, as numbers that are looked up in columns of a table."""
+"""The keys of a source, represented by numbers so that they can be looked up in columns of a table."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ import pyarrow.compute as pc
 NumpyArray = np.ndarray[Any, Any]
 
 _ROWS_PER_HASHED_VALUE, _MAX_ROWS_AT_ONCE = 4, 4_000_000
-"""The number of rows whose lookup takes as long as hashing one value, and the most rows whose key columns are in memory together."""
+"""The number of rows whose lookup takes as long as hashing one value, and the maximum number of rows whose key columns are in memory."""
 _FEW_VALUES = 100
-"""Below this number of values, hashing all of them is faster than selecting those in the range of a column."""
+"""The number of values below which it is faster to hash all of them than to select the values within the range of a column."""
 _MAX_KEY_CODE = 2**62
-"""The limit of key codes, which are int64."""
+"""The exclusive upper limit of key codes, which are of the type int64."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class KeyColumn:
     Attributes:
         name: The name of the column.
         values: The distinct non-null values of the source, sorted, in the column's type.
-        matches_null: Whether the source has a NULL and the key compares NULL as equal (`<=>`).
+        matches_null: Whether the source contains a NULL and the comparison treats NULLs as equal (`<=>`).
     """
 
     name: str
@@ -36,14 +36,14 @@ class KeyColumn:
     matches_null: bool
 
     def codes(self, column: pa.ChunkedArray) -> NumpyArray:
-        """Return the index in `values` of each value, `len(values)` for a NULL that matches, and -1 for a value that the source lacks."""
+        """Return a code for each row: the index of its value in `values`, `len(values)` for a NULL that matches, or -1 for other values."""
         first, values = self._values_in_range(column)
         codes = np.asarray(pc.index_in(column, value_set=values, skip_nulls=True).fill_null(-1), dtype=np.int64)
         codes[codes >= 0] += first
         return np.where(np.asarray(column.is_null()), len(self.values), codes) if self.matches_null else codes
 
     def _values_in_range(self, column: pa.ChunkedArray) -> tuple[int, pa.Array]:
-        """Return the values between a column's minimum and maximum, and the index of the first. Arrow hashes fewer values faster."""
+        """Return the values between the minimum and maximum of a column, so that Arrow hashes fewer values, and the index of the first."""
         if not pa.types.is_integer(self.values.type) or len(self.values) < _FEW_VALUES:
             return 0, self.values
         bounds = pc.min_max(column)
@@ -58,15 +58,17 @@ class KeyColumn:
 class SourceKeys:
     """The keys of a source, numbered so that they can be looked up in rows of a table.
 
-    The key code of a row is one integer for its values in all key columns. It is the sum of each column's code (`KeyColumn.codes`) times
-    a factor of the column. The factor is the number of combinations of codes in the columns before it. So different keys have different
-    key codes (numbers in mixed radix). The first column has the factor 1, so keys that differ in it alone have close codes.
+    The key code of a row is an integer that represents its values in all key columns. It is computed by multiplying the code of each column
+    (`KeyColumn.codes`) by a factor and adding the products. The factor of a column is the number of combinations of codes in the preceding
+    columns. So different keys have different key codes (numbers in mixed radix). The first column has the factor 1, so keys that differ
+    only in this column have close codes.
 
     Attributes:
-        columns: The key columns, the one with the most distinct values first.
-        key_codes: The key code of each source row that can match, sorted. None if a single column or each column alone is looked up.
+        columns: The key columns, beginning with the column that has the most distinct values.
+        key_codes: The key codes of the source rows that can match, sorted. None if there is only one column, or if there are so many
+            combinations that each column is looked up separately.
         row_values: The values of all source rows, for each of `columns`.
-        is_distinct: Whether no two source rows have equal keys.
+        is_distinct: Whether the keys of all source rows are known to be different.
     """
 
     columns: tuple[KeyColumn, ...]
@@ -76,7 +78,7 @@ class SourceKeys:
 
     @staticmethod
     def of(keys: Sequence[tuple[KeyColumn, pa.ChunkedArray]]) -> SourceKeys:
-        """Return the keys of these columns, at least one, each with the value of each source row."""
+        """Return the keys that consist of these key columns. `keys`: At least one column, each with the values of all source rows."""
         ordered = sorted(keys, key=lambda key: -len(key[0].values))
         columns, row_values = tuple(column for column, _ in ordered), tuple(values for _, values in ordered)
         if len(columns) == 1:
@@ -93,13 +95,13 @@ class SourceKeys:
 
     @property
     def min_rows_at_once(self) -> int:
-        """Return how many rows to look up together at least: each call of Arrow hashes all values, but only integers within range."""
+        """Return the minimum number of rows to look up in one call, because each call hashes all values other than integers."""
         hashed_values = (len(column.values) for column in self.columns if not pa.types.is_integer(column.values.type))
         return min(_ROWS_PER_HASHED_VALUE * max(hashed_values, default=0), _MAX_ROWS_AT_ONCE)
 
     @property
     def is_exact(self) -> bool:
-        """Return whether a row has a key if and only if it equals one source row in all these columns."""
+        """Return whether `find_rows` returns only rows that are equal to one source row in all key columns."""
         return len(self.columns) == 1 or self.key_codes is not None
 
     def find_rows(self, rows: pa.Table) -> tuple[NumpyArray, NumpyArray]:
@@ -109,12 +111,12 @@ class SourceKeys:
             rows: Rows of the table, with all key columns.
 
         Returns:
-            The indexes of the rows, and the id of each row's key. Equal keys have equal ids, which are integers below the number of source
-            rows. The id is the index of the key in `key_codes`, or without `key_codes` the code of the first column. If the keys are not
-            exact (`is_exact`), the result also has rows that combine values of different source rows.
+            The indexes of the rows, and the id of the key of each row. Equal keys have equal ids, which are integers below the number of
+            source rows. The id is the index of the key in `key_codes`, or the code of the first column if `key_codes` is None. If the keys
+            are not exact (`is_exact`), the result also contains rows that combine values of different source rows.
         """
         if self.key_codes is not None:
-            # The rows of one partition often differ in the first key column alone. One lookup in this column then finds the keys.
+            # The rows of one partition often differ only in the first key column. One lookup in this column then finds the keys.
             base_code = self._code_of_other_columns(rows)
             if base_code is not None:
                 return self._find_by_first_column(rows[self.columns[0].name], base_code, self.key_codes)
@@ -125,12 +127,12 @@ class SourceKeys:
         return row_indexes[matches], key_ids
 
     def source_key_ids(self) -> NumpyArray:
-        """Return the id of the key of each source row, as in `find_rows`, and -1 for a row that matches no row. Keys must be exact."""
+        """Return the id of the key of each source row, as in `find_rows`, or -1 for a source row that cannot match. Keys must be exact."""
         row_codes = self._key_codes_of_source_rows()
         return row_codes if self.key_codes is None else _index_in_sorted(row_codes, self.key_codes)
 
     def _codes_of_rows(self, rows: pa.Table) -> tuple[NumpyArray, list[NumpyArray]]:
-        """Return the indexes of the rows that have a source value in every key column, and the codes of these values by column."""
+        """Return the indexes of the rows whose value in every key column occurs in the source, and their codes in each column."""
         first, *other_columns = self.columns
         indexes, first_codes = _present(first.codes(rows[first.name]))
         column_codes = [first_codes]
@@ -141,29 +143,30 @@ class SourceKeys:
         return indexes, column_codes
 
     def _key_codes_of(self, column_codes: Sequence[NumpyArray]) -> NumpyArray:
-        """Return the key codes of rows from their codes in each column."""
+        """Return the key codes of rows, given the codes of the rows in each column."""
         return np.asarray(sum(codes * factor for codes, factor in zip(column_codes, self._code_factors, strict=True)))
 
     @property
     def _code_factors(self) -> list[int]:
-        """Return the factor of each column's code in a key code. A column has one code for each value, and one for NULL."""
+        """Return the factor of each column in a key code. A column has one code for each value, and one code for NULL."""
         code_counts = (len(column.values) + 1 for column in self.columns[:-1])
         return list(accumulate(code_counts, lambda factor, count: factor * count, initial=1))
 
     def _key_codes_of_source_rows(self) -> NumpyArray:
-        """Return the key code of each source row, and -1 for a row with a NULL that matches nothing."""
+        """Return the key code of each source row, or -1 for a row that cannot match because a key is NULL."""
         column_codes = [column.codes(values) for column, values in zip(self.columns, self.row_values, strict=True)]
         is_missing = np.any([codes < 0 for codes in column_codes], axis=0)
         return np.where(is_missing, -1, self._key_codes_of(column_codes))
 
     def _code_of_other_columns(self, rows: pa.Table) -> int | None:
-        """Return what the key columns after the first add to the key code of each row, if all rows are equal there.
+        """Return the part of the key code that is due to the key columns after the first, if all rows are equal in these columns.
 
-        This is the case if these columns are partition columns. Only the first column, the one with the most values, may then differ.
+        This is usually the case if these columns are partition columns. Then the rows differ only in the first column, which has the most
+        values.
 
         Returns:
-            The sum of each column's code times its factor. -1 if a value does not occur in the source, so that no row has a key. None if
-            rows differ in a column after the first: then the caller computes the key code of each row.
+            The sum of the products of code and factor. -1 if a value does not occur in the source, so that no row has a key. None if rows
+            differ in a column after the first. The caller must then compute the key code of each row.
         """
         code_sum = 0
         for column, factor in zip(self.columns[1:], self._code_factors[1:], strict=True):
@@ -177,14 +180,14 @@ class SourceKeys:
         return code_sum
 
     def _find_by_first_column(self, column: pa.ChunkedArray, base_code: int, key_codes: NumpyArray) -> tuple[NumpyArray, NumpyArray]:
-        """Return the result of `find_rows` for rows that differ in the first key column alone.
+        """Return the result of `find_rows` for rows that differ only in the first key column.
 
-        The key code of a row is `base_code` plus the code of its value in the first column, whose factor is 1. So the source keys
-        that can match are a range of the sorted `key_codes`. Arrow hashes only the values that these keys have in the first column.
+        The key code of a row is `base_code` plus the code of its value in the first column, which has the factor 1. So the source keys that
+        can match form a range of the sorted `key_codes`. Arrow hashes only the values that these keys have in the first column.
 
         Args:
             column: The first key column of the rows.
-            base_code: What the other key columns add to the key code of each row, -1 if the source lacks one of their values.
+            base_code: The part of the key code that is due to the other key columns, -1 if the source lacks one of their values.
             key_codes: The sorted key codes of the source.
         """
         if base_code < 0:
@@ -196,25 +199,25 @@ class SourceKeys:
         first_codes, key_offsets = np.unique(key_codes[start:end] - base_code, return_index=True)
         has_null = null_code in first_codes[-1:]
         values = first.values.take(pa.array(first_codes[:-1] if has_null else first_codes))
-        # The lookup numbers a NULL after all values, where `first_codes` has it, too.
+        # The lookup assigns NULL the number after all values, which is its place in `first_codes`, too.
         row_indexes, code_indexes = _present(KeyColumn(first.name, values, has_null).codes(column))
         return row_indexes, start + key_offsets[code_indexes]
 
 
 def _are_distinct(column: KeyColumn, row_values: pa.ChunkedArray) -> bool:
-    """Return whether no two rows have equal keys. NULLs are equal only if the key matches them."""
+    """Return whether the keys of all rows are different. NULLs are considered equal only if the key matches NULL."""
     null_count = row_values.null_count
     return len(row_values) - null_count == len(column.values) and not (column.matches_null and null_count > 1)
 
 
 def _present(codes: NumpyArray) -> tuple[NumpyArray, NumpyArray]:
-    """Return the indexes of the codes that are not -1, and these codes."""
+    """Return the indexes of the codes other than -1, and the codes at these indexes."""
     indexes = np.flatnonzero(codes >= 0)
     return indexes, codes[indexes]
 
 
 def _only_value(column: pa.ChunkedArray) -> pa.Scalar | None:
-    """Return the value that all rows have, None if the rows differ or one is NULL."""
+    """Return the value that all rows have. None if the rows differ or a row is NULL."""
     if not len(column) or column.null_count or column[0] != column[-1]:
         return None
     bounds = pc.min_max(column)
@@ -222,7 +225,7 @@ def _only_value(column: pa.ChunkedArray) -> pa.Scalar | None:
 
 
 def _index_in_sorted(values: NumpyArray, sorted_values: NumpyArray) -> NumpyArray:
-    """Return the index of each value in `sorted_values`, -1 for a value that is not there."""
+    """Return the index of each value in `sorted_values`, or -1 for a value that does not occur there."""
     if not len(sorted_values):
         return np.full(len(values), -1, dtype=np.int64)
     indexes = np.minimum(np.searchsorted(sorted_values, values), len(sorted_values) - 1)

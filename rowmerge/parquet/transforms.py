@@ -1,6 +1,6 @@
-"""Apply Iceberg's partition transforms to Arrow arrays (Iceberg spec, Partition Transforms and Appendix B), and name folders of values.
+"""Apply Iceberg's partition transforms to Arrow arrays ("Partition Transforms" and Appendix B of the Iceberg specification).
 
-A transform is the spec's text, such as `bucket[16]`. NULL becomes NULL.
+A transform is a string of the specification, such as `bucket[16]`. The transformed value of NULL is NULL.
 """
 
 from __future__ import annotations
@@ -24,11 +24,12 @@ def transformed(values: pa.Array, transform: str) -> pa.Array:
     """Apply a partition transform ("Partition Transforms" in the Iceberg specification).
 
     Args:
-        values: Integers, decimals, strings, binaries, dates, times or timestamps in microseconds, as the transform allows.
-        transform: The transform as text, such as `bucket[16]`.
+        values: Integers, decimals, strings, binary values, dates, or times and timestamps in microseconds. The transform must support them.
+        transform: The transform as a string, such as `bucket[16]`.
 
     Returns:
-        The transformed values. They are int32 for buckets and for years, months, days and hours since 1970, else of the type of `values`.
+        The transformed values. Buckets, and years, months, days and hours since 1970, have the type int32. Other results have the type of
+        `values`.
     """
     name, _, parameter = transform.rstrip("]").partition("[")
     match name:
@@ -45,17 +46,17 @@ def transformed(values: pa.Array, transform: str) -> pa.Array:
 
 
 def folder_text(value: Any, transform: str) -> str:
-    """Return a partition value as Iceberg's Java writes it in the name of a folder. Readers take the value from manifests instead.
+    """Return a partition value as the Java implementation of Iceberg writes it in a folder name. Readers take it from manifests instead.
 
     Args:
-        value: The partition value, None for NULL. Years, months, days and hours are integers since 1970.
-        transform: The transform of the partition field as text.
+        value: The partition value, None for NULL. Years, months, days and hours are integers counted from 1970.
+        transform: The transform of the partition field as a string.
     """
     return urllib.parse.quote_plus("null" if value is None else _value_text(value, transform))
 
 
 def _value_text(value: Any, transform: str) -> str:
-    """Return a partition value other than NULL as text."""
+    """Return a partition value other than NULL as a string for a folder name."""
     match transform:
         case "year":
             return f"{1970 + value:04d}"
@@ -76,7 +77,7 @@ def _value_text(value: Any, transform: str) -> str:
 
 
 def _since_1970(values: pa.Array, unit: str) -> NumpyArray:
-    """Return the years, months, days or hours from 1970-01-01 to dates or timestamps."""
+    """Return the number of years, months, days or hours from 1970-01-01 to each date or timestamp."""
     if pa.types.is_date(values.type):
         days = _to_numpy(values.cast(pa.date32()).view(pa.int32()))
         return days if unit == "day" else days.astype("datetime64[D]").astype(f"datetime64[{_UNITS[unit]}]").astype(np.int64)
@@ -87,7 +88,7 @@ def _since_1970(values: pa.Array, unit: str) -> NumpyArray:
 
 
 def _truncated(values: pa.Array, width: int) -> pa.Array:
-    """Return texts and binaries cut to the width, and numbers rounded down to a multiple of the width."""
+    """Truncate strings and binary values to the width, and round numbers down to a multiple of the width."""
     type_ = values.type
     if pa.types.is_string(type_) or pa.types.is_large_string(type_):
         return pc.utf8_slice_codeunits(values, 0, width)
@@ -103,9 +104,9 @@ def _truncated(values: pa.Array, width: int) -> pa.Array:
 def _truncated_decimals(values: pa.Array, width: int) -> pa.Array:
     """Truncate decimals to multiples of the width: subtract the remainder from the unscaled value ("Truncate Transform Details").
 
-    NumPy has no 128-bit integers, so an unscaled value is four limbs of 32 bits in columns of int64. The first limb is the least
-    significant one, and the last limb has the sign. The width has 32 bits, so the remainder of each step of the long division fits.
-    Remainders are never negative (NumPy's `%`), so that negative values are rounded down, as the specification requires.
+    NumPy has no 128-bit integers, so an unscaled value is represented by four 32-bit limbs in int64 columns. The first limb is the least
+    significant one, and the last limb contains the sign. The width has 32 bits, so each remainder in the long division fits into an int64.
+    Remainders are never negative (NumPy's `%`), so negative values are rounded down, as the specification requires.
     """
     limbs = _unscaled_bytes(values).view("<u4").astype(np.int64)
     limbs[:, 3] = limbs[:, 3].astype(np.int32)  # a last limb from 2**31 on is negative
@@ -122,7 +123,7 @@ def _truncated_decimals(values: pa.Array, width: int) -> pa.Array:
 
 
 def _unscaled_bytes(values: pa.Array) -> NumpyArray:
-    """Return the unscaled values of decimals, 0 for NULL. A row has the 16 bytes of an integer in little-endian two's complement."""
+    """Return the unscaled values of decimals, 0 for NULL. Each row contains an integer of 16 bytes in little-endian two's complement."""
     values = values.cast(pa.decimal128(values.type.precision, values.type.scale))
     buffer: NumpyArray = np.frombuffer(values.buffers()[1], np.uint8).reshape(-1, 16)
     unscaled = buffer[values.offset : values.offset + len(values)].copy()
@@ -137,7 +138,7 @@ def _to_numpy(values: pa.Array) -> NumpyArray:
 
 
 def _with_nulls(numbers: NumpyArray, values: pa.Array) -> pa.Array:
-    """Return numbers as an Arrow array that has a NULL wherever `values` has one."""
+    """Return numbers as an Arrow array that is NULL wherever `values` is NULL."""
     return pa.array(numbers, mask=values.is_null().to_numpy(zero_copy_only=False) if values.null_count else None)
 
 
@@ -159,7 +160,7 @@ def bucket_hashes(values: pa.Array) -> NumpyArray:
 
 
 def _hash_texts(values: pa.Array) -> NumpyArray:
-    """Return the MurmurHash3 hashes of strings or binaries. Each distinct value is hashed once."""
+    """Return the MurmurHash3 hashes of strings or binary values. Each distinct value is hashed once."""
     is_string = pa.types.is_string(values.type) or pa.types.is_large_string(values.type)
     encoded = values.dictionary_encode(null_encoding="encode")
     distinct = encoded.dictionary.fill_null("" if is_string else b"").cast(pa.large_binary())
@@ -172,14 +173,14 @@ def _hash_texts(values: pa.Array) -> NumpyArray:
 
 
 def _hash_longs(numbers: NumpyArray) -> NumpyArray:
-    """Return the MurmurHash3 hashes of 64-bit integers: two blocks of 4 bytes, and no tail."""
+    """Return the MurmurHash3 hashes of 64-bit integers. Each has two blocks of 4 bytes and no tail."""
     low_blocks, high_blocks = np.ascontiguousarray(numbers.astype("<i8")).view("<u4").reshape(-1, 2).T
     state = _add_block(np.zeros(len(numbers), np.uint32), _mix_block(low_blocks))
     return _finalize(_add_block(state, _mix_block(high_blocks)), np.uint32(8))
 
 
 def _hash_decimals(unscaled: NumpyArray) -> NumpyArray:
-    """Return the MurmurHash3 hashes of the fewest bytes that hold each unscaled value in big-endian two's complement."""
+    """Return the MurmurHash3 hashes of unscaled values, each as the shortest big-endian two's complement that represents the value."""
     big_endian = unscaled[:, ::-1]
     sign_byte = np.where(big_endian[:, :1] >= 0x80, 0xFF, 0).astype(np.uint8)
     # A leading byte is redundant if it repeats the sign and the next byte begins with the sign, too.
@@ -190,15 +191,15 @@ def _hash_decimals(unscaled: NumpyArray) -> NumpyArray:
 
 
 def _hash_slices(bytes_: NumpyArray, starts: NumpyArray, lengths: NumpyArray) -> NumpyArray:
-    """Return the MurmurHash3 hashes (x86, 32 bits) of slices of bytes.
+    """Return the MurmurHash3 hashes (x86, 32 bits) of slices of a byte array.
 
-    A hash takes the blocks of 4 bytes, then the tail of up to 3 bytes, then the length. Each step hashes one block of all slices that have
-    it: first the first blocks, then the second blocks, and so on.
+    MurmurHash3 processes the blocks of 4 bytes, then the tail of up to 3 bytes, and then the length. Each step hashes one block of every
+    slice that is long enough: first the first blocks, then the second blocks, and so on.
 
     Args:
-        bytes_: The bytes that contain all slices.
+        bytes_: The byte array that contains all slices.
         starts: The index of the first byte of each slice.
-        lengths: The number of bytes of each slice.
+        lengths: The length of each slice in bytes.
     """
     # The longest slices come first, so the slices that have a block are always at the front.
     order = np.argsort(-lengths, kind="stable")
@@ -221,23 +222,23 @@ def _hash_slices(bytes_: NumpyArray, starts: NumpyArray, lengths: NumpyArray) ->
 
 
 def _blocks_at(bytes_: NumpyArray, starts: NumpyArray) -> NumpyArray:
-    """Return the four bytes from each of these indexes on, as a little-endian number."""
+    """Return the four bytes that begin at each of these indexes, as a little-endian number."""
     overlapping_blocks: NumpyArray = np.ndarray((bytes_.size - 3,), "<u4", bytes_.data, strides=(1,))
     return overlapping_blocks[starts]
 
 
 def _mix_block(blocks: NumpyArray) -> NumpyArray:
-    """Return the blocks in the form in which MurmurHash3 adds them to its state."""
+    """Return the mixed blocks, which MurmurHash3 adds to its state."""
     return _rotate_left(blocks.astype(np.uint32) * np.uint32(0xCC9E2D51), 15) * np.uint32(0x1B873593)
 
 
 def _add_block(state: NumpyArray, mixed: NumpyArray) -> NumpyArray:
-    """Return the state of MurmurHash3 after a mixed block."""
+    """Return the state of MurmurHash3 after a mixed block has been added."""
     return _rotate_left(state ^ mixed, 13) * np.uint32(5) + np.uint32(0xE6546B64)
 
 
 def _finalize(state: NumpyArray, lengths: NumpyArray | np.uint32) -> NumpyArray:
-    """Return the hashes from the last state of MurmurHash3 and the number of hashed bytes (`fmix32`)."""
+    """Return the hashes, computed from the final state of MurmurHash3 and the number of hashed bytes (`fmix32`)."""
     state = state ^ lengths
     state = (state ^ (state >> np.uint32(16))) * np.uint32(0x85EBCA6B)
     state = (state ^ (state >> np.uint32(13))) * np.uint32(0xC2B2AE35)
