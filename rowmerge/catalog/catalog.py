@@ -1,4 +1,4 @@
-"""The interface of a catalog, and its tables and views."""
+"""The interface of a catalog, and the classes that describe its tables and views."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rowmerge.table.table import Table
 
 @dataclass(frozen=True)
 class Relation:
-    """A table or a view. `schema` and `name` are in lower case; `format` is `delta` or `iceberg`, None for a view."""
+    """A table or a view. `schema` and `name` are in lower case. `format` is `delta` or `iceberg`, or None for a view."""
 
     schema: str
     name: str
@@ -48,7 +48,10 @@ class Relation:
 
 @dataclass(frozen=True)
 class View:
-    """A view's newest definition. The metadata of `columns` has their comments. `version` counts from 1; `modified`: ms since the epoch."""
+    """The newest definition of a view. The metadata of `columns` contains their comments.
+
+    `version`: the number of the definition, counted from 1. `modified`: the time of the last change in milliseconds since the epoch.
+    """
 
     relation: Relation
     sql: str
@@ -61,11 +64,11 @@ class View:
 
 
 class Catalog(Protocol):
-    """Schemas, tables, views and functions, with lower-case names. Every method raises StorageError if the storage or service fails."""
+    """Schemas, tables, views and functions, with lower-case names. Every method raises StorageError if the storage or the service fails."""
 
     @property
     def functions(self) -> Functions:
-        """The functions in SQL and Python of all schemas."""
+        """The SQL and Python functions of all schemas."""
 
     def schemas(self) -> list[str]:
         """Return the names of all schemas, sorted."""
@@ -80,9 +83,9 @@ class Catalog(Protocol):
 
         Args:
             name: The name of the schema.
-            if_not_exists: Whether an existing schema is no error.
-            comment: The comment of the schema, None for no comment.
-            properties: The properties of the schema, None for none.
+            if_not_exists: Whether to do nothing if the schema exists.
+            comment: The comment of the schema, or None for no comment.
+            properties: The properties of the schema, or None for no properties.
 
         Raises:
             AlreadyExists: The schema exists, and `if_not_exists` is false.
@@ -93,8 +96,8 @@ class Catalog(Protocol):
 
         Args:
             name: The name of the schema.
-            if_exists: Whether a schema that does not exist is no error.
-            cascade: Whether to drop the content of the schema, too.
+            if_exists: Whether to do nothing if the schema does not exist.
+            cascade: Whether to drop the content of the schema as well.
 
         Raises:
             SchemaNotFound: The schema does not exist, and `if_exists` is false.
@@ -102,10 +105,10 @@ class Catalog(Protocol):
         """
 
     def relations(self, schema: str) -> list[Relation]:
-        """Return the tables and views of a schema, sorted by name, none if the schema does not exist."""
+        """Return the tables and views of a schema, sorted by name. The list is empty if the schema does not exist."""
 
     def relation(self, schema: str, name: str) -> Relation | None:
-        """Return the table or view of a name, None if there is none.
+        """Return the table or view with this name, or None if it does not exist.
 
         Args:
             schema: The name of the schema.
@@ -113,7 +116,7 @@ class Catalog(Protocol):
         """
 
     def open(self, schema: str, name: str) -> Table:
-        """Return an existing table, the same object each time.
+        """Return an existing table. Repeated calls return the same object.
 
         Args:
             schema: The name of the schema.
@@ -131,10 +134,10 @@ class Catalog(Protocol):
             schema: The name of the schema.
             name: The name of the table.
             format_: `delta` or `iceberg`.
-            location: The folder of an external table, None for the catalog's folder of the name.
+            location: The folder of an external table, or None for the folder that the catalog chooses.
 
         Raises:
-            ConfigurationError: The location has credentials, or the catalog has no tables of this format.
+            ConfigurationError: The location contains credentials, or the catalog does not support this format.
             SchemaNotFound: The schema does not exist.
         """
 
@@ -156,12 +159,12 @@ class Catalog(Protocol):
             location: The folder of the table.
 
         Raises:
-            AlreadyExists: The name has another relation.
+            AlreadyExists: The name refers to another relation.
             SchemaNotFound: The schema does not exist.
         """
 
     def drop_table(self, schema: str, name: str) -> None:
-        """Drop a table and its files, but only the name of an external table.
+        """Drop a table and delete its files. For an external table, drop only its name and keep the files.
 
         Args:
             schema: The name of the schema.
@@ -181,20 +184,20 @@ class Catalog(Protocol):
 
         Raises:
             TableNotFound: The relation does not exist.
-            TableError: The relation is a table, or the view has no SQL for Spark.
+            TableError: The relation is a table, or the view has no SQL in Spark's dialect.
         """
 
     def put_view(self, view: View, *, or_replace: bool = False) -> View:
-        """Create a view, or replace it by a next version, and return it.
+        """Create a view, or replace it by a new version, and return the stored view.
 
         Args:
-            view: The definition of the view. Its version and time are not used.
-            or_replace: Whether an existing view is replaced.
+            view: The definition of the view. Its version and modification time are ignored.
+            or_replace: Whether to replace an existing view.
 
         Raises:
-            AlreadyExists: The name has a relation, which is a table or which `or_replace` does not allow to replace.
+            AlreadyExists: The name refers to a table, or to a view while `or_replace` is false.
             SchemaNotFound: The schema does not exist.
-            TableError: The catalog stores no views.
+            TableError: The catalog does not store views.
         """
 
     def drop_view(self, schema: str, name: str) -> None:

@@ -27,17 +27,17 @@ DEFAULT_SCHEMA = "default"
 
 _MARKER = ".schema.json"
 _MAX_ICEBERG_FILES, _VIEW_ATTEMPTS = 10_000, 20
-"""The most metadata files that the catalog remembers as files of Iceberg tables, and the most attempts to replace a view."""
+"""The maximum number of cached metadata files of Iceberg tables, and the maximum number of attempts to replace a view."""
 
 
 class DirectoryCatalog:
     """Implements `rowmerge.catalog.catalog.Catalog` below one warehouse folder. Names are stored in lower case.
 
-    Every method raises StorageError if storage fails. A method that creates a folder raises TableError for a name that cannot have one.
+    Every method raises StorageError if the storage fails. A method that creates a folder raises TableError for an invalid name.
     """
 
     def __init__(self, storage: Storage) -> None:
-        """Create the warehouse folder if it does not exist. Raises StorageError if it is no folder, or cannot be written."""
+        """Create the warehouse folder if it does not exist. Raises StorageError if it is not a folder, or is not writable."""
         normalize_location(storage.location)
         self._storage = storage
         self._tables: dict[tuple[str, str, str], Table] = {}
@@ -45,7 +45,7 @@ class DirectoryCatalog:
         self._iceberg_files: Cache[bool] = Cache(_MAX_ICEBERG_FILES)
         self.functions = FunctionFiles(storage, self.check_schema_exists)
         self.is_mismatch_fatal: Callable[[], bool] = lambda: True
-        """Whether a version of a Delta table that does not match its checksum file is an error, not a warning."""
+        """Returns whether a mismatch between a Delta table's version and its checksum file is an error rather than a warning."""
         _check_warehouse(storage)
 
     def schemas(self) -> list[str]:
@@ -54,7 +54,7 @@ class DirectoryCatalog:
         return sorted(names | {DEFAULT_SCHEMA})
 
     def schema_exists(self, name: str) -> bool:
-        """Return whether the schema was created, or holds a relation or a function."""
+        """Return whether the schema was created, or contains a relation or a function."""
         if fold(name) == DEFAULT_SCHEMA:
             return True
         if not is_valid_name(name):
@@ -67,7 +67,7 @@ class DirectoryCatalog:
 
         Raises:
             SchemaNotFound: The schema does not exist.
-            TableError: No schema can have this name.
+            TableError: The name is not valid for a schema.
         """
         if not self.schema_exists(name):
             folder_of(name)
@@ -76,13 +76,13 @@ class DirectoryCatalog:
     def create_schema(
         self, name: str, *, if_not_exists: bool = False, comment: str | None = None, properties: Mapping[str, str] | None = None
     ) -> None:
-        """Create an empty schema: put the marker file `.schema.json` in its folder.
+        """Create an empty schema by putting the marker file `.schema.json` in its folder.
 
         Args:
             name: The name of the schema.
-            if_not_exists: Whether an existing schema is no error.
-            comment: The comment of the schema, None for no comment.
-            properties: The properties of the schema, None for none.
+            if_not_exists: Whether to do nothing if the schema exists.
+            comment: The comment of the schema, or None for no comment.
+            properties: The properties of the schema, or None for no properties.
 
         Raises:
             AlreadyExists: The schema exists, and `if_not_exists` is false.
@@ -91,7 +91,7 @@ class DirectoryCatalog:
             raise errors.schema_already_exists(name)
         marker = {"name": fold(name), "comment": comment, "properties": dict(properties or {}), "created": _now(), "writer": str(uuid4())}
         path = f"{folder_of(name)}/{_MARKER}"
-        # A schema may exist only because of its tables. With a marker, it exists without them, too.
+        # A schema may exist only because of its tables. With a marker, it also exists without tables.
         was_created = put_once(self._storage, path, json.dumps(marker, ensure_ascii=False).encode(), f"the schema {quote(fold(name))}")
         if not was_created and not if_not_exists:
             raise AlreadyExists(f"The schema {quote(fold(name))} was made by somebody else just now. Add IF NOT EXISTS to accept that.")
@@ -101,12 +101,12 @@ class DirectoryCatalog:
 
         Args:
             name: The name of the schema.
-            if_exists: Whether a schema that does not exist is no error.
-            cascade: Whether to drop the relations and functions of the schema, too.
+            if_exists: Whether to do nothing if the schema does not exist.
+            cascade: Whether to drop the relations and functions of the schema as well.
 
         Raises:
             SchemaNotFound: The schema does not exist, and `if_exists` is false.
-            TableError: The schema is not empty, and `cascade` is false, or it is the schema `default`.
+            TableError: The schema is not empty, and `cascade` is false, or the schema is `default`.
             UnsupportedTableFeature: The metadata of an Iceberg table belongs to another catalog.
         """
         schema = fold(name)
@@ -126,18 +126,18 @@ class DirectoryCatalog:
             self._drop(relation)
         for function in functions:
             self.functions.drop(schema, function)
-        # Other folders may hold files of tables whose earlier drop was interrupted.
+        # Other folders may contain files of tables whose earlier drop was interrupted.
         for folder_name in self._storage.folders(folder_of(schema)):
             layout.finish_drops(self._storage.child(f"{folder_of(schema)}/{folder_name}"), f"{schema}.{folder_name}")
         self._storage.delete([f"{folder_of(schema)}/{_MARKER}"])
         self._storage.child(folder_of(schema)).remove_folders()
 
     def relations(self, schema: str) -> list[Relation]:
-        """Return the tables and views of a schema, sorted by name, none if the schema does not exist."""
+        """Return the tables and views of a schema, sorted by name. The list is empty if the schema does not exist."""
         return [_relation(schema, name, content) for name, content in self._inspect_schema(schema)]
 
     def relation(self, schema: str, name: str) -> Relation | None:
-        """Return the table or view of a name, None if the folder of the name holds none.
+        """Return the table or view with this name, or None if the folder of the name does not contain a relation.
 
         Args:
             schema: The name of the schema.
@@ -147,7 +147,7 @@ class DirectoryCatalog:
         return None if content is None else _relation(schema, name, content)
 
     def open(self, schema: str, name: str) -> Table:
-        """Return an existing table, the same object each time.
+        """Return an existing table. Repeated calls return the same object.
 
         Args:
             schema: The name of the schema.
@@ -170,16 +170,16 @@ class DirectoryCatalog:
         raise errors.table_not_found(self, schema, name)
 
     def new_table(self, schema: str, name: str, format_: str, location: str | None = None) -> Table:
-        """Return the table for CREATE TABLE, which may not exist yet. An interrupted drop in the name's folder is finished first.
+        """Return the table for CREATE TABLE, which may not exist yet. First finish an interrupted drop in the name's folder.
 
         Args:
             schema: The name of the schema.
             name: The name of the table.
             format_: `delta` or `iceberg`.
-            location: The folder of an external table, None for the folder of the name in the warehouse.
+            location: The folder of an external table, or None for the folder of the name in the warehouse.
 
         Raises:
-            AlreadyExists: The location holds a table of another format.
+            AlreadyExists: The location contains a table of another format.
             ConfigurationError: The location is empty or has credentials.
             SchemaNotFound: The schema does not exist.
         """
@@ -202,7 +202,7 @@ class DirectoryCatalog:
         return self._folder(schema, name).location
 
     def register(self, schema: str, name: str, format_: str, location: str) -> None:
-        """Register an external table: put a pointer in the folder of the name. A table in this folder needs no pointer.
+        """Register an external table by putting a pointer in the folder of its name. A table in this folder needs no pointer.
 
         Args:
             schema: The name of the schema.
@@ -211,7 +211,7 @@ class DirectoryCatalog:
             location: The folder of the table.
 
         Raises:
-            AlreadyExists: The name has another relation.
+            AlreadyExists: The name refers to another relation.
             ConfigurationError: The location is empty or has credentials.
             SchemaNotFound: The schema does not exist.
         """
@@ -226,7 +226,7 @@ class DirectoryCatalog:
             raise errors.already_exists(schema, name)
 
     def drop_table(self, schema: str, name: str) -> None:
-        """Drop a managed table with its files, or the name of an external table.
+        """Drop a managed table with its files, or only the name of an external table.
 
         Args:
             schema: The name of the schema.
@@ -248,7 +248,7 @@ class DirectoryCatalog:
 
         Raises:
             TableNotFound: The relation does not exist.
-            TableError: The relation is a table, or the view has no SQL for Spark.
+            TableError: The relation is a table, or the view has no SQL in Spark's dialect.
             CorruptLog: The metadata file of the view is invalid.
         """
         content = self._inspect(schema, name)
@@ -260,14 +260,14 @@ class DirectoryCatalog:
         return view_of(Relation.of_view(schema, name), content.metadata, content.version, path)
 
     def put_view(self, view: View, *, or_replace: bool = False) -> View:
-        """Create a view, or put its next version, and return it. The last of concurrent replacements wins: each tries the next number.
+        """Create a view, or put its next version, and return the stored view. The last of several concurrent replacements wins.
 
         Args:
-            view: The definition of the view. Its version and time are not used.
-            or_replace: Whether an existing view gets a next version.
+            view: The definition of the view. Its version and modification time are ignored.
+            or_replace: Whether to replace an existing view by a new version.
 
         Raises:
-            AlreadyExists: The name has a relation, which is a table or which `or_replace` does not allow to replace.
+            AlreadyExists: The name refers to a table, or to a view while `or_replace` is false.
             CommitStateUnknown: It is not known whether the version was written.
             SchemaNotFound: The schema does not exist.
         """
@@ -280,7 +280,7 @@ class DirectoryCatalog:
             version, metadata = _next_version(folder, content, view)
             data = json.dumps(metadata, ensure_ascii=False, indent=2).encode()
             was_put = put_once(folder, file_of(version), data, f"the view {label}")
-            # A table that another process has created meanwhile hides the view.
+            # A table that another process has created in the meantime hides the view.
             if was_put and not layout.withdraw_hidden_view(folder, version, label):
                 forget_versions(folder, version - KEPT_VERSIONS)
                 return view_of(Relation.of_view(schema, name), metadata, version, f"{folder.location}/{file_of(version)}")
@@ -306,37 +306,37 @@ class DirectoryCatalog:
         return self._storage.child(f"{folder_of(schema)}/{folder_of(name)}")
 
     def _inspect(self, schema: str, name: str) -> FolderContent | None:
-        """Return the relation in the folder of a name, None if there is none."""
+        """Return the relation in the folder of a name, or None if the folder contains no relation."""
         if not (is_valid_name(schema) and is_valid_name(name)):
             return None
         content = inspect_folder(self._folder(schema, name), self._iceberg_files)
         return None if isinstance(content, Leftovers) else content
 
     def _inspect_schema(self, schema: str) -> list[tuple[str, FolderContent]]:
-        """Return the names of a schema's relations with the content of their folders, sorted by name."""
+        """Return the names of a schema's relations, and the content of their folders, sorted by name."""
         if not is_valid_name(schema):
             return []
         names = [name for folder in self._storage.folders(folder_of(schema)) if (name := name_of(folder)) is not None]
         return [(name, content) for name in sorted(names) if (content := self._inspect(schema, name)) is not None]
 
     def _table(self, folder: Storage, schema: str, name: str, format_: str) -> Table:
-        """Return the table in a folder, the same object each time."""
+        """Return the table in a folder. Repeated calls return the same object."""
         table_name = f"{fold(schema)}.{fold(name)}"
         key = (format_, folder.location, table_name)
         if key not in self._tables:
-            # `setdefault` gives two threads that open a table the same object.
+            # With `setdefault`, two threads that open the same table get the same object.
             self._tables.setdefault(key, layout.open_table(folder, table_name, format_, lambda: self.is_mismatch_fatal()))
         return self._tables[key]
 
     def _prepare_folder(self, schema: str, name: str) -> Storage:
-        """Finish an interrupted drop in the folder of a relation that will be created, and return the folder. Raises SchemaNotFound."""
+        """Return the folder for a new relation, after finishing an interrupted drop in it. Raises SchemaNotFound for an unknown schema."""
         self.check_schema_exists(schema)
         folder = self._folder(schema, name)
         layout.finish_drops(folder, quoted_name(schema, name), try_delete_files)
         return folder
 
     def _drop(self, relation: Relation) -> None:
-        """Drop a relation. If another process has replaced it by a relation of another kind, nothing is dropped."""
+        """Drop a relation. Do nothing if another process has replaced it by a relation of another kind."""
         folder = self._folder(relation.schema, relation.name)
         content = inspect_folder(folder)
         _check_can_drop(content, relation)
@@ -361,20 +361,20 @@ def _next_version(folder: Storage, content: FolderContent | None, view: View) ->
 
 
 def _check_is_empty(schema: str, relations: Sequence[Relation], functions: Sequence[str]) -> None:
-    """Raise TableError for a schema with relations or functions."""
+    """Raise TableError if a schema contains relations or functions."""
     names = [*(relation.name for relation in relations), *(f"{function}()" for function in functions)]
     if names:
         raise errors.schema_not_empty(schema, ", ".join(names[:5]) + (", …" if len(names) > 5 else ""))
 
 
 def _check_can_drop(content: FolderContent | None, relation: Relation) -> None:
-    """Raise UnsupportedTableFeature for an Iceberg table whose metadata belongs to another catalog."""
+    """Raise UnsupportedTableFeature if the relation is an Iceberg table whose metadata belongs to another catalog."""
     if content == FOREIGN_TABLE:
         raise errors.foreign_metadata(quoted_name(relation.schema, relation.name), "drop")
 
 
 def _check_warehouse(storage: Storage) -> None:
-    """Raise StorageError unless the warehouse is a folder that can be written."""
+    """Raise StorageError unless the warehouse is a writable folder."""
     path = local_path(storage.location)
     if path is not None and path.exists() and not path.is_dir():
         raise StorageError(storage.location, "it is a file", "Give a folder for the warehouse.")

@@ -12,7 +12,7 @@ from rowmerge.table.metadata.schema import quote
 
 
 def table_not_found(catalog: Catalog, schema: str, name: str) -> TableNotFound:
-    """Return the error of a relation that does not exist. It proposes relations of the schema, or of schemas with similar names.
+    """Return the error for a relation that does not exist. It suggests relations of the schema, or of schemas with similar names.
 
     Args:
         catalog: The catalog without the relation.
@@ -26,7 +26,7 @@ def table_not_found(catalog: Catalog, schema: str, name: str) -> TableNotFound:
 
 
 def require_relation_to_drop(catalog: Catalog, schema: str, name: str, kind: Literal["table", "view"]) -> Relation:
-    """Return the relation of a DROP TABLE or DROP VIEW, after a check that it exists and has the kind of the statement.
+    """Return the relation that DROP TABLE or DROP VIEW names, and check that it exists and that its kind matches the statement.
 
     Args:
         catalog: The catalog with the relation.
@@ -36,7 +36,7 @@ def require_relation_to_drop(catalog: Catalog, schema: str, name: str, kind: Lit
 
     Raises:
         TableNotFound: The relation does not exist.
-        TableError: The relation has the other kind.
+        TableError: The relation is a view for DROP TABLE, or a table for DROP VIEW.
     """
     relation = catalog.relation(schema, name)
     if relation is None:
@@ -47,19 +47,19 @@ def require_relation_to_drop(catalog: Catalog, schema: str, name: str, kind: Lit
 
 
 def wrong_kind(schema: str, name: str, kind: Literal["table", "view"], advice: str) -> TableError:
-    """Return the error of a relation that is a view instead of a table, or a table instead of a view.
+    """Return the error for a relation that is a view instead of a table, or a table instead of a view.
 
     Args:
         schema: The name of the schema.
         name: The name of the relation.
-        kind: The kind of the relation.
+        kind: The actual kind of the relation.
         advice: What to do instead, as a sentence.
     """
     return TableError(f"{quoted_name(schema, name)} is a {kind}, not a {'view' if kind == 'table' else 'table'}. {advice}")
 
 
 def already_exists(schema: str, name: str) -> AlreadyExists:
-    """Return the error of the creation of a relation that exists.
+    """Return the error for the creation of a relation that already exists.
 
     Args:
         schema: The name of the schema, in any case.
@@ -69,12 +69,12 @@ def already_exists(schema: str, name: str) -> AlreadyExists:
 
 
 def schema_already_exists(name: str) -> AlreadyExists:
-    """Return the error of the creation of a schema that exists."""
+    """Return the error for the creation of a schema that already exists."""
     return AlreadyExists(f"The schema {quote(fold(name))} exists already. Choose another name, or add IF NOT EXISTS.")
 
 
 def schema_not_empty(name: str, content: str) -> TableError:
-    """Return the error of the drop of a schema with content.
+    """Return the error for dropping a schema that is not empty.
 
     Args:
         name: The name of the schema, in any case.
@@ -84,7 +84,7 @@ def schema_not_empty(name: str, content: str) -> TableError:
 
 
 def foreign_metadata(label: str, action: str) -> UnsupportedTableFeature:
-    """Return the error of an Iceberg table whose metadata belongs to another catalog.
+    """Return the error for an Iceberg table whose metadata belongs to another catalog.
 
     Args:
         label: The name of the table.

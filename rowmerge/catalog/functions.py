@@ -21,7 +21,10 @@ _FOLDER, _SUFFIX, _VERSION = ".functions", ".json", 1
 
 @dataclass(frozen=True)
 class Function:
-    """A function, with names in lower case. `default_schema` resolves unqualified names in its body; `modified`: ms since the epoch."""
+    """A function, with names in lower case. `default_schema` resolves unqualified names in the body.
+
+    `modified`: the time of the last change in milliseconds since the epoch.
+    """
 
     schema: str
     name: str
@@ -34,14 +37,17 @@ class Function:
 
 
 class FunctionFiles:
-    """The functions of a warehouse folder. A function and a table may have the same name. Every method raises StorageError."""
+    """The functions of a warehouse folder, which may share names with tables. Every method raises StorageError if the storage fails."""
 
     def __init__(self, storage: Storage, check_schema_exists: Callable[[str], None]) -> None:
-        """Read and write functions in `storage`, the warehouse folder. `check_schema_exists` raises SchemaNotFound."""
+        """Read and write functions in `storage`, the warehouse folder.
+
+        `check_schema_exists`: a function that raises SchemaNotFound if a schema does not exist.
+        """
         self._storage, self._check_schema_exists = storage, check_schema_exists
 
     def names(self, schema: str) -> list[str]:
-        """Return the names of a schema's functions, sorted; none if the schema does not exist."""
+        """Return the sorted names of a schema's functions. The list is empty if the schema does not exist."""
         if not is_valid_name(schema):
             return []
         files = [file.path.rpartition("/")[2] for file in self._storage.list(f"{folder_of(schema)}/{_FOLDER}")]
@@ -49,7 +55,7 @@ class FunctionFiles:
         return sorted(name for name in names if name is not None)
 
     def get(self, schema: str, name: str) -> Function | None:
-        """Return the function of a name, None if there is none.
+        """Return the function with this name, or None if it does not exist.
 
         Args:
             schema: The name of the schema.
@@ -105,34 +111,34 @@ class NoFunctions:
     """The functions of a catalog that cannot store functions, such as every Iceberg catalog."""
 
     def __init__(self, catalog: str) -> None:
-        """Reject functions in messages that show `catalog`, the name and kind of the catalog."""
+        """Create the object. Error messages show `catalog`, the name and kind of the catalog."""
         self._catalog = catalog
 
     def names(self, schema: str) -> list[str]:
-        """Return no names."""
+        """Return an empty list, because the catalog has no functions."""
         return []
 
     def get(self, schema: str, name: str) -> Function | None:
-        """Return None, for every function.
+        """Return None, because the catalog has no functions.
 
         Args:
-            schema: Not used.
-            name: Not used.
+            schema: Ignored.
+            name: Ignored.
         """
         return None
 
     def put(self, schema: str, name: str, definition: FunctionDefinition, default_schema: str, *, or_replace: bool) -> None:
-        """Reject a function.
+        """Raise an error, because the catalog cannot store functions.
 
         Args:
             schema: The name of the schema.
             name: The name of the function.
-            definition: Not used, as the next two.
-            default_schema: Not used.
-            or_replace: Not used.
+            definition: Ignored.
+            default_schema: Ignored.
+            or_replace: Ignored.
 
         Raises:
-            TableError: In every case.
+            TableError: Always.
         """
         check_segment("schema", schema)
         check_segment("function", name)
@@ -140,14 +146,14 @@ class NoFunctions:
         raise TableError(f"{problem}. Write its expression where it is called, or use a warehouse folder without a catalog.")
 
     def drop(self, schema: str, name: str) -> None:
-        """Reject the drop of a function.
+        """Raise an error, because the catalog has no functions.
 
         Args:
             schema: The name of the schema, for the message.
             name: The name of the function, for the message.
 
         Raises:
-            FunctionNotFound: In every case.
+            FunctionNotFound: Always.
         """
         raise FunctionNotFound(quoted_name(schema, name))
 
@@ -157,12 +163,12 @@ Functions = FunctionFiles | NoFunctions
 
 
 def _path(schema: str, name: str) -> str:
-    """Return the path of a function's file below the warehouse."""
+    """Return the path of a function's file, relative to the warehouse folder."""
     return f"{folder_of(schema)}/{_FOLDER}/{folder_of(name)}{_SUFFIX}"
 
 
 def _parse_function(schema: str, name: str, data: bytes) -> Function:
-    """Parse the content of a function's file. Raises TableError for invalid content."""
+    """Parse the content of a function's file. Raises TableError if the content is invalid."""
     try:
         content: dict[str, Any] = decode_json(data)
         if content["format-version"] != _VERSION:

@@ -1,4 +1,4 @@
-"""A catalog of Iceberg tables in a service or a database, with pyiceberg as its client."""
+"""A catalog of Iceberg tables in a service or a database, which rowmerge accesses through pyiceberg."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from rowmerge.table.table import Table
 
 
 class IcebergCatalog:
-    """Implements `rowmerge.catalog.catalog.Catalog`. Schemas are the catalog's namespaces of one level.
+    """Implements `rowmerge.catalog.catalog.Catalog` with an Iceberg catalog. Schemas are the catalog's single-level namespaces.
 
-    A name must be one segment of a path. A method that would pass another name to the catalog raises TableError. Names are compared without
-    regard to case. Every method raises CatalogFailed if the catalog fails.
+    A name must be one segment of a path. A method raises TableError instead of passing any other name to the catalog. Names are compared
+    case-insensitively. Every method raises CatalogFailed if the catalog fails.
     """
 
     def __init__(self, configuration: Mapping[str, Any], warehouse: str | None, open_storage: Callable[[str], Storage] = Storage) -> None:
         """Connect to a catalog.
 
         Args:
-            configuration: The arguments of pyiceberg's `load_catalog`, including the catalog's `name`. Its default is `default`.
-            warehouse: The folder in which new tables get a folder `<schema>/<table>`; None for the catalog's default.
-            open_storage: Returns the storage of a table's location.
+            configuration: The arguments of pyiceberg's `load_catalog`, including the catalog's `name`, which is `default` by default.
+            warehouse: The folder that contains a folder `<schema>/<table>` for each new table; None for the catalog's default.
+            open_storage: A function that returns the storage of a table's location.
 
         Raises:
             CatalogFailed: The catalog cannot be reached.
-            ConfigurationError: The configuration is invalid, or the warehouse has credentials.
+            ConfigurationError: The configuration is invalid, or the warehouse location contains credentials.
         """
 
         def sync_metadata(path: str) -> None:
@@ -52,7 +52,7 @@ class IcebergCatalog:
         """The open tables by schema and name, in lower case."""
 
     def schemas(self) -> list[str]:
-        """Return the lower-case names of the catalog's namespaces of one level, sorted."""
+        """Return the lower-case names of the catalog's single-level namespaces, sorted."""
         self._namespaces = {fold(namespace): namespace for namespace in self._client.namespaces()}
         return sorted(self._namespaces)
 
@@ -67,9 +67,9 @@ class IcebergCatalog:
 
         Args:
             name: The name of the schema.
-            if_not_exists: Whether an existing schema is no error.
-            comment: The value of the namespace property `comment`, None to set none.
-            properties: The properties of the namespace, None for none.
+            if_not_exists: Whether to do nothing if the schema exists.
+            comment: The value of the namespace property `comment`, or None to leave it unset.
+            properties: The properties of the namespace, or None for no properties.
 
         Raises:
             AlreadyExists: The schema exists, and `if_not_exists` is false.
@@ -86,12 +86,12 @@ class IcebergCatalog:
 
         Args:
             name: The name of the schema.
-            if_exists: Whether a schema that does not exist is no error.
+            if_exists: Whether to do nothing if the schema does not exist.
             cascade: Whether to drop the tables and views of the schema first.
 
         Raises:
             SchemaNotFound: The schema does not exist, and `if_exists` is false.
-            TableError: The catalog does not drop the namespace, because it is not empty.
+            TableError: The catalog refuses to drop the namespace, because it is not empty.
         """
         schema = fold(name)
         if not self.schema_exists(schema):
@@ -114,7 +114,7 @@ class IcebergCatalog:
         return sorted(tables + views, key=lambda relation: relation.name)
 
     def relation(self, schema: str, name: str) -> Relation | None:
-        """Return the table or view of a name, None if there is none.
+        """Return the table or view with this name, or None if it does not exist.
 
         Args:
             schema: The name of the schema.
@@ -126,7 +126,7 @@ class IcebergCatalog:
         return None if self._load_view(namespace, name) is None else Relation.of_view(schema, name)
 
     def open(self, schema: str, name: str) -> Table:
-        """Return an existing table, the same object while its location stays.
+        """Return an existing table. Repeated calls return the same object as long as the location stays the same.
 
         Args:
             schema: The name of the schema.
@@ -147,10 +147,10 @@ class IcebergCatalog:
             schema: The name of the schema.
             name: The name of the table.
             format_: The format, which must be `iceberg`.
-            location: The folder of the table, None for the catalog's folder of a new table.
+            location: The folder of the table, or None for the folder that the catalog chooses for a new table.
 
         Raises:
-            ConfigurationError: The format is another one, or the location is empty or has credentials.
+            ConfigurationError: The format is not `iceberg`, or the location is empty or contains credentials.
             SchemaNotFound: The schema does not exist.
         """
         if format_ != "iceberg":
@@ -163,7 +163,7 @@ class IcebergCatalog:
         return self._table(schema, name, self._namespace(schema), fold(name), table_location)
 
     def location_of(self, schema: str, name: str) -> str:
-        """Return the location of a table or view, or the location of a new table if the relation does not exist.
+        """Return the location of a table or view. If it does not exist, return the location that a new table would have.
 
         Args:
             schema: The name of the schema.
@@ -177,24 +177,25 @@ class IcebergCatalog:
         return self._new_location(schema, name) if view_metadata is None else str(view_metadata["location"])
 
     def register(self, schema: str, name: str, format_: str, location: str) -> None:
-        """Check that the catalog has a new table at a location.
+        """Check that the catalog contains a new table at a location.
 
-        A warehouse folder registers a table in this method. A catalog of Iceberg has registered the table with the commit that created it.
+        A warehouse folder registers a table in this method. An Iceberg catalog has already registered the table with the commit that
+        created it.
 
         Args:
             schema: The name of the schema.
             name: The name of the table.
-            format_: Not used, because the catalog holds Iceberg tables only.
+            format_: Ignored, because the catalog contains only Iceberg tables.
             location: The folder of the table.
 
         Raises:
-            AlreadyExists: The name has a relation at another location.
+            AlreadyExists: The name refers to a relation at another location.
         """
         if self.location_of(schema, name) != normalize_location(location):
             raise errors.already_exists(schema, name)
 
     def drop_table(self, schema: str, name: str) -> None:
-        """Drop a table. Its files are deleted if its location is the catalog's folder of a new table of this name.
+        """Drop a table. Its files are deleted if its location is the one that the catalog would choose for a new table with this name.
 
         Args:
             schema: The name of the schema.
@@ -209,7 +210,7 @@ class IcebergCatalog:
         operations = CatalogOperations(self._client, namespace, catalog_name, self._open_storage(location))
         newest = operations.current()
         self._tables.pop((fold(schema), fold(name)), None)
-        # The catalog drops the table first. If the deletion of files stops, no table lacks some of its files.
+        # The catalog drops the table first. So if the deletion of files is interrupted, no table in the catalog lacks files.
         was_dropped = self._client.drop_table(namespace, catalog_name)
         if was_dropped and newest is not None and location == self._new_location(schema, catalog_name):
             delete_dropped_files(operations.storage, newest)
@@ -223,7 +224,7 @@ class IcebergCatalog:
 
         Raises:
             TableNotFound: The relation does not exist.
-            TableError: The relation is a table, or the view has no SQL for Spark.
+            TableError: The relation is a table, or the view has no SQL in Spark's dialect.
         """
         namespace = self._namespace(schema)
         metadata = self._load_view(namespace, name)
@@ -237,13 +238,13 @@ class IcebergCatalog:
         """Create or replace a view, and return it.
 
         Args:
-            view: The definition of the view. Its version and time are not used.
-            or_replace: Whether an existing view is replaced.
+            view: The definition of the view. Its version and modification time are ignored.
+            or_replace: Whether to replace an existing view.
 
         Raises:
-            AlreadyExists: The name has a relation, which is a table or which `or_replace` does not allow to replace.
+            AlreadyExists: The name refers to a table, or to a view while `or_replace` is false.
             SchemaNotFound: The schema does not exist.
-            TableError: The catalog stores no views.
+            TableError: The catalog does not store views.
         """
         schema, name = view.relation.schema, view.relation.name
         check_segment("view", name)
@@ -280,14 +281,14 @@ class IcebergCatalog:
             raise SchemaNotFound(fold(schema), self.schemas())
 
     def _namespace(self, schema: str) -> str:
-        """Return the name of a schema in the catalog, or its lower-case name if the catalog lacks it."""
+        """Return the name of a schema as the catalog spells it, or the lower-case name if the catalog does not contain the schema."""
         check_segment("schema", schema)
         if fold(schema) not in self._namespaces:
             self.schemas()
         return self._namespaces.get(fold(schema), fold(schema))
 
     def _find_table(self, namespace: str, name: str) -> tuple[str, str] | None:
-        """Return a table's name in the catalog, which may have upper-case letters, and its location, or None."""
+        """Return the catalog's spelling of a table's name, and the table's location, or None if the table does not exist."""
         check_segment("table", name)
         location = self._client.location(namespace, fold(name))
         if location is not None:
@@ -300,7 +301,7 @@ class IcebergCatalog:
     def _require_table(self, namespace: str, schema: str, name: str, advice: str) -> tuple[str, str]:
         """Return the name and the location of an existing table (see `_find_table`).
 
-        Raises TableNotFound, and TableError with this advice for a view.
+        Raises TableNotFound if the relation does not exist, and TableError with `advice` if it is a view.
         """
         if table := self._find_table(namespace, name):
             return table
@@ -309,12 +310,12 @@ class IcebergCatalog:
         raise errors.table_not_found(self, schema, name)
 
     def _load_view(self, namespace: str, name: str) -> dict[str, Any] | None:
-        """Return the metadata of a view (Iceberg View Spec), None if the catalog has no such view."""
+        """Return the metadata of a view (Iceberg View Spec), or None if the catalog does not contain the view."""
         check_segment("view", name)
         return self._client.load_view(namespace, fold(name))
 
     def _table(self, schema: str, name: str, namespace: str, catalog_name: str, location: str) -> IcebergTable:
-        """Return the table at a location, the same object while the location stays."""
+        """Return the table at a location. Repeated calls return the same object as long as the location stays the same."""
         key = (fold(schema), fold(name))
         table = self._tables.get(key)
         if table is None or table.location != location:
@@ -323,7 +324,7 @@ class IcebergCatalog:
         return table
 
     def _new_location(self, schema: str, name: str) -> str:
-        """Return the location of a new table."""
+        """Return the location that a new table with this name would have."""
         check_segment("schema", schema)
         check_segment("table", name)
         if self._warehouse is None:
@@ -332,16 +333,16 @@ class IcebergCatalog:
 
 
 def _check_has_views(client: CatalogClient, view: str) -> None:
-    """Raise TableError for a new view in a catalog without views. `view`: its name, for the message."""
+    """Raise TableError if the catalog does not support views. `view`: the name of the view to create, for the message."""
     if not client.has_views:
         problem = f"The view {view} cannot be made: the catalog {client.name} ({client.kind}) keeps no views"
         raise TableError(f"{problem}. Make a table, or use a REST catalog that has views, or a warehouse folder without a catalog.")
 
 
 def _put_view(client: CatalogClient, namespace: str, name: str, replaced: Mapping[str, Any] | None, metadata: Mapping[str, Any]) -> bool:
-    """Store the metadata of a view in a catalog. Return False if another process has created the view meanwhile.
+    """Store the metadata of a view in a catalog. Return False if another process has created the view in the meantime.
 
-    `replaced`: the metadata of the view that is replaced, None for a new view.
+    `replaced`: the metadata of the view to replace, or None for a new view.
     """
     if replaced is not None:
         if client.replace_view(namespace, name, replaced, metadata):

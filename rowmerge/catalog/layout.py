@@ -1,10 +1,10 @@
-"""Find the relation of a folder: a Delta or an Iceberg table, a view, or a pointer to a table elsewhere.
+"""Find the relation in a folder: a Delta table, an Iceberg table, a view, or a pointer to a table elsewhere.
 
-Open the table of a folder, and drop it. A drop that is interrupted leaves the complete table or no table.
+Also open and drop the table in a folder. An interrupted drop leaves either the complete table or no table.
 
-The folder of a relation is `<warehouse>/<schema>/<name>/`. It holds `_delta_log/` (a Delta table), `metadata/v<N>.metadata.json` (an
-Iceberg table, or a view by the Iceberg View Spec), or a pointer to a table elsewhere. Each name has one folder name, and each folder name
-has one name.
+The folder of a relation is `<warehouse>/<schema>/<name>/`. It contains `_delta_log/` (a Delta table), `metadata/v<N>.metadata.json` (an
+Iceberg table, or a view by the Iceberg View Spec), or a pointer to a table elsewhere. Each name has exactly one folder name, and each
+folder name belongs to one name.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ from rowmerge.table.metadata.json_objects import parse_object
 from rowmerge.table.table import Table
 
 LOG, METADATA = "_delta_log", "metadata"
-"""The folders of a Delta table's log, and of the metadata of an Iceberg table or a view.
+"""The folder of a Delta table's log, and the folder of the metadata of an Iceberg table or a view.
 
-rowmerge 0.1.0 puts the file DROPPED in one of them to drop the table. From then on the table does not exist."""
+rowmerge 0.1.0 puts the file DROPPED in one of these folders to drop the table. From then on, the table does not exist."""
 
 POINTER = ".rowmerge-location.json"
-"""File in the folder of an external table, with the location of the table."""
+"""The file that contains the location of an external table, in the folder of its name."""
 
 _NUMBERED_METADATA = re.compile(r"metadata/v\d+(\.gz|\.zstd)?\.metadata\.json(\.gz)?")
 _NO_CACHE: Cache[bool] = Cache(0)
@@ -56,7 +56,7 @@ _NO_CACHE: Cache[bool] = Cache(0)
 class TableFolder:
     """The folder of a table. `format` is `delta` or `iceberg`.
 
-    `versioned`: the metadata files of an Iceberg table are numbered. Other Iceberg tables belong to another catalog.
+    `versioned`: whether the metadata files of an Iceberg table are numbered. If they are not, the table belongs to another catalog.
     """
 
     format: str
@@ -64,12 +64,12 @@ class TableFolder:
 
 
 FOREIGN_TABLE = TableFolder("iceberg", versioned=False)
-"""An Iceberg table of another catalog. Only this catalog has the path of the newest metadata file."""
+"""An Iceberg table of another catalog. Only the other catalog has the path of the newest metadata file."""
 
 
 @dataclass(frozen=True)
 class ExternalTable:
-    """The folder of a table at another `location`. `format` is `delta` or `iceberg`."""
+    """A folder that points to a table at another `location`. `format` is `delta` or `iceberg`."""
 
     location: str
     format: str
@@ -77,7 +77,7 @@ class ExternalTable:
 
 @dataclass(frozen=True)
 class ViewFolder:
-    """The folder of a view, with its newest version, and the metadata of this version (Iceberg View Spec)."""
+    """The folder of a view, with the number of its newest version and the metadata of this version (Iceberg View Spec)."""
 
     version: int
     metadata: Mapping[str, Any]
@@ -85,27 +85,28 @@ class ViewFolder:
 
 @dataclass(frozen=True)
 class Leftovers:
-    """The folder of a table with an unfinished drop by rowmerge 0.1.0."""
+    """The folder of a table that rowmerge 0.1.0 has not finished dropping."""
 
 
 FolderContent = TableFolder | ExternalTable | ViewFolder | Leftovers
 
 
 def inspect_folder(folder: Storage, iceberg_files: Cache[bool] = _NO_CACHE) -> FolderContent | None:
-    """Return the relation of a folder, Leftovers of an unfinished drop, or None for a folder without relation.
+    """Return the relation in a folder, Leftovers for an unfinished drop, or None if the folder contains no relation.
 
     Args:
-        folder: The folder of a relation's name, or the folder of an external table.
-        iceberg_files: A cache of metadata files that belong to Iceberg tables, not to views. Earlier calls have read and added them. While
-            such a file exists, the folder holds its table, so the function reads no metadata. The default is a cache without files.
+        folder: The folder of a relation's name in the warehouse, or the folder of an external table.
+        iceberg_files: A cache of metadata files that belong to Iceberg tables rather than views. Earlier calls have read and added these
+            files. While such a file exists, the folder contains its table, so the function reads no metadata. The default cache stays
+            empty.
 
     Raises:
         CorruptLog: The pointer or the metadata of a view is invalid.
         StorageError: A file cannot be listed or read.
     """
-    # rowmerge 0.1.0 drops a table by one of these files, and deletes the table's files afterwards.
+    # rowmerge 0.1.0 puts one of these files to drop a table, and deletes the table's files afterwards.
     old_markers = (f"{LOG}/{DROPPED}", f"{METADATA}/{DROPPED}")
-    # Almost every Delta log has one of these files. A test for them takes less time than a listing of a long log.
+    # Almost every Delta log has one of these files. Testing for them takes less time than listing a long log.
     usual_log_files = (f"{LOG}/{0:020d}.json", f"{LOG}/_last_checkpoint")
     tested_paths = (*old_markers, *usual_log_files)
     # The requests run concurrently, because each of them waits for the object store.
@@ -114,12 +115,12 @@ def inspect_folder(folder: Storage, iceberg_files: Cache[bool] = _NO_CACHE) -> F
     existing_paths = {path for path, exists in zip(tested_paths, existences, strict=True) if exists}
     if not existing_paths.isdisjoint(old_markers) and (LOG in subfolders or METADATA in subfolders):
         return Leftovers()
-    # This release drops a table by a version that records the drop. A file in MARKERS announces that the folder may have such a version.
+    # This release drops a table with a version that records the drop. A file in MARKERS announces that the folder may have such a version.
     has_drops = MARKERS in subfolders
     if LOG in subfolders and _has_delta_table(folder, has_drops=has_drops, has_usual_file=not existing_paths.isdisjoint(usual_log_files)):
         return TableFolder("delta")
     if METADATA in subfolders:
-        # Metadata files of a dropped table may remain, and the cache may have them. So after a drop, the newest file decides.
+        # Metadata files of a dropped table may remain, and the cache may have them. So after a drop, only the newest file counts.
         content = _inspect_metadata(folder, metadata_files, _NO_CACHE if has_drops else iceberg_files)
         if content is not None:
             return content
@@ -127,28 +128,29 @@ def inspect_folder(folder: Storage, iceberg_files: Cache[bool] = _NO_CACHE) -> F
 
 
 def _has_delta_table(folder: Storage, *, has_drops: bool, has_usual_file: bool) -> bool:
-    """Return whether a folder with a Delta log holds a table that was not dropped.
+    """Return whether a folder with a Delta log contains a table that has not been dropped.
 
-    `has_usual_file`: the log has its first commit or `_last_checkpoint`. A cleanup deletes the first commit, so other files count, too.
-    `has_drops`: a table in the folder was dropped. A dropped table keeps its last version, which records the drop.
+    `has_usual_file`: whether the log has its first commit or `_last_checkpoint`. A cleanup deletes the first commit, so other files also
+    count. `has_drops`: whether a table in the folder may have been dropped. A dropped table keeps its last version, which records the drop.
     """
     has_log_file = has_usual_file or any(file.path.endswith((".json", ".parquet")) for file in folder.list(LOG))
     return has_log_file and not (has_drops and has_dropped_table(folder))
 
 
 def _inspect_metadata(folder: Storage, listed_files: Sequence[StoredObject], iceberg_files: Cache[bool]) -> FolderContent | None:
-    """Return the view or the Iceberg table of the files in a metadata folder, None if there is none or it was dropped.
+    """Return the view or the Iceberg table to which metadata files belong, or None if it was dropped or there are no such files.
 
     Metadata files of tables and of views have the same names, `v<N>.metadata.json`. Only the content of the newest file shows whether the
-    folder holds a table, a view, or a dropped one. `iceberg_files` saves this read for known files of tables (see `inspect_folder`).
+    folder contains a table, a view, or a dropped relation. `iceberg_files` avoids reading files that are known to belong to tables (see
+    `inspect_folder`).
     """
     metadata_files = {file.path: file for file in listed_files if file.path.endswith((".metadata.json", ".metadata.json.gz"))}
     if not metadata_files:
         return None
     versions = [version for version in map(version_of, metadata_files) if version is not None]
     if not versions:
-        # A view has files `v<N>.metadata.json` only. So files with other names belong to a table: compressed files with numbers, or the
-        # files of another catalog, whose names have no number.
+        # A view has only files with the name `v<N>.metadata.json`. So files with other names belong to a table: compressed files with
+        # numbers, or the files of another catalog, whose names have no number.
         return TableFolder("iceberg", versioned=any(map(_NUMBERED_METADATA.fullmatch, metadata_files)))
     if any(iceberg_files.get((folder.location, file)) for file in metadata_files.values()):
         return TableFolder("iceberg")
@@ -160,7 +162,7 @@ def _inspect_metadata(folder: Storage, listed_files: Sequence[StoredObject], ice
 
 
 def _read_metadata(folder: Storage, version: int) -> FolderContent | None:
-    """Return the view or the Iceberg table of a metadata file, None for the metadata of a dropped one."""
+    """Return the view or the Iceberg table that a metadata file describes, or None if the file records a drop."""
     data = get_if_exists(folder, file_of(version))
     if data is None:
         return None  # the view or table was dropped between the listing and the read
@@ -171,10 +173,10 @@ def _read_metadata(folder: Storage, version: int) -> FolderContent | None:
 
 
 def read_pointer(folder: Storage) -> ExternalTable | None:
-    """Return the external table of a folder, None without a pointer file.
+    """Return the external table to which a folder points, or None if the folder has no pointer file.
 
     Raises:
-        CorruptLog: The pointer file is no JSON object with a location and a known format.
+        CorruptLog: The pointer file is not a JSON object with a location and a known format.
     """
     data = get_if_exists(folder, POINTER)
     if data is None:
@@ -188,7 +190,7 @@ def read_pointer(folder: Storage) -> ExternalTable | None:
 
 
 def put_pointer(folder: Storage, table: ExternalTable, label: str) -> bool:
-    """Put the pointer to a table unless the folder has a pointer.
+    """Put a pointer to an external table in a folder, unless the folder already has a pointer.
 
     Args:
         folder: The folder of the table's name in the warehouse.
@@ -196,9 +198,9 @@ def put_pointer(folder: Storage, table: ExternalTable, label: str) -> bool:
         label: The name of the pointer in messages.
 
     Returns:
-        Whether the pointer of the folder is now the pointer to this table.
+        Whether the folder now points to this table.
     """
-    # The UUID makes the bytes unique: `put_once` takes an object with the same bytes for its own.
+    # The UUID makes the bytes unique: `put_once` treats an object with the same bytes as its own.
     content = {"location": table.location, "format": table.format, "writer": str(uuid4())}
     was_created = put_once(folder, POINTER, json.dumps(content, ensure_ascii=False).encode(), label)
     return was_created or read_pointer(folder) == table
@@ -214,7 +216,7 @@ def drop_table(folder: Storage, table: str, format_: str) -> None:
 
     Raises:
         CommitStateUnknown: It is not known whether the version that drops the table was written.
-        StorageError: The table was certainly not dropped, or was dropped and its files cannot be deleted.
+        StorageError: The table was certainly not dropped, or it was dropped but its files cannot be deleted.
     """
     (delta if format_ == "delta" else iceberg).drop_table(folder, table)
 
@@ -222,14 +224,14 @@ def drop_table(folder: Storage, table: str, format_: str) -> None:
 def finish_drops(folder: Storage, table: str, delete: Deletion = delete_files) -> None:
     """Delete files of dropped tables and views that an interrupted drop left in a folder.
 
-    rowmerge 0.1.0 drops a table in two steps: it puts a marker file, and deletes the table's files. A process of 0.1.0 may still be at the
-    second step, and delete files by their names. So this function first replaces the marker by a version that drops the table, as this
-    release does. A new table in the folder then starts with the next version number. Thus it has no file with a name of the old table.
+    rowmerge 0.1.0 drops a table in two steps: it puts a marker file, and then deletes the table's files. A process of 0.1.0 may still be
+    deleting files by their names. So this function first replaces the marker by a version that drops the table, as this release does. A new
+    table in the folder then starts with the next version number. Thus it never reuses a file name of the old table.
 
     Args:
         folder: The folder of the relation.
         table: The name of the relation, for messages.
-        delete: The function that deletes the files. It decides whether a failed deletion is an error.
+        delete: The function that deletes the files. It determines whether a failed deletion is an error.
 
     Raises:
         CommitStateUnknown: It is not known whether the version that replaces a marker of rowmerge 0.1.0 was written.
@@ -242,16 +244,16 @@ def finish_drops(folder: Storage, table: str, delete: Deletion = delete_files) -
 
 
 def _replace_old_marker(folder: Storage, table: str, marker: str, prepare_drop: Callable[[], CommitSteps]) -> None:
-    """Replace the marker file of a drop by rowmerge 0.1.0: put a version that drops the table, and delete the marker.
+    """Replace the marker file with which rowmerge 0.1.0 dropped a table: put a version that drops the table, and delete the marker.
 
-    `marker`: the path of the marker in `folder`. `prepare_drop` reads the table, and returns the commit that drops it. Another process may
-    replace the same marker at the same time, create a table, and drop it by a new marker. So the function compares the marker before each
-    step, and repeats the steps until there is no marker.
+    `marker`: the path of the marker in `folder`. `prepare_drop`: a function that reads the table, and returns the commit that drops it.
+    Another process may replace the same marker at the same time, create a table, and drop this table with a new marker. So the function
+    compares the marker before each step, and repeats the steps until there is no marker.
     """
     read_marker = partial(get_if_exists, folder, marker)
     while (content := read_marker()) is not None:
         drop = prepare_drop()
-        # No process creates a table beside a marker. So an unchanged marker proves that `prepare_drop` has read the marked table.
+        # No process creates a table in a folder with a marker. So an unchanged marker proves that `prepare_drop` has read the marked table.
         is_marked_table = read_marker() == content
         # A changed marker belongs to a later table. It stays for the next round.
         if is_marked_table and _put_drop(drop, table) and read_marker() == content:
@@ -259,7 +261,7 @@ def _replace_old_marker(folder: Storage, table: str, marker: str, prepare_drop: 
 
 
 def _put_drop(drop: CommitSteps, table: str) -> bool:
-    """Put the version that drops a table, and return whether it was put. If others have put this version, the table must be read again."""
+    """Put the version that drops a table. Return False if another process has put this version, so that the table must be read again."""
     put = drop.put()
     if isinstance(put, Unknown):
         raise CommitStateUnknown(f"It is not known whether {table} was dropped: {put.reason}. Run the statement again.")
@@ -267,20 +269,20 @@ def _put_drop(drop: CommitSteps, table: str) -> bool:
 
 
 def drop_view(folder: Storage, name: str, view: ViewFolder) -> None:
-    """Drop a view: put a next version that is marked as dropped, and delete the older versions.
+    """Drop a view: put a new version that is marked as dropped, and delete the older versions.
 
-    If another process puts the next version first, the drop is tried again while the folder holds the same view, by its UUID. If the folder
-    holds no such view any more, only the files of earlier drops are deleted. A later relation in the folder continues the version numbers,
-    so no concurrent statement on the old view can write into it.
+    If another process puts the next version first, the drop is retried as long as the folder contains the view with the same UUID. If the
+    folder no longer contains this view, only the files of earlier drops are deleted. A later relation in the folder continues the version
+    numbers, so no concurrent statement on the old view can write to the later relation.
 
     Args:
         folder: The folder of the view.
         name: The name of the view, for messages.
-        view: The content of the folder.
+        view: The content of the folder, with the newest version of the view.
 
     Raises:
         CommitStateUnknown: It is not known whether the version that drops the view was written.
-        StorageError: The view was certainly not dropped, or was dropped and its files cannot be deleted.
+        StorageError: The view was certainly not dropped, or it was dropped but its files cannot be deleted.
     """
     view_uuid = view.metadata.get("view-uuid")
     content: FolderContent | None = view
@@ -297,14 +299,14 @@ def drop_view(folder: Storage, name: str, view: ViewFolder) -> None:
 
 
 def withdraw_hidden_view(folder: Storage, version: int, view: str) -> bool:
-    """Delete a view's version that was just put if the catalog does not find the view, and return whether it was deleted.
+    """Delete the version of a view that was just put if another relation hides the view, and return whether it was deleted.
 
     Another process may create or drop a table between the inspection of the folder and the put. Then the table or its drop
     hides the view.
 
     Args:
         folder: The folder of the view.
-        version: The version that was put.
+        version: The number of the version that was put.
         view: The name of the view, for messages.
 
     Raises:
@@ -320,17 +322,17 @@ def withdraw_hidden_view(folder: Storage, version: int, view: str) -> bool:
 
 
 class TablesByPath:
-    """Tables by format and path of their folder. Opens the table of a path once, so that statements reuse its snapshots."""
+    """The tables that statements name by path. Each table is opened only once, so that statements reuse its snapshots."""
 
     def __init__(self, open_storage: Callable[[str], Storage] = Storage) -> None:
-        """Open no table yet. `open_storage` returns the storage of a location."""
+        """Create the collection without tables. `open_storage`: a function that returns the storage of a location."""
         self._open_storage = open_storage
         self._tables: dict[tuple[str, str], Table] = {}
         self.is_mismatch_fatal: Callable[[], bool] = lambda: True
         """Whether a version of a Delta table that does not match its checksum file is an error, not a warning. May change at any time."""
 
     def open(self, path: str, format_: str, label: str) -> Table:
-        """Return the table of a format in a folder, the same object each time.
+        """Return the table with this format in a folder. Repeated calls return the same object.
 
         Args:
             path: The location of the table's folder.
@@ -339,7 +341,7 @@ class TablesByPath:
 
         Raises:
             ConfigurationError: The path is empty or has credentials.
-            FilesNotFound: The folder holds no table of this format.
+            FilesNotFound: The folder does not contain a table of this format.
             UnsupportedTableFeature: The metadata of the Iceberg table belongs to another catalog.
         """
         folder = self._open_storage(normalize_location(path))
@@ -363,7 +365,8 @@ def open_table(folder: Storage, name: str, format_: str, is_mismatch_fatal: Call
         folder: The folder of the table.
         name: The name of the table, for messages.
         format_: `delta` or `iceberg`.
-        is_mismatch_fatal: Returns whether a version of a Delta table that does not match its checksum file is an error, not a warning.
+        is_mismatch_fatal: A function that returns whether a mismatch between a Delta table's version and its checksum file is an error
+            rather than a warning.
     """
     if format_ == "delta":
         return DeltaTable(folder, name, is_mismatch_fatal)

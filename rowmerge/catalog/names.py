@@ -11,7 +11,7 @@ from rowmerge.storage.store import absolute_location
 from rowmerge.table.metadata.schema import quote
 
 LONGEST = 200
-"""The most bytes of a folder name. File systems allow 255, and the names of some files are a folder name with a suffix."""
+"""The maximum length of a folder name in bytes. File systems allow 255 bytes, but some file names consist of a folder name and a suffix."""
 
 _SEGMENT_ADVICE = (
     "Choose a name that is not empty, is not . or .., and has no slash, backslash or control character, percent-encoded ones included."
@@ -20,12 +20,12 @@ _PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789_-")
 
 
 def fold(name: str) -> str:
-    """Return the lower-case form in which a name is stored and compared."""
+    """Return the lower-case form of a name, in which names are stored and compared."""
     return name.lower()
 
 
 def quoted_name(schema: str, name: str) -> str:
-    """Return the qualified name of a relation or a function in lower case and in backquotes where SQL needs them.
+    """Return the qualified name of a relation or a function in lower case, with backquotes where SQL requires them.
 
     Args:
         schema: The name of the schema, in any case.
@@ -37,9 +37,9 @@ def quoted_name(schema: str, name: str) -> str:
 def folder_of(name: str) -> str:
     """Return the name of the folder of a schema, a table or a view.
 
-    Lower-case letters, digits, `_` and `-` stay. Every other byte of the UTF-8 form becomes `~` and two hexadecimal digits. Many of these
-    characters have a meaning in paths, globs or URLs. A percent sign would not work, because readers such as delta-rs decode it in paths. A
-    leading `_` becomes `~5F`, because Spark and readers of Delta ignore folders that begin with `_`.
+    Lower-case letters, digits, `_` and `-` stay unchanged. Every other byte of the UTF-8 form becomes `~` and two hexadecimal digits. Many
+    of these characters have a meaning in paths, globs or URLs. A percent sign would not work, because readers such as delta-rs decode it in
+    paths. A leading `_` becomes `~5F`, because Spark and readers of Delta ignore folders that begin with `_`.
 
     Raises:
         TableError: The name is empty or invalid Unicode, or its folder name is longer than 200 bytes.
@@ -78,7 +78,7 @@ def check_segment(kind: str, name: str) -> None:
 
 
 def name_of(folder: str) -> str | None:
-    """Return the name of the relation or schema in a folder, None if `folder_of` returns this folder for no name."""
+    """Return the name of the relation or schema in a folder, or None if `folder_of` does not return this folder for any name."""
     if "%" in folder or re.search(r"~(?![0-9A-F]{2})", folder):
         return None
     try:
@@ -89,7 +89,7 @@ def name_of(folder: str) -> str | None:
 
 
 def is_valid_name(name: str) -> bool:
-    """Return whether a schema, a table, a view or a function can have this name, because a folder or a file can have it."""
+    """Return whether a schema, a table, a view or a function can have this name: whether `folder_of` accepts it."""
     try:
         folder_of(name)
     except TableError:
@@ -98,10 +98,10 @@ def is_valid_name(name: str) -> bool:
 
 
 def normalize_location(location: str) -> str:
-    """Return the absolute form of a location, which must have no credentials, because metadata files and messages repeat it.
+    """Return the absolute form of a location. It must not contain credentials, because metadata files and messages repeat it.
 
     Raises:
-        ConfigurationError: The location is empty, or has credentials or a query. The message does not repeat them.
+        ConfigurationError: The location is empty, or contains credentials or a query. The message does not repeat them.
     """
     if not location.strip():
         raise ConfigurationError("The location is empty. Give a folder, or a URL such as s3://bucket/folder.")

@@ -18,34 +18,34 @@ from rowmerge.table.metadata.json_objects import decode_json
 from rowmerge.table.metadata.schema import Struct, schema_from_json, to_json
 
 KEPT_VERSIONS = 10
-"""The number of versions of a view in its metadata and as files (`version.history.num-entries` in the Iceberg View Spec)."""
+"""The number of versions that a view keeps in its metadata and as files (`version.history.num-entries` in the Iceberg View Spec)."""
 
 _COLUMNS = "rowmerge.columns"
-"""Property with the columns in Spark's JSON, because Iceberg has no types for tinyint, smallint, char and varchar."""
+"""The property that contains the columns as Spark's JSON, because Iceberg has no types for tinyint, smallint, char and varchar."""
 
 
 def file_of(version: int) -> str:
-    """Return the path of a version's metadata below the view's folder."""
+    """Return the path of a version's metadata file, relative to the view's folder."""
     return f"metadata/v{version}.metadata.json"
 
 
 def version_of(path: str) -> int | None:
-    """Return the version of a view's metadata file from its path, None for another file."""
+    """Return the version in the path of a view's metadata file, or None for any other file."""
     match = re.fullmatch(r"(?:.*/)?metadata/v([1-9][0-9]*)\.metadata\.json", path)
     return int(match[1]) if match else None
 
 
 def last_drop(folder: Storage) -> int:
-    """Return the last version at which an Iceberg table or a view in the folder was dropped, 0 without a drop."""
+    """Return the last version at which an Iceberg table or a view in the folder was dropped, or 0 if none was dropped."""
     return max(marked_versions(folder, "iceberg"), default=0)
 
 
 def forget_versions(folder: Storage, last: int) -> None:
-    """Delete metadata files of a view's old versions, the oldest first. The files up to the last drop in the folder stay.
+    """Delete the metadata files of a view's old versions, oldest first. Files up to the last drop in the folder are kept.
 
     Args:
         folder: The folder of the view.
-        last: The newest version to delete. Zero or a negative number deletes nothing.
+        last: The newest version to delete. If it is zero or negative, nothing is deleted.
     """
     if last > 0:
         dropped_version = last_drop(folder)
@@ -67,7 +67,7 @@ def first_metadata(location: str, view: View, now: int) -> dict[str, Any]:
 
 
 def next_metadata(previous: Mapping[str, Any], version: int, view: View, now: int) -> dict[str, Any]:
-    """Return the metadata of a replaced view: the previous metadata with a new version. The last KEPT_VERSIONS versions stay.
+    """Return the metadata of a replaced view: the previous metadata with a new version. It keeps the last KEPT_VERSIONS versions.
 
     Args:
         previous: The metadata before the replacement, as JSON.
@@ -96,13 +96,13 @@ def next_metadata(previous: Mapping[str, Any], version: int, view: View, now: in
 
 
 def _schema_for(columns: Struct, schemas: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return the Iceberg schema of a view's columns: one of an older version if its fields are the same, else a new one."""
+    """Return the Iceberg schema of a view's columns: the schema of an older version if it has the same fields, or else a new schema."""
     new_schema = iceberg_schema(columns, max((schema["schema-id"] for schema in schemas), default=-1) + 1)
     return next((schema for schema in schemas if schema["fields"] == new_schema["fields"]), new_schema)
 
 
 def _new_version(version: int, schema_id: int, view: View, now: int) -> dict[str, Any]:
-    """Return a version of a view ("Versions" in the Iceberg View Spec)."""
+    """Return the JSON of a view's version ("Versions" in the Iceberg View Spec). `now`: the time in milliseconds since the epoch."""
     return {
         "version-id": version,
         "timestamp-ms": now,
@@ -114,7 +114,7 @@ def _new_version(version: int, schema_id: int, view: View, now: int) -> dict[str
 
 
 def view_of(relation: Relation, metadata: Mapping[str, Any], file_version: int, path: str) -> View:
-    """Return the current definition in the metadata of a view.
+    """Return the current definition of a view from its metadata.
 
     Args:
         relation: The name of the view.
@@ -124,7 +124,7 @@ def view_of(relation: Relation, metadata: Mapping[str, Any], file_version: int, 
 
     Raises:
         CorruptLog: The metadata is invalid.
-        TableError: The view has no SQL for Spark.
+        TableError: The view has no SQL in Spark's dialect.
     """
     try:
         if metadata["format-version"] != 1:
@@ -135,7 +135,10 @@ def view_of(relation: Relation, metadata: Mapping[str, Any], file_version: int, 
 
 
 def _parse_current_version(relation: Relation, metadata: Mapping[str, Any], file_version: int) -> View:
-    """Parse the current definition in the metadata of a view. Raises Python's errors for invalid metadata, and TableError as `view_of`."""
+    """Parse the current definition of a view from its metadata.
+
+    Raises built-in errors, such as KeyError, for invalid metadata, and TableError like `view_of`.
+    """
     version = _entry(metadata["versions"], "version-id", metadata["current-version-id"])
     properties = {str(name): str(value) for name, value in metadata.get("properties", {}).items()}
     comment, spark_columns = properties.pop("comment", None), properties.pop(_COLUMNS, None)
@@ -153,14 +156,14 @@ def _parse_current_version(relation: Relation, metadata: Mapping[str, Any], file
 
 
 def _entry(entries: Sequence[Mapping[str, Any]], id_key: str, id_: Any) -> Mapping[str, Any]:
-    """Return the last entry that has an id. Raises KeyError."""
+    """Return the last entry with this id. Raises KeyError if there is no such entry. `id_key`: the key of the id in an entry."""
     return {entry[id_key]: entry for entry in entries}[id_]
 
 
 def _columns(iceberg: Mapping[str, Any], spark_json: str | None) -> Struct:
     """Return the columns of a view from Spark's JSON, or from the Iceberg schema if their names differ.
 
-    Names differ after another engine replaces the view, and keeps the property with Spark's JSON.
+    The names differ if another engine has replaced the view and kept the property with Spark's JSON.
     """
     columns = columns_of(iceberg)
     spark_columns = schema_from_json(decode_json(spark_json)) if spark_json else columns
@@ -168,7 +171,7 @@ def _columns(iceberg: Mapping[str, Any], spark_json: str | None) -> Struct:
 
 
 def _spark_sql(relation: Relation, representations: Sequence[Mapping[str, Any]]) -> str:
-    """Return a view's SQL for Spark. Raises TableError if the view has SQL in other dialects only."""
+    """Return a view's SQL in Spark's dialect. Raises TableError if the view has SQL only in other dialects."""
     for representation in representations:
         if representation["type"] == "sql" and representation["dialect"].lower() == "spark":
             return str(representation["sql"])
