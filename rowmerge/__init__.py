@@ -1,4 +1,4 @@
-"""Row-level SQL — MERGE, UPDATE, DELETE, INSERT — on open lakehouse tables, on plain PySpark."""
+"""Row-level SQL (MERGE, UPDATE, DELETE and INSERT) for open lakehouse tables, on plain PySpark."""
 
 from rowmerge.catalog import Relation
 from rowmerge.commands.names import CATALOGS, TABLE_FORMATS

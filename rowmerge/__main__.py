@@ -1,4 +1,4 @@
-"""`python -m rowmerge archive-classes`: what the engine does from a shell."""
+"""The command line of the engine: `python -m rowmerge archive-classes`."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from rowmerge.session.startup.class_archive import make_archive
 
 
 def main() -> int:
+    """Run the command that the arguments name, and return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m rowmerge")
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser(

@@ -1,1 +1,1 @@
-"""Execution of commands: plan, find and write the rows with Spark, commit, and begin again after a conflict."""
+"""Execution of commands: plan, find and write the rows with Spark, commit, and retry after a conflict."""

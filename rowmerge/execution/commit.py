@@ -1,4 +1,4 @@
-"""Commit written files as the next version: delete the files after a lost race, and begin again."""
+"""Commit written files as the next version of a table. After a conflict, delete the files and retry."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ from rowmerge.table.table import Table
 
 @dataclass(frozen=True)
 class Attempt:
-    """One planned and written change, to be committed on the snapshot `base`. `change` is None if the statement changes nothing.
+    """A planned change whose files are written, to be committed on top of the snapshot `base`.
 
-    `result_row`: see `ChangeResult`.
+    `change`: the commit request, or None if the statement changes nothing. `new_files`: the written files, which are deleted if the commit
+    is rejected. `result_row`: the row that RESTORE or CLONE returns, by column name.
     """
 
     base: Snapshot
@@ -33,8 +34,8 @@ class Attempt:
 class CommitOptions:
     """The options of a commit.
 
-    `retries`: the maximum number of new attempts after conflicts, or None for the table's property. `transaction`: the application id and
-    version of a change that must happen once. If the table has this version of the application or a later one, nothing is committed.
+    `retries`: the maximum number of retries after conflicts, or None to use the table's property. `transaction`: the application id and
+    version of a change that must be committed only once. If the table has this version or a later one already, nothing is committed.
     """
 
     retries: int | None = None
@@ -42,27 +43,27 @@ class CommitOptions:
 
 
 DEFAULT_COMMIT_OPTIONS = CommitOptions()
-"""The retries of the table's property, without a transaction."""
+"""The default options: the table's property sets the number of retries, and there is no transaction."""
 
 
 def commit_with_retry(
     table: Table, attempt: Callable[[], Attempt], timings: Timings, options: CommitOptions = DEFAULT_COMMIT_OPTIONS
 ) -> ChangeResult:
-    """Plan, write and commit a change. After a conflict, begin again on the newest version.
+    """Plan, write and commit a change. After a conflict, retry on the newest version.
 
-    Waits between two attempts with exponential back-off and jitter.
+    Between attempts, the function waits with exponential back-off and jitter.
 
     Args:
         table: The table to change.
-        attempt: Plans the change on the newest version, and writes its files. It runs once per attempt.
-        timings: Receives the seconds of each stage of all attempts.
+        attempt: The function that plans the change on the newest version and writes its files. It is called once per attempt.
+        timings: The object that accumulates the seconds of each stage over all attempts.
         options: The number of retries, and the transaction that a table commits only once.
 
     Returns:
         The committed version and the counts of the change, or the result of an earlier run of the same transaction.
 
     Raises:
-        CommitConflict: The last attempt conflicts, too.
+        CommitConflict: All attempts conflict with concurrent commits.
         CommitStateUnknown: The commit may or may not have happened.
     """
     conflicts: list[CommitConflict] = []
@@ -89,12 +90,12 @@ def commit_with_retry(
 def find_earlier_result(table: Table, options: CommitOptions, timings: Timings) -> ChangeResult | None:
     """Return the result of an earlier run of the same transaction, or None if the table has no such commit.
 
-    The transaction identifiers of the Delta protocol ("Transaction Identifiers") record such runs.
+    The table records such runs as transaction identifiers ("Transaction Identifiers" in the Delta protocol).
 
     Args:
         table: The table that the transaction changes.
         options: The options with the transaction. Without a transaction, the result is None.
-        timings: The timings of the result.
+        timings: The timings to store in the result.
     """
     if options.transaction is None:
         return None
@@ -106,13 +107,13 @@ def find_earlier_result(table: Table, options: CommitOptions, timings: Timings) 
 
 
 def _commit(table: Table, attempt: Attempt, options: CommitOptions, timings: Timings) -> ChangeResult | CommitConflict:
-    """Commit one attempt if it changes anything, and return the result or the conflict. Delete the files of a rejected attempt."""
+    """Commit an attempt if it changes anything. Return the result or the conflict. Delete the new files if the commit is rejected."""
     base, change, transaction = attempt.base, attempt.change, options.transaction
     if change is None or (change.changes_nothing and transaction is None):
         return ChangeResult(base.version, attempt.counts, timings, result_row=attempt.result_row)
     if transaction is not None and base.has_transaction(*transaction):
         return _replayed_result(table, attempt, options, timings)
-    # After RowmergeError, as after a conflict, nothing is committed, so the new files are deleted.
+    # RowmergeError means, like a conflict, that nothing is committed. So the new files are deleted.
     with discard_if_rejected(attempt.new_files, base.shape.filesystem_options), timings.measure("commit"):
         outcome = table.commit(base, replace(change, transaction=transaction or change.transaction))
     match outcome:
@@ -126,7 +127,7 @@ def _commit(table: Table, attempt: Attempt, options: CommitOptions, timings: Tim
 
 
 def _replayed_result(table: Table, attempt: Attempt, options: CommitOptions, timings: Timings) -> ChangeResult:
-    """Delete the files of an attempt whose transaction is in the table already, and return the result of the earlier run."""
+    """Delete the files of an attempt whose transaction the table already has, and return the result of the earlier run."""
     discard(attempt.new_files, attempt.base.shape.filesystem_options)
     earlier_result = find_earlier_result(table, options, timings)
     assert earlier_result is not None  # the base of the attempt has the transaction, and so have all later versions
@@ -134,7 +135,7 @@ def _replayed_result(table: Table, attempt: Attempt, options: CommitOptions, tim
 
 
 def _unknown_state_error(table: str, operation: str, reason: str, *, is_transaction: bool) -> CommitStateUnknown:
-    """Return the error of a commit that may or may not have happened. Only a transaction is safe to run again."""
+    """Return the error for a commit that may or may not have happened. Only a transaction is safe to run again."""
     advice = f"Look at DESCRIBE HISTORY {table} before you run it again."
     if is_transaction:
         advice = "Run it again: with its idempotency key it is not done twice."

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ChooseBins = Callable[[FileListing, int], list[Bin]]
-"""Returns the bins to write, given a file listing and the size of a new file in bytes."""
+"""A function that groups the files of a listing into bins, given the size of a new file in bytes. Each bin becomes one new file."""
 _DEFAULT_OPTIONS = CompactionOptions()
 
 
@@ -38,8 +38,9 @@ _DEFAULT_OPTIONS = CompactionOptions()
 class CompactionStatistics:
     """The counts and sizes of one compaction.
 
-    `considered_files`: the number of files that the condition selects. `added_sizes`, `removed_sizes`: the size of each file in bytes.
-    `removed_vectors`: the number of removed files with deletion vectors; `removed_rows`: the number of deleted rows of these files.
+    `considered_files`: the number of files that the condition selects. `bins`: the number of groups of files that were rewritten together.
+    `partitions`: the number of partitions with rewritten files. `added_sizes`, `removed_sizes`: the size of each file in bytes.
+    `removed_vectors`: the number of removed files that had deletion vectors. `removed_rows`: the number of deleted rows in these files.
     """
 
     considered_files: int = 0
@@ -71,9 +72,9 @@ class CompactionStatistics:
 
 @dataclass
 class Compaction:
-    """One OPTIMIZE or REORG.
+    """One run of OPTIMIZE or REORG on a table.
 
-    `condition`: a SQL condition over partition columns, or None for the whole table. With `by_bounds`, it may use all columns, and selects
+    `condition`: a SQL condition on partition columns, or None for the whole table. With `by_bounds`, it may use all columns, and selects
     the files whose column bounds allow a matching row. `target_size`: the size of a new file in bytes, or None for the table's property.
     """
 
@@ -89,12 +90,12 @@ class Compaction:
     statistics: CompactionStatistics = field(default_factory=CompactionStatistics)
 
     def run(self) -> tuple[ChangeResult, CompactionStatistics]:
-        """Rewrite the files and commit. Begin again if a concurrent commit changed one of these files.
+        """Rewrite the files and commit. Retry if a concurrent commit changed one of these files.
 
         Raises:
-            CommitConflict: The last attempt conflicts, too.
-            PlanError: The condition uses a column that is no partition column.
-            UnsupportedTableFeature: The table has a feature that forbids to rewrite its files.
+            CommitConflict: All attempts conflict with concurrent commits.
+            PlanError: The condition uses a column that is not a partition column, and `by_bounds` is false.
+            UnsupportedTableFeature: A feature of the table forbids rewriting its files.
         """
         return commit_with_retry(self.table, self._plan_and_rewrite, self.timings, self.options), self.statistics
 
@@ -128,14 +129,14 @@ class Compaction:
         return Attempt(snapshot, change, counts, added)
 
     def _rewrite(self, snapshot: Snapshot, files: FileListing, bins: Sequence[Bin], target_size: int) -> tuple[AddedFile, ...]:
-        """Rewrite the files of each bin together, without deleted rows and in the table's write order. Complete `statistics`.
+        """Rewrite the files of each bin together, without deleted rows and in the table's write order. Return the new files.
 
-        `files`: the files of all bins. The result lists the new files.
+        The method also completes `statistics`. `files`: the files of all bins.
         """
         partition_count = len({tuple(bin_.partition.values()) for bin_ in bins})
         deleted_positions = deleted_rows(self.spark, snapshot, files.paths)
         if snapshot.shape.ordering:
-            # A scan of Spark leaves out the deleted rows, and a sort puts the others in order.
+            # A Spark scan excludes the deleted rows, and a sort orders the others.
             output = rewrite_in_order(
                 self.spark, snapshot, files, file_count=len(bins), partition_count=partition_count, target_size=target_size
             )
@@ -153,10 +154,10 @@ class Compaction:
         return tuple(output.files)
 
     def _selected_files(self, snapshot: Snapshot) -> FileListing:
-        """Return the files that the condition selects, by their partition values or else by their column bounds.
+        """Return the files that the condition selects by their partition values or, for other columns, by their column bounds.
 
         A condition on partition columns is exact. With `by_bounds`, other columns select each file whose minimum and maximum values
-        allow a matching row. Raise PlanError for a data column without `by_bounds`, and UnknownColumn for a column that does not exist.
+        allow a matching row. Raise PlanError for a data column without `by_bounds`, and UnknownColumn if a column does not exist.
         """
         files = snapshot.files()
         if self.condition is None:
@@ -171,11 +172,11 @@ class Compaction:
                 raise  # the table has no such column
             if not self.by_bounds:
                 raise self._partition_column_error(snapshot, error.name) from error
-        # The condition uses a data column, and may do so.
+        # The condition uses a data column, which `by_bounds` allows.
         return self._files_by_bounds(snapshot, self.condition)
 
     def _partition_column_error(self, snapshot: Snapshot, column: str) -> PlanError:
-        """Return the error for a condition on a column that is no partition column."""
+        """Return the error for a condition on a column that is not a partition column."""
         partition_columns = ", ".join(f"`{name}`" for name in snapshot.partition_columns) or "none"
         return PlanError(
             f"{self.operation} {snapshot.name} WHERE takes whole partitions, and `{column}` is no partition column "
@@ -216,16 +217,16 @@ def optimize(
         table: The table to optimize.
         condition: A SQL condition that selects files, or None for all files. Without `by_bounds`, it uses partition columns only.
         options: The number of retries, and the transaction of the commit.
-        compaction_options: The sizes and numbers of files that decide which files are rewritten.
+        compaction_options: The file sizes and counts that determine which files are rewritten.
         by_bounds: Whether the condition may use all columns, and selects files by their column bounds.
 
     Returns:
         The result of the commit, and the counts and sizes of the rewritten files.
 
     Raises:
-        UnsupportedTableFeature: The table is clustered, or has a feature that forbids to rewrite its files.
-        PlanError: The condition uses a column that is no partition column.
-        CommitConflict: The last attempt conflicts, too.
+        UnsupportedTableFeature: The table is clustered, or has a feature that forbids rewriting its files.
+        PlanError: The condition uses a column that is not a partition column, and `by_bounds` is false.
+        CommitConflict: All attempts conflict with concurrent commits.
     """
     snapshot = table.snapshot()
     if snapshot.clustering_columns:

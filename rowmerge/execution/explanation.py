@@ -1,4 +1,4 @@
-"""EXPLAIN of statements that write: the plan, the files to read and to remove, and the way of execution. No Spark job runs."""
+"""EXPLAIN of statements that write: the plan, the files to read and to remove, and the execution strategy. No Spark job runs."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def explain_row_change(spark: SparkSession, snapshot: Snapshot, statement: Plann
         source: The description of the source, or None for a statement without a source.
 
     Raises:
-        RowmergeError: The errors of the statement itself for its names and types, such as UnknownColumn and TypeMismatch.
+        RowmergeError: A name or a type in the statement is wrong. For example, UnknownColumn and TypeMismatch are raised.
     """
     _check_names_and_types(spark, snapshot, statement)
     plan = statement.plan
@@ -60,8 +60,8 @@ def explain_row_change(spark: SparkSession, snapshot: Snapshot, statement: Plann
 def _file_lines(snapshot: Snapshot, plan: RowPlan, files: TargetFiles) -> list[str]:
     """Explain which files the statement reads, removes and changes.
 
-    First come the number of files, and the effect of each condition and of the keys. Then come the files to remove as a whole, and the
-    write mode.
+    The first lines show the number of files, and the effect of each condition and of the keys. The other lines show the files that are
+    removed without reading them, and the write mode.
     """
     lines = [f"  files: {len(files.candidates)} of {len(files.listing)} may hold rows to change ({_size(files.candidates)})"]
     lines += [f"    {text}: {_effect_of_condition(snapshot, plan.target, text, files.listing)}" for text in plan.conjuncts]
@@ -83,7 +83,7 @@ def _write_mode_lines(snapshot: Snapshot, plan: RowPlan, files: FileListing) -> 
 
 
 def _effect_of_keys(plan: RowPlan) -> list[str]:
-    """Explain whether the keys of the source leave out files at run time. Return no line for a statement without keys."""
+    """Explain whether the keys of the source exclude more files at run time. Return no lines for a statement without keys."""
     if plan.on is None:
         return []
     if plan.of(Match.NOT_MATCHED_BY_SOURCE):
@@ -102,7 +102,7 @@ def explain_insert(snapshot: Snapshot, insert_rows: NewRows, source: str, overwr
         overwrite: The files that INSERT OVERWRITE removes, or None for INSERT INTO.
     """
     plan = insert_rows.plan(snapshot)
-    # Spark analyses a DataFrame when it is made, without a job. So this call raises an error for a wrong name or type in
+    # Spark analyses a DataFrame when it is created, without a job. So this call raises an error for a wrong name or type in
     # the query. Its result is not used.
     new_rows(insert_rows.source.alias(insert_rows.plan_source.alias), plan, plan.clauses)
     return [
@@ -126,7 +126,7 @@ def _insert_file_lines(snapshot: Snapshot, rows: NewRows, overwrite: Overwrite |
 
 
 def _removed_files_line(snapshot: Snapshot, mask: FileMask, *, if_not_exists: bool = False) -> str:
-    """Explain how many files leave the table, or that IF NOT EXISTS keeps them. `mask` is true for the files that leave."""
+    """Explain how many files the statement removes, or that IF NOT EXISTS keeps them. `mask` selects the files to remove."""
     listing = snapshot.files()
     removed = listing.filter(mask(listing))
     if if_not_exists and len(removed):
@@ -139,7 +139,7 @@ def explain_truncate(snapshot: Snapshot, mask: FileMask) -> list[str]:
 
     Args:
         snapshot: The version of the table on which the statement is planned.
-        mask: Returns true for each file that leaves the table.
+        mask: The function that returns true for each file to remove.
     """
     version = f"  on version {snapshot.version}, isolation level {snapshot.settings.isolation_level('TRUNCATE')}"
     return [f"TRUNCATE {snapshot.name}", _removed_files_line(snapshot, mask), version]
@@ -149,10 +149,10 @@ def explain_create(name: str, command: CreateTable, columns: Struct, existing: S
     """Return the lines of EXPLAIN for CREATE [OR REPLACE] TABLE … AS SELECT.
 
     Args:
-        name: The name of the table with its schema.
+        name: The table name, qualified with its schema.
         command: The statement.
         columns: The columns of the query.
-        existing: The newest version of the table with this name, or None without such a table.
+        existing: The newest version of the table with this name, or None if there is no such table.
         source: The description of the query.
     """
     lines = [f"CREATE{' OR REPLACE' if command.or_replace else ''} TABLE {name} AS SELECT"]
@@ -194,7 +194,8 @@ def _checks_and_version(snapshot: Snapshot, plan: RowPlan) -> list[str]:
 def _check_names_and_types(spark: SparkSession, snapshot: Snapshot, statement: PlannedStatement) -> None:
     """Raise the errors that Spark's analysis finds in the names and types of a statement. No Spark job runs.
 
-    Spark analyses a DataFrame when it is made. So this function makes the DataFrames of the statement, over no files, and drops them.
+    Spark analyses a DataFrame when it is created. So this function creates the DataFrames of the statement without any files, and discards
+    them.
     """
     plan = statement.plan
     target = read_snapshot(spark, snapshot, snapshot.files().without_files(), with_addresses=True)
@@ -217,7 +218,7 @@ def _analyse_target_clauses(plan: RowPlan, target: DataFrame) -> None:
 
 
 def _effect_of_condition(snapshot: Snapshot, target: Side, condition: str, listing: FileListing) -> str:
-    """Explain how many files a condition of the statement leaves out, by partition values or column bounds."""
+    """Explain how many files a condition of the statement excludes, by partition values or column bounds."""
     mask, columns = file_mask([condition], target, snapshot.schema, snapshot.partition_columns)
     skipped_files = len(listing) - (pc.sum(mask(listing)).as_py() or 0)
     if skipped_files:
@@ -242,6 +243,6 @@ def _explain_write_mode(mode: WriteMode, files: FileListing, *, has_deletion_vec
 
 
 def _size(files: FileListing) -> str:
-    """Return the live rows and the bytes of files as text: `3 row(s), 1,234 bytes`."""
+    """Return the number of live rows in the files and their total size as text: `3 row(s), 1,234 bytes`."""
     rows = "rows unknown" if files.records.null_count else f"{files.live_rows:,} row(s)"
     return f"{rows}, {files.total_size:,} bytes"

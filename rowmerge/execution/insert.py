@@ -46,9 +46,10 @@ if TYPE_CHECKING:
 class NewRows:
     """The rows of an INSERT, and how their columns map to the columns of the table.
 
-    `columns`: the column list, or None for the table's order. `by_name`: whether columns are matched by name. `partition`: the columns of
-    PARTITION (p = value, q) with the SQL text of their values, or None for a column without a value. `reads_table`: whether the query reads
-    the table itself. `evolves`: whether the statement adds missing columns to the table. `alias`: the alias of the rows in REPLACE ON.
+    `columns`: the column list of the statement, or None for the order of the table. `by_name`: whether columns are matched by name.
+    `partition`: the columns of PARTITION (p = value, q), each with the SQL text of its value, or None if it has no value. `reads_table`:
+    whether the query reads the table itself. `evolves`: whether the statement adds missing columns to the table. `alias`: the alias of the
+    rows in REPLACE ON, or None. `case_sensitive`: whether column names are case-sensitive.
     """
 
     frame: DataFrame
@@ -62,7 +63,7 @@ class NewRows:
 
     @property
     def source(self) -> DataFrame:
-        """The rows with columns named by position, because a query may return one name twice. Rows with an alias keep their names."""
+        """The rows. Columns are named by position, because a query may return a name twice. Rows with an alias keep their column names."""
         if self.alias:
             return self.frame
         return self.frame.toDF(*(planner.VALUE_COLUMN % index for index in range(len(self.frame.columns))))
@@ -73,11 +74,22 @@ class NewRows:
         return Side(self.alias or planner.SOURCE, (), tuple(self.source.columns))
 
     def static_partition_values(self, table: TableShape) -> dict[str, str]:
-        """Return the partition values of PARTITION (p = value, …) as SQL text by column name. Raises UnknownColumn, PlanError."""
+        """Return the values of PARTITION (p = value, …) as SQL text, by column name.
+
+        Raises:
+            UnknownColumn: PARTITION names a column that the table lacks.
+            PlanError: The table is not partitioned by one of the columns.
+        """
         return planner.static_partition(table, self.partition, case_sensitive=self.case_sensitive)
 
     def plan(self, snapshot: Snapshot) -> RowPlan:
-        """Return the plan that inserts every row. Raises UnknownColumn, TypeMismatch, PlanError."""
+        """Return the plan that inserts every row.
+
+        Raises:
+            UnknownColumn: The statement names a column that the table lacks.
+            TypeMismatch: The type of a column does not fit the table.
+            PlanError: The columns of the rows do not fit the column list, the partition or the table.
+        """
         shape = snapshot.shape
         if not self.evolves:
             return self._plan(shape, snapshot.schema)
@@ -88,7 +100,7 @@ class NewRows:
     def _plan(self, table: TableShape, schema: Struct) -> RowPlan:
         """Return the plan that inserts every row into a table with this schema.
 
-        A column of the table gets the value of PARTITION (p = value, …), or else of its column in the query.
+        Each column of the table gets its value from PARTITION (p = value, …) or, if it is not listed there, from the query.
         """
         static_values, source = self.static_partition_values(table), self.plan_source
         target_names = planner.insert_columns(
@@ -109,7 +121,7 @@ class NewRows:
         return planner.plan_insert(table.name, schema, static_values | query_values, source, table.rules)
 
     def _cast_to_target_names(self, column_ref: str, source_type: DataType, target_type: DataType) -> str:
-        """Return the SQL for a column of the query, with a cast that gives nested fields the names of the target's."""
+        """Return the SQL for a column of the query. A cast gives its nested fields the names of the target's fields."""
         # Statements that may add nested fields match them by name. Others match them by position.
         if self.by_name or self.evolves:
             return column_ref
@@ -117,7 +129,7 @@ class NewRows:
         return column_ref if type_ == source_type else f"cast({column_ref} as {sql_name(type_)})"
 
     def write(self, table: TableShape) -> WriteOutput:
-        """Write the rows as data files of a table whose columns are those of the rows."""
+        """Write the rows as data files of a new table, which has the same columns as the rows."""
         return self.write_plan(self._plan(table, table.schema), table)
 
     def write_plan(self, plan: RowPlan, table: TableShape) -> WriteOutput:
@@ -131,14 +143,14 @@ class NewRows:
 
 
 RowsFor = Callable[[Snapshot], NewRows]
-"""Returns the rows to insert, given the snapshot that the statement changes."""
+"""A function that returns the rows to insert, given the snapshot that the statement changes."""
 
 
 @dataclass(frozen=True)
 class Overwrite:
-    """The files that INSERT OVERWRITE removes: all files, or with PARTITION (p = value) those of that partition.
+    """The files that INSERT OVERWRITE removes: all files or, with PARTITION (p = value), only the files of that partition.
 
-    `dynamic`: remove only the partitions of the new rows; `if_not_exists`: do nothing if the partition of the statement contains rows.
+    `dynamic`: whether to remove only the partitions of the new rows. `if_not_exists`: whether to do nothing if the partition contains rows.
     """
 
     dynamic: bool
@@ -157,7 +169,7 @@ class Overwrite:
         return self.if_not_exists and bool(pc.any(static_mask(snapshot, rows)(snapshot.files())).as_py())
 
     def removed_files(self, snapshot: Snapshot, rows: NewRows, output: WriteOutput) -> FileMask:
-        """Return the mask of the files that leave the table.
+        """Return the mask that selects the files to remove from the table.
 
         Args:
             snapshot: The version of the table that the statement changes.
@@ -170,17 +182,17 @@ class Overwrite:
         return _partitions_mask(snapshot, columns, [file.partition for file in output.files])
 
     def is_dynamic(self, snapshot: Snapshot) -> bool:
-        """Return whether the new rows decide which partitions leave the table."""
+        """Return whether the new rows determine which partitions are removed."""
         return self.dynamic and bool(snapshot.shape.partitioning)
 
 
 def plan_replace_using(rows: NewRows, snapshot: Snapshot, keys: Sequence[str]) -> PlannedStatement:
-    """Plan INSERT … REPLACE USING (keys): delete the rows that have the keys of a new row, and insert all new rows.
+    """Plan INSERT … REPLACE USING (keys): delete each row whose keys equal those of a new row, and insert all new rows.
 
     Args:
         rows: The rows to insert.
         snapshot: The version of the table on which the statement is planned.
-        keys: The names of the key columns, which the table and the rows have.
+        keys: The names of the key columns, which both the table and the rows have.
     """
     plan = planner.plan_replace_using(rows.plan(snapshot), snapshot, keys, case_sensitive=rows.case_sensitive)
     return PlannedStatement(plan, SourceRowsOnce(rows.source, planner.SOURCE), rows.reads_table)
@@ -196,7 +208,7 @@ def plan_replace_on(rows: NewRows, snapshot: Snapshot, condition: SqlText, targe
         snapshot: The version of the table on which the statement is planned.
         condition: The condition over columns of the table and of the new rows.
         target: The name of the table, which may qualify columns in the condition.
-        alias: The alias of the table, or None without an alias.
+        alias: The alias of the table, or None if it has no alias.
     """
     target_side = side_of(target.parts, alias, snapshot.schema.names)
     plan = planner.plan_replace_on(rows.plan(snapshot), snapshot, condition, target_side, case_sensitive=rows.case_sensitive)
@@ -240,7 +252,7 @@ def insert(table: Table, rows_for: RowsFor, overwrite: Overwrite | None, options
 
     Args:
         table: The table that receives the rows.
-        rows_for: Returns the rows, given the version that the statement changes. It runs once per attempt.
+        rows_for: The function that returns the rows, given the version that the statement changes. It is called once per attempt.
         overwrite: The files that INSERT OVERWRITE removes, or None for INSERT INTO.
         options: The number of retries, and the transaction of the commit.
     """
@@ -251,7 +263,7 @@ def insert(table: Table, rows_for: RowsFor, overwrite: Overwrite | None, options
 def _plan_and_write(table: Table, rows_for: RowsFor, overwrite: Overwrite | None, timings: Timings) -> Attempt:
     """Plan an INSERT on the newest version, write its rows as data files, and return the commit that adds these files.
 
-    With `overwrite`, the commit also removes the overwritten files. `rows_for`: returns the query's rows, given that version.
+    With `overwrite`, the commit also removes the overwritten files. `rows_for`: returns the rows of the query for that version.
     """
     with timings.measure("plan"):
         snapshot = table.snapshot()
@@ -274,14 +286,14 @@ def _plan_and_write(table: Table, rows_for: RowsFor, overwrite: Overwrite | None
 
 
 def _check_writable(snapshot: Snapshot, overwrite: Overwrite | None) -> None:
-    """Raise UnsupportedTableFeature for a table that cannot be written, and AppendOnly for INSERT OVERWRITE of an append-only table."""
+    """Raise UnsupportedTableFeature if the table cannot be written, and AppendOnly if an append-only table would be overwritten."""
     snapshot.check_writable()
     if overwrite is not None and snapshot.shape.rules.append_only:
         raise AppendOnly(snapshot.name, "INSERT OVERWRITE")
 
 
 def _append_request(snapshot: Snapshot, output: WriteOutput, definition: TableDefinition | None, *, reads_table: bool) -> CommitRequest:
-    """Return the commit that adds the new files. `definition`: the definition with new columns, or None without new columns."""
+    """Return the commit that adds the new files. `definition`: the definition with new columns, or None if there are none."""
     return CommitRequest(
         "WRITE",
         parameters={"mode": "Append", "partitionBy": partition_by(snapshot.shape.partitioning)},
@@ -316,15 +328,15 @@ def _check_partitions_known(snapshot: Snapshot) -> None:
 
 
 def static_mask(snapshot: Snapshot, rows: NewRows) -> FileMask:
-    """Return the mask of the files in the partition of PARTITION (p = value, …), or of all files without that clause.
+    """Return the mask of the files in the partition of PARTITION (p = value, …), or of all files if there is no such clause.
 
     Args:
-        snapshot: The version of the table with these files.
+        snapshot: The version of the table that contains the files.
         rows: The rows of the INSERT, with its PARTITION clause.
 
     Raises:
         UnknownColumn: PARTITION names a column that the table lacks.
-        PlanError: The table is not partitioned by a column, or the partition of some files is unknown.
+        PlanError: The table is not partitioned by one of the columns, or the partition of some files is unknown.
     """
     return partition_mask(rows.frame.sparkSession, snapshot, rows.static_partition_values(snapshot.shape))
 
@@ -334,8 +346,8 @@ def partition_mask(spark: SparkSession, snapshot: Snapshot, values: Mapping[str,
 
     Args:
         spark: The Spark session that evaluates the values.
-        snapshot: The version of the table with these files.
-        values: The SQL text of each partition value, by the exact name of its column. If it is empty, the mask is true for all files.
+        snapshot: The version of the table that contains the files.
+        values: The SQL text of each partition value, by exact column name. Empty to select all files.
     """
     if not values:
         return every_file
@@ -348,7 +360,7 @@ def partition_mask(spark: SparkSession, snapshot: Snapshot, values: Mapping[str,
 
 
 def _partitions_mask(snapshot: Snapshot, columns: Sequence[str], partitions: Iterable[Mapping[str, object]]) -> FileMask:
-    """Return the mask of the files that have the values of one of the partitions in these columns."""
+    """Return the mask of the files whose values in these columns equal those of one of the partitions."""
     # Hive-style folders of Delta cannot tell an empty string from NULL.
     null_values = (None,) if snapshot.shape.partition_values_in_files else (None, "", b"")
     key = partial(_comparable_values, columns=columns, null_values=null_values)
@@ -357,6 +369,6 @@ def _partitions_mask(snapshot: Snapshot, columns: Sequence[str], partitions: Ite
 
 
 def _comparable_values(partition: Mapping[str, object], columns: Sequence[str], null_values: Sequence[object]) -> tuple[object, ...]:
-    """Return the values of a partition in these columns, with None for `null_values`, and with NaN equal to NaN, as in Spark."""
+    """Return the values of a partition in these columns. `null_values` become None, and NaN equals NaN, as in Spark."""
     values = (None if partition[column] in null_values else partition[column] for column in columns)
     return tuple("NaN" if value != value else value for value in values)

@@ -23,7 +23,10 @@ from rowmerge.table.table import Table
 
 @dataclass(frozen=True)
 class Clone:
-    """One shallow clone of the version `source` of the table `source_name`. `properties` override the table properties of the source."""
+    """A shallow clone of `source`, a version of the table `source_name`.
+
+    `table`: the table to create or replace. `name`: its name for messages. `properties`: those that override properties of the source.
+    """
 
     table: Table
     name: str
@@ -33,7 +36,7 @@ class Clone:
     options: CommitOptions
 
     def run(self, *, or_replace: bool) -> ChangeResult:
-        """Commit the clone as one version, and return the result with the columns of CLONE. A replaced table keeps its history.
+        """Commit the clone as one version, and return the result with the row of CLONE. A replaced table keeps its history.
 
         Args:
             or_replace: Whether the clone replaces an existing table.
@@ -42,7 +45,7 @@ class Clone:
             AlreadyExists: The table exists, and `or_replace` is false.
             ConfigurationError: A clone cannot set one of the properties.
             UnsupportedTableFeature: A clone cannot have a feature of the source.
-            CommitConflict: The last attempt to replace the table conflicts, too.
+            CommitConflict: All attempts to replace the table conflict with concurrent commits.
             CommitStateUnknown: The commit may or may not have happened.
         """
         if not self.table.exists():
@@ -67,7 +70,7 @@ class Clone:
                 raise CommitStateUnknown(f"It is not known whether {self.name} was created: {reason}. {advice}")
 
     def _replacement(self) -> Attempt:
-        """Return the attempt that replaces the current version of an existing table by the clone."""
+        """Return the attempt that replaces the current version of an existing table with the clone."""
         snapshot = self.table.snapshot()
         change, result_row = self._clone_request(snapshot)
         replacement = replace(change, definition=TableDefinition(properties=self.properties), replace=True)
@@ -93,7 +96,7 @@ def _clone_counts(result_row: Mapping[str, int]) -> RowCounts:
 
 
 def _clone_result(source_sizes: Sequence[int], removed_sizes: Sequence[int]) -> dict[str, int]:
-    """Return the row of CLONE by column, in the order of delta-spark. A shallow clone copies no file."""
+    """Return the row of CLONE, by column name in the order of delta-spark. Sizes are in bytes. A shallow clone copies no files."""
     return {
         "source_table_size": sum(source_sizes),
         "source_num_of_files": len(source_sizes),
@@ -105,13 +108,16 @@ def _clone_result(source_sizes: Sequence[int], removed_sizes: Sequence[int]) -> 
 
 
 def _sizes_by_path(snapshot: Snapshot) -> dict[str, int]:
-    """Return the size of each live file in bytes by path, 0 for an unknown size."""
+    """Return the size of each live file in bytes, by path. An unknown size is 0."""
     listing = snapshot.files()
     return dict(zip(listing.paths, pc.fill_null(listing.sizes, 0).to_pylist(), strict=True))
 
 
 def _restore_result(current: Snapshot, restored: Snapshot) -> dict[str, int]:
-    """Return the row of RESTORE by column, in the order of delta-spark. Files in both versions count neither as removed nor as restored."""
+    """Return the row of RESTORE, by column name in the order of delta-spark.
+
+    Files in both versions count as neither removed nor restored. Sizes are in bytes.
+    """
     difference = current.difference(restored)
     removed_sizes, restored_sizes = difference.own_sizes, difference.other_sizes
     files_after = restored.files()
@@ -126,7 +132,10 @@ def _restore_result(current: Snapshot, restored: Snapshot) -> dict[str, int]:
 
 
 def _restore_attempt(table: Table, parameters: Mapping[str, object], version: int | None, timestamp: int | None) -> Attempt:
-    """Return the attempt that commits an older version on the newest version. Raise PlanError, VersionNotFound."""
+    """Return the attempt that commits an older version on top of the newest version.
+
+    Raise PlanError if the older version is the current one, and VersionNotFound if it does not exist.
+    """
     current = table.snapshot()
     current.check_writable()
     restored = table.snapshot_at(version=version, timestamp=timestamp)
@@ -147,7 +156,7 @@ def restore(
     timestamp: int | None,
     options: CommitOptions = DEFAULT_COMMIT_OPTIONS,
 ) -> ChangeResult:
-    """Run RESTORE: commit an older version of the table as a new version. After a conflict, begin again on the newest version.
+    """Run RESTORE: commit an older version of the table as a new version. After a conflict, retry on the newest version.
 
     Args:
         table: The table to restore.
@@ -157,12 +166,12 @@ def restore(
         options: The number of retries, and the transaction of the commit.
 
     Returns:
-        The result of the commit, with the columns that RESTORE returns in Delta.
+        The result of the commit, with the row that RESTORE returns in Delta.
 
     Raises:
-        VersionNotFound: The table has no such version any more.
+        VersionNotFound: The table does not have this version, or no longer has it.
         PlanError: The version is the current one.
         MissingDataFile: VACUUM deleted a file of the version.
-        CommitConflict: The last attempt conflicts, too.
+        CommitConflict: All attempts conflict with concurrent commits.
     """
     return commit_with_retry(table, partial(_restore_attempt, table, parameters, version, timestamp), Timings(), options)

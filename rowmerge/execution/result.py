@@ -1,6 +1,6 @@
-"""The result of a command: its version, the counts of rows and files, the metrics for the table's history, and its timings.
+"""The result of a command: its version, the counts of rows and files, the metrics for the table's history, and the timings.
 
-The metrics have Delta's names. Iceberg's snapshot summaries are made from them, too.
+The metrics have Delta's names. Iceberg's snapshot summaries are derived from them, too.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from rowmerge.table.snapshots.files import FileChanges, FileListing
 
 @dataclass(frozen=True)
 class RowCounts:
-    """The counts of the rows and files that one command changed.
+    """The numbers of rows and files that one command changed.
 
-    `files_marked`: the number of files with new deletion vectors or delete files. `bytes_added`: the size of all new data files.
+    `files_marked`: the number of files with new deletion vectors or delete files. `bytes_added`: the total size of all new data files.
     """
 
     inserted: int = 0
@@ -33,18 +33,19 @@ class RowCounts:
 
     @property
     def affected(self) -> int:
+        """The total number of inserted, updated and deleted rows."""
         return self.inserted + self.updated + self.deleted
 
 
 @dataclass
 class Timings:
-    """The seconds of a command by stage: `plan`, `spark`, `commit` and `wait` (between two attempts), each the sum of all attempts."""
+    """The seconds that a command spent in each stage, over all attempts: `plan`, `spark`, `commit` and `wait` (between two attempts)."""
 
     seconds: dict[str, float] = field(default_factory=dict)
 
     @contextmanager
     def measure(self, stage: str) -> Iterator[None]:
-        """Add the time of the block to a stage, without the time that nested blocks add to other stages."""
+        """Add the time of the block to a stage, except the time that nested blocks add to other stages."""
         start_time, recorded_seconds = time.perf_counter(), sum(self.seconds.values())
         try:
             yield
@@ -65,7 +66,7 @@ class ChangeResult:
         rebases: The number of concurrent commits that changed other rows of the same files.
         replayed: Whether an earlier run of the same transaction committed `version`, and this run changed nothing. If the version of the
             transaction is unknown, `version` is the current version.
-        result_row: The row that RESTORE or CLONE returns in Delta, by column.
+        result_row: The values of the row that RESTORE or CLONE returns in Delta, by column name.
     """
 
     version: int
@@ -83,7 +84,7 @@ def row_counts(output: WriteOutput, files: FileChanges, removed_files: FileListi
     Args:
         output: The rows that the statement wrote, and the positions of the target rows that it updated or deleted.
         files: The file changes to commit.
-        removed_files: The files that the statement removed by metadata alone, without reading them, or None for no such files.
+        removed_files: The files that the statement removed without reading them, or None if there are none.
     """
     rows_of_removed_files = 0 if removed_files is None else removed_files.live_rows
     return RowCounts(
@@ -117,7 +118,7 @@ def row_metrics(plan: RowPlan, counts: RowCounts, files: FileChanges, *, copied:
         counts: The counts of changed rows and files.
         files: The file changes to commit.
         copied: The number of unchanged rows in rewritten files.
-        source_rows: The number of source rows, 0 for a statement without a source.
+        source_rows: The number of source rows, or 0 for a statement without a source.
         timings: The seconds of each stage.
     """
     execution_time = {"executionTimeMs": int(1000 * timings.seconds.get("spark", 0.0))}
@@ -142,7 +143,7 @@ def row_metrics(plan: RowPlan, counts: RowCounts, files: FileChanges, *, copied:
 
 
 def _merge_metrics(counts: RowCounts, files: FileChanges, copied: int, source_rows: int) -> dict[str, int]:
-    """Return Delta's metrics of a MERGE, without its time."""
+    """Return Delta's metrics of a MERGE, without the execution time."""
     return {
         "numSourceRows": source_rows,
         "numTargetRowsInserted": counts.inserted,

@@ -1,4 +1,4 @@
-"""MERGE, UPDATE, DELETE and INSERT … REPLACE: plan, find and write rows, commit, and begin again after a conflict."""
+"""MERGE, UPDATE, DELETE and INSERT … REPLACE: plan, find and write rows, commit, and retry after a conflict."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ if TYPE_CHECKING:
 def change_rows(
     spark: SparkSession, table: Table, plan_for: Callable[[Snapshot], PlannedStatement], options: CommitOptions = DEFAULT_COMMIT_OPTIONS
 ) -> ChangeResult:
-    """Plan a row-level statement on the newest version, find and write its rows, and commit. Begin again after a conflict.
+    """Plan a row-level statement on the newest version, find and write its rows, and commit. Retry after a conflict.
 
     Args:
         spark: The Spark session that finds and writes the rows.
         table: The table to change.
-        plan_for: Returns the plan of the statement on a version of the table. It runs once per attempt.
+        plan_for: The function that plans the statement on a version of the table. It is called once per attempt.
         options: The number of retries, and the transaction of the commit.
 
     Raises:
-        CommitConflict: The last attempt conflicts, too.
+        CommitConflict: All attempts conflict with concurrent commits.
         MultipleSourceRowsMatch: Several source rows match one target row.
-        RowsMustStay: A feature of the table forbids to write rows into another file.
+        RowsMustStay: A feature of the table forbids moving rows to another file.
     """
     timings = Timings()
 
@@ -58,7 +58,7 @@ def change_rows(
 
 
 def _rewrite_files_and_build_attempt(request: RowChangeRequest, result: ExecutionResult, timings: Timings) -> Attempt:
-    """Drop, mark or rewrite the files that lose rows, and return the attempt to commit the statement."""
+    """Drop, mark or rewrite the files that lose rows, and return the attempt to commit."""
     plan, snapshot = request.plan, request.snapshot
     with discard_on_error(result.output, snapshot.shape.filesystem_options), timings.measure("spark"):
         changes, copied_rows = change_files(request.spark, snapshot, plan, result.output, result.files)
@@ -76,7 +76,7 @@ def _rewrite_files_and_build_attempt(request: RowChangeRequest, result: Executio
 
 
 def _reads(request: RowChangeRequest, result: ExecutionResult) -> Reads:
-    """Return the files and rows that the statement read. A concurrent commit that changed them is a conflict."""
+    """Return the files and rows that the statement read. A concurrent commit that changes them is a conflict."""
     files = result.files
     if request.planned.reads_table:  # every row of the version counts as read
         return Reads(frozenset(files.listing.paths), every_file)
@@ -88,18 +88,18 @@ def change_files(
 ) -> tuple[FileChanges, int]:
     """Drop, mark or rewrite each file that loses rows. Return the file changes to commit, and the number of copied live rows.
 
-    A file without other rows is dropped. A marked file stays, with a deletion vector or a position delete file. A rewritten file is
-    replaced by a new file with its other rows.
+    A file that loses all its rows is dropped. A marked file stays, and a deletion vector or a position delete file lists its deleted
+    rows. A rewritten file is replaced with a new file that contains its remaining rows.
 
     Args:
         spark: The Spark session that rewrites files.
         snapshot: The version of the table that the statement changes.
         plan: The plan of the statement.
         output: The new files, and the positions of updated and deleted rows by file.
-        files: The files that the statement read, and those that it removes by metadata alone.
+        files: The files that the statement read, and the files that it removes without reading them.
 
     Raises:
-        RowsMustStay: A feature of the table forbids to rewrite a file.
+        RowsMustStay: A feature of the table forbids rewriting a file.
     """
     files_losing_rows = output.touched_files(files.to_read)
     deleted_positions = _deleted_by_strategy(spark, snapshot, plan, output, files_losing_rows)
@@ -119,7 +119,7 @@ def change_files(
 def _deleted_by_strategy(
     spark: SparkSession, snapshot: Snapshot, plan: RowPlan, output: WriteOutput, files: Sequence[ListedFile]
 ) -> dict[Strategy, dict[str, Positions]]:
-    """Choose the strategy for each file that loses rows. Return all deleted positions by strategy and by path of the file."""
+    """Choose the strategy for each file that loses rows. Return the positions of all deleted rows, by strategy and file path."""
     deleted: dict[Strategy, dict[str, Positions]] = {strategy: {} for strategy in Strategy}
     earlier_deletions = deleted_rows(spark, snapshot, [file.path for file in files if file.deleted]) if files else {}
     for file in files:
@@ -132,12 +132,12 @@ def _deleted_by_strategy(
 
 
 def _file_strategy(snapshot: Snapshot, plan: RowPlan, file: ListedFile, deleted_count: int, newly_deleted_count: int) -> Strategy:
-    """Return whether a file that loses rows is dropped, marked or rewritten. Raise RowsMustStay if the table forbids to rewrite it.
+    """Choose whether to drop, mark or rewrite a file that loses rows. Raise RowsMustStay if the table forbids rewriting the file.
 
-    To mark a file is to keep it and to list its deleted rows in a deletion vector (Delta) or a position delete file (Iceberg).
-    `deleted_count`: the number of deleted rows after the statement. `newly_deleted_count`: the number that the statement itself deletes.
+    A marked file stays, and a deletion vector (Delta) or a position delete file (Iceberg) lists its deleted rows. `deleted_count`: the
+    number of deleted rows after the statement. `newly_deleted_count`: the number of rows that the statement itself deletes.
     """
-    # A feature of the table may forbid to move rows to another file. Then the file must be marked, whatever the table's write mode is.
+    # A feature of the table may forbid moving rows to another file. Then the file must be marked, whatever the table's write mode is.
     rows_may_move = snapshot.shape.rewrite_blocker is None
     strategy = choose_strategy(
         snapshot.settings.write_mode(plan.operation) if rows_may_move else WriteMode.MERGE_ON_READ,

@@ -1,4 +1,4 @@
-"""Run CREATE TABLE, CREATE OR REPLACE TABLE … AS, TRUNCATE and changes of a table's definition."""
+"""CREATE TABLE, CREATE OR REPLACE TABLE … AS SELECT, TRUNCATE, and changes to the definition of a table."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ def create_table(
         table: The table to create or to replace.
         name: The name of the table for error messages.
         definition: The schema, partitioning, properties and description of the table.
-        rows: The rows of AS SELECT, or None without a query.
+        rows: The rows of AS SELECT, or None if there is no query.
         options: The number of retries, and the transaction of the commit.
         or_replace: Whether the statement replaces an existing table.
         base: The snapshot of the existing table that the query reads, or None if there is no such table.
 
     Raises:
         AlreadyExists: The table exists, and `or_replace` is false.
-        CommitConflict: The last attempt to replace the table conflicts, too.
+        CommitConflict: All attempts to replace the table conflict with concurrent commits.
         CommitStateUnknown: The commit may or may not have happened.
     """
     creation_version = table.creation_version()
@@ -70,7 +70,7 @@ def create_table(
 def _write_and_create(
     table: Table, name: str, definition: TableDefinition, rows: NewRows | None, options: CommitOptions, creation_version: CreationVersion
 ) -> ChangeResult:
-    """Write the rows of a new table, and commit them with its definition as its first version.
+    """Write the rows of a new table, and commit them together with its definition as the first version.
 
     The rows are written before the commit, so that readers see the table with all its rows or not at all. If the commit certainly did
     not happen, the written files are deleted. If its outcome is unknown, the files stay, because the table may refer to them.
@@ -83,7 +83,7 @@ def _write_and_create(
     with timings.measure("spark"):
         output = WriteOutput() if rows is None else rows.write(new_table)
     commit_request = replace(_creation_request("CREATE TABLE", definition, rows, output), transaction=options.transaction)
-    # An error that rejects the commit deletes the files here. A lost race is no error, but an outcome: see `Conflicted` below.
+    # An error that rejects the commit deletes the files here. A lost race is not an error but an outcome: see `Conflicted` below.
     with discard_if_rejected(output.files, new_table.filesystem_options), timings.measure("commit"):
         outcome = table.create(definition, commit_request, creation_version)
     match outcome:
@@ -100,7 +100,7 @@ def _write_and_create(
 def _find_earlier_creation(table: Table, name: str, conflict: CommitConflict, options: CommitOptions, timings: Timings) -> ChangeResult:
     """Return the result of another run of the same transaction that created the table first.
 
-    Raise AlreadyExists if another statement created the table, and `conflict` if the table does not exist any more.
+    Raise AlreadyExists if another statement created the table, and `conflict` if the table no longer exists.
     """
     if not table.exists():
         raise conflict
@@ -113,19 +113,22 @@ def _find_earlier_creation(table: Table, name: str, conflict: CommitConflict, op
 def truncate(
     spark: SparkSession, table: Table, partition: Sequence[tuple[str, str | None]] = (), options: CommitOptions = DEFAULT_COMMIT_OPTIONS
 ) -> ChangeResult:
-    """Run TRUNCATE TABLE: remove all files, or the files of one partition, by metadata alone.
+    """Run TRUNCATE TABLE: remove all files, or the files of one partition, without reading them.
 
     Args:
         spark: The Spark session that evaluates the partition values.
         table: The table to truncate.
-        partition: The columns of PARTITION (p = value) with the SQL text of their values. Empty for all files.
+        partition: The columns of PARTITION (p = value), each with the SQL text of its value. Empty to remove all files.
         options: The number of retries, and the transaction of the commit.
     """
     return _change_metadata(table, lambda snapshot: _truncation(spark, snapshot, partition), options)
 
 
 def _truncation(spark: SparkSession, snapshot: Snapshot, partition: Sequence[tuple[str, str | None]]) -> tuple[CommitRequest, RowCounts]:
-    """Return the commit that removes the files of a partition, and its counts. Raise AppendOnly, UnknownColumn, PlanError."""
+    """Return the commit that removes all files or the files of a partition, and the counts of removed rows and files.
+
+    Raise AppendOnly for an append-only table, and UnknownColumn or PlanError for a column by which the table is not partitioned.
+    """
     snapshot.check_writable()
     if snapshot.shape.rules.append_only:
         raise AppendOnly(snapshot.name, "TRUNCATE")
@@ -144,20 +147,20 @@ def _truncation(spark: SparkSession, snapshot: Snapshot, partition: Sequence[tup
 
 
 DefinitionFor = Callable[[Snapshot], TableDefinition | None]
-"""Returns the new definition of a table, given its current snapshot, or None if the definition stays the same."""
+"""A function that returns the new definition of a table, given its current snapshot, or None if the definition stays the same."""
 
 
 def change_definition(
     table: Table, operation: str, parameters: dict[str, object], definition_for: DefinitionFor, *, reads_rows: bool = False
 ) -> ChangeResult:
-    """Commit the definition that `definition_for` derives from the newest snapshot, or nothing if the result is None.
+    """Commit the definition that `definition_for` derives from the newest snapshot. Commit nothing if it returns None.
 
     Args:
         table: The table to change.
         operation: The name of the operation for the table's history.
         parameters: The operation parameters for the table's history.
-        definition_for: Returns the changed parts of the definition, given the current snapshot. It runs once per attempt.
-        reads_rows: Whether every row was verified against the definition. Then new rows of a concurrent commit are a conflict.
+        definition_for: The function that returns the changed parts of the definition for a snapshot. It is called once per attempt.
+        reads_rows: Whether every row was verified against the definition. If so, new rows of a concurrent commit are a conflict.
     """
 
     def change_for(snapshot: Snapshot) -> tuple[CommitRequest, RowCounts] | None:
@@ -173,7 +176,7 @@ def change_definition(
 def _change_metadata(
     table: Table, change_for: Callable[[Snapshot], tuple[CommitRequest, RowCounts] | None], options: CommitOptions
 ) -> ChangeResult:
-    """Commit the change that `change_for` derives from the newest snapshot, or nothing if the result is None."""
+    """Commit the change that `change_for` derives from the newest snapshot. Commit nothing if it returns None."""
     timings = Timings()
 
     def attempt() -> Attempt:
@@ -208,7 +211,7 @@ def _write_replacement(table: Table, definition: TableDefinition, rows: NewRows 
 
 
 def _creation_request(statement: str, definition: TableDefinition, rows: NewRows | None, output: WriteOutput) -> CommitRequest:
-    """Return the commit that adds the written files, with operation, parameters and metrics as delta-spark names them."""
+    """Return the commit that adds the written files. The operation, parameters and metrics have the names that delta-spark uses."""
     parameters = {
         "isManaged": "true",
         "description": definition.description or "",

@@ -1,1 +1,1 @@
-"""Ways to execute a row-level statement, one module each; `selection.WAYS` lists them in order of preference."""
+"""The ways to execute a row-level statement, one module for each. `selection.WAYS` lists them in order of preference."""

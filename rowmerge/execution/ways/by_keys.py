@@ -1,12 +1,12 @@
-"""The way of a statement that its keys decide, with a source that is kept: Arrow looks up the positions of matches, without a join.
+"""The way to execute a statement whose keys alone decide the result: Arrow looks up the positions of matches, without a join.
 
-This way applies if the keys are the whole condition, the clauses read the source alone, and an update sets every column. Then the statement
-needs only the positions of target rows. Tables with row ids and tables with change rows need a join. Matches that must be one-to-one, and
-are not, need a join, too.
+This way applies if the ON condition compares only keys, the clauses read only the source, and an UPDATE sets every column. Then the
+statement needs only the positions of target rows. Tables with row ids or change rows need a join. So do statements that require one-to-one
+matches if a row matches twice.
 
-A match may decide whether a row is written. Then, if the source reads few bytes, the job that evaluates the source returns prepared
-rows to the driver, up to `MAX_PREPARED_ROWS`. Each row has the action for a match and the action for no match. The driver writes the rows
-that apply, so no Python runs on executors. For a larger source, a second Spark job makes the rows.
+Spark keeps the rows of the source. A match may decide whether a row is written. In that case, if the source reads few bytes, the job that
+evaluates it returns up to `MAX_PREPARED_ROWS` prepared rows to the driver. Each row has one action for a match and one for no match. The
+driver writes the rows that apply, so no Python runs on executors. For a larger source, a second Spark job creates the rows.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from rowmerge.table.snapshots.files import Positions
 
 
 def write_by_keys(request: RowChangeRequest) -> ExecutionResult | NotApplicable:
-    """Look up the target rows that match, and write the rows that the clauses make of them and of the source rows without a match."""
+    """Look up the target rows that match, and write the rows that the clauses produce from source rows with and without a match."""
     max_keys = MAX_KEYS_WITHOUT_JOIN if request.is_local_mode else 0
     source = request.source.materialize(request.key_pairs, max_keys=max_keys, prepare=_prepare_function(request))
     files = request.files_for(source)
@@ -41,9 +41,10 @@ def write_by_keys(request: RowChangeRequest) -> ExecutionResult | NotApplicable:
 
 
 def _prepare_function(request: RowChangeRequest) -> Prepare | None:
-    """Return the function that makes table rows of source rows before the lookup of matches, or None if the values depend on a match.
+    """Return the function that converts source rows to table rows before the lookup of matches, or None if rows cannot be prepared.
 
-    A rule could reject a row that the statement does not write. So rows are only prepared if there is no rule, or if all rows are written.
+    The values must not depend on a match, and the table must not be ordered. A rule could reject a row that the statement does not write.
+    So rows are prepared only if there is no rule, or if all rows are written.
     """
     values, rules = values_of_all(request.plan), request.plan.rules
     may_reject_unwritten = not request.inserts_every_source_row and bool(rules.checks or rules.generated)
@@ -64,7 +65,7 @@ def _write_rows(request: RowChangeRequest, matches: KeyMatches, source: Source) 
 
 
 def _add_source_rows(request: RowChangeRequest, output: WriteOutput, source: Source, matched: BitMap64 | None) -> None:
-    """Write the new rows of the source, without Spark if they are prepared. `matched`: see `write_prepared_rows`."""
+    """Write the new rows of the source. Prepared rows are written without Spark. `matched`: see `write_prepared_rows`."""
     if source.prepared_rows is not None:
         output.add(write_prepared_rows(source, request.table_after, matched))
     else:
@@ -83,8 +84,8 @@ def _delete_or_keep_matches(request: RowChangeRequest, matches: KeyMatches, sour
 def _write_by_clauses(request: RowChangeRequest, matches: KeyMatches, source: Source) -> WriteOutput:
     """Apply the MATCHED clauses to the source rows with a match, and the NOT MATCHED clauses to the others. Write the resulting rows.
 
-    Each source row matches at most one target row. The clauses read the source alone, so the values of target rows are not needed. A
-    target row whose match fulfils the condition of no clause stays unchanged.
+    Each source row matches at most one target row. The clauses read only the source, so the values of target rows are not needed. A target
+    row stays unchanged if its source row fulfils no condition of a clause.
     """
     assert request.plan.source is not None
     if source.prepared_rows is not None:
@@ -102,7 +103,7 @@ def _write_by_clauses(request: RowChangeRequest, matches: KeyMatches, source: So
 
 
 def _record_target_positions(matches: KeyMatches, output: WriteOutput) -> None:
-    """Add the position of each matching target row to `output`: to `positions` if its source row changes it, else to `read_positions`."""
+    """Add the position of each matching target row to `output`: to `positions` if the row changes, otherwise to `read_positions`."""
     changing_ordinals = ordinal_array(output.source_ordinals).to_numpy()
     for path, bitmap in matches.positions.items():
         positions = np.array(bitmap.to_array(), dtype=np.uint64)

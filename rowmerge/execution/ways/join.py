@@ -1,4 +1,4 @@
-"""The way of every other MERGE: Spark reads the target's files and joins the source, whose rows it keeps."""
+"""The way to execute every other MERGE: Spark keeps the rows of the source, reads the target's files, and joins the two."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from rowmerge.execution.ways.way import ExecutionResult, RowChangeRequest, Way
 
 
 def join_source(request: RowChangeRequest) -> ExecutionResult:
-    """Evaluate the source, leave out files by its keys, and join it to the other files."""
+    """Evaluate the source, exclude files by its keys, and join the source to the remaining files."""
     source = request.source.materialize(request.key_pairs)
     files = request.files_for(source)
     return join_and_write(request, files, source, scan_target(request, files, source))

@@ -1,4 +1,4 @@
-"""Statements that their keys decide: Arrow looks up the matching target rows, and the new values come from the source alone."""
+"""Statements whose keys alone decide the result: Arrow looks up the matching target rows, and the new values come only from the source."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from rowmerge.spark.writing.write_output import WriteOutput
 from rowmerge.table.snapshots.files import FileListing
 
 INEXACT = Reason("Arrow cannot tell all matches by the keys, or they are not one-to-one")
-"""The reason for which a lookup of keys returns no matches, so that a join must find them."""
+"""The reason why a lookup of keys returns no matches, so that a join must find them."""
 UNLESS_INEXACT = "Arrow cannot compare the keys as Spark does, or a row that may match once matches twice"
-"""The same reason as a condition in EXPLAIN."""
+"""The same reason, worded as a condition for EXPLAIN."""
 
 
 def why_keys_do_not_find_rows(request: RowChangeRequest) -> Reason | None:
@@ -42,7 +42,7 @@ def why_needs_values(request: RowChangeRequest) -> Reason | None:
 
 
 def requires_one_to_one(request: RowChangeRequest) -> bool:
-    """Return whether several matches of one target row are an error, which only a join reports with the keys of the rows."""
+    """Return whether several matches of one target row are an error. Only a join can report this error with the keys of the rows."""
     return bool(request.plan.of(Match.MATCHED)) and not request.plan.duplicates_allowed
 
 
@@ -50,15 +50,15 @@ def find_matches(request: RowChangeRequest, files: TargetFiles, source: Source) 
     """Look up the target rows that match a source row by their keys.
 
     An ordinal is the number of a source row. The lookup returns the ordinals of the source rows with a match only if a clause needs them.
-    It then takes longer, because it must find out which of the keys each target row has.
+    It then takes longer, because it must determine which key each target row has.
 
     Args:
-        request: The statement.
+        request: The statement to execute.
         files: The files that the statement reads.
         source: The evaluated source with its keys.
 
     Returns:
-        The positions of the matching rows. None if Arrow cannot compare the keys, or if several rows match where the statement allows one.
+        The positions of the matching rows. None if Arrow cannot compare the keys, or if several rows match where only one may match.
     """
     if not len(files.to_read) or not source.row_count:
         return KeyMatches({})
@@ -75,7 +75,7 @@ def record_matches(request: RowChangeRequest, output: WriteOutput, matches: KeyM
 
     Args:
         request: The statement, which writes a new row for every source row.
-        output: The new rows. It receives the positions of the matching rows, and the counts of updated and inserted rows.
+        output: The output with the new rows. It receives the positions of the matching rows, and the counts of updated and inserted rows.
         matches: The matching target rows.
     """
     output.positions = matches.positions
@@ -87,10 +87,10 @@ def record_matches(request: RowChangeRequest, output: WriteOutput, matches: KeyM
 
 
 def files_with_matches(request: RowChangeRequest, source: Source, files: FileListing) -> pa.Array:
-    """Return true for each file of concurrent commits that holds a row which the source matches.
+    """Return a boolean array: whether each file of concurrent commits contains a row that the source matches.
 
     Args:
-        request: The statement.
+        request: The statement to execute.
         source: The evaluated source with its keys.
         files: The files that concurrent commits added.
     """

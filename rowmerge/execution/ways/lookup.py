@@ -1,4 +1,4 @@
-"""The way of a MERGE with keys: Arrow reads the target rows that have a key of the source. Then Spark joins the source to these rows."""
+"""The way to execute a MERGE with keys: Arrow reads the target rows that have a key of the source. Then Spark joins the source to them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def why_not_lookup(request: RowChangeRequest) -> Reason | None:
 def look_up_and_write_join(request: RowChangeRequest) -> ExecutionResult | NotApplicable:
     """Look up the target rows that have a key of the source, join the source to them, and write the resulting rows.
 
-    Arrow reads the target rows, and Spark joins them. Return NotApplicable if the keys or the rows show that a scan of Spark is better or
+    Arrow reads the target rows, and Spark joins them. Return NotApplicable if the keys or the rows show that a Spark scan is faster or
     necessary.
     """
     assert request.needed_columns is not None  # else `why_not_lookup` returns a reason, and this function does not run

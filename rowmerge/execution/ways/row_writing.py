@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 class TargetRows:
     """The target rows of a join, with the columns FILE and POSITION, and the kind of join.
 
-    `file_names`: the path of each file, as Spark spells it, by its short name in FILE. It is empty if FILE holds the path itself.
+    `file_names`: the path of each file, as Spark spells it, by its short name in FILE. Empty if FILE contains the paths themselves.
     """
 
     frame: DataFrame
@@ -41,12 +41,12 @@ class TargetRows:
 
 
 def scan_target(request: RowChangeRequest, files: TargetFiles, source: Source) -> TargetRows:
-    """Return the rows of the target's files as a scan of Spark, together with the kind of their join to the source.
+    """Return a Spark scan of the target's files, and the kind of join to the source.
 
     The keys of the source become filters of the scan. So Spark skips the row groups and pages whose bounds exclude a match.
 
     Args:
-        request: The statement.
+        request: The statement to execute.
         files: The files that the statement reads.
         source: The evaluated source with its keys.
     """
@@ -60,13 +60,13 @@ def scan_target(request: RowChangeRequest, files: TargetFiles, source: Source) -
 
 
 def join_and_write(request: RowChangeRequest, files: TargetFiles, source: Source, target: TargetRows) -> ExecutionResult:
-    """Join the source to the target, and write the rows that the clauses make of matches and of rows without a match.
+    """Join the source to the target, and write the rows that the clauses produce, for matches and for rows without a match.
 
-    The matched rows come from the join. The source rows without a match come from an outer join, too. But Spark cannot broadcast the source
-    in such a join. So with a small source, a second job writes these rows. After an error, the written files are deleted.
+    An outer join returns the matched rows and the source rows without a match, but Spark cannot broadcast the source in such a join. So
+    with a small source, a second job writes the source rows without a match. After an error, the written files are deleted.
 
     Args:
-        request: The statement.
+        request: The statement to execute.
         files: The files that the statement reads.
         source: The evaluated source.
         target: The rows of `files`, and the kind of join.
@@ -91,7 +91,7 @@ def join_and_write(request: RowChangeRequest, files: TargetFiles, source: Source
 
 
 def _write_clause_outcomes(request: RowChangeRequest, files: FileListing, source: Source, target: TargetRows) -> WriteOutput:
-    """Write the rows that the clauses make of joined rows. Without files or source rows, Spark only analyses the join."""
+    """Write the rows that the clauses produce from joined rows. If there are no files or no source rows, Spark only analyses the join."""
     plan, writes_change_rows = request.plan, request.change_data_location is not None
     # A wrong name is an error even if there are no rows.
     check_scopes(plan, target.frame, source)
@@ -111,7 +111,7 @@ def _check_single_matches(request: RowChangeRequest, files: TargetFiles, source:
 def _insert_preventing_rows_of_join(
     request: RowChangeRequest, output: WriteOutput, files: TargetFiles, join: Join
 ) -> dict[str, Positions] | None:
-    """Return `insert_preventing_rows`, or None if such rows may exist, but a join without source ordinals does not report them."""
+    """Return the result of `insert_preventing_rows`, or None if such rows may exist, but the join has no source ordinals to report them."""
     clauses_may_skip_match = all(clause.condition for clause in request.plan.of(Match.MATCHED))
     may_prevent_inserts = len(files.to_read) > 0 and request.plan.source_rows is SourceRows.UNMATCHED and clauses_may_skip_match
     return None if may_prevent_inserts and not join.ordinals else insert_preventing_rows(request, output, files)
@@ -122,15 +122,15 @@ def write_changed_rows(
 ) -> WriteOutput:
     """Write outcome rows: the new values of updated and inserted rows as data files, and the positions of updated and deleted rows.
 
-    An outcome row has the address of its target row: the file's name in the column FILE, and the position in it. The result lists
-    the positions by path.
+    An outcome row has the address of its target row: the file name in the column FILE, and the position in that file. The result lists the
+    positions by file path.
 
     Args:
-        request: The statement.
+        request: The statement to execute.
         outcomes: The outcome rows. See `outcome_rows`.
         files: The files of the target rows. Their sizes decide whether one task writes the rows.
-        source: The source of the join, or None without a join.
-        target: The target rows of the join, or None without a join.
+        source: The source of the join, or None if there is no join.
+        target: The target rows of the join, or None if there is no join.
     """
     file_names = {} if target is None else target.file_names
     write_request = WriteRequest(
@@ -152,14 +152,14 @@ def write_changed_rows(
 
 
 def _discard_change_rows_of_inserts(request: RowChangeRequest, output: WriteOutput) -> None:
-    """Delete the change data files of a statement that only inserted rows, because the change feed has these rows from the data files."""
+    """Delete the change data files of a statement that only inserted rows, because the change feed reads these rows from the data files."""
     if not output.changed_row_count:
         discard(output.change_rows, request.snapshot.shape.filesystem_options)
         output.change_rows = []
 
 
 def _gather_mode(request: RowChangeRequest, files: FileListing, source: Source | None, target: TargetRows | None) -> Gather:
-    """Return whether a shuffle brings the outcome rows together before they are written, so that they make fewer files."""
+    """Return whether and how a shuffle gathers the outcome rows before they are written, so that fewer files are created."""
     if are_small(files):
         return Gather.ONE_TASK
     if source is None or target is None or not target.join.broadcasts_target:
@@ -168,7 +168,7 @@ def _gather_mode(request: RowChangeRequest, files: FileListing, source: Source |
 
 
 def _row_origins(request: RowChangeRequest, files: FileListing, file_names: Mapping[str, str]) -> dict[str, RowOrigin]:
-    """Return the first row id and the version of each file, by the file's name in FILE. Empty if the table tracks no row lineage."""
+    """Return the first row id and the version of each file, by its name in FILE. Empty if the table does not track row lineage."""
     if request.lineage is None:
         return {}
     short_names = {path: name for name, path in file_names.items()}
@@ -177,10 +177,10 @@ def _row_origins(request: RowChangeRequest, files: FileListing, file_names: Mapp
 
 
 def add_new_rows(request: RowChangeRequest, output: WriteOutput, source: Source) -> None:
-    """Write the new rows that the NOT MATCHED clauses make of source rows without a match, or of all source rows.
+    """Write the new rows that the NOT MATCHED clauses produce from source rows without a match, or from all source rows.
 
     Args:
-        request: The statement. Its plan determines which source rows become new rows.
+        request: The statement to execute. Its plan determines which source rows become new rows.
         output: The rows that the statement has written, and the ordinals of the source rows with a match. The new rows are added to it.
         source: The evaluated source.
     """
@@ -198,13 +198,13 @@ def add_new_rows(request: RowChangeRequest, output: WriteOutput, source: Source)
 
 
 def insert_preventing_rows(request: RowChangeRequest, output: WriteOutput, files: TargetFiles) -> dict[str, Positions]:
-    """Return the positions, by path, of unchanged target rows whose match prevents the insert of a source row.
+    """Return the positions of unchanged target rows whose match prevents the insert of a source row, by file path.
 
-    Other unchanged rows do not affect the result of the statement. So only a concurrent change of these rows is a conflict.
+    Other unchanged rows do not affect the result of the statement. So a concurrent change of those other rows is not a conflict.
 
     Args:
-        request: The statement.
-        output: The positions of the matched target rows that stay unchanged, by path as Spark spells it.
+        request: The statement to execute.
+        output: The output with the positions of matched target rows that stay unchanged, by file path as Spark spells it.
         files: The files that the statement read.
     """
     if request.plan.source_rows is not SourceRows.UNMATCHED:
@@ -216,12 +216,12 @@ def insert_preventing_rows(request: RowChangeRequest, output: WriteOutput, files
 def conflicting_file_mask(request: RowChangeRequest, source: Source | None) -> FileMask:
     """Return the function that selects the conflicting files among those that concurrent commits added.
 
-    A file conflicts if it holds rows which the statement would have changed or matched. The function reads the rows of the files, and
+    A file conflicts if it contains rows that the statement would have changed or matched. The function reads the rows of the files, and
     compares them with the source.
 
     Args:
-        request: The statement.
-        source: The evaluated source, or None without a source. If its rows are not kept, the mask selects every file.
+        request: The statement to execute.
+        source: The evaluated source, or None if the statement has none. If Spark does not keep its rows, the mask selects every file.
     """
     if source is not None and source.counting is not None:
         # A source with `counting` counts its rows while the join reads them, and Spark does not keep them. So they cannot be compared.

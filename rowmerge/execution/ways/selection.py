@@ -1,6 +1,6 @@
-"""The ways of execution of row-level statements in order of preference, and the choice between them.
+"""The ways to execute row-level statements, in order of preference, and the choice between them.
 
-To add a way, write its module and put its `WAY` into `WAYS`.
+To add a way, write its module and add its `WAY` to `WAYS`.
 
 `rejection_reason` reads metadata only, and EXPLAIN prints the reason that it returns. `run` returns `NotApplicable` if the rows show that
 the way does not apply. Then its files are deleted, and the next way runs. Ways do not import each other.
@@ -16,11 +16,11 @@ from rowmerge.execution.ways.way import ExecutionResult, RowChangeRequest, Way
 logger = logging.getLogger(__name__)
 
 WAYS: tuple[Way, ...] = (target_only.WAY, write_first.WAY, by_keys.WAY, single_pass.WAY, lookup.WAY, join.WAY)
-"""The last one applies to every statement."""
+"""All ways in order of preference. The last one applies to every statement."""
 
 
 def execute(request: RowChangeRequest) -> ExecutionResult:
-    """Find and write the rows of a statement by the first way of execution (`Way`) that applies. Nothing is committed.
+    """Find and write the rows of a statement with the first way of execution (`Way`) that applies. Nothing is committed.
 
     A way is an execution strategy, such as a join in Spark or a lookup of keys in Arrow. All ways have the same result. Those that apply to
     fewer statements are faster and come first.

@@ -1,9 +1,9 @@
-"""The way of a MERGE that changes every target row without a match. One outer join reads the source, and Spark does not keep its rows.
+"""The way to execute a MERGE that changes every target row without a match. One outer join reads the source, without keeping its rows.
 
-Such a source is about as large as the target, and its keys do not leave out files. So the keys are not extracted first.
+Such a source is usually about as large as the target, and its keys exclude no files. So the keys are not extracted first.
 
-The way applies if the source may be large. After a conflict, the next attempt keeps the source, because the files of concurrent commits
-cannot be compared with rows that are not kept.
+This way applies if the source may be large. After a conflict, the next attempt keeps the rows of the source. Otherwise the commit could not
+compare them with the files of concurrent commits.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from rowmerge.spark.source.writing import FEW_BYTES, reads_few_bytes
 def why_not_single_pass(request: RowChangeRequest) -> Reason | None:
     """Return why the join cannot read the source in a single pass, or None if it can.
 
-    In a single pass, Spark evaluates the source during the join, and keeps none of its rows. Other ways evaluate and keep the source first,
-    to learn its size and its keys. This is worth its time if the source is small, or if its keys exclude target files.
+    In a single pass, Spark evaluates the source during the join, and keeps none of its rows. Other ways first evaluate and keep the source,
+    to determine its size and its keys. This is worth the time if the source is small, or if its keys exclude target files.
     """
     source = request.planned.source
     # If every target row without a match changes, all files are read, and the keys exclude none.

@@ -1,4 +1,4 @@
-"""File pruning: the data files that a row-level statement reads, by its conditions and by the keys of its source."""
+"""File pruning: select the data files that a row-level statement reads, by its conditions and by the keys of its source."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class TargetFiles:
 
     Attributes:
         listing: All live files.
-        candidates: The files that may hold rows to change.
-        removable: The candidates that the statement removes by metadata alone, because all their rows leave the table.
-        to_read: The other candidates.
-        mask: Selects the candidates. The commit applies it to the files of concurrent commits, too.
+        candidates: The files that may contain rows to change.
+        removable: The candidates that the statement removes without reading them, because all their rows leave the table.
+        to_read: The remaining candidates, which the statement reads.
+        mask: The function that selects the candidates. The commit also applies it to the files of concurrent commits.
         columns: The columns whose bounds `mask` compares.
     """
 
@@ -44,7 +44,8 @@ class TargetFiles:
 class PruningKey:
     """A key of the ON condition whose source values exclude files and rows of the target.
 
-    `column`: the target's column; `values`: the distinct source values in the type of `column`, or None if only their range is known.
+    `key`: the key with its values in the source. `column`: the column of the target. `values`: the distinct source values, cast to the type
+    of `column`, or None if only their range is known.
     """
 
     key: SourceKey
@@ -52,14 +53,14 @@ class PruningKey:
     values: pa.Array | None
 
     def file_mask(self, snapshot: Snapshot) -> tuple[FileMask, Sequence[str]]:
-        """Return the mask of files that may hold a source value, and the columns whose bounds the mask reads."""
+        """Return the mask of the files that may contain a source value, and the columns whose bounds the mask reads."""
         key, name, op = self.key, self.column.name, self.key.pair.op
         if self.values is not None:
             return key_mask(name, op, self.values, key.has_null, snapshot.schema, snapshot.partition_columns)
         return range_mask(name, op, key.low, key.high, key.has_null, snapshot.schema, snapshot.partition_columns)
 
     def row_condition(self) -> str | None:
-        """Return a SQL condition that every matching target row fulfils, or None if the key implies none."""
+        """Return a SQL condition that every matching target row fulfils, or None if the key implies no condition."""
         key, values = self.key, self.values
         if values is None:
             assert key.low is not None and key.high is not None  # else `_pruning_key` returns None
@@ -73,7 +74,7 @@ def pruning_keys(snapshot: Snapshot, plan: RowPlan, source: Source) -> list[Prun
     Args:
         snapshot: The version of the table that the statement changes.
         plan: The plan of the statement.
-        source: The evaluated source with the values of its keys.
+        source: The evaluated source, with the values of its keys.
     """
     if plan.of(Match.NOT_MATCHED_BY_SOURCE):
         return []
@@ -82,7 +83,7 @@ def pruning_keys(snapshot: Snapshot, plan: RowPlan, source: Source) -> list[Prun
 
 
 def _pruning_key(snapshot: Snapshot, key: SourceKey) -> PruningKey | None:
-    """Return the key for its target column, or None if the source values do not fit the type of the column."""
+    """Return the pruning key for a key of the source, or None if its values do not fit the type of the target column."""
     column = snapshot.schema.find(key.pair.column, case_sensitive=True)
     assert column is not None  # the planner resolved the name against this schema
     if key.values is None:
@@ -93,7 +94,7 @@ def _pruning_key(snapshot: Snapshot, key: SourceKey) -> PruningKey | None:
 
 
 def target_files(snapshot: Snapshot, plan: RowPlan, keys: Sequence[PruningKey], *, writes_change_rows: bool) -> TargetFiles:
-    """List the files that may hold rows to change, by the conditions of the plan and by the keys.
+    """List the files that may contain rows to change, by the conditions of the plan and by the keys.
 
     A mask is a function that returns a boolean for each file of a listing. It is false if the partition values or the column bounds of
     the file exclude the condition. A file must pass the mask of the statement's conditions and the mask of each key.
@@ -102,10 +103,10 @@ def target_files(snapshot: Snapshot, plan: RowPlan, keys: Sequence[PruningKey], 
         snapshot: The version of the table that the statement changes.
         plan: The plan of the statement.
         keys: The keys of the source that exclude files. Empty before the source is evaluated.
-        writes_change_rows: Whether the commit has files of change rows.
+        writes_change_rows: Whether the commit writes files of change rows.
 
     Returns:
-        All live files, those that the statement reads, and those that it removes as a whole, without reading them.
+        All live files, the files that the statement reads, and the files that it removes without reading them.
     """
     masks, bound_columns = [plan.files], list(plan.bound_columns)  # `plan.files` is the mask of the statement's conditions
     for key in keys:
@@ -125,5 +126,5 @@ def _removable_files(plan: RowPlan, candidates: FileListing, *, writes_change_ro
     if plan.whole_files is None:
         return candidates.without_files()
     removable = candidates.filter(plan.whole_files(candidates))
-    # Once a commit has change rows, readers of the change feed ignore its removed files. So all files leave as a whole, or none.
+    # Once a commit has change rows, readers of the change feed ignore its removed files. So all candidates are removed, or none.
     return candidates.without_files() if writes_change_rows and len(removable) < len(candidates) else removable

@@ -1,4 +1,4 @@
-"""The way of UPDATE, DELETE and INSERT … REPLACE WHERE: a condition on the target alone selects the rows, without a join."""
+"""The way to execute UPDATE, DELETE and INSERT … REPLACE WHERE: a condition on the target selects the rows, without a join."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def why_not_target_only(request: RowChangeRequest) -> Reason | None:
 
 
 def change_selected_rows(request: RowChangeRequest) -> ExecutionResult:
-    """Change the target rows that the condition selects, and write the source's rows if there is a source."""
+    """Change the target rows that the condition selects. If there is a source, write its rows, too."""
     source = None if request.planned.source is None else request.source.materialize(())
     output = _write_selected_rows(request)
     if source is not None:

@@ -25,7 +25,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PlannedStatement:
-    """A plan with its source. `reads_table`: whether the source, or a subquery, reads the table that the statement changes."""
+    """The plan of a statement, and its source.
+
+    `source`: None for a statement without a source. `reads_table`: whether the source or a subquery reads the table that the statement
+    changes.
+    """
 
     plan: RowPlan
     source: SourceRowsOnce | None = None
@@ -34,7 +38,10 @@ class PlannedStatement:
 
 @dataclass(frozen=True)
 class RowChangeRequest:
-    """One attempt of a statement. `measure` returns a context manager that adds the time of its block to a stage, `plan` or `spark`."""
+    """One attempt to execute a statement on one version of its table.
+
+    `measure`: returns a context manager that adds the time of its block to a stage, `plan` or `spark`.
+    """
 
     spark: SparkSession
     snapshot: Snapshot
@@ -48,13 +55,13 @@ class RowChangeRequest:
 
     @property
     def source(self) -> SourceRowsOnce:
-        """The source of a statement that has one. Every statement with an ON condition has a source."""
+        """The source of the statement, which must have one. Every statement with an ON condition has a source."""
         assert self.planned.source is not None
         return self.planned.source
 
     @property
     def key_pairs(self) -> tuple[KeyPair, ...]:
-        """The pairs of target column and source expression that the ON condition compares."""
+        """The pairs of a target column and a source expression that the ON condition compares."""
         return () if self.plan.on is None else self.plan.on.keys
 
     @cached_property
@@ -64,13 +71,13 @@ class RowChangeRequest:
 
     @cached_property
     def change_data_location(self) -> str | None:
-        """The folder of change rows, or None if the statement writes none. An insert needs none: its added files are its change feed."""
+        """The folder for change rows, or None if the statement writes none. The data files of inserts are their own change feed."""
         inserts_only = all(clause.effect is Effect.INSERT for clause in self.plan.clauses)
         return None if inserts_only else self.snapshot.shape.change_data_location
 
     @cached_property
     def lineage(self) -> Lineage | None:
-        """The hidden columns that updated rows keep, or None if the statement updates nothing or the table tracks no lineage."""
+        """The hidden columns that updated rows keep, or None if no row is updated or the table does not track row lineage."""
         return self.snapshot.shape.row_lineage if self.updates_rows else None
 
     @property
@@ -90,7 +97,7 @@ class RowChangeRequest:
 
     @cached_property
     def do_keys_decide(self) -> bool:
-        """Whether the keys alone decide the result. It is cached, because parsing the clauses of a wide table takes seconds."""
+        """Whether the keys alone decide the result. The value is cached, because parsing the clauses of a wide table takes seconds."""
         return keys_decide(self.plan)
 
     @cached_property
@@ -110,7 +117,7 @@ class RowChangeRequest:
 
     @cached_property
     def files(self) -> TargetFiles:
-        """The files that the conditions of the statement select, without the keys of its source."""
+        """The files that the conditions of the statement select. The keys of its source are not applied."""
         return self._select_files(())
 
     def files_for(self, source: Source) -> TargetFiles:
@@ -125,7 +132,7 @@ class RowChangeRequest:
 
 
 Reason = NewType("Reason", str)
-"""The reason why a way does not apply, a short clause that EXPLAIN prints."""
+"""The reason why a way does not apply, as a short clause that EXPLAIN prints."""
 
 
 @dataclass(frozen=True)
@@ -136,9 +143,9 @@ class ExecutionResult:
         output: The new files, and the positions of updated and deleted rows.
         files: The files of the target that the statement read.
         source: The evaluated source, or None if the statement has none.
-        insert_preventing_rows: By path, the positions of unchanged target rows whose match prevents the insert of a source row. None: the
-            positions are unknown, so all rows of the files count.
-        matching: The mask of files of concurrent commits that hold rows which the statement would have read.
+        insert_preventing_rows: The positions of unchanged target rows whose match prevents the insert of a source row, by file path. None
+            means that the positions are unknown, so all rows of the files count.
+        matching: The mask that selects the files of concurrent commits with rows that the statement would have read.
     """
 
     output: WriteOutput
@@ -150,7 +157,7 @@ class ExecutionResult:
 
 @dataclass(frozen=True)
 class NotApplicable:
-    """The result of a `run` that found that its way does not apply. `output`: the files to delete."""
+    """The result of a way whose `run` shows that it does not apply. `output`: the written files, which the caller deletes."""
 
     reason: Reason
     output: WriteOutput = field(default_factory=WriteOutput)

@@ -1,13 +1,13 @@
-"""The way of a large upsert or delete+insert: one job evaluates the source and writes its rows. Their matches are looked up afterwards.
+"""The way to execute a large upsert or delete+insert: one job evaluates the source and writes its rows. The matches are looked up later.
 
-Spark evaluates the source once and keeps none of its rows. If the way does not apply, its files are deleted, and the next way keeps the
-source.
+Spark evaluates the source once and keeps none of its rows. If the run shows that this way does not apply, its files are deleted, and the
+next way keeps the source.
 
-Each source row of an upsert or of dbt's delete+insert becomes a new row, whatever it matches. This way applies if the table is neither
-partitioned nor ordered, the driver is the whole cluster, and the source's files are not small.
+Each source row of an upsert or of dbt's delete+insert becomes a new row, with or without a match. This way applies if the table is neither
+partitioned nor ordered, Spark runs in local mode, and the source reads more than `FEW_BYTES`.
 
-A task of few rows sends them to the driver, which writes the rows of all such tasks together. If many tasks wrote small files, these are
-merged. If keys repeat, or a commit conflicts, the files are deleted, and the source is evaluated again and kept.
+A task with few rows sends them to the driver, which writes the rows of all such tasks together. If many tasks wrote small files, the files
+are merged. If keys repeat, or a commit conflicts, the files are deleted, and the source is evaluated again and kept.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from rowmerge.spark.writing.write_output import discard_on_error
 def why_not_write_first(request: RowChangeRequest) -> Reason | None:
     """Return why the rows of the source cannot be written before their matches in the target are looked up, or None if they can.
 
-    They can if every source row becomes a new row, whatever it matches. The matches then only determine which target rows are deleted.
+    This is possible if every source row becomes a new row, with or without a match. The matches then only determine which target rows are
+    deleted.
     """
     table, source = request.table_after, request.planned.source
     if (reason := why_needs_values(request)) is not None:
@@ -49,8 +50,8 @@ def why_not_write_first(request: RowChangeRequest) -> Reason | None:
 def write_first(request: RowChangeRequest) -> ExecutionResult | NotApplicable:
     """Write the source's rows, then look up the target rows that they replace.
 
-    One job evaluates the source, writes all its rows and returns its keys, so that Spark never holds a large source in memory. The lookup
-    of the keys comes afterwards. If it is inexact (`INEXACT`), a join must find the matches. Then the caller deletes the written files and
+    One job evaluates the source, writes all its rows and returns its keys, so that Spark never keeps a large source in memory. The keys are
+    looked up afterwards. If the lookup is inexact (`INEXACT`), a join must find the matches. Then the caller deletes the written files and
     runs the next way, which evaluates the source again.
     """
     source_and_output = insert_every_source_row(request.source, request.plan, request.table_after)

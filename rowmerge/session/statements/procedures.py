@@ -51,7 +51,7 @@ def call_procedure(context: SessionContext, command: Call, options: CommitOption
         PlanError: The table is no Iceberg table, or the arguments contradict each other.
         TypeMismatch: An argument has the wrong type.
         TableNotFound: The table does not exist.
-        CommitConflict: The last attempt conflicts, too.
+        CommitConflict: All attempts conflict with concurrent commits.
     """
     procedure = command.procedure
     arguments = {name: _evaluate_argument(context.spark, procedure, name, text.text) for name, text in command.arguments.items()}
