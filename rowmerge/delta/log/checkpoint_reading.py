@@ -128,8 +128,8 @@ def _read_sidecars(storage: Storage, paths: Sequence[str]) -> list[Document]:
 def _read_non_file_actions(document: Document) -> list[Action]:
     """Read all actions except file actions from a file of a checkpoint, and check their fields.
 
-    A checkpoint in Parquet has one column for each kind of action. Each row has one action in the column
-    of its kind, and null in all other columns. Raises CorruptLog if the file is unreadable or an action is invalid.
+    A checkpoint in Parquet has one column for each kind of action. Each row has one action in the column of its kind, and null in all
+    other columns. Raises CorruptLog if the file is unreadable or an action is invalid.
     """
     if document.path.endswith(".json"):
         return non_file_actions(document)

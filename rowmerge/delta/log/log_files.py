@@ -89,7 +89,7 @@ class LogListing:
 
     @property
     def oldest_readable(self) -> int:
-        """The oldest version from which all later versions are readable too."""
+        """The oldest version that is readable together with all later versions."""
         oldest = self.continuous_commits.start
         if oldest == 0:
             return 0

@@ -1,4 +1,4 @@
-"""Parse actions in newline-delimited JSON: file actions to Arrow tables, and all other actions to Python values."""
+"""Parse actions in newline-delimited JSON: file actions into Arrow tables, and all other actions into Python values."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def _parse_file_actions(documents: Sequence[Document], partition_columns: Sequen
 
 
 def _read_actions(data: bytes, lines: Sequence[bytes], schema: pa.Schema) -> pa.Table:
-    """Parse `data`, which consists of `lines`, to one row per line and one column per kind of action. Raises one of _READ_ERRORS."""
+    """Parse `data`, which consists of `lines`, into one row per line and one column per kind of action. Raises one of _READ_ERRORS."""
     actions = read_json_lines(data, schema, longest_line=max(map(len, lines), default=0))
     if actions.num_rows != len(lines):
         raise ValueError("a line holds more than one action, or a part of one")
@@ -132,7 +132,7 @@ def _numbered_lines(document: Document) -> list[tuple[int, bytes]]:
 
 
 def _parse_line(document: Document, number: int, line: bytes) -> Action:
-    """Parse the action in a line. Raises CorruptLog if its fields or the encoding of its strings are invalid."""
+    """Parse the action in a line. Raises CorruptLog for invalid JSON, invalid fields, or strings with an invalid encoding."""
     action = parse_object(line, document.path, line=number)
     add = action.get("add")
     if isinstance(add, dict) and not _is_storable_text(add.get("stats")):

@@ -47,7 +47,7 @@ def drop_table(storage: Storage, table: str) -> None:
 def finish_drop(storage: Storage, delete: Deletion) -> None:
     """Write the checkpoint of a drop, and delete the remaining files of the dropped table.
 
-    Does nothing if the newest version of the log is not the commit of a drop.
+    Does nothing if the newest version of the log did not drop the table.
 
     Args:
         storage: The storage of the table.

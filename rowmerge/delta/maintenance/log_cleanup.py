@@ -29,7 +29,7 @@ _ENTRY = re.compile(rf"{LOG}/\.?(?P<version>\d{{20}})\.(?P<kind>{_KIND})(?:\.crc
 def clean_log(storage: Storage, listing: LogListing, state: State, now: int) -> None:
     """Delete the log entries that are older than the retention period. A failed deletion is only logged.
 
-    The caller must have written a checkpoint before.
+    The caller must already have written a checkpoint.
 
     Args:
         storage: The storage of the table.
@@ -130,7 +130,7 @@ def _is_readable(storage: Storage, listing: LogListing, checkpoint: Checkpoint) 
 
 
 def _may_clean(state: State, checkpoint: Checkpoint) -> bool:
-    """Return whether the feature `checkpointProtection` allows a cleanup up to a checkpoint (requirements a and c)."""
+    """Return whether the feature `checkpointProtection` allows a cleanup up to a checkpoint (its requirements a and c in PROTOCOL.md)."""
     # A cleanup that deletes all protected versions together may ignore their features.
     is_protected = state.protocol.supports("checkpointProtection")
     return not is_protected or checkpoint.version >= protected_before(state.metadata.configuration)

@@ -88,7 +88,7 @@ class Protocol:
 
 
 LOWEST_PROTOCOL = Protocol(min_reader=1, min_writer=2)
-"""The protocol of a table without features. All engines can read such a table."""
+"""The protocol of a table without special features. Every engine can read such a table."""
 
 
 @dataclass(frozen=True)
@@ -199,12 +199,12 @@ class Transaction:
 
 
 def transaction_fields(transactions: Iterable[tuple[str, Transaction]]) -> list[dict[str, Any]]:
-    """Return the fields of a `txn` action for each application and its transaction."""
+    """Return the fields of one `txn` action for each pair of an application id and its newest transaction."""
     return [{"appId": name, "version": txn.version, "lastUpdated": txn.last_updated} for name, txn in transactions]
 
 
 def domain_fields(domains: Iterable[tuple[str, str]]) -> list[dict[str, Any]]:
-    """Return the fields of a `domainMetadata` action for each domain and its configuration."""
+    """Return the fields of one `domainMetadata` action for each pair of a metadata domain and its configuration."""
     return [{"domain": name, "configuration": configuration, "removed": False} for name, configuration in domains]
 
 

@@ -104,7 +104,7 @@ def stored_partition_columns(schema: Mapping[str, Any], columns: Iterable[str]) 
     """Return the physical names of partition columns.
 
     Args:
-        schema: The parsed JSON of the `schemaString`, which can have types that rowmerge does not support.
+        schema: The parsed JSON of the `schemaString`, which can contain types that rowmerge does not support.
         columns: The logical names of the partition columns.
     """
     names = {field["name"]: (field.get("metadata") or {}).get(PHYSICAL_NAME, field["name"]) for field in schema["fields"]}
@@ -112,7 +112,7 @@ def stored_partition_columns(schema: Mapping[str, Any], columns: Iterable[str]) 
 
 
 def values_by_physical_name(values: Mapping[str, Any], schema: Struct, physical_schema: Struct) -> dict[str, Any]:
-    """Replace the logical column names in a mapping of values by physical column names.
+    """Return values by physical column name, converted from values by logical column name.
 
     Args:
         values: The values by logical column name. The value of a struct is a mapping too. Values of unknown columns are dropped.

@@ -64,7 +64,7 @@ def metadata_after_replace(table: str, protocol: Protocol, metadata: Metadata, d
     """Return the protocol and metadata of a table after CREATE OR REPLACE TABLE.
 
     The table keeps its id, and its protocol is not lowered. In-commit timestamps are disabled if the properties in the definition are None.
-    Otherwise, they stay enabled unless the definition sets `delta.enableInCommitTimestamps` to a value other than true.
+    Otherwise, they are kept unless the definition sets `delta.enableInCommitTimestamps` to a value other than true.
 
     Args:
         table: The name of the table, for errors.
@@ -293,7 +293,7 @@ def _with_column_ids(metadata: Metadata, *, keep_names: bool, last_id: int = 0) 
 def _metadata_after_definition(table: str, protocol: Protocol, old: Metadata, definition: TableDefinition) -> tuple[Protocol, Metadata]:
     """Check the definition of CREATE or REPLACE, and return the protocol and metadata of the new table.
 
-    `protocol`, `old`: the protocol and metadata of the replaced table. A new table has the lowest protocol and metadata without columns.
+    `protocol`, `old`: the protocol and metadata of the replaced table. For a new table, LOWEST_PROTOCOL and metadata without columns.
     """
     if definition.schema is None:
         raise PlanError(f"{table} needs columns. List them, or create it AS SELECT.")
@@ -334,7 +334,7 @@ def _properties_after_definition(table: str, replaced_properties: Mapping[str, s
 
 
 def _stored_properties(properties: Mapping[str, str]) -> dict[str, str]:
-    """Return the properties to store, with deletion vectors for merge-on-read. Raises ConfigurationError for an invalid write mode."""
+    """Return the properties to store, with deletion vectors for merge-on-read. Raises ConfigurationError if they contradict each other."""
     # Properties of protocol versions and features change the protocol and are not stored.
     protocol_names = {name for name in properties if name in (MIN_READER, MIN_WRITER) or name.startswith(FEATURE_PREFIX)}
     table_properties = {name: value for name, value in properties.items() if name not in protocol_names}
@@ -368,7 +368,7 @@ def _constraints(checks: Mapping[str, str]) -> dict[str, str]:
 
 
 def _refuse_new_constraints(table: str, old: Mapping[str, str], new: Mapping[str, str]) -> None:
-    """Raise ConfigurationError if a property adds or changes a constraint, because existing rows would not be checked."""
+    """Raise ConfigurationError if `new` adds or changes a constraint of `old`, because existing rows would not be checked."""
     for name, expression in new.items():
         if name.lower().startswith(CONSTRAINT_PREFIX) and old.get(name) != expression:
             raise ConfigurationError(
@@ -378,20 +378,20 @@ def _refuse_new_constraints(table: str, old: Mapping[str, str], new: Mapping[str
 
 
 def _refuse_protection_change(table: str, old: Mapping[str, str], new: Mapping[str, str]) -> None:
-    """Raise ConfigurationError if the properties change the checkpoint protection. Only dropping a feature may change it."""
+    """Raise ConfigurationError if `new` changes the checkpoint protection of `old`. Only dropping a feature may change it."""
     if new.get(CHECKPOINT_PROTECTION) != old.get(CHECKPOINT_PROTECTION):
         raise ConfigurationError(f"The table property {CHECKPOINT_PROTECTION} of {table} is kept by the log itself. Leave it as it is.")
 
 
 def _refuse_enabling_timestamps(table: str, old: Mapping[str, str], new: Mapping[str, str]) -> None:
-    """Raise UnsupportedTableFeature if the properties enable in-commit timestamps, because the log would not record their first version."""
+    """Raise UnsupportedTableFeature if only `new` enables in-commit timestamps, because the log would not record their first version."""
     if new.get(IN_COMMIT_TIMESTAMPS, "false").lower() == "true" and old.get(IN_COMMIT_TIMESTAMPS, "false").lower() != "true":
         advice = f"Set {IN_COMMIT_TIMESTAMPS} when a table is created, not later."
         raise UnsupportedTableFeature(table, "inCommitTimestamp", action="change", advice=advice)
 
 
 def _refuse_enabling_row_tracking(table: str, old: Mapping[str, str], new: Mapping[str, str]) -> None:
-    """Raise UnsupportedTableFeature if the properties enable row tracking, because existing rows have no row ids."""
+    """Raise UnsupportedTableFeature if only `new` enables row tracking, because existing rows have no row ids."""
     if is_true(new, ROW_TRACKING) and not is_true(old, ROW_TRACKING):
         advice = f"Set {ROW_TRACKING} when a table is created, or write the table anew with CREATE OR REPLACE TABLE."
         raise UnsupportedTableFeature(table, "rowTracking", action="change", advice=advice)

@@ -132,7 +132,7 @@ def _check_value(name: str, value: str) -> None:
 
 
 def is_true(properties: Mapping[str, str], name: str) -> bool:
-    """Return whether a property is true. A property that is not set is false.
+    """Return whether a property is true. A property that is not set counts as false.
 
     Args:
         properties: The properties of a table.

@@ -250,7 +250,7 @@ def rename_indexed_columns(text: str, old: Struct, new: Struct) -> str:
 
 
 def _renamed_leaf(leaf: ColumnPath, old: Struct, new: Struct) -> ColumnPath | None:
-    """Return the path of a column or a nested field in the new schema, None if it was dropped.
+    """Return the path of a column or a nested field in the new schema, or None if it was dropped.
 
     A path that is not in the old schema is returned unchanged.
     """

@@ -49,7 +49,7 @@ class LiteralPosition:
 
 @dataclass(frozen=True)
 class ColumnBounds:
-    """The min/max statistics of one column in each file, by which conditions exclude files (data skipping).
+    """The min/max statistics of one column in each file, which conditions use to exclude files (data skipping).
 
     `lower`, `upper`: the bounds of the file's values, or null if unknown. `has_values`, `has_nulls`: whether the file may have values
     and nulls in the column. `buckets`: for each bucket transform of the column, the bucket of each file's values.
@@ -197,7 +197,7 @@ def comparable(field: Field) -> bool:
 
 
 def is_padded(field: Field) -> bool:
-    """Return whether a column is a CHAR(n), whose values Spark pads with blanks before it compares them."""
+    """Return whether a column is a CHAR(n), whose values Spark pads with spaces before it compares them."""
     return str(field.metadata.get(CHAR_VARCHAR, "")).lower().lstrip().startswith("char")
 
 

@@ -87,8 +87,8 @@ def key_mask(column: str, op: str, values: pa.Array, has_null: bool, schema: Str
     """Return the mask of the files that may contain a row with `column op key` for at least one key of a source.
 
     The keys are the values of the source's side of a join condition. NULL and NaN never lie within bounds, so separate rules apply to
-    them. A NULL key matches only with `<=>`, in files that may contain NULL. NaN is greater than all numbers, and a file
-    with a NaN has no bounds.
+    them. A NULL key matches only with `<=>`, in files that may contain NULL. NaN is greater than all numbers, and a file with a NaN has no
+    bounds.
 
     Args:
         column: The name of the target's column.

@@ -73,8 +73,8 @@ def _ranges(values: pa.Array, field: Field, only_ends: bool) -> list[tuple[pa.Sc
 def _ranges_between_gaps(values: pa.Array) -> list[tuple[pa.Scalar, pa.Scalar]] | None:
     """Split sorted, distinct values at the widest gaps into at most RANGES ranges.
 
-    The values 1, 2, 3, 90, 91 become the ranges 1 to 3 and 90 to 91. Returns None if the gaps amount to less than half of the span
-    from the first to the last value. The ranges would then exclude too few rows to be worth the comparisons.
+    The values 1, 2, 3, 90, 91 become the ranges 1 to 3 and 90 to 91. Returns None if the gaps amount to less than half of the span from the
+    first to the last value. The ranges would then exclude too few rows to be worth the comparisons.
     """
     # All types in _ORDINAL_TYPES are integers in Arrow: days, microseconds, or the numbers themselves.
     integers = (values.cast(pa.int32()) if pa.types.is_date(values.type) else values).cast(pa.int64())

@@ -146,7 +146,7 @@ def locate_list_members(members: Sequence[Constant], type_: DataType) -> list[Li
 
 
 def _has_common_decimal_type(numbers: Sequence[ExactNumber], type_: DataType) -> bool:
-    """Return whether a decimal type exists for the numbers and the column's values. Otherwise, Spark rounds some of them to compare.
+    """Return whether one decimal type can represent the numbers and the column's values. Otherwise, Spark rounds before it compares.
 
     `type_`: the type of the column. Integers that are compared with an integer column need no decimal type.
     """

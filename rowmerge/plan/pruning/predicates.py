@@ -160,7 +160,7 @@ def _combined(predicates: Sequence[Predicate], combine: Callable[[Verdict, Verdi
 
 
 def _negated(predicate: Predicate) -> Predicate:
-    """Return the NOT of a predicate."""
+    """Return the negation (NOT) of a predicate."""
     return replace(predicate, judge=lambda files: predicate.judge(files).negated())
 
 
