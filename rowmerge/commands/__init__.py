@@ -1,1 +1,1 @@
-"""Parsed statements as frozen dataclasses, before any table is opened."""
+"""Parsed statements: a frozen dataclass for each kind of statement, created before any table is opened."""

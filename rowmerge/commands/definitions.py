@@ -23,7 +23,8 @@ class CheckConstraint:
 class ColumnDefinition:
     """`name type [NOT NULL] [COMMENT '…'] [DEFAULT …] [GENERATED ALWAYS AS (…)] [[CONSTRAINT …] CHECK (…)]`.
 
-    `type` is the user's text, in which names of nested fields keep their quotes. `identity`: whether the column is GENERATED … AS IDENTITY.
+    `type` is the SQL text of the type, in which the names of nested fields keep their quotes. `identity`: whether the column is declared as
+    GENERATED … AS IDENTITY. `generated`: the expression of a generated column. `checks`: the CHECK constraints in the column's definition.
     """
 
     name: str
@@ -35,19 +36,20 @@ class ColumnDefinition:
     identity: bool = False
     checks: tuple[CheckConstraint, ...] = ()
     within: tuple[str, ...] = ()
-    """In ADD COLUMN, the path of the struct that gets the field."""
+    """The path of the struct to which ADD COLUMN adds a nested field. Empty for a top-level column."""
 
     @property
     def path(self) -> str:
-        """Return the dotted name, with the structs around a field."""
+        """Return the dotted name of the column, including the structs that contain a nested field."""
         return ".".join((*self.within, self.name))
 
 
 @dataclass(frozen=True)
 class CreateTable:
-    """CREATE [OR REPLACE] TABLE, REPLACE TABLE. `format` is the name after USING in lower case, None without USING.
+    """CREATE [OR REPLACE] TABLE or REPLACE TABLE.
 
-    `partitioned_by` has the partition fields without names. A column that PARTITIONED BY (name type) defines is also in `columns`.
+    `format` is the name after USING in lower case, or None if the statement has no USING clause. `partitioned_by` contains unnamed
+    partition fields. A column that PARTITIONED BY (name type) defines is also in `columns`. `query`: the query after AS, or None.
     """
 
     name: TableName
@@ -61,14 +63,15 @@ class CreateTable:
     or_replace: bool = False
     if_not_exists: bool = False
     checks: tuple[CheckConstraint, ...] = ()
-    """The constraints of the table and of its columns."""
+    """The CHECK constraints of the table and of its columns."""
 
 
 @dataclass(frozen=True)
 class CloneTable:
     """CREATE [OR REPLACE] TABLE … SHALLOW CLONE source.
 
-    The cloned snapshot is that of `version`, `timestamp` or `reference` (a branch or tag), or the newest one if all three are None.
+    At most one of `version`, `timestamp` and `reference` (a branch or tag) selects the cloned snapshot. If all are None, the statement
+    clones the newest snapshot.
     """
 
     name: TableName
@@ -84,7 +87,10 @@ class CloneTable:
 
 @dataclass(frozen=True)
 class CreateView:
-    """CREATE [OR REPLACE] [TEMPORARY] VIEW. `columns` has the name and the comment of each column, or is empty without a list."""
+    """CREATE [OR REPLACE] [TEMPORARY] VIEW.
+
+    `columns` contains the name and the comment of each column, or is empty if the statement has no column list.
+    """
 
     name: TableName
     query: SqlText
@@ -126,7 +132,10 @@ class Drop:
 
 @dataclass(frozen=True)
 class AddColumns:
-    """ALTER TABLE … ADD COLUMN[S] (…). `positions` maps the path of a column to the column after which it goes, or to None for FIRST."""
+    """ALTER TABLE … ADD COLUMN[S] (…).
+
+    `positions` maps the path of an added column to the column that it follows, or to None for FIRST.
+    """
 
     name: TableName
     columns: tuple[ColumnDefinition, ...]
@@ -154,8 +163,8 @@ class DropConstraint:
 class ChangePartitioning:
     """ALTER TABLE … ADD, DROP or REPLACE PARTITION FIELD, as in Iceberg's SQL extensions.
 
-    `dropped` is the column and the transform of a partition field, or the field's name as a column. An added field without a name gets
-    one when the statement runs.
+    `dropped` identifies a partition field by its column and transform, or by its name, which is then stored as the column. An added field
+    without a name receives one when the statement runs.
     """
 
     name: TableName
@@ -165,9 +174,9 @@ class ChangePartitioning:
 
 @dataclass(frozen=True)
 class SetWriteOrder:
-    """ALTER TABLE … WRITE …: the sort order, which can be empty, and the distribution of rows over tasks.
+    """ALTER TABLE … WRITE …: the sort order of new files, which can be empty, and the distribution of rows among tasks.
 
-    With the `distribution` None, the table keeps its distribution.
+    If `distribution` is None, the table keeps its distribution.
     """
 
     name: TableName
@@ -195,7 +204,7 @@ class DropColumns:
 
 @dataclass(frozen=True)
 class SetDefault:
-    """ALTER TABLE … ALTER COLUMN column SET DEFAULT value, or DROP DEFAULT with the value None."""
+    """ALTER TABLE … ALTER COLUMN column SET DEFAULT value. If `value` is None, the statement is DROP DEFAULT."""
 
     name: TableName
     column: str
@@ -213,7 +222,7 @@ class SetNullable:
 
 @dataclass(frozen=True)
 class ColumnPlace:
-    """The position of a column: FIRST (None), or AFTER another column of the same table or struct."""
+    """The position of a column: AFTER another column of the same table or struct, or FIRST if `previous_column` is None."""
 
     previous_column: str | None
 
@@ -223,7 +232,10 @@ class ColumnPlace:
 
 @dataclass(frozen=True)
 class AlterColumn:
-    """ALTER TABLE … ALTER COLUMN … TYPE, FIRST or AFTER. Hive's form, CHANGE COLUMN, can also have a comment. None means no change."""
+    """ALTER TABLE … ALTER COLUMN … TYPE, FIRST or AFTER, or Hive's CHANGE COLUMN, which can also set a comment.
+
+    A value of None leaves the type, the comment or the place unchanged.
+    """
 
     name: TableName
     column: tuple[str, ...]
@@ -251,7 +263,10 @@ class UnsetProperties:
 
 @dataclass(frozen=True)
 class CommentOn:
-    """COMMENT ON TABLE, COMMENT ON COLUMN, or ALTER TABLE … ALTER|CHANGE COLUMN c COMMENT '…'. `column` is None for the table's comment."""
+    """COMMENT ON TABLE, COMMENT ON COLUMN, or ALTER TABLE … ALTER|CHANGE COLUMN c COMMENT '…'.
+
+    `column` is the path of the column, or None for the comment of the table.
+    """
 
     name: TableName
     comment: str | None
@@ -260,14 +275,14 @@ class CommentOn:
 
 @dataclass(frozen=True)
 class CommentOnColumns:
-    """ALTER TABLE … ALTER COLUMN a COMMENT '…', b.c COMMENT '…'. `comments` has the path and the comment of each column or field."""
+    """ALTER TABLE … ALTER COLUMN a COMMENT '…', b.c COMMENT '…'. `comments`: the path and the comment of each column or field."""
 
     name: TableName
     comments: tuple[tuple[tuple[str, ...], str], ...]
 
 
 class Detail(Enum):
-    """The form of a DESCRIBE."""
+    """The kind of information that a DESCRIBE statement requests."""
 
     COLUMNS = "DESCRIBE"
     EXTENDED = "DESCRIBE EXTENDED"
@@ -277,7 +292,7 @@ class Detail(Enum):
 
 @dataclass(frozen=True)
 class Describe:
-    """DESCRIBE [EXTENDED|DETAIL|HISTORY] name. `limit`: the largest number of versions in DESCRIBE HISTORY, None for all."""
+    """DESCRIBE [EXTENDED|DETAIL|HISTORY] name. `limit`: the maximum number of versions in DESCRIBE HISTORY, or None for all."""
 
     name: TableName
     detail: Detail
@@ -293,7 +308,10 @@ class ShowSchemas:
 
 @dataclass(frozen=True)
 class ShowTables:
-    """SHOW TABLES, SHOW VIEWS (`views`) or SHOW TABLE EXTENDED (`extended`). `schema` is None for the current schema."""
+    """SHOW TABLES, SHOW VIEWS (`views`) or SHOW TABLE EXTENDED (`extended`).
+
+    `schema` is None for the current schema. `like`: the pattern that the names must match, or None for all names.
+    """
 
     schema: str | None = None
     like: str | None = None
@@ -325,7 +343,7 @@ class UseSchema:
 
 @dataclass(frozen=True)
 class Query:
-    """A query, or another statement that Spark executes. Only the names of tables in it are replaced, by views of their snapshots."""
+    """A query, or another statement that Spark executes. The engine replaces only the table names, by views of the tables' snapshots."""
 
     text: str
 
@@ -343,7 +361,7 @@ DefinitionCommand = CreateTable | CloneTable | CreateView | Drop | SchemaCommand
 class Explain:
     """EXPLAIN [EXTENDED|FORMATTED|…] of a command that changes rows, or of CREATE TABLE … AS SELECT. The command is not executed.
 
-    With a `mode`, such as EXTENDED, the result also has Spark's plan of the command's query in this mode.
+    If `mode` is not empty, for example EXTENDED, the result also contains Spark's plan for the command's query in that mode.
     """
 
     command: RowCommand | CreateTable

@@ -1,4 +1,4 @@
-"""Functions that a warehouse stores: their definitions, and the statements that create, drop and describe them."""
+"""Functions stored in a warehouse: their definitions, and the statements that create, drop, describe and list them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Language = Literal["sql", "python"]
 
 @dataclass(frozen=True)
 class Parameter:
-    """`name type [DEFAULT expression] [COMMENT '…']`. The type and the default are the user's SQL text."""
+    """`name type [DEFAULT expression] [COMMENT '…']`. `type` and `default` contain the user's SQL text."""
 
     name: str
     type: str
@@ -24,10 +24,11 @@ class Parameter:
 class FunctionDefinition:
     """The parameters, the return type, the body and the clauses of a function.
 
-    The `body` of a function in SQL is an expression, or a query of one value. In Python it is the text of a module, in which `handler` is a
-    function or, for an aggregate, a class with `accumulate` and `finish`. `aggregate`: whether the function aggregates the rows of a
-    group. `deterministic` is None without such a clause. `runtime` and `packages` are the Python version and the packages that the
-    statement names.
+    The `body` of a SQL function is an expression, or a query that returns one value. The `body` of a Python function is the source code of
+    a module. `handler` names a function in that module or, for an aggregate, a class with the methods `accumulate` and `finish`.
+
+    `returns`: the SQL text of the return type. `aggregate`: whether the function aggregates the rows of a group. `deterministic` is None if
+    the statement does not specify it. `runtime` and `packages` are the Python version and the packages that the statement specifies.
     """
 
     parameters: tuple[Parameter, ...]
@@ -68,7 +69,7 @@ class DropFunction:
 
 @dataclass(frozen=True)
 class DescribeFunction:
-    """DESCRIBE FUNCTION [EXTENDED] name. Spark executes `text`, the statement, if the warehouse has no such function."""
+    """DESCRIBE FUNCTION [EXTENDED] name. If the warehouse has no such function, Spark executes the statement `text`."""
 
     name: TableName
     text: SqlText
@@ -76,7 +77,10 @@ class DescribeFunction:
 
 @dataclass(frozen=True)
 class ShowFunctions:
-    """SHOW USER FUNCTIONS, or SHOW FUNCTIONS IN a schema, which list functions of the warehouse. `like` is the pattern of the names."""
+    """SHOW USER FUNCTIONS or SHOW FUNCTIONS IN a schema, which list the functions of the warehouse.
+
+    `schema` is None for the current schema. `like`: the pattern that the names must match, or None for all names.
+    """
 
     schema: str | None = None
     like: str | None = None

@@ -1,4 +1,4 @@
-"""Statements that maintain a table: VACUUM, OPTIMIZE, REORG, RESTORE, branches and tags, and the procedures."""
+"""Statements that maintain a table: VACUUM, OPTIMIZE, REORG, RESTORE, and the creation and removal of branches and tags."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rowmerge.commands.procedures import Call
 
 @dataclass(frozen=True)
 class Vacuum:
-    """VACUUM table [RETAIN n HOURS] [DRY RUN]. With `retain_hours` None, the retention is a property of the table."""
+    """VACUUM table [RETAIN n HOURS] [DRY RUN]. If `retain_hours` is None, a property of the table sets the retention period."""
 
     target: TableName
     retain_hours: float | None = None
@@ -19,7 +19,7 @@ class Vacuum:
 
 @dataclass(frozen=True)
 class Optimize:
-    """OPTIMIZE table [WHERE condition]. The condition uses partition columns only."""
+    """OPTIMIZE table [WHERE condition]. The condition can use only partition columns."""
 
     target: TableName
     condition: SqlText | None = None
@@ -47,9 +47,9 @@ class Restore:
 class SetReference:
     """ALTER TABLE table CREATE [OR REPLACE] | REPLACE BRANCH | TAG name [AS OF VERSION id] [RETAIN n DAYS] …, as in Iceberg's extensions.
 
-    `tag`: whether it is a tag rather than a branch. `create` and `replace`: whether the statement may create a new one and replace an
-    old one. `version`: the id of the snapshot, None for the newest one. `max_age`, `min_snapshots` and `max_snapshot_age` are the
-    reference's max-ref-age-ms, min-snapshots-to-keep and max-snapshot-age-ms, with ages in milliseconds.
+    `tag`: whether the reference is a tag rather than a branch. `create` and `replace`: whether the statement may create a new reference,
+    and whether it may replace an existing one. `version`: the id of the snapshot, or None for the newest one. `max_age`, `min_snapshots`
+    and `max_snapshot_age` correspond to max-ref-age-ms, min-snapshots-to-keep and max-snapshot-age-ms. Ages are in milliseconds.
     """
 
     target: TableName
@@ -66,7 +66,7 @@ class SetReference:
 
 @dataclass(frozen=True)
 class DropReference:
-    """ALTER TABLE table DROP BRANCH | TAG [IF EXISTS] name. `tag`: whether it is a tag rather than a branch."""
+    """ALTER TABLE table DROP BRANCH | TAG [IF EXISTS] name. `tag`: whether the reference is a tag rather than a branch."""
 
     target: TableName
     name: str

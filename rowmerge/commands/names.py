@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from rowmerge.table.metadata.schema import quote
 
 CATALOGS = ("rowmerge", "spark_catalog")
-"""Names of the engine's catalog, which can precede `schema.table`."""
+"""The names of the engine's catalog, each of which can precede `schema.table`."""
 FILE_FORMATS = ("parquet", "csv", "json", "orc", "avro", "text")
-"""Formats of files that Spark can read without other packages."""
+"""File formats that Spark can read without additional packages."""
 TABLE_FORMATS = ("delta", "iceberg")
-"""Formats of whole tables at a path."""
+"""Table formats that can be read from a path."""
 
 
 @dataclass(frozen=True)
@@ -26,9 +26,10 @@ class TableName:
 
     @property
     def reference(self) -> tuple[TableName, str] | None:
-        """Return the table and the branch or tag that the name can mean, or None: `db.orders` and `audit` for `db.orders.branch_audit`.
+        """Return the table and the branch or tag to which the name can refer: `db.orders` and `audit` for `db.orders.branch_audit`.
 
-        As in Iceberg on Spark, the name means a branch or tag if there is no table of this name.
+        As in Iceberg on Spark, the name refers to a branch or tag only if no table has this name. Return None if the last part of the name
+        does not have this form.
         """
         kind, _, name = self.parts[-1].partition("_")
         if len(self.parts) < 2 or kind.lower() not in ("branch", "tag") or not name:
@@ -39,10 +40,10 @@ class TableName:
 def qualifier_size(column: Sequence[str], table: Sequence[str]) -> int:
     """Return the number of parts before a column's name that qualify the column by a table: 2 for `analytics.orders.id`.
 
-    The qualifier can be the table's name or its last parts, in any case. The result is 0 without such a qualifier.
+    The qualifier can be the table's full name or its last parts, without regard to case. Return 0 if the table does not qualify the column.
 
     Args:
-        column: The parts of the column's name as the statement has it.
+        column: The parts of the column's name as written in the statement.
         table: The parts of the table's name or alias.
     """
     column_parts, table_parts = [part.lower() for part in column], [part.lower() for part in table]
@@ -54,9 +55,9 @@ def qualifier_size(column: Sequence[str], table: Sequence[str]) -> int:
 
 @dataclass(frozen=True)
 class SqlText:
-    """A piece of the user's SQL, character for character, with the line and the column of its first character, both from 1.
+    """A verbatim piece of the user's SQL, with the line and the column of its first character, both counted from 1.
 
-    Expressions, queries and relations stay text, because Spark parses and validates them.
+    Expressions, queries and relations remain text, because Spark parses and validates them.
     """
 
     text: str
@@ -69,10 +70,11 @@ class SqlText:
 
 @dataclass(frozen=True)
 class FileSource:
-    """The files at a path, which can be a pattern of Hadoop's file systems, or the table in the folder at the path.
+    """The files at a path, or the Delta or Iceberg table in the folder at the path.
 
-    `schema` has the columns as DDL text, None to infer them from the files. `name` qualifies the columns and is used in messages.
-    `options` are those of Spark's reader, by name, or `versionAsOf` and `timestampAsOf` of a table.
+    `path` can be a glob pattern of Hadoop's file systems. `schema` contains the columns as DDL text, or is None to infer them from the
+    files. `name` qualifies the columns and appears in messages. `options` contains the options of Spark's reader by name, or `versionAsOf`
+    and `timestampAsOf` for a table.
     """
 
     path: str
@@ -83,5 +85,5 @@ class FileSource:
 
     @property
     def display_name(self) -> str:
-        """Return the name of the files for messages."""
+        """Return the name of the files to show in messages."""
         return self.path if self.name is None else f"{'.'.join(self.name.parts)} ({self.path})"

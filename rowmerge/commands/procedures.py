@@ -1,4 +1,4 @@
-"""CALL of the procedures of Iceberg's Spark catalogs, and the parameters of each procedure in their order."""
+"""The CALL statement for the procedures of Iceberg's Spark catalogs, and the parameters of each procedure in positional order."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rowmerge.commands.names import SqlText
 
 
 class Kind(Enum):
-    """The kind of values that a parameter accepts, described for messages."""
+    """The kind of value that a parameter accepts. The enum values are the descriptions for error messages."""
 
     TABLE = "the name of a table, as a string"
     TEXT = "a string"
@@ -23,10 +23,10 @@ class Kind(Enum):
 
 @dataclass(frozen=True)
 class Procedure:
-    """The parameters of a procedure.
+    """The signature of a procedure: its parameters, and which of them are required.
 
-    `ignored` parameters tune the execution in Iceberg on Spark, and have no effect here. `instead` is the statement for a table of another
-    format than Iceberg.
+    The `ignored` parameters tune the execution in Iceberg on Spark and have no effect here. `instead`: the statement to use for a table in
+    a format other than Iceberg, or an empty string.
     """
 
     parameters: Mapping[str, Kind]
@@ -69,7 +69,7 @@ PROCEDURES: Mapping[str, Procedure] = {
 
 @dataclass(frozen=True)
 class Call:
-    """CALL [catalog.]system.procedure(…). `arguments` has the SQL text of each argument by the name of its parameter."""
+    """CALL [catalog.]system.procedure(…). `arguments` maps the name of each parameter to the SQL text of its argument."""
 
     procedure: str
     arguments: Mapping[str, SqlText]

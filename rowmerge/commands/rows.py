@@ -18,7 +18,10 @@ class Match(Enum):
 
 @dataclass(frozen=True)
 class Assignment:
-    """`column = value`. `column` is the path without quotes and without the target's alias, such as `("s", "a")` for `t.s.a`."""
+    """`column = value` in a SET list.
+
+    `column` is the path without quotes and without the target's alias, such as `("s", "a")` for `t.s.a`.
+    """
 
     column: tuple[str, ...]
     value: SqlText
@@ -26,19 +29,19 @@ class Assignment:
 
 @dataclass(frozen=True)
 class UpdateAction:
-    """UPDATE SET. `assignments` is None for `SET *`."""
+    """The action UPDATE SET of a WHEN clause. `assignments` is None for `SET *`."""
 
     assignments: tuple[Assignment, ...] | None
 
 
 @dataclass(frozen=True)
 class DeleteAction:
-    """DELETE."""
+    """The action DELETE of a WHEN clause."""
 
 
 @dataclass(frozen=True)
 class InsertAction:
-    """INSERT. `assignments` is None for `INSERT *`. A value can be the text DEFAULT."""
+    """The action INSERT of a WHEN clause. `assignments` is None for `INSERT *`. A value can be the keyword DEFAULT."""
 
     assignments: tuple[Assignment, ...] | None
 
@@ -48,7 +51,11 @@ Action = UpdateAction | DeleteAction | InsertAction
 
 @dataclass(frozen=True)
 class When:
-    """One WHEN clause. Of the clauses with the same `match`, the first one whose condition is true applies to a row."""
+    """One WHEN clause of a MERGE.
+
+    Among the clauses with the same `match`, the first one whose condition is true applies to a row. A clause without a condition always
+    applies.
+    """
 
     match: Match
     action: Action
@@ -57,7 +64,11 @@ class When:
 
 @dataclass(frozen=True)
 class Merge:
-    """MERGE INTO. `source` is the text of the relation: a name, a name with time travel, or a query in parentheses."""
+    """MERGE INTO.
+
+    `source` is the text of the source relation: a table name, a table name with time travel, or a query in parentheses. `source_columns`:
+    the column names after the source's alias, or empty if there are none.
+    """
 
     target: TableName
     target_alias: str | None
@@ -68,12 +79,12 @@ class Merge:
     clauses: tuple[When, ...]
     schema_evolution: bool = False
     with_clause: SqlText | None = None
-    """`WITH name AS (…)` before MERGE, or None."""
+    """The list `WITH name AS (…)` before MERGE, or None."""
 
 
 @dataclass(frozen=True)
 class Update:
-    """UPDATE table [AS alias] SET … [WHERE condition]. `with_clause`: the WITH list before UPDATE."""
+    """UPDATE table [AS alias] SET … [WHERE condition]. `with_clause`: the WITH list before UPDATE, or None."""
 
     target: TableName
     alias: str | None
@@ -84,7 +95,7 @@ class Update:
 
 @dataclass(frozen=True)
 class Delete:
-    """DELETE FROM table [AS alias] [WHERE condition]. `with_clause`: the WITH list before DELETE."""
+    """DELETE FROM table [AS alias] [WHERE condition]. `with_clause`: the WITH list before DELETE, or None."""
 
     target: TableName
     alias: str | None
@@ -93,7 +104,7 @@ class Delete:
 
 
 class OverwriteMode(Enum):
-    """The partitions that OVERWRITE replaces: all of them, or with DYNAMIC only those that get a row."""
+    """The partitions that INSERT OVERWRITE replaces: all partitions or, with DYNAMIC, only those that receive new rows."""
 
     STATIC = "static"
     DYNAMIC = "dynamic"
@@ -103,12 +114,12 @@ class OverwriteMode(Enum):
 class Insert:
     """INSERT INTO or INSERT OVERWRITE.
 
-    `columns` is the column list, None without one. `partition` has each column of PARTITION (p = 1, q) with its value or None. `query` is
-    SELECT, VALUES, TABLE or a query in parentheses.
+    `columns` is the column list, or None if the statement has none. `partition` contains each column of PARTITION (p = 1, q) with its
+    value, or None for a dynamic partition column. `query` is SELECT, VALUES, TABLE or a query in parentheses.
 
-    As in Databricks, the statement can also delete old rows. `replace_where` deletes the rows for which the condition is true.
-    `replace_using` deletes the rows whose values of these columns equal (`=`) those of a new row. `replace_on` deletes the rows for which
-    the condition is true with a new row. `alias` and `query_alias` are the names of table and query in that condition.
+    As in Databricks, the statement can also delete existing rows. `replace_where` deletes the rows for which the condition is true.
+    `replace_using` deletes the rows whose values in these columns equal (`=`) those of a new row. `replace_on` deletes the rows for which
+    the condition is true in combination with a new row. `alias` and `query_alias` are the names of the table and the query in `replace_on`.
     """
 
     target: TableName
@@ -124,14 +135,17 @@ class Insert:
     alias: str | None = None
     query_alias: str | None = None
     if_not_exists: bool = False
-    """Whether OVERWRITE … PARTITION writes only if the partition has no rows. All values of the partition are given then."""
+    """Whether OVERWRITE … PARTITION writes only if the partition is empty. The PARTITION clause then has a value for every column."""
     overwrite_mode: OverwriteMode | None = None
-    """None for the mode of the session."""
+    """The partitions that OVERWRITE replaces, or None to use the mode of the session."""
 
 
 @dataclass(frozen=True)
 class Truncate:
-    """TRUNCATE TABLE. `partition` has the columns and values of PARTITION (p = value, …). Without them, all rows are deleted."""
+    """TRUNCATE TABLE.
+
+    `partition` contains the columns and values of PARTITION (p = value, …). If it is empty, the statement deletes all rows.
+    """
 
     target: TableName
     partition: tuple[tuple[str, SqlText], ...] = ()
