@@ -1,1 +1,1 @@
-"""Planning of row-level commands: a command and the columns of its tables become a RowPlan, without Spark and without IO."""
+"""Planning of row-level commands: the planner converts a command and the columns of its tables into a RowPlan, without Spark or IO."""

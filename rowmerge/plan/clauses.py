@@ -14,16 +14,17 @@ from rowmerge.table.metadata.rules import Rules
 from rowmerge.table.metadata.schema import Field, Struct, backquote, string_literal
 
 _COMPUTED = ""
-"""Stands for the value of a generated column that a statement sets to DEFAULT. No SQL expression is empty."""
+"""A placeholder for the value of a generated column that a statement sets to DEFAULT. No SQL expression is empty."""
 _EVOLVE = "To let the source change the table's schema, write MERGE WITH SCHEMA EVOLUTION INTO."
 
 
 @dataclass(frozen=True)
 class ClauseScope:
-    """The names that the clauses of one statement may use, and the columns that they read and write.
+    """The names that the clauses of one statement may use, and the columns that the clauses read and write.
 
-    `old_schema` and `new_schema` have the table's columns before and after the statement. `evolves`: whether the source may add columns.
-    `visible`: the side whose columns a clause may use, or None for both sides.
+    `old_schema` and `new_schema` contain the table's columns before and after the statement. `rules`: the defaults, constraints and
+    generated columns of the table. `evolves`: whether the source may add columns. `visible`: the side whose columns a clause may use, or
+    None for both sides.
     """
 
     target: Side
@@ -36,18 +37,18 @@ class ClauseScope:
     visible: Side | None = None
 
     def of_clause(self, match: Match) -> ClauseScope:
-        """Return the scope of the conditions and values of a WHEN clause."""
+        """Return this scope, restricted to the sides that the conditions and values of a WHEN clause may use."""
         match match:
             case Match.MATCHED:
                 return self
             case Match.NOT_MATCHED:
                 return replace(self, visible=self.source)
             case Match.NOT_MATCHED_BY_SOURCE:
-                # Without a source row, a new column gets no value.
+                # Without a source row, there is no value for a new column.
                 return replace(self, visible=self.target, source=None, new_schema=self.old_schema)
 
     def qualified(self, text: str) -> str:
-        """Return an expression with the alias of its side before each column."""
+        """Return an expression in which each column is qualified by the alias of its side."""
         if self.visible is not None:
             return qualify(text, self.visible, case_sensitive=self.case_sensitive)
         sides = (self.target,) if self.source is None else (self.target, self.source)
@@ -57,7 +58,7 @@ class ClauseScope:
         """Return the column to which a clause assigns a value.
 
         Args:
-            name: The column's name as the statement has it.
+            name: The column's name as written in the statement.
             clause: The noun for the clause in the message of UnknownColumn, such as `the SET list`.
         """
         is_source_column = self.source is not None and name.lower() in map(str.lower, self.source.columns)
@@ -66,7 +67,7 @@ class ClauseScope:
 
 
 def clause_of(when: When, statement_scope: ClauseScope) -> Clause:
-    """Return the clause of a plan for a WHEN clause: names are resolved, and `*` is expanded.
+    """Convert a WHEN clause into a clause of a plan, with resolved names and with `*` expanded.
 
     Args:
         when: The WHEN clause of the statement.
@@ -94,9 +95,10 @@ def clause_of(when: When, statement_scope: ClauseScope) -> Clause:
 
 
 def _star_values(scope: ClauseScope, clause: str) -> dict[str, str]:
-    """Return the values of `SET *` or `INSERT *`: for each column of the table, the source's column of the same name, as SQL text.
+    """Return the values of `SET *` or `INSERT *`: for each column of the table, the source column of the same name, as SQL text.
 
-    A column that the source lacks gets no value if the schema may evolve. Otherwise it is an error, whose message names `clause`.
+    If the schema may evolve, a column that the source lacks is left out. Otherwise, raise UnknownColumn. `clause`: the noun for the clause
+    in the error message.
     """
     source = scope.source
     assert source is not None
@@ -111,7 +113,7 @@ def _star_values(scope: ClauseScope, clause: str) -> dict[str, str]:
 
 
 def _source_column(source: Side, field: Field, case_sensitive: bool) -> str | None:
-    """Return the source's column of a field's name, or None. Raises PlanError if there are several."""
+    """Return the source column with the same name as `field`, or None. Raise PlanError if several columns match."""
     matches = [name for name in source.columns if is_same_name((name,), (field.name,), case_sensitive)]
     if len(matches) > 1:
         raise PlanError(f"The source has the column `{field.name}` {len(matches)} times. Select it once, or under another name.")
@@ -119,11 +121,11 @@ def _source_column(source: Side, field: Field, case_sensitive: bool) -> str | No
 
 
 def _check_missing_column(source: Side, field: Field, clause: str, *, evolves: bool) -> None:
-    """Raise UnknownColumn for a column of the table that the source lacks, unless the schema may evolve.
+    """Raise UnknownColumn because the source lacks `field`, a column of the table, unless the schema may evolve.
 
-    Schema evolution (WITH SCHEMA EVOLUTION) permits a source with fewer columns than the table. It would add a column of the source that
-    the table lacks. If its name differs from `field` in case alone, the table cannot have both, and this raises PlanError. Only with
-    case-sensitive names can `field` be missing then.
+    WITH SCHEMA EVOLUTION permits a source with fewer columns than the table, and adds source columns that the table lacks. With
+    case-sensitive names, such a source column can differ from `field` only in case. Raise PlanError then, because no table can have both
+    columns.
     """
     if not evolves:
         where = f"the source, and {clause} needs every column of the table"
@@ -137,7 +139,7 @@ def _check_missing_column(source: Side, field: Field, clause: str, *, evolves: b
 
 
 def _insert_values(assignments: Iterable[Assignment], scope: ClauseScope) -> dict[str, str]:
-    """Return the values of INSERT (columns) VALUES (…) as SQL text by column. A column that is not in the list gets its default."""
+    """Return the values of INSERT (columns) VALUES (…) as SQL text by column. A column outside the list gets its default."""
     values: dict[str, str] = {}
     for assignment in assignments:
         column = without_qualifier(assignment.column, scope.target, scope.new_schema)
@@ -151,13 +153,13 @@ def _insert_values(assignments: Iterable[Assignment], scope: ClauseScope) -> dic
 
 
 Assignments = dict[str, "str | Assignments"]
-"""The assigned SQL text of each column. For a struct whose fields are assigned, the assignments of the fields."""
+"""The SQL text assigned to each column. If fields of a struct are assigned, the value is a nested mapping for those fields."""
 
 
 def update_values(assignments: Iterable[Assignment], scope: ClauseScope) -> dict[str, str]:
-    """Return the values of UPDATE SET as SQL text by column. Assignments to fields of a struct become the value of the whole struct.
+    """Return the values of UPDATE SET as SQL text by column. Assignments to struct fields become a value for the whole struct.
 
-    A generated column that is set to DEFAULT has no value, because the writer computes it.
+    A generated column that is set to DEFAULT is left out, because the writer computes its value.
 
     Args:
         assignments: The assignments of the SET list.
@@ -165,7 +167,7 @@ def update_values(assignments: Iterable[Assignment], scope: ClauseScope) -> dict
 
     Raises:
         UnknownColumn: The table has no such column or field.
-        PlanError: A column is assigned twice or together with one of its fields, or a path leads into a column that is not a struct.
+        PlanError: A column is assigned twice or together with one of its fields, or a path goes into a column that is not a struct.
     """
     values = {}
     for name, assigned in _assignments_by_column(assignments, scope).items():
@@ -192,12 +194,12 @@ def _assignments_by_column(assignments: Iterable[Assignment], scope: ClauseScope
 def _add_assignment(assignments: Assignments, column: Field, path: tuple[str, ...], value: str, *, case_sensitive: bool) -> None:
     """Add the assignment of `value` to a column, or to a field of a struct. Raise PlanError if it overlaps another assignment.
 
-    Assignments nest as the structs do: `SET a = 1, s.x.y = 2` becomes `{"a": "1", "s": {"x": {"y": "2"}}}`. `path`: the name of the column
-    as the statement has it, and then the names of the fields inside it.
+    Assignments are nested like the structs: `SET a = 1, s.x.y = 2` becomes `{"a": "1", "s": {"x": {"y": "2"}}}`. `path`: the name of the
+    column as written in the statement, followed by the names of the nested fields.
     """
     dotted_path = ".".join(path)
-    siblings, field = assignments, column  # a column or field, and the assignments to it and to its siblings
-    for name in path[1:]:  # go down one level
+    siblings, field = assignments, column  # the current column or field, and the assignments to it and its siblings
+    for name in path[1:]:  # descend one level
         if not isinstance(field.type, Struct):
             raise PlanError(f"`{dotted_path}` is no field: `{field.name}` is {field.sql_type}, not a struct. Assign the whole column.")
         children = siblings.setdefault(field.name, {})
@@ -214,10 +216,10 @@ def _double_assignment_error(column: str) -> PlanError:
 
 
 def _updated_value(assigned: str | Assignments | None, field: Field, old_field: Field | None, old_value: str) -> str:
-    """Return the SQL text of the value of a column or a struct's field after an UPDATE.
+    """Return the SQL text of the value of a column or a struct field after an UPDATE.
 
-    `assigned` is the assigned SQL text, or the assignments to the fields of a struct. With None, the field keeps `old_value`. A field
-    that the UPDATE adds to the schema has no `old_field`, and is NULL then.
+    `assigned` is the assigned SQL text, or the assignments to the fields of a struct. If `assigned` is None, the field keeps `old_value`.
+    `old_field` is None for a field that the statement adds to the schema. Such a field is NULL unless it is assigned.
     """
     if assigned is None:
         return "NULL" if old_field is None else old_value
@@ -234,30 +236,30 @@ def _updated_value(assigned: str | Assignments | None, field: Field, old_field: 
 
 
 def _assigned_value(assignment: Assignment, default: str, scope: ClauseScope) -> str:
-    """Return the SQL text of an assigned value. The keyword DEFAULT means `default`."""
+    """Return the SQL text of an assigned value. The keyword DEFAULT is replaced by `default`."""
     text = assignment.value.text
     return default if text.strip().upper() == "DEFAULT" else scope.qualified(text)
 
 
 def _default_value(column: str, rules: Rules) -> str:
-    """Return the SQL text of a column's default, or NULL if it has none. A generated column has `_COMPUTED`."""
+    """Return the SQL text of a column's default, `NULL` if the column has none, or `_COMPUTED` for a generated column."""
     return _COMPUTED if column in rules.generated else rules.defaults.get(column, "NULL")
 
 
 def _without_computed_columns(values: Mapping[str, str]) -> dict[str, str]:
-    """Return the values without those of generated columns, which the writer computes."""
+    """Return the values without the entries of generated columns, whose values the writer computes."""
     return {name: value for name, value in values.items() if value != _COMPUTED}
 
 
 def column_of(schema: Struct, name: str, case_sensitive: bool, where: str, advice: str = "") -> Field:
-    """Return the column or the struct's field with a name.
+    """Return the column or the struct field with the given name.
 
     Args:
         schema: The columns of a table, or the fields of a struct.
-        name: The name as the statement has it.
-        case_sensitive: Whether names that differ in case alone are different, as with spark.sql.caseSensitive.
+        name: The name as written in the statement.
+        case_sensitive: Whether names that differ only in case are different, as with spark.sql.caseSensitive.
         where: The place of the name in the statement, for the error message, such as `the SET list`.
-        advice: A sentence for the error message with the way out.
+        advice: A sentence for the error message that says how to correct the statement.
 
     Raises:
         UnknownColumn: The schema has no such column.

@@ -1,7 +1,8 @@
-"""The choice for each file with deleted rows: remove it, mark its rows in a deletion vector, or rewrite it without them.
+"""The strategy for each file with deleted rows: remove the file, mark the rows in a deletion vector, or rewrite the file without them.
 
-Small files that lose rows are rewritten, and the rewritten files of a partition become one file. Without this, twenty small merges in a row
-wrote 160 small files, fifteen of them in the last merge. With it they write 38, and the table has three files at the end.
+Small files that lose rows are rewritten, and the rewritten files of a partition are combined into one file. Without this rule, twenty
+successive small merges wrote 160 small files, fifteen of them in the last merge. With the rule, they write 38 files, and the table has
+three files at the end.
 """
 
 from __future__ import annotations
@@ -15,17 +16,17 @@ from rowmerge.table.metadata.settings import WriteMode
 from rowmerge.table.snapshots.files import FileListing, ListedFile
 
 REWRITE_FRACTION = 0.2
-"""A file with at least this share of deleted rows is rewritten: to skip them in every scan costs more than one rewrite."""
+"""A file with at least this fraction of deleted rows is rewritten, because skipping the rows in every scan costs more than one rewrite."""
 SMALL_FILE = 4 * 1024 * 1024
-"""Files up to this size in bytes are rewritten, because this takes no longer than a deletion vector."""
+"""Files of up to this size in bytes are rewritten, because a rewrite takes no longer than writing a deletion vector."""
 DELETED_RATIO = 0.05
-"""OPTIMIZE rewrites a file with a greater share of deleted rows, as delta-spark does by default."""
+"""OPTIMIZE rewrites a file with a greater fraction of deleted rows, as delta-spark does by default."""
 TOGETHER = 4 * SMALL_FILE
-"""The largest number of bytes of small files that a command rewrites as one file. Otherwise every command adds small files."""
+"""The maximum total size, in bytes, of small files that a command combines into one file, so that small files do not accumulate."""
 
 
 class Strategy(Enum):
-    """What a command does with a file that lost rows."""
+    """What a command does with a file from which it deletes rows."""
 
     KEEP = "keep"
     DROP = "drop"
@@ -34,13 +35,13 @@ class Strategy(Enum):
 
 
 def choose_strategy(mode: WriteMode, *, can_mark: bool, records: int | None, deleted: int, newly_deleted: int, size: int) -> Strategy:
-    """Return what a command does with one file of which it deletes rows.
+    """Return what a command does with one file from which it deletes rows.
 
     Args:
         mode: The write mode of the table.
         can_mark: Whether the table allows deletion vectors.
-        records: The number of rows in the file, deleted ones included. None if it is unknown.
-        deleted: The number of rows that are deleted after the command.
+        records: The number of rows in the file, including deleted rows, or None if the number is unknown.
+        deleted: The total number of deleted rows in the file after the command.
         newly_deleted: The number of rows that the command deletes.
         size: The size of the file, in bytes.
     """
@@ -48,7 +49,7 @@ def choose_strategy(mode: WriteMode, *, can_mark: bool, records: int | None, del
         return Strategy.KEEP
     if records is not None and deleted >= records:
         return Strategy.DROP
-    # Delta requires the number of rows of a file that has a deletion vector.
+    # Delta requires the number of rows in a file that has a deletion vector.
     if mode is WriteMode.COPY_ON_WRITE or not can_mark or records is None:
         return Strategy.REWRITE
     if mode is WriteMode.MERGE_ON_READ:
@@ -60,7 +61,7 @@ def choose_strategy(mode: WriteMode, *, can_mark: bool, records: int | None, del
 
 @dataclass(frozen=True)
 class Bin:
-    """Files of one partition that are rewritten as one file. `size`: the sum of their sizes, in bytes."""
+    """Files of one partition that are rewritten as one file. `size`: the total size of the files, in bytes."""
 
     paths: tuple[str, ...]
     partition: Mapping[str, Any]
@@ -71,10 +72,12 @@ class Bin:
 class CompactionOptions:
     """The options of a compaction.
 
-    `target_size`: the size of a new file in bytes, None for the table's setting. `rewrites_all`: whether all files are rewritten.
-    `min_files`: the number of small files of a partition from which on they are rewritten. `max_files`: the largest number of files that
-    are rewritten, None for all. Files below `min_size` bytes (None: below the target) or above `max_size` bytes are rewritten, and files
-    with a greater share of deleted rows than `max_deleted_ratio`.
+    `target_size`: the size of a new file in bytes, or None for the table's setting. `rewrites_all`: whether all files are rewritten.
+    `min_files`: the minimum number of small files in a partition for which these files are rewritten. `max_files`: the maximum number of
+    files to rewrite, or None for no limit.
+
+    Files below `min_size` bytes (or below the target size if None) or above `max_size` bytes are rewritten. The same applies to files whose
+    fraction of deleted rows is above `max_deleted_ratio`.
     """
 
     target_size: int | None = None
@@ -86,7 +89,7 @@ class CompactionOptions:
     max_files: int | None = None
 
     def requires_rewrite(self, file: ListedFile) -> bool:
-        """Return whether a file is rewritten even if no other file is joined to it."""
+        """Return whether a file must be rewritten even if it is not combined with other files."""
         is_large = self.max_size is not None and file.size > self.max_size
         has_old_partitioning = file.partition is None
         has_many_deleted_rows = file.deleted > 0 and (file.records is None or file.deleted > file.records * self.max_deleted_ratio)
@@ -94,13 +97,13 @@ class CompactionOptions:
 
 
 def bins_to_compact(files: FileListing, target: int, options: CompactionOptions) -> list[Bin]:
-    """Return the bins of the files that a compaction rewrites: small files, and files that `options` require to be rewritten.
+    """Return the files that a compaction rewrites, grouped into bins: small files, and files that `options` require to be rewritten.
 
-    A bin of fewer than `options.min_files` files is left out, unless one of its files must be rewritten.
+    A bin with fewer than `options.min_files` files is left out unless one of its files must be rewritten.
 
     Args:
         files: The live files of a snapshot.
-        target: The size of the live rows in one bin, in bytes.
+        target: The maximum size of the live rows in one bin, in bytes.
         options: The options of the compaction.
     """
     min_size = target if options.min_size is None else options.min_size
@@ -110,21 +113,21 @@ def bins_to_compact(files: FileListing, target: int, options: CompactionOptions)
 
 
 def bins_to_purge(files: FileListing, target: int) -> list[Bin]:
-    """Return all files with deleted rows, in bins of files that are written as one file.
+    """Return all files with deleted rows, grouped into bins of which each is rewritten as one file.
 
     Args:
         files: The live files of a snapshot.
-        target: The size of the live rows in one bin, in bytes.
+        target: The maximum size of the live rows in one bin, in bytes.
     """
     return [_bin(group) for group in _groups_by_partition([file for file in files.files() if file.deleted], target)]
 
 
 def bins_to_rewrite(files: Sequence[ListedFile], target: int | None) -> list[Bin]:
-    """Return the bins of the files that a command rewrites: small files in bins of up to `TOGETHER` bytes, each other file by itself.
+    """Return the files that a command rewrites, grouped into bins: small files in bins of up to `TOGETHER` bytes, other files separately.
 
     Args:
         files: The files to rewrite.
-        target: The size of a file that the table sets, in bytes; None if it sets none.
+        target: The file size set by the table, in bytes, or None if the table does not set it.
     """
     small_files = [file for file in files if file.size <= SMALL_FILE]
     single_files = [[file] for file in files if file.size > SMALL_FILE]
@@ -132,7 +135,7 @@ def bins_to_rewrite(files: Sequence[ListedFile], target: int | None) -> list[Bin
 
 
 def _groups_by_partition(files: Sequence[ListedFile], target: int) -> Iterator[list[ListedFile]]:
-    """Yield the files of each partition, small ones first, in groups whose live rows have up to `target` bytes."""
+    """Yield groups of files of the same partition, small files first. The live rows of a group have up to `target` bytes."""
     partitions: dict[tuple[Any, ...], list[ListedFile]] = {}
     for file in files:
         partitions.setdefault(tuple((file.partition or {}).values()), []).append(file)
@@ -141,7 +144,7 @@ def _groups_by_partition(files: Sequence[ListedFile], target: int) -> Iterator[l
 
 
 def _groups_by_size(files: Sequence[ListedFile], target: int) -> Iterator[list[ListedFile]]:
-    """Yield the files in their order, in groups of up to `target` bytes of live rows. A larger file is a group of its own."""
+    """Yield the files in order, in groups with up to `target` bytes of live rows. A larger file forms its own group."""
     group, group_size = list[ListedFile](), 0.0
     for file in files:
         if group and group_size + file.live_size > target:

@@ -1,4 +1,4 @@
-"""The maximum lengths of the texts in a column: char(n) and varchar(n), at any depth of its declared type."""
+"""The maximum lengths of the strings in a column: char(n) and varchar(n), at any depth of the declared type."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rowmerge.plan.expressions.column_refs import DIALECT
 
 @dataclass(frozen=True)
 class TextLength:
-    """The maximum length of a text. `padded`: whether it is the exact length, as in char(n), rather than that of varchar(n)."""
+    """The maximum length of a string, in characters. `padded`: whether strings are padded to this length, as in char(n)."""
 
     characters: int
     padded: bool
@@ -24,33 +24,39 @@ class TextLength:
 
 @dataclass(frozen=True)
 class NestedLengths:
-    """The lengths of the texts inside a nested value, by the name of a struct's field, or by `element`, `key` and `value`."""
+    """The maximum lengths of the strings inside a nested type, by struct field name, or by `element`, `key` and `value`."""
 
     lengths_by_name: tuple[tuple[str, Lengths], ...]
 
     def get(self, name: str) -> Lengths | None:
-        """Return the lengths in a field, without regard to the case of its name, or None."""
+        """Return the maximum lengths in a field, or None if the field has none. The case of the name is ignored."""
         return next((lengths for field, lengths in self.lengths_by_name if field.lower() == name.lower()), None)
 
 
 Lengths = TextLength | NestedLengths
 _CHILD_NAMES = {exp.DataType.Type.ARRAY: ("element",), exp.DataType.Type.MAP: ("key", "value")}
-"""The names of the values inside an array and a map, in the order of the type's parameters."""
+"""The names of the values inside an array or a map, in the order of the type's parameters."""
 
 
 @lru_cache(maxsize=1024)
 def lengths(declared: str) -> Lengths | None:
-    """Return the lengths in a declared type such as `struct<a: varchar(3)>`, or None if it has none or sqlglot cannot parse it."""
+    """Return the maximum string lengths in a type such as `struct<a: varchar(3)>`.
+
+    Return None if the type has no maximum lengths, or if sqlglot cannot parse it.
+
+    Args:
+        declared: The SQL text of the declared type.
+    """
     if "char" not in declared.lower():
         return None
     try:
         return _lengths_in_type(exp.DataType.build(declared, dialect=DIALECT))
     except (SqlglotError, RecursionError):
-        return None  # Spark, or the limit on the depth of types, rejects the type
+        return None  # Spark or the limit on the nesting depth of types rejects the type
 
 
 def _lengths_in_type(type_: exp.Expr | None) -> Lengths | None:
-    """Return the lengths in a type that sqlglot has parsed, or None if it has none."""
+    """Return the maximum string lengths in a type that sqlglot has parsed, or None if the type has none."""
     if not isinstance(type_, exp.DataType):
         return None
     parameters = type_.expressions
@@ -58,11 +64,11 @@ def _lengths_in_type(type_: exp.Expr | None) -> Lengths | None:
         return TextLength(int(parameters[0].name), padded=type_.this is exp.DataType.Type.CHAR) if parameters else None
     if type_.this is exp.DataType.Type.STRUCT:
         return _nested_lengths([(field.name, _lengths_in_type(field.args.get("kind"))) for field in parameters])
-    child_names = _CHILD_NAMES.get(type_.this, ())  # none for all other types, which have no lengths
+    child_names = _CHILD_NAMES.get(type_.this, ())  # no children for all other types, which have no maximum lengths
     return _nested_lengths([(name, _lengths_in_type(child)) for name, child in zip(child_names, parameters, strict=False)])
 
 
 def _nested_lengths(lengths_by_name: list[tuple[str, Lengths | None]]) -> NestedLengths | None:
-    """Return the lengths of the fields that have any, or None if no field has any."""
+    """Return the maximum lengths of the fields that have them, or None if no field does."""
     limited_fields = tuple((name, lengths) for name, lengths in lengths_by_name if lengths is not None)
     return NestedLengths(limited_fields) if limited_fields else None

@@ -1,4 +1,4 @@
-"""Planning of row-level commands: names are resolved, stars are expanded, and the result is a RowPlan with complete clauses."""
+"""Planning of row-level commands: the planner resolves names, expands stars, and returns a RowPlan with complete clauses."""
 
 from __future__ import annotations
 
@@ -42,15 +42,15 @@ def plan_merge(
         merge: The parsed statement.
         snapshot: The snapshot of the target that the statement changes.
         source: The aliases and the columns of the source.
-        case_sensitive: Whether names that differ in case alone are different, as with spark.sql.caseSensitive.
-        source_schema: The columns of the source with their types if the source may add columns to the table, else None.
+        case_sensitive: Whether names that differ only in case are different, as with spark.sql.caseSensitive.
+        source_schema: The columns of the source with their types if the source may add columns to the table, otherwise None.
 
     Raises:
-        UnknownColumn: A clause names a column that the target or the source lacks.
-        TypeMismatch: A new column has a type that no table can hold.
+        UnknownColumn: A clause uses a column that the target or the source does not have.
+        TypeMismatch: A new column has a type that tables do not support.
         PlanError: A name is ambiguous, or a column is assigned twice.
-        UnsupportedStatement: A condition or a value has an aggregate, a window function or a nondeterministic function.
-        AppendOnly: The table accepts new rows only, and a clause updates or deletes rows.
+        UnsupportedStatement: A condition or a value contains an aggregate or window function, or a condition is nondeterministic.
+        AppendOnly: The table accepts only new rows, and a clause updates or deletes rows.
     """
     # Over 40 lines: the documentation of its arguments.
     old_schema, can_widen = snapshot.schema, snapshot.shape.can_widen
@@ -86,7 +86,7 @@ def plan_merge(
 
 
 def _merge_target(merge: Merge, snapshot: Snapshot, source: Side) -> Side:
-    """Return the target of a MERGE as a side. Its alias is no name of the source. Raise PlanError if both have the same alias."""
+    """Return the target of a MERGE as a side whose alias is not a name of the source. Raise PlanError if both have the same alias."""
     target = side_of(merge.target.parts, merge.target_alias, snapshot.schema.names)
     if (target.alias,) in source.names:
         target = apart_from(target, target, TARGET)
@@ -100,13 +100,13 @@ def plan_update(update: Update, snapshot: Snapshot, *, case_sensitive: bool = Fa
     Args:
         update: The parsed statement.
         snapshot: The snapshot of the table that the statement changes.
-        case_sensitive: Whether names that differ in case alone are different, as with spark.sql.caseSensitive.
+        case_sensitive: Whether names that differ only in case are different, as with spark.sql.caseSensitive.
 
     Raises:
-        UnknownColumn: The SET list names a column that the table lacks.
-        PlanError: A column is assigned twice, or a path names no field.
-        UnsupportedStatement: The condition is nondeterministic, or the condition or a value has an aggregate or a window function.
-        AppendOnly: The table accepts new rows only.
+        UnknownColumn: The SET list contains a column that the table does not have.
+        PlanError: A column is assigned twice, or a path goes into a column that is not a struct.
+        UnsupportedStatement: The condition is nondeterministic, or the condition or a value contains an aggregate or window function.
+        AppendOnly: The table accepts only new rows.
     """
     check_update(update)
     schema = snapshot.schema
@@ -121,16 +121,16 @@ def plan_update(update: Update, snapshot: Snapshot, *, case_sensitive: bool = Fa
 def plan_delete(delete: Delete, snapshot: Snapshot, *, case_sensitive: bool = False) -> RowPlan:
     """Plan a DELETE as one clause over the target rows.
 
-    The plan also has the mask of the files that the partition values allow to remove as a whole.
+    The plan also contains the mask of the files that the command can remove as a whole, according to their partition values.
 
     Args:
         delete: The parsed statement.
         snapshot: The snapshot of the table that the statement changes.
-        case_sensitive: Whether names that differ in case alone are different, as with spark.sql.caseSensitive.
+        case_sensitive: Whether names that differ only in case are different, as with spark.sql.caseSensitive.
 
     Raises:
-        UnsupportedStatement: The condition has an aggregate, a window function or a nondeterministic function.
-        AppendOnly: The table accepts new rows only.
+        UnsupportedStatement: The condition contains an aggregate, window or nondeterministic function.
+        AppendOnly: The table accepts only new rows.
     """
     if delete.condition is not None:
         check_condition(delete.condition, "the WHERE condition")
@@ -144,15 +144,15 @@ def plan_insert(table: str, schema: Struct, values: Mapping[str, str], source: S
     """Plan an INSERT of every source row.
 
     Args:
-        table: The table's name, for messages and EXPLAIN.
+        table: The table's name, which messages and EXPLAIN show.
         schema: The table's columns after the statement.
-        values: SQL text over the columns of the source, by column of the table. Other columns get their defaults.
+        values: For each column of the table, the SQL text of its value over the source's columns. Other columns get their defaults.
         source: The alias and the columns of the rows to insert.
         rules: The rules of the table, such as defaults and constraints.
     """
     rules = _rules_at_current_time(rules, schema)
     return RowPlan(
-        operation="WRITE",  # the name of an INSERT in Delta's commitInfo
+        operation="WRITE",  # the operation that Delta's commitInfo records for an INSERT
         table=table,
         schema=schema,
         target=Side(TARGET, (), schema.names),
@@ -167,19 +167,19 @@ def plan_insert(table: str, schema: Struct, values: Mapping[str, str], source: S
 
 
 def plan_replace_using(insert: RowPlan, snapshot: Snapshot, keys: Sequence[str], *, case_sensitive: bool = False) -> RowPlan:
-    """Plan INSERT … REPLACE USING: delete the rows that have the keys of a new row, and insert every new row.
+    """Plan INSERT … REPLACE USING: delete the rows that have the same keys as a new row, and insert every new row.
 
-    As in Delta, NULL equals nothing (`=`), and the keys of new rows are compared in the table's types.
+    As in Delta, NULL keys never match (`=`), and the keys of new rows are cast to the table's types before the comparison.
 
     Args:
-        insert: The plan that only inserts the query's rows.
+        insert: The plan that inserts the query's rows without deleting any.
         snapshot: The snapshot of the table that the statement changes.
-        keys: The columns after USING.
-        case_sensitive: Whether names that differ in case alone are different, as with spark.sql.caseSensitive.
+        keys: The names of the columns after USING.
+        case_sensitive: Whether names that differ only in case are different, as with spark.sql.caseSensitive.
 
     Raises:
-        UnknownColumn: The table or the query lacks a key.
-        AppendOnly: The table accepts new rows only.
+        UnknownColumn: The table or the query does not have a key column.
+        AppendOnly: The table accepts only new rows.
     """
     _check_append_only(snapshot, "INSERT … REPLACE USING", {Effect.DELETE})
     values = insert.clauses[0].values
@@ -195,19 +195,19 @@ def plan_replace_using(insert: RowPlan, snapshot: Snapshot, keys: Sequence[str],
 
 
 def plan_replace_on(insert: RowPlan, snapshot: Snapshot, condition: SqlText, target: Side, *, case_sensitive: bool = False) -> RowPlan:
-    """Plan INSERT … REPLACE ON: delete the table's rows for which the condition is true with a new row, and insert every new row.
+    """Plan INSERT … REPLACE ON: delete each table row for which the condition is true with some new row, and insert every new row.
 
     Args:
-        insert: The plan that only inserts the query's rows.
+        insert: The plan that inserts the query's rows without deleting any.
         snapshot: The snapshot of the table that the statement changes.
         condition: The condition over the columns of the table and of the query.
-        target: The table's columns, under the name that the condition uses.
-        case_sensitive: Whether names that differ in case alone are different, as with spark.sql.caseSensitive.
+        target: The side of the table, with the alias by which the condition refers to the table.
+        case_sensitive: Whether names that differ only in case are different, as with spark.sql.caseSensitive.
 
     Raises:
         PlanError: The table and the query have the same alias.
-        UnsupportedStatement: The condition has an aggregate, a window function or a nondeterministic function.
-        AppendOnly: The table accepts new rows only.
+        UnsupportedStatement: The condition contains an aggregate, window or nondeterministic function.
+        AppendOnly: The table accepts only new rows.
     """
     _check_append_only(snapshot, "INSERT … REPLACE ON", {Effect.DELETE})
     query = insert.source
@@ -223,7 +223,8 @@ def plan_replace_on(insert: RowPlan, snapshot: Snapshot, condition: SqlText, tar
 def _with_matches_deleted(insert: RowPlan, snapshot: Snapshot, on: Condition, parameters: Mapping[str, object]) -> RowPlan:
     """Return the plan of an INSERT that also deletes the table's rows that match a new row.
 
-    The conjuncts of `on` over the target alone decide which files can have such rows. `parameters` are for Delta's commitInfo.
+    The conjuncts of `on` that use only the target decide which files can contain such rows. `parameters`: the operationParameters in
+    Delta's commitInfo.
     """
     mask, bound_columns = file_mask(on.target_only, insert.target, snapshot.schema, snapshot.partition_columns)
     plan = replace(insert, on=on, clauses=(Clause(Match.MATCHED, Effect.DELETE), *insert.clauses), conjuncts=on.target_only)
@@ -240,20 +241,20 @@ def insert_columns(
     table: str,
     case_sensitive: bool = False,
 ) -> list[str]:
-    """Return for each column of an INSERT's query the name of the table's column that stores it.
+    """Return the name of the table column that stores each column of an INSERT's query.
 
     Args:
         schema: The table's columns after the statement.
         query_columns: The names of the query's columns.
-        columns: The column list after the table's name, None if there is none.
+        columns: The column list after the table's name, or None if the statement has none.
         partition: The columns of PARTITION (column = value), which the query does not return.
         by_name: Whether the statement has BY NAME.
-        table: The table's name, for messages.
-        case_sensitive: Whether names that differ in case alone are different, as with spark.sql.caseSensitive.
+        table: The table's name, which error messages show.
+        case_sensitive: Whether names that differ only in case are different, as with spark.sql.caseSensitive.
 
     Raises:
-        UnknownColumn: The table lacks a column of the list or, BY NAME, of the query.
-        PlanError: A column is given twice, or the query has too many or too few columns.
+        UnknownColumn: The table does not have a column of the list or, with BY NAME, of the query.
+        PlanError: A column occurs twice, or the query has too many or too few columns.
     """
     if by_name:
         clause = f"{table}, into which the query goes BY NAME"
@@ -272,7 +273,7 @@ def insert_columns(
 
 
 def _column_count_error(table: str, query_columns: Sequence[str], targets: Sequence[str], advice: str) -> PlanError:
-    """Return the error for a query with more or fewer columns than the table's columns in `targets`."""
+    """Return the error for a query whose number of columns differs from the number of table columns in `targets`."""
     return PlanError(
         f"INSERT INTO {table}: the query has {len(query_columns)} column(s) ({', '.join(query_columns)}), but {len(targets)} are wanted "
         f"({', '.join(targets)}). Select exactly these, name the columns after the table, or use INSERT INTO … BY NAME.{advice}"
@@ -280,16 +281,16 @@ def _column_count_error(table: str, query_columns: Sequence[str], targets: Seque
 
 
 def static_partition(table: TableShape, partition: Sequence[tuple[str, str | None]], *, case_sensitive: bool = False) -> dict[str, str]:
-    """Return the values of PARTITION (p = value, q) as SQL text by exact column name, cast to the column's type.
+    """Return the SQL text of the values in PARTITION (p = value, q), each cast to the column's type, by exact column name.
 
     Args:
         table: The schema and the partitioning of the table.
-        partition: Each column in PARTITION with the SQL text of its value, None for a dynamic partition column (`q`).
-        case_sensitive: Whether names that differ in case alone are different, as with spark.sql.caseSensitive.
+        partition: Each column in PARTITION with the SQL text of its value, or None for a dynamic partition column (`q`).
+        case_sensitive: Whether names that differ only in case are different, as with spark.sql.caseSensitive.
 
     Raises:
         UnknownColumn: The table has no such column.
-        PlanError: The table is not partitioned by the column, or the column is named twice.
+        PlanError: The table is not partitioned by the column, or the column occurs twice.
     """
     partition_columns = identity_columns(table.partitioning)
     casts: dict[str, str | None] = {}
@@ -308,10 +309,11 @@ def static_partition(table: TableShape, partition: Sequence[tuple[str, str | Non
 def _plan_without_source(
     snapshot: Snapshot, target: Side, effect: Effect, condition: SqlText | None, new_values: Mapping[str, str], *, case_sensitive: bool
 ) -> RowPlan:
-    """Plan an UPDATE or a DELETE: one clause over the target's rows. `new_values`: the SQL text of each column that an UPDATE assigns.
+    """Plan an UPDATE or a DELETE as one clause over the target's rows.
 
-    The clause is WHEN NOT MATCHED BY SOURCE: without a source, no row of the target is matched. The conjuncts of the condition select the
-    data files that can have affected rows, so that the statement reads and rewrites no others.
+    The clause is WHEN NOT MATCHED BY SOURCE, because no target row is matched without a source. The conjuncts of the condition select the
+    data files that can contain affected rows, so that the statement reads and rewrites only these files. `new_values`: the SQL text of each
+    column that an UPDATE assigns.
     """
     _check_append_only(snapshot, effect.name, {effect})
     qualified_condition: str | None = None
@@ -319,7 +321,7 @@ def _plan_without_source(
     if condition is not None:
         qualified_condition = qualify(condition.text, target, case_sensitive=case_sensitive)
         divided_condition = divide_condition(qualified_condition, target, None, case_sensitive=case_sensitive)
-        # Without a source, the other conjuncts are those that cannot be analysed, such as a subquery. They select all files.
+        # Without a source, `other` contains the conjuncts that cannot be analysed, such as a subquery. They select all files.
         conjuncts = (*divided_condition.target_only, *divided_condition.other)
     mask, bound_columns = file_mask(conjuncts, target, snapshot.schema, snapshot.partition_columns, case_sensitive=case_sensitive)
     return RowPlan(
@@ -336,18 +338,18 @@ def _plan_without_source(
 
 
 def _rules_at_current_time(rules: Rules, schema: Struct) -> Rules:
-    """Return the rules with the current time in the place of current_timestamp() and similar functions."""
+    """Return the rules with calls of current_timestamp() and similar functions replaced by the current time."""
     return rules_at(rules, time.time_ns() // 1000, schema.names)
 
 
 def _check_append_only(snapshot: Snapshot, operation: str, effects: set[Effect]) -> None:
-    """Raise AppendOnly if a statement updates or deletes rows of a table that accepts new rows only (delta.appendOnly)."""
+    """Raise AppendOnly if a statement updates or deletes rows of a table that accepts only new rows (delta.appendOnly)."""
     if snapshot.shape.rules.append_only and effects - {Effect.INSERT}:
         raise AppendOnly(snapshot.name, operation)
 
 
 def _merge_parameters(merge: Merge, clauses: tuple[Clause, ...]) -> dict[str, object]:
-    """Return the operationParameters of a MERGE in Delta's commitInfo: the ON condition, and condition and action of each WHEN clause."""
+    """Return a MERGE's operationParameters for Delta's commitInfo: the ON condition, and the condition and action of each WHEN clause."""
     predicates: dict[Match, list[dict[str, str]]] = {match: [] for match in Match}
     for clause in clauses:
         condition = {"predicate": clause.condition} if clause.condition else {}

@@ -1,8 +1,8 @@
-"""RowPlan, the common form of all row-level commands: an ordered list of clauses over (target row?, source row?).
+"""RowPlan, the common form of all row-level commands: an ordered list of clauses over pairs of an optional target and source row.
 
 MERGE, UPDATE, DELETE and INSERT are ordered lists of WHEN clauses. The first clause whose condition is true applies to a row pair. UPDATE
-and DELETE have no source, and INSERT has only NOT MATCHED clauses. Modules after planning therefore handle one shape. The functions
-return which columns of the target's matching rows a MERGE has to read.
+and DELETE have no source, and INSERT has only NOT MATCHED clauses. The modules that execute plans therefore handle only one form. The
+functions determine which columns of the matching target rows a MERGE has to read.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from rowmerge.table.snapshots.files import FileMask
 
 
 class Effect(Enum):
-    """What a clause does to its row. The values are the codes in the rows that Spark passes to the writer."""
+    """What a clause does to a row. The enum values are the codes in the rows that Spark passes to the writer."""
 
     UPDATE = 1
     DELETE = 2
@@ -30,7 +30,7 @@ class Effect(Enum):
 
 
 class SourceRows(Enum):
-    """Which source rows become new rows when no target row is involved."""
+    """Which source rows can become new rows without a target row."""
 
     NONE = "none"
     UNMATCHED = "those that match nothing"
@@ -41,9 +41,9 @@ class SourceRows(Enum):
 class Clause:
     """One WHEN clause with resolved names.
 
-    `values` maps exact column names of the table to SQL text over the aliases of the plan's sides. A generated column that is absent is
-    computed. Any other absent column keeps its value (UPDATE) or is NULL (INSERT). With `keeps_fields`, the same is true of the fields
-    that the value of a struct column lacks.
+    `values` maps exact column names of the table to SQL text, in which the aliases of the plan's sides qualify columns. A generated column
+    without an entry is computed. Any other column without an entry keeps its value (UPDATE) or is NULL (INSERT). If `keeps_fields` is true,
+    the same applies to the fields that the value of a struct column lacks.
     """
 
     match: Match
@@ -53,7 +53,7 @@ class Clause:
     keeps_fields: bool = False
 
     def describe(self, *, has_source: bool) -> str:
-        """Return the clause as a line of EXPLAIN. UPDATE and DELETE have no source, and get WHERE instead of WHEN."""
+        """Return the clause as a line of EXPLAIN, with WHERE instead of WHEN for UPDATE and DELETE, which have no source."""
         values = ", ".join(f"{column} = {value}" for column, value in self.values.items())
         if not has_source:
             set_list = f"SET {values} " if values else ""
@@ -65,12 +65,13 @@ class Clause:
 
 @dataclass(frozen=True)
 class RowPlan:
-    """The plan of a row-level command, made before any data file is read.
+    """The plan of a row-level command, created before any data file is read.
 
-    `on`: the condition that connects source and target, None without a source. `files`: the mask of the files that can have touched rows,
-    according to the conditions; it needs the bounds of `bound_columns`. `whole_files`: the mask of the files that the command removes as
-    a whole, if this is known. `schema`: the table's schema after the command. `evolved_from`: the table's schema before the command, None
-    if the command cannot change it.
+    `operation` and `parameters`: the operation and the operationParameters in Delta's commitInfo. `on`: the condition that connects source
+    and target, or None without a source. `files`: the mask of the files that can contain affected rows, according to the conditions. The
+    mask uses the column bounds of `bound_columns`. `whole_files`: the mask of the files that the command removes as a whole, or None if
+    unknown. `schema`: the table's schema after the command. `evolved_from`: the schema before the command, or None if the command cannot
+    change it.
     """
 
     operation: str
@@ -84,12 +85,12 @@ class RowPlan:
     on: Condition | None = None
     source_rows: SourceRows = SourceRows.NONE
     conjuncts: tuple[str, ...] = ()
-    """The conditions that `files` tests. The command touches only rows for which all of them are true."""
+    """The conditions that `files` tests. The command affects only rows for which all these conditions are true."""
     whole_files: FileMask | None = None
     parameters: Mapping[str, object] = field(default_factory=dict, hash=False)
     evolved_from: Struct | None = None
     rules: Rules = field(default_factory=Rules)
-    """The rules for each row that the command writes."""
+    """The constraints, defaults and generated columns that apply to each row that the command writes."""
 
     @property
     def old_schema(self) -> Struct:
@@ -98,21 +99,21 @@ class RowPlan:
 
     @property
     def new_schema(self) -> Struct | None:
-        """Return the table's schema after the command, None if it stays."""
+        """Return the table's schema after the command, or None if the command cannot change the schema."""
         return self.schema if self.old_schema != self.schema else None
 
     def of(self, match: Match) -> tuple[Clause, ...]:
-        """Return the clauses of one kind, in order."""
+        """Return the clauses that apply to one kind of match, in order."""
         return tuple(clause for clause in self.clauses if clause.match is match)
 
     @property
     def duplicates_allowed(self) -> bool:
-        """Return whether a second match does no harm: to one unconditional DELETE, as in Delta and the SQL standard."""
+        """Return whether several source rows may match one target row: only for one unconditional DELETE, as in Delta."""
         matched = self.of(Match.MATCHED)
         return len(matched) == 1 and matched[0].effect is Effect.DELETE and matched[0].condition is None
 
     def __str__(self) -> str:
-        """Return the lines of EXPLAIN: the condition with its keys, the clauses, new columns and generated columns."""
+        """Return the lines of EXPLAIN: the condition with its keys, the clauses, the new columns and the generated columns."""
         lines = [f"{self.operation} {self.table}"]
         if self.on is not None:
             lines.append(f"  ON {self.on.text}")
@@ -127,10 +128,10 @@ class RowPlan:
 
 
 def needed_columns(plan: RowPlan) -> frozenset[str] | None:
-    """Return the target's columns that a MERGE reads of a matching row: those that ON or a MATCHED clause uses, or that an UPDATE keeps.
+    """Return the target columns that a MERGE reads from a matching row.
 
-    The result is None if that is uncertain: for a subquery, a nondeterministic function, an ambiguous name, or text that sqlglot cannot
-    parse.
+    These are the columns that ON or a MATCHED clause uses, or that an UPDATE keeps. Return None if they are uncertain because of a
+    subquery, a nondeterministic function, an ambiguous name, or text that sqlglot cannot parse.
     """
     assert plan.on is not None and plan.source is not None
     matched_clauses = plan.of(Match.MATCHED)
@@ -143,14 +144,14 @@ def needed_columns(plan: RowPlan) -> frozenset[str] | None:
 
 
 def _kept_columns(update: Clause, schema: Struct) -> set[str]:
-    """Return the columns that keep their old value, in whole or in part, in an updated row."""
+    """Return the columns that keep all or part of their old value in an updated row."""
     return {name for name in schema.names if update.keeps_fields or name not in update.values}
 
 
 def is_upsert(plan: RowPlan) -> bool:
     """Return whether each source row becomes the same new row, whether or not it matches a target row.
 
-    Such a plan has one UPDATE and one INSERT, both without a condition. Both assign the same values of the source to all columns.
+    Such a plan has one UPDATE and one INSERT, both without a condition. Both assign the same source values to all columns.
     """
     updates, inserts = plan.of(Match.MATCHED), plan.of(Match.NOT_MATCHED)
     if len(updates) != 1 or len(inserts) != 1 or len(plan.clauses) != 2:
@@ -163,16 +164,16 @@ def is_upsert(plan: RowPlan) -> bool:
 
 
 def keys_decide(plan: RowPlan) -> bool:
-    """Return whether a MERGE whose ON condition compares keys alone has to read only the position of a matching target row."""
+    """Return whether a MERGE whose ON condition compares only keys has to read nothing but the positions of matching target rows."""
     if plan.duplicates_allowed and plan.source_rows is not SourceRows.UNMATCHED:
         return not plan.of(Match.NOT_MATCHED_BY_SOURCE)
     return is_upsert(plan) or source_decides(plan)
 
 
 def source_decides(plan: RowPlan) -> bool:
-    """Return whether the clauses use columns of the source alone, so that a MERGE has to read only the ON columns of target rows.
+    """Return whether the clauses use only source columns, so that a MERGE needs to read only the ON columns of target rows.
 
-    Each UPDATE must also assign every column, and no clause can be WHEN NOT MATCHED BY SOURCE.
+    Each UPDATE must also assign every column, and the plan must have no WHEN NOT MATCHED BY SOURCE clause.
     """
     if plan.of(Match.NOT_MATCHED_BY_SOURCE) or not all(_is_of_source_alone(plan, clause) for clause in plan.clauses):
         return False
@@ -181,23 +182,23 @@ def source_decides(plan: RowPlan) -> bool:
 
 
 def _is_of_source_alone(plan: RowPlan, clause: Clause) -> bool:
-    """Return whether the condition and the values of a clause certainly use no column of the target."""
+    """Return whether it is certain that the condition and the values of a clause do not use target columns."""
     return all(_target_columns(plan, text) == set() for text in _texts_of(clause))
 
 
 def values_of_all(plan: RowPlan) -> Mapping[str, str] | None:
-    """Return the values of every row that the command writes. Return None if the clauses have different values, or if none writes rows."""
+    """Return the values that all clauses assign, or None if the clauses assign different values or no clause writes rows."""
     clause_values = [dict(clause.values) for clause in plan.clauses if clause.effect is not Effect.DELETE]
     return clause_values[0] if clause_values and all(values == clause_values[0] for values in clause_values) else None
 
 
 def _texts_of(clause: Clause) -> list[str]:
-    """Return the SQL texts of a clause: its condition, if any, and its values."""
+    """Return the SQL texts of a clause: the condition, if the clause has one, and the values."""
     return [*([] if clause.condition is None else [clause.condition]), *clause.values.values()]
 
 
 def _target_columns(plan: RowPlan, text: str) -> set[str] | None:
-    """Return the target's columns that an expression uses, or None if they are uncertain."""
+    """Return the target columns that an expression uses, or None if the columns are uncertain."""
     tree = parse(text)
     if tree is None or has_query(tree) or nondeterministic_function(text):
         return None

@@ -1,11 +1,12 @@
-"""The schema of a table after a statement that may add columns. New columns and struct fields come last, old ones stay as they are.
+"""The schema of a table after a statement that may add columns. New columns and struct fields are appended, and existing ones are kept.
 
-Follows delta-spark: which columns a MERGE adds (ResolveDeltaMergeInto), and how two schemas are merged (SchemaMergingUtils). Names are
-compared without regard to case, also in a session with spark.sql.caseSensitive, because no table can have two columns that differ in case
-alone. The names keep the case that they have in the table.
+The rules follow delta-spark: which columns a MERGE adds (ResolveDeltaMergeInto), and how two schemas are merged (SchemaMergingUtils). Names
+are compared without regard to case, even with spark.sql.caseSensitive, because a table cannot have two columns that differ only in case.
+Existing names keep their case.
 
-A RowPlan of a statement that adds columns has two schemas. The target is read with the old one, and rows are written with the new one
-(`Snapshot.evolved`). One commit brings the rows and the schema. Old files stay, and readers return NULL for a column that a file lacks.
+The RowPlan of a statement that adds columns has two schemas. The target is read with the old schema, and rows are written with the new one
+(`Snapshot.evolved`). A single commit adds the rows and changes the schema. Existing files are kept, and readers return NULL for a column
+that a file lacks.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ from rowmerge.errors import PlanError, TypeMismatch
 from rowmerge.table.metadata.schema import Array, DataType, Field, Map, Struct, arrow_type, as_nullable, backquote, sql_name
 
 CanWiden = Callable[[DataType, DataType], bool]
-"""Returns whether a column of the first type is widened to the second, the type of new values. Neither type is nested."""
+"""A function that returns whether a column of the first type is widened to the second type, that of the new values. Neither is nested."""
 
 Path = tuple[str, ...]
 
 
 def never(_old: DataType, _new: DataType) -> bool:
-    """Return False for each pair of types, so that columns keep their types and values are cast to them.
+    """Return False for every pair of types, so that columns keep their types and new values are cast to these types.
 
     Args:
         _old: The type of a column.
@@ -37,18 +38,18 @@ def never(_old: DataType, _new: DataType) -> bool:
 def schema_after_merge(table: Struct, source: Struct, clauses: Sequence[When], can_widen: CanWiden = never) -> Struct:
     """Return the schema of a table after a MERGE that may add columns.
 
-    `UPDATE SET *` and `INSERT *` add every column of the source. Without them, an assignment adds the source's column (or field of a
-    struct) of the assigned name, whatever its value is. WHEN NOT MATCHED BY SOURCE has no source row and adds no columns.
+    `UPDATE SET *` and `INSERT *` add every column of the source. Otherwise, an assignment adds the source column or struct field that has
+    the assigned name, regardless of the assigned value. WHEN NOT MATCHED BY SOURCE has no source row and adds no columns.
 
     Args:
         table: The table's schema before the statement.
         source: The columns of the source with their types.
-        clauses: The WHEN clauses.
-        can_widen: Returns whether a column's type is widened to the type of the source's column.
+        clauses: The WHEN clauses of the statement.
+        can_widen: A function that returns whether a column's type is widened to the type of the source column.
 
     Raises:
-        PlanError: The source has a name twice.
-        TypeMismatch: A new column has a type that no table can hold.
+        PlanError: The source has two columns or fields with the same name.
+        TypeMismatch: A new column has a type that tables do not support.
     """
     actions = [when.action for when in clauses if when.match is not Match.NOT_MATCHED_BY_SOURCE]
     assignment_lists = [action.assignments for action in actions if not isinstance(action, DeleteAction)]
@@ -63,19 +64,19 @@ def schema_after_insert(
 ) -> Struct:
     """Return the schema of a table after an INSERT that may add columns.
 
-    BY NAME, query columns that the table lacks are new. By position, query columns beyond the table's last column are new.
+    With BY NAME, the query columns that the table lacks are new. By position, the query columns beyond the table's last column are new.
 
     Args:
         table: The table's schema before the statement.
         query: The columns of the query with their types.
-        columns: The column list, which has columns of the table only, or None.
+        columns: The column list, which can contain only existing columns, or None if the statement has no list.
         static: The columns of PARTITION (column = value), which the query does not return.
         by_name: Whether the statement has BY NAME.
-        can_widen: Returns whether a column's type is widened to the type of the query's column.
+        can_widen: A function that returns whether a column's type is widened to the type of the query column.
 
     Raises:
-        PlanError: The query has a name twice, or a new column by position has the name of an old column.
-        TypeMismatch: A new column has a type that no table can hold.
+        PlanError: Two query columns have the same name, or a new column by position has the name of an existing column.
+        TypeMismatch: A new column has a type that tables do not support.
     """
     if by_name:
         return merge_schemas(table, query, can_widen)
@@ -83,15 +84,15 @@ def schema_after_insert(
     dynamic_names = [name for name in table.names if name.lower() not in static_names]
     target_names = dynamic_names if columns is None else columns
     if len(query) < len(target_names) or (columns is not None and len(query) > len(target_names)):
-        return table  # the planner raises an error for this number of columns
+        return table  # the planner later raises an error for the number of columns
     return merge_schemas(table, _named_by_position(query, target_names, table), can_widen)
 
 
 def _named_by_position(query: Struct, target_names: Sequence[str], table: Struct) -> Struct:
-    """Return the columns of a query with the names of the table's columns that store them.
+    """Return the columns of a query, renamed to the table columns that store them.
 
-    The columns beyond `target_names` are new and keep their names. A column whose target the table lacks is left out: the planner raises
-    an error for it. Raise PlanError if a new column has the name of an old one.
+    The columns beyond `target_names` are new and keep their names. A column whose target the table lacks is left out, because the planner
+    raises an error for it later. Raise PlanError if a new column has the name of an existing column.
     """
     new_fields = query.fields[len(target_names) :]
     _check_names_are_new(new_fields, table)
@@ -111,17 +112,17 @@ def _check_names_are_new(new_fields: Sequence[Field], table: Struct) -> None:
 
 
 def merge_schemas(table: Struct, new: Struct, can_widen: CanWiden = never, parent_path: Path = ()) -> Struct:
-    """Return `table` with the columns and struct fields of `new` that it lacks, at any depth. All new columns are nullable.
+    """Return `table` with the columns and struct fields of `new` that `table` lacks, at any depth. All new columns are nullable.
 
     Args:
-        table: The old schema, or an old struct in it.
-        new: The schema of new rows, or the struct at the same place in it.
-        can_widen: Returns whether a column's type is widened to the type of new values.
-        parent_path: The names of the structs around both, for messages.
+        table: The old schema, or a struct in the old schema.
+        new: The schema of the new rows, or the struct at the same path in that schema.
+        can_widen: A function that returns whether a column's type is widened to the type of the new values.
+        parent_path: The names of the structs that contain `table` and `new`, for error messages.
 
     Raises:
-        PlanError: `new` has a name twice.
-        TypeMismatch: A new column has a type that no table can hold.
+        PlanError: Two fields of a struct in `new` have the same name.
+        TypeMismatch: A new column has a type that tables do not support.
     """
     _check_names_differ(new, parent_path)
     old_fields = []
@@ -135,7 +136,7 @@ def merge_schemas(table: Struct, new: Struct, can_widen: CanWiden = never, paren
 
 
 def _check_names_differ(struct: Struct, parent_path: Path) -> None:
-    """Raise PlanError if two fields have one name, without regard to case."""
+    """Raise PlanError if two fields have the same name, without regard to case."""
     counts = Counter(field.name.lower() for field in struct)
     for field in struct:
         count = counts[field.name.lower()]
@@ -145,7 +146,7 @@ def _check_names_differ(struct: Struct, parent_path: Path) -> None:
 
 
 def with_missing_fields(type_: DataType, target: DataType) -> DataType:
-    """Return a type with the struct fields that it lacks and `target` has, at any depth. These fields are nullable.
+    """Return a type extended by the struct fields that only `target` has, at any depth. The added fields are nullable.
 
     Args:
         type_: The type of new values.
@@ -163,7 +164,7 @@ def with_missing_fields(type_: DataType, target: DataType) -> DataType:
 
 
 def _struct_with_missing_fields(struct: Struct, target: Struct) -> Struct:
-    """Return a struct with the fields that it lacks and `target` has, at any depth."""
+    """Return a struct extended by the fields that only `target` has, at any depth."""
     own_fields = []
     for field in struct:
         target_field = target.find(field.name)
@@ -175,12 +176,12 @@ def _struct_with_missing_fields(struct: Struct, target: Struct) -> Struct:
 
 
 def added_or_changed_columns(old_schema: Struct, new_schema: Struct, parent_path: Path = ()) -> list[str]:
-    """Return the columns and fields that are new in `new_schema` or have another type than in `old_schema`, as SQL text: `name type`.
+    """Return the SQL text `name type` of each column or field that is new in `new_schema`, or whose type differs from `old_schema`.
 
     Args:
-        old_schema: The schema before a statement, or a struct in it.
-        new_schema: The schema after the statement, or the same struct in it.
-        parent_path: The names of the structs around both, which go before the returned names.
+        old_schema: The schema before a statement, or a struct in that schema.
+        new_schema: The schema after the statement, or the corresponding struct.
+        parent_path: The names of the structs that contain both, which are prepended to the returned names.
     """
     columns = []
     for field in new_schema:
@@ -194,7 +195,7 @@ def added_or_changed_columns(old_schema: Struct, new_schema: Struct, parent_path
 
 
 def _select_paths(source: Struct, paths: Sequence[Path]) -> Struct:
-    """Return the source with only those columns and struct fields whose path, without regard to case, is one of `paths`."""
+    """Return the source reduced to the columns and struct fields whose paths are in `paths`, without regard to case."""
     fields = []
     for field in source:
         field_paths = [path[1:] for path in paths if path[0].lower() == field.name.lower()]
@@ -206,17 +207,17 @@ def _select_paths(source: Struct, paths: Sequence[Path]) -> Struct:
 
 
 def evolved_type(current: DataType, new: DataType, can_widen: CanWiden = never, path: Path = ()) -> DataType:
-    """Return the type of a column after new values are written to it: struct fields are added, and types are widened.
+    """Return the type of a column after new values are written to the column: struct fields are added, and types are widened.
 
     Args:
         current: The column's type.
         new: The type of the new values.
-        can_widen: Returns whether a type that is not nested is widened to another one.
-        path: The column's name after the names of the structs around it, for messages.
+        can_widen: A function that returns whether the first of two types is widened to the second. Neither type is nested.
+        path: The names of the structs that contain the column, followed by the column's name, for error messages.
 
     Raises:
-        PlanError: A struct of the new values has a name twice.
-        TypeMismatch: A new field has a type that no table can hold.
+        PlanError: Two fields of a struct in the new values have the same name.
+        TypeMismatch: A new field has a type that tables do not support.
     """
     match current, new:
         case Struct(), Struct():
@@ -227,12 +228,12 @@ def evolved_type(current: DataType, new: DataType, can_widen: CanWiden = never, 
             key = evolved_type(current.key, new.key, can_widen, (*path, "key"))
             return replace(current, key=key, value=evolved_type(current.value, new.value, can_widen, (*path, "value")))
         case ((Struct() | Array() | Map()), _) | (_, (Struct() | Array() | Map())):
-            return current  # no error yet, because the statement may cast the value
+            return current  # not an error yet, because the statement may cast the value
     return new if can_widen(current, new) else current
 
 
 def _new_field(field: Field, parent_path: Path) -> Field:
-    """Return a field as a new, nullable column. Raise TypeMismatch if no table can hold its type."""
+    """Return a field as a new, nullable column. Raise TypeMismatch if tables do not support the field's type."""
     type_ = as_nullable(field.type)
     try:
         arrow_type(type_)

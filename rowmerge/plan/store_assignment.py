@@ -1,8 +1,8 @@
-"""The types that a column can store: Spark's ANSI store assignment, and text in the statements in which Delta casts it.
+"""The types that a column can store: Spark's ANSI store assignment, and strings in the statements in which Delta casts them.
 
-Follows `Cast.canANSIStoreAssign` (sql/catalyst, expressions/Cast.scala) and, for nested types and names of struct fields,
-`DataTypeUtils.canWrite` (sql/catalyst, types/DataTypeUtils.scala) with fields matched by name. Delta on Spark casts all values without
-this check (`DeltaInsertCastSupport`, `UpdateExpressionsSupport`). Of these casts, only those of text are allowed here.
+The rules follow `Cast.canANSIStoreAssign` (sql/catalyst, expressions/Cast.scala). For nested types and the names of struct fields, they
+follow `DataTypeUtils.canWrite` (sql/catalyst, types/DataTypeUtils.scala) with fields matched by name. Delta on Spark casts all values
+without this check (`DeltaInsertCastSupport`, `UpdateExpressionsSupport`). Of these casts, only casts of strings are allowed here.
 """
 
 from __future__ import annotations
@@ -18,21 +18,24 @@ _NUMERIC = {*_INTEGERS, "float", "double"}
 _DATETIME = {"date", "timestamp", "timestamp_ntz"}
 _READ_FROM_TEXT = {*_NUMERIC, *_DATETIME, "boolean", "binary"}
 _EXACT_IN = {"float": ("byte", "short"), "double": ("byte", "short", "integer", "float")}
-"""The numeric types whose values a floating-point type represents exactly: integers of up to 24 and 53 bits, and float in double."""
+"""For each floating-point type, the numeric types whose values it represents exactly.
+
+A float represents integers of up to 24 bits exactly. A double represents integers of up to 53 bits and floats exactly.
+"""
 
 
 def why_not_assignable(source: DataType, target: DataType, *, casts_strings: bool = False) -> str | None:
-    """Return why a column cannot store values of another type.
+    """Return the reason why a column cannot store values of another type.
 
-    A value of an assignable type can still be wrong. Spark reports an overflow, or a string that is no such value, when the statement runs.
+    A value of an assignable type can still be invalid. Spark reports an overflow, or a string that cannot be cast, when the statement runs.
 
     Args:
         source: The type of the values.
         target: The type of the column.
-        casts_strings: Whether strings can be stored in every type that Spark can cast a string to.
+        casts_strings: Whether strings can be stored in every type to which Spark can cast a string.
 
     Returns:
-        The reason as a part of a sentence, or None if the column can store the values.
+        The reason as a clause for an error message, or None if the column can store the values.
     """
     if source == target or source == Primitive("void"):
         return None
@@ -77,7 +80,7 @@ def is_lossless(source: DataType, target: DataType) -> bool:
 
 
 def _is_lossless_struct(source: Struct, target: Struct) -> bool:
-    """Return whether both structs have the same field names, in any order, and each field is cast without loss."""
+    """Return whether both structs have the same field names, in any order, and each field can be cast without loss."""
     if _why_names_differ(source, target) is not None:
         return False
     source_types = _types_by_name(source)
@@ -85,7 +88,7 @@ def _is_lossless_struct(source: Struct, target: Struct) -> bool:
 
 
 def _is_lossless_leaf(source: Primitive | Decimal, target: Primitive | Decimal) -> bool:
-    """Return whether a cast between two types that are not nested can neither fail nor change a value."""
+    """Return whether a cast between two non-nested types can neither fail nor change a value."""
     match source, target:
         case Primitive(source_name), Primitive(target_name):
             return _is_lossless_primitive(source_name, target_name)
@@ -97,7 +100,7 @@ def _is_lossless_leaf(source: Primitive | Decimal, target: Primitive | Decimal) 
 
 
 def _is_lossless_primitive(source: str, target: str) -> bool:
-    """Return whether a cast between two primitive types, given by Delta's names, can neither fail nor change a value."""
+    """Return whether a cast between two primitive types can neither fail nor change a value. The arguments are Delta's type names."""
     if source in _INTEGERS and target in _INTEGERS:
         return _INTEGERS.index(source) <= _INTEGERS.index(target)
     if target == "string":
@@ -126,7 +129,7 @@ def match_names_by_position(source: DataType, target: DataType) -> DataType:
 
 
 def _match_struct_names(source: Struct, target: Struct) -> Struct:
-    """Rename the fields of a struct, unless it has the target's names already or another number of fields."""
+    """Return a struct with the field names of `target`, or unchanged if it already has these names or a different number of fields."""
     target_types = _types_by_name(target)
     if set(_types_by_name(source)) == set(target_types):
         return Struct(tuple(_match_field(field, field.name, target_types[field.name.lower()]) for field in source))
@@ -140,7 +143,7 @@ def _match_field(field: Field, name: str, target_type: DataType) -> Field:
 
 
 def _is_assignable(source: Primitive | Decimal, target: Primitive | Decimal, casts_strings: bool) -> bool:
-    """Return whether a type that is not nested can be stored in another one. `casts_strings`: see `why_not_assignable`."""
+    """Return whether a non-nested type can be stored in another one. For `casts_strings`, see `why_not_assignable`."""
     if target == Primitive("string") or (_is_numeric(source) and _is_numeric(target)):
         return True
     if casts_strings and source == Primitive("string"):
@@ -149,7 +152,7 @@ def _is_assignable(source: Primitive | Decimal, target: Primitive | Decimal, cas
 
 
 def _why_not_struct(source: Struct, target: Struct, casts_strings: bool) -> str | None:
-    """Return why a struct cannot be stored in another one, or None if it can. Fields are matched by name."""
+    """Return the reason why a struct cannot be stored in another one, or None if it can. Fields are matched by name."""
     if names_reason := _why_names_differ(source, target):
         return names_reason
     source_types = _types_by_name(source)
@@ -160,7 +163,7 @@ def _why_not_struct(source: Struct, target: Struct, casts_strings: bool) -> str 
 
 
 def _why_names_differ(source: Struct, target: Struct) -> str | None:
-    """Return why two structs have different field names, or None if they have the same, in any order."""
+    """Return a description of how the field names of two structs differ, or None if both have the same names in any order."""
     source_types, target_types = _types_by_name(source), _types_by_name(target)
     if missing_names := [name for name in target.names if name.lower() not in source_types]:
         field_counts = f"it has {len(source)} field(s) instead of {len(target)}: " if len(source) != len(target) else ""

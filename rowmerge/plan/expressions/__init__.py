@@ -1,1 +1,1 @@
-"""Expressions of statements: which columns they refer to, and to which side each condition belongs."""
+"""Analysis of the expressions in statements: their column references, and the side to which each condition belongs."""

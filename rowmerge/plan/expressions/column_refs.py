@@ -1,4 +1,4 @@
-"""The columns of a SQL expression and their positions in its text. sqlglot finds them, and each position is compared with the text."""
+"""The columns of a SQL expression and their positions in its text. Each position that sqlglot reports is checked against the text."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ logging.getLogger("sqlglot").addFilter(lambda record: not _quiet.get())
 
 @dataclass(frozen=True)
 class Reference:
-    """A dotted name that may be a column, with the fields that are read from it (`t.s.a`).
+    """A dotted name that may refer to a column or to a nested field of a column (`t.s.a`).
 
-    `starts` and `ends` are the offsets of each part in the text, half open, with the quotes. `t.*` has the last part `*`.
+    `starts` and `ends` are the half-open offsets of each part in the text, including quotes. The last part of `t.*` is `*`. `in_query`:
+    whether the name is inside a subquery.
     """
 
     parts: tuple[str, ...]
@@ -35,7 +36,7 @@ class Reference:
 
 
 def tokens_of(text: str) -> list[Token] | None:
-    """Return the tokens of a text, or None if it cannot be divided into tokens (an open quote, an open comment)."""
+    """Return the tokens of a SQL text, or None if the text contains an unclosed string or comment."""
     try:
         with _quietly():
             return sqlglot.tokenize(text, dialect=DIALECT)
@@ -44,7 +45,7 @@ def tokens_of(text: str) -> list[Token] | None:
 
 
 def parse(text: str) -> exp.Expr | None:
-    """Return an expression's tree, or None if sqlglot cannot parse the whole text as one expression."""
+    """Return the syntax tree of an expression, or None if sqlglot cannot parse the whole text as one expression."""
     if any(token.token_type is TokenType.SEMICOLON for token in tokens_of(text) or ()):
         return None
     try:
@@ -55,12 +56,12 @@ def parse(text: str) -> exp.Expr | None:
 
 
 def references(tree: exp.Expr, text: str) -> list[Reference] | None:
-    """Return the column references of a tree parsed from `text`, in no order, or None if the position of one in the text is uncertain.
+    """Return the column references of a tree parsed from `text`, in no particular order.
 
-    Lambda variables and the names in `* EXCEPT (…)` are left out.
+    Lambda variables and the names in `* EXCEPT (…)` are left out. Return None if the position of a reference in the text is uncertain.
 
     Args:
-        tree: The tree of an expression, or of an operand in it.
+        tree: The tree of an expression, or of an operand in the expression.
         text: The text of the whole expression, to which the positions in the tree refer.
     """
     column_references = [_reference(column, text, in_query) for column, in_query in _columns(tree)]
@@ -68,13 +69,13 @@ def references(tree: exp.Expr, text: str) -> list[Reference] | None:
 
 
 def _columns(tree: exp.Expr) -> Iterator[tuple[exp.Column, bool]]:
-    """Yield the columns of a tree, and whether each is in a subquery."""
+    """Yield each column of a tree, and whether the column is in a subquery."""
     nodes: list[tuple[exp.Expr, bool, frozenset[str]]] = [(tree, False, frozenset())]
     while nodes:
         node, in_query, variables = nodes.pop()
         if isinstance(node, exp.Star):
             continue
-        # sqlglot tells the variables of a lambda from columns only in the same case.
+        # sqlglot distinguishes lambda variables from columns only if their case is the same.
         if isinstance(node, exp.Column) and node.parts[0].name.lower() not in variables:
             yield node, in_query
         in_query = in_query or isinstance(node, _QUERIES)
@@ -84,13 +85,13 @@ def _columns(tree: exp.Expr) -> Iterator[tuple[exp.Column, bool]]:
 
 
 def mentions(text: str, path: Sequence[str]) -> bool:
-    """Return whether an expression uses a column or field, a struct around it, or a field inside it.
+    """Return whether an expression uses a column or field, a struct that contains it, or a field inside it.
 
-    If the columns of the expression are uncertain, every token with the name of the column counts.
+    If the columns of the expression are uncertain, every token with the column's name counts as a use.
 
     Args:
         text: The SQL text of the expression.
-        path: The name of a column, and of the fields inside it, in any case.
+        path: The name of a column, followed by the names of nested fields. Case is ignored.
     """
     tree = parse(text)
     column_references = None if tree is None else references(tree, text)
@@ -100,11 +101,11 @@ def mentions(text: str, path: Sequence[str]) -> bool:
 
 
 def rewrite(text: str, edits: Iterable[tuple[int, int, str]]) -> str:
-    """Return a text with the edits applied.
+    """Return a text with edits applied.
 
     Args:
-        text: The text.
-        edits: The start and the end of each replaced range, half open, and its replacement. Ranges must not overlap.
+        text: The text to edit.
+        edits: The start and end offsets of each replaced half-open range, and the replacement. Ranges must not overlap.
     """
     for start, end, replacement in sorted(edits, reverse=True):
         text = text[:start] + replacement + text[end:]
@@ -112,21 +113,21 @@ def rewrite(text: str, edits: Iterable[tuple[int, int, str]]) -> str:
 
 
 def has_query(tree: exp.Expr) -> bool:
-    """Return whether an expression has a subquery."""
+    """Return whether an expression contains a subquery."""
     return tree.find(*_QUERIES) is not None
 
 
 def has_column_outside_tree(text: str, tokens: Sequence[Token], tree_references: Iterable[Reference], columns: Iterable[str]) -> bool:
-    """Return whether an expression may use one of these columns although sqlglot's tree has no column node at that place.
+    """Return whether an expression may use one of these columns where sqlglot's tree has no column node.
 
-    In `trunc(d, unit)`, for example, sqlglot parses `unit` as a keyword, but it can be a column. `"a"` is a string for sqlglot, but a
-    column under spark.sql.ansi.doubleQuotedIdentifiers.
+    For example, sqlglot parses `unit` in `trunc(d, unit)` as a keyword, but `unit` can be a column. `"a"` is a string to sqlglot, but a
+    column with spark.sql.ansi.doubleQuotedIdentifiers.
 
     Args:
         text: The SQL text of the expression.
-        tokens: The tokens of the text, or those of an operand in it.
+        tokens: The tokens of the whole text, or of an operand in the text.
         tree_references: The references of the column nodes in sqlglot's tree.
-        columns: The names of the columns, in any case.
+        columns: The names of the columns. Case is ignored.
     """
     lower_columns = {column.lower() for column in columns}
     reference_starts = set[int]().union(*(reference.starts for reference in tree_references))
@@ -137,7 +138,7 @@ def has_column_outside_tree(text: str, tokens: Sequence[Token], tree_references:
 def _may_be_name(text: str, tokens: Sequence[Token], index: int) -> bool:
     """Return whether a token can be the name of a column, rather than a string, a keyword, a function or a unit of time.
 
-    Text in double quotes can be a name, because it depends on a setting of Spark whether it is a string.
+    Text in double quotes can be a name, because a Spark setting decides whether it is a string.
     """
     token = tokens[index]
     if token.token_type is TokenType.STRING:
@@ -150,7 +151,7 @@ def _may_be_name(text: str, tokens: Sequence[Token], index: int) -> bool:
 
 @contextmanager
 def _quietly() -> Iterator[None]:
-    """Suppress sqlglot's warnings to the user. Spark validates what sqlglot does not understand."""
+    """Suppress sqlglot's warnings, because Spark validates the expressions that sqlglot does not understand."""
     outer_setting = _quiet.set(True)
     try:
         yield
@@ -169,7 +170,7 @@ def _is_time_unit(tokens: Sequence[Token], index: int) -> bool:
 
 
 def _reference(column: exp.Column, text: str, in_query: bool) -> Reference | None:
-    """Return the reference of a column and of the fields that are read from it, or None if its position in the text is uncertain."""
+    """Return the reference for a column and the fields read from it, or None if the column's position in the text is uncertain."""
     identifiers = _identifiers(column)
     spans: list[tuple[int, int]] = []
     for identifier in identifiers:
@@ -182,7 +183,7 @@ def _reference(column: exp.Column, text: str, in_query: bool) -> Reference | Non
 
 
 def _identifiers(column: exp.Column) -> list[exp.Expr]:
-    """Return the identifiers of a column's name, and those of the fields that are read from the column with dots."""
+    """Return the identifiers of a column's name and of the fields that dots select from the column."""
     identifiers: list[exp.Expr] = list(column.parts)
     node: exp.Expr = column
     while isinstance(node.parent, exp.Dot) and node.parent.this is node and isinstance(node.parent.expression, exp.Identifier):
@@ -192,7 +193,7 @@ def _identifiers(column: exp.Column) -> list[exp.Expr]:
 
 
 def _span(identifier: exp.Expr, text: str, previous_end: int | None) -> tuple[int, int] | None:
-    """Return the offsets of a name in the text, half open, or None if another name is there."""
+    """Return the half-open offsets of a name in the text, or None if the text has another name at that position."""
     start, last = identifier.meta.get("start"), identifier.meta.get("end")
     if isinstance(identifier, exp.Star) and previous_end is not None:
         start = last = text.find("*", previous_end)
@@ -202,7 +203,7 @@ def _span(identifier: exp.Expr, text: str, previous_end: int | None) -> tuple[in
 
 
 def _unquoted(identifier: str) -> str:
-    """Return the name of an identifier with or without backquotes."""
+    """Return the name of an identifier without the backquotes that may surround it."""
     if len(identifier) > 1 and identifier[0] == identifier[-1] == "`":
         return identifier[1:-1].replace("``", "`")
     return identifier

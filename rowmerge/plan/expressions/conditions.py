@@ -1,4 +1,4 @@
-"""Division of a condition over a target and a source into the conjuncts of each side, and the keys that connect both sides."""
+"""Division of a condition over a target and a source into the conjuncts of each side and the keys that connect both sides."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NONDETERMINISTIC = frozenset(
     """rand random randn randstr uniform uuid shuffle monotonically_increasing_id spark_partition_id input_file_name
     input_file_block_start input_file_block_length reflect java_method try_reflect""".split()
 )
-"""Spark's built-in functions whose expressions are Nondeterministic. `reflect` and similar functions may run any code."""
+"""Spark's built-in functions whose expressions are Nondeterministic. `reflect` and similar functions can run arbitrary code."""
 
 _OPEN = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE, TokenType.CASE}
 _CLOSE = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE, TokenType.END}
@@ -30,12 +30,15 @@ _COMPARISONS = {
 COMPARISON_TREES: dict[type[exp.Expr], str] = {exp.EQ: "=", exp.NullSafeEQ: "<=>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}
 _NOT_DISTINCT = [TokenType.IS, TokenType.NOT, TokenType.DISTINCT, TokenType.FROM]
 MIRRORED = {"=": "=", "<=>": "<=>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
-"""The operator that has the same meaning with its operands swapped."""
+"""For each comparison operator, the operator with the same meaning after the operands are swapped."""
 
 
 @dataclass(frozen=True)
 class Side:
-    """One input of a row-level statement, its target or its source: the alias, other names that qualify its columns, and the columns."""
+    """One input of a row-level statement: the target or the source.
+
+    `names`: the dotted names other than the alias that can qualify the input's columns. `columns`: the names of these columns.
+    """
 
     alias: str
     names: tuple[tuple[str, ...], ...]
@@ -44,9 +47,9 @@ class Side:
 
 @dataclass(frozen=True)
 class KeyPair:
-    """A conjunct `column op source`. `op` is mirrored if the statement has the operands in the other order.
+    """A conjunct `column op source`. If the operands have the opposite order in the statement, `op` is the mirrored operator.
 
-    `column` is the exact name of a top-level column of the target. `source` is the text of an expression over the source alone.
+    `column` is the exact name of a top-level column of the target. `source` is the text of an expression over only the source.
     """
 
     column: str
@@ -56,10 +59,10 @@ class KeyPair:
 
 @dataclass(frozen=True)
 class Condition:
-    """A condition as the AND of its conjuncts.
+    """A condition as the AND of its conjuncts. `text` is the SQL text of the whole condition.
 
-    `other` has the conjuncts over both sides that are no key, conjuncts with subqueries or nondeterministic functions, and text that
-    sqlglot cannot parse. If `analysed` is true, other conjuncts can be joined to each conjunct with AND.
+    `other` contains the conjuncts over both sides that are not keys, conjuncts with subqueries or nondeterministic functions, and text that
+    sqlglot cannot parse. If `analysed` is true, further conjuncts can be joined to each conjunct with AND.
     """
 
     text: str
@@ -71,15 +74,15 @@ class Condition:
 
     @property
     def keys_alone(self) -> bool:
-        """Return whether the condition consists of keys only."""
+        """Return whether the condition consists only of keys."""
         return self.analysed and bool(self.keys) and not (self.target_only or self.source_only or self.other)
 
 
 @dataclass(frozen=True)
 class Resolved:
-    """The column to which a reference resolves: its side, its exact name, and the number of name parts before and after the column.
+    """The column to which a reference resolves: its side, its exact name, and the number of name parts before and after the column name.
 
-    For `analytics.orders.address.city` with the column `address`, `qualifier_size` is 2 and `field_count` is 1.
+    For the column `address` in `analytics.orders.address.city`, `qualifier_size` is 2 and `field_count` is 1.
     """
 
     side: Side
@@ -89,17 +92,17 @@ class Resolved:
 
 
 def resolve(parts: Sequence[str], sides: Sequence[Side], *, case_sensitive: bool = False) -> Resolved | None:
-    """Return the column to which a dotted name resolves. As in Spark, the longest qualifier wins over shorter ones and over none.
+    """Return the column to which a dotted name resolves. As in Spark, the longest matching qualifier takes precedence.
 
-    In `t.a`, `t` can be a table with the column `a`, or a column with the field `a`. The table wins.
+    In `t.a`, `t` can be a table with the column `a`, or a column with the field `a`. The table takes precedence.
 
     Args:
-        parts: The parts of the name: a qualifier or none, the column, and fields inside the column. `*` is no column.
-        sides: The inputs of the statement that the name can refer to.
-        case_sensitive: Whether names that differ in case alone are different, as with spark.sql.caseSensitive.
+        parts: The parts of the name: an optional qualifier, the column, and nested fields. `*` does not resolve to a column.
+        sides: The inputs of the statement to which the name can refer.
+        case_sensitive: Whether names that differ only in case are different, as with spark.sql.caseSensitive.
 
     Returns:
-        The column, or None if no side has it or if several columns match.
+        The column, or None if no column or more than one column matches.
     """
     for qualifier_size in range(len(parts) - 1, -1, -1):
         qualifier, name = parts[:qualifier_size], parts[qualifier_size]
@@ -124,7 +127,7 @@ def is_same_name(name: Sequence[str], other: Sequence[str], case_sensitive: bool
     Args:
         name: The parts of a name.
         other: The parts of the other name.
-        case_sensitive: Whether names that differ in case alone are different.
+        case_sensitive: Whether names that differ only in case are different.
     """
     if case_sensitive:
         return tuple(name) == tuple(other)
@@ -137,11 +140,11 @@ def divide_condition(text: str, target: Side, source: Side | None, *, case_sensi
     Args:
         text: The SQL text of the condition.
         target: The side of the changed table.
-        source: The side of the source, None for a condition over the target alone.
-        case_sensitive: Whether names that differ in case alone are different, as with spark.sql.caseSensitive.
+        source: The side of the source, or None for a condition over only the target.
+        case_sensitive: Whether names that differ only in case are different, as with spark.sql.caseSensitive.
 
     Returns:
-        The divided condition. If sqlglot cannot parse it, `other` has the whole text and `analysed` is false.
+        The divided condition. If sqlglot cannot parse the text, `other` contains the whole text and `analysed` is false.
     """
     tree, tokens = parse(text), tokens_of(text)
     conjuncts = _conjuncts(_Operand(tree, tokens)) if tree is not None and tokens else None
@@ -164,7 +167,7 @@ def divide_condition(text: str, target: Side, source: Side | None, *, case_sensi
 
 
 def nondeterministic_function(text: str) -> str | None:
-    """Return the name of the first nondeterministic function that a text calls, such as `rand`, or None."""
+    """Return the name of the first nondeterministic function that a SQL text calls, such as `rand`, or None if it calls none."""
     tokens = tokens_of(text) or []
     for index, token in enumerate(tokens[:-1]):
         is_call = tokens[index + 1].token_type is TokenType.L_PAREN and token.token_type is not TokenType.STRING
@@ -174,13 +177,13 @@ def nondeterministic_function(text: str) -> str | None:
 
 
 def _follows_dot(tokens: Sequence[Token], index: int) -> bool:
-    """Return whether a token follows a dot, so that it is part of a name even if it is a keyword."""
+    """Return whether a token follows a dot and is therefore part of a name, even if it is a keyword."""
     return index > 0 and tokens[index - 1].token_type is TokenType.DOT
 
 
 @dataclass(frozen=True)
 class _Operand:
-    """A condition or an expression inside it: its tree, and the tokens of its text."""
+    """A condition, or an expression inside a condition: the syntax tree, and the tokens of the text."""
 
     tree: exp.Expr
     tokens: list[Token]
@@ -194,7 +197,7 @@ class _Operand:
         return self.tokens[-1].end + 1
 
     def without_parentheses(self) -> _Operand:
-        """Return the operand without the parentheses that enclose all of it."""
+        """Return the operand without the parentheses that enclose the whole operand."""
         operand = self
         while isinstance(operand.tree, exp.Paren) and _is_enclosed(operand.tokens):
             operand = _Operand(operand.tree.this, operand.tokens[1:-1])
@@ -203,7 +206,7 @@ class _Operand:
 
 @dataclass(frozen=True)
 class _Scope:
-    """The text of a condition, and the sides whose columns it can use."""
+    """The text of a condition, and the sides whose columns the condition can use."""
 
     text: str
     target: Side
@@ -218,15 +221,15 @@ class _Scope:
         return self.text[operand.start : operand.end]
 
     def conjunct_text(self, conjunct: _Operand) -> str:
-        """Return the text of a conjunct so that other conjuncts can be joined to it with AND: an OR gets parentheses."""
+        """Return the text of a conjunct, in parentheses if it is an OR, so that it can be joined to other conjuncts with AND."""
         text = self.text_of(conjunct)
         return f"({text})" if isinstance(conjunct.tree, exp.Or | exp.Xor) else text
 
     def sides_of(self, operand: _Operand) -> set[Side] | None:
-        """Return the sides whose columns an operand uses. Return None if they are uncertain, or if the operand cannot be moved.
+        """Return the sides whose columns an operand uses, or None if the sides are uncertain or the operand cannot be moved.
 
-        To move an operand is to evaluate it apart from the rest of the condition, for example as a filter of the target alone. Subqueries,
-        aggregates, stars, parameters and nondeterministic functions would then have another result, or no result.
+        Moving an operand means evaluating it apart from the rest of the condition, for example as a filter on the target. Subqueries,
+        aggregates, stars, parameters and nondeterministic functions would then have a different result, or no result.
         """
         if has_query(operand.tree) or operand.tree.find(exp.AggFunc, exp.Window, exp.UDTF, exp.Star, exp.Placeholder, exp.Parameter):
             return None
@@ -241,7 +244,7 @@ class _Scope:
         return None if None in columns else sides  # None stands for an unknown or ambiguous name
 
     def key_of(self, conjunct: _Operand) -> KeyPair | None:
-        """Return the key that a conjunct over both sides compares, or None if it is no comparison of a column with the source."""
+        """Return the key that a conjunct over both sides compares, or None if it does not compare a target column with the source."""
         comparison = _comparison(conjunct.without_parentheses())
         if comparison is None:
             return None
@@ -249,7 +252,7 @@ class _Scope:
         return self._key(first_operand, op, second_operand) or self._key(second_operand, MIRRORED[op], first_operand)
 
     def _key(self, column: _Operand, op: str, value: _Operand) -> KeyPair | None:
-        """Return the key `column op value`, or None unless `column` is a column of the target and `value` uses the source alone."""
+        """Return the key `column op value`, or None unless `column` is a column of the target and `value` uses only the source."""
         resolved = self._top_level_column(column)
         if resolved is None or resolved.side != self.target or self.sides_of(value) != {self.source}:
             return None
@@ -259,7 +262,7 @@ class _Scope:
         return KeyPair(resolved.column, op, self._over_source_alias(value, value_references))
 
     def _top_level_column(self, operand: _Operand) -> Resolved | None:
-        """Return the column of which an operand consists, or None for any other expression."""
+        """Return the top-level column of which an operand consists, or None if the operand is any other expression."""
         column_references = references(operand.tree, self.text) if isinstance(operand.tree.unnest(), exp.Column) else None
         if column_references is None or len(column_references) != 1:
             return None
@@ -283,10 +286,10 @@ class _Scope:
 
 
 def _conjuncts(condition: _Operand) -> list[_Operand] | None:
-    """Return the conjuncts of a condition, the operands of its top-level ANDs, each with its tree and its tokens.
+    """Return the conjuncts of a condition, that is, the operands of its top-level ANDs, each with its tree and its tokens.
 
-    sqlglot's tree decides what an operand is, but has no positions of whole operands in the text. The tokens have them. Return None if
-    sqlglot found another number of operands than the search for AND among the tokens.
+    sqlglot's tree determines the operands, but does not contain the position of a whole operand in the text. The tokens provide it. Return
+    None if the number of operands in the tree differs from the number found by searching the tokens for AND.
     """
     if isinstance(condition.tree, exp.Paren):
         return _conjuncts_in_parentheses(condition)
@@ -305,7 +308,7 @@ def _conjuncts(condition: _Operand) -> list[_Operand] | None:
 
 
 def _conjuncts_in_parentheses(condition: _Operand) -> list[_Operand] | None:
-    """Return the conjuncts of a condition in parentheses, as `_conjuncts` does. A single conjunct keeps its parentheses."""
+    """Return the conjuncts of a parenthesized condition, as `_conjuncts` does. A single conjunct keeps its parentheses."""
     if not _is_enclosed(condition.tokens):
         return None
     conjuncts = _conjuncts(_Operand(condition.tree.this, condition.tokens[1:-1]))
@@ -313,7 +316,7 @@ def _conjuncts_in_parentheses(condition: _Operand) -> list[_Operand] | None:
 
 
 def _depths(tokens: list[Token]) -> list[int] | None:
-    """Return how many brackets and CASE … END enclose each token, or None if they do not balance. Brackets enclose themselves."""
+    """Return the nesting depth of each token in brackets and CASE … END, or None if they are unbalanced. Brackets enclose themselves."""
     depths, depth = [], 0
     for index, token in enumerate(tokens):
         is_name = _follows_dot(tokens, index)
@@ -326,14 +329,14 @@ def _depths(tokens: list[Token]) -> list[int] | None:
 
 
 def _is_enclosed(tokens: list[Token]) -> bool:
-    """Return whether the first and the last token are the parentheses around all other tokens."""
+    """Return whether the first and the last token are parentheses that enclose all other tokens."""
     if len(tokens) < 3 or tokens[0].token_type is not TokenType.L_PAREN or tokens[-1].token_type is not TokenType.R_PAREN:
         return False
     return _depths(tokens) is not None and _depths(tokens[1:-1]) is not None
 
 
 def _split_at_and(tokens: list[Token]) -> list[list[Token]] | None:
-    """Return the tokens between the top-level ANDs, or None if brackets do not balance or an operand is empty."""
+    """Return the tokens of each operand of the top-level ANDs, or None if brackets are unbalanced or an operand is empty."""
     depths = _depths(tokens)
     if depths is None:
         return None
@@ -345,7 +348,7 @@ def _split_at_and(tokens: list[Token]) -> list[list[Token]] | None:
 
 
 def _and_indexes(tokens: list[Token], candidates: Iterable[int]) -> list[int]:
-    """Return those of the candidate indexes whose token is an AND that joins conditions, rather than the AND of a BETWEEN."""
+    """Return the candidate indexes at which the token is an AND that joins conditions rather than the AND of a BETWEEN."""
     and_indexes, open_betweens = [], 0
     for index in candidates:
         keyword = tokens[index].token_type
@@ -361,11 +364,12 @@ def _and_indexes(tokens: list[Token], candidates: Iterable[int]) -> list[int]:
 def _comparison(operand: _Operand) -> tuple[str, _Operand, _Operand] | None:
     """Return the operator and the two operands of a comparison, or None for any other expression.
 
-    sqlglot's tree decides what is a comparison, but has no positions of whole operands in the text. The tokens have them: an operand ends
-    at the only comparison operator outside of brackets. The result is None if tree and tokens do not have the same operator.
+    sqlglot's tree determines whether the expression is a comparison, but does not contain the positions of whole operands. The tokens
+    provide them: the only comparison operator outside brackets separates the operands. Return None if tree and tokens have different
+    operators.
     """
     tree, tokens, depths = operand.tree, operand.tokens, _depths(operand.tokens)
-    if depths is None:  # the brackets do not balance
+    if depths is None:  # the brackets are unbalanced
         return None
     top_level_operators = [_comparison_operator(tokens, index) for index, depth in enumerate(depths) if depth == 0]
     operators = [operator for operator in top_level_operators if operator is not None]
@@ -379,7 +383,7 @@ def _comparison(operand: _Operand) -> tuple[str, _Operand, _Operand] | None:
 
 
 def _comparison_operator(tokens: list[Token], index: int) -> tuple[str, int, int] | None:
-    """Return the comparison operator that begins at a token, and the indexes of its first token and of the token after it."""
+    """Return the comparison operator that begins at a token, the index of its first token, and the index of the token after it."""
     if op := _COMPARISONS.get(tokens[index].token_type):
         return op, index, index + 1
     is_distinct_from = [token.token_type for token in tokens[index : index + 4]] == _NOT_DISTINCT

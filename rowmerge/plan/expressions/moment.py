@@ -1,4 +1,4 @@
-"""The time of a statement: current_timestamp() and similar functions have one value in all jobs and attempts of the statement."""
+"""The time of a statement: current_timestamp() and similar functions return the same value in all jobs and attempts of the statement."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _WITHOUT_BRACKETS = frozenset({"current_timestamp", "current_date", "localtimest
 
 
 def rules_at(rules: Rules, microseconds: int, columns: Collection[str]) -> Rules:
-    """Return the rules with the functions of the current time replaced by a constant.
+    """Return the rules with calls of `current_timestamp()` and similar functions replaced by constants.
 
     Args:
         rules: The constraints and defaults of a table.
         microseconds: The time, in microseconds since the epoch.
-        columns: The names of the table's columns, which a constraint can use: `current_date` without brackets may be one of them.
+        columns: The names of the table's columns. If one is named `current_date`, the bare name `current_date` is not replaced.
     """
     checks = tuple(replace(check, expression=replace_time_functions(check.expression, microseconds, columns)) for check in rules.checks)
     defaults = {name: replace_time_functions(text, microseconds) for name, text in rules.defaults.items()}
@@ -31,12 +31,12 @@ def rules_at(rules: Rules, microseconds: int, columns: Collection[str]) -> Rules
 
 
 def replace_time_functions(text: str, microseconds: int, columns: Collection[str] = ()) -> str:
-    """Return an expression with each call of `current_timestamp()` or a similar function replaced by its value at a given time.
+    """Return an expression in which each call of `current_timestamp()` or a similar function is replaced by its value at a given time.
 
     Args:
         text: The SQL text of the expression. Text with an unclosed string or comment is returned unchanged.
         microseconds: The time, in microseconds since the epoch. Dates are those of the session's time zone.
-        columns: The names of the columns that the expression can use. A function name without brackets may be one of them, and stays.
+        columns: The columns that the expression can use. If one is named `current_date`, the bare name `current_date` is not replaced.
     """
     if not any(name in text.lower() for name in _TIME_FUNCTIONS):
         return text
@@ -51,7 +51,7 @@ def replace_time_functions(text: str, microseconds: int, columns: Collection[str
 
 
 def _call_end(tokens: list[Token], index: int, column_names: Collection[str]) -> int | None:
-    """Return the offset after a call without arguments whose name is token `index`, or None if the token begins no such call."""
+    """Return the offset after the call without arguments that begins at token `index`, or None if no such call begins there."""
     if index > 0 and tokens[index - 1].token_type is TokenType.DOT:
         return None
     next_types = [token.token_type for token in tokens[index + 1 : index + 3]]

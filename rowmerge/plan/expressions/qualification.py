@@ -1,4 +1,4 @@
-"""Qualification of column references: each one gets the alias of its side, so that it is unambiguous in a join of both sides."""
+"""Qualification of column references by the alias of their side, so that they are unambiguous in a join of both sides."""
 
 from __future__ import annotations
 
@@ -15,44 +15,44 @@ from rowmerge.plan.expressions.conditions import Side, is_same_name, resolve
 from rowmerge.table.metadata.schema import Struct, backquote
 
 OWN_ALIAS = "__rowmerge_%s"
-"""The alias of a side without an alias if the last part of its name is also a name of the other side."""
+"""The generated alias of a side that has no alias, if the last part of its name is also a name of the other side."""
 
 Edit = tuple[int, int, str]
 _EXCEPT = re.compile(r"\s*except\b", re.IGNORECASE)
 
 
 def qualify(text: str, side: Side, *, case_sensitive: bool = False) -> str:
-    """Return an expression over one side with the side's alias before every column reference.
+    """Return an expression over one side in which every column reference is qualified by the side's alias.
 
-    A name changes only if it is certainly a column of the side. Lambda variables, fields, function names, units and names in subqueries
-    stay.
+    A name is changed only if it is certainly a column of the side. Lambda variables, nested fields, function names, units of time and names
+    in subqueries remain unchanged.
 
     Args:
         text: The SQL text of the expression. Text that sqlglot cannot parse is returned unchanged, and Spark validates it.
         side: The side whose columns the expression uses.
-        case_sensitive: Whether names that differ in case alone are different, as with spark.sql.caseSensitive.
+        case_sensitive: Whether names that differ only in case are different, as with spark.sql.caseSensitive.
     """
     return _rewrite_references(text, (side,), case_sensitive, qualifies_columns=True)
 
 
 def replace_qualifiers(text: str, sides: Sequence[Side], *, case_sensitive: bool = False) -> str:
-    """Return an expression over these sides with each side's other names (`analytics.orders.id`) replaced by its alias.
+    """Return an expression in which the qualifiers of columns, such as `analytics.orders`, are replaced by the aliases of their sides.
 
-    Stars are replaced by the list of columns, because the joined rows also have columns of the engine.
+    Stars are replaced by the list of columns, because the joined rows also contain internal columns of the engine.
 
     Args:
         text: The SQL text of the expression. Text that sqlglot cannot parse is returned unchanged, and Spark validates it.
         sides: The sides whose columns the expression uses.
-        case_sensitive: Whether names that differ in case alone are different, as with spark.sql.caseSensitive.
+        case_sensitive: Whether names that differ only in case are different, as with spark.sql.caseSensitive.
     """
     return _rewrite_references(text, sides, case_sensitive, qualifies_columns=False)
 
 
 def _rewrite_references(text: str, sides: Sequence[Side], case_sensitive: bool, *, qualifies_columns: bool) -> str:
-    """Return an expression with the qualifiers of its sides replaced by their aliases, and its stars by columns.
+    """Return an expression in which qualifiers are replaced by the aliases of their sides, and stars by columns.
 
-    `qualifies_columns`: whether columns without a qualifier get the alias of their side too. The text is returned unchanged if sqlglot
-    cannot parse it, or if the position of a column in it is uncertain. Spark then resolves the names, or reports the error.
+    `qualifies_columns`: whether columns without a qualifier also get the alias of their side. Return the text unchanged if sqlglot cannot
+    parse the text, or if the position of a column is uncertain. Spark then resolves the names or reports the error.
     """
     tree = parse(text)
     column_references = references(tree, text) if tree is not None else None
@@ -65,7 +65,7 @@ def _rewrite_references(text: str, sides: Sequence[Side], case_sensitive: bool, 
 
 
 def _alias_edits(column_references: list[Reference], sides: Sequence[Side], case_sensitive: bool) -> Iterator[Edit]:
-    """Yield the edits that put the alias of a side before each of its columns without a qualifier, except in subqueries."""
+    """Yield the edits that add the alias of a side to each of its columns that has no qualifier, except in subqueries."""
     for reference in column_references:
         resolved = resolve(reference.parts, sides, case_sensitive=case_sensitive)
         if resolved is not None and not resolved.qualifier_size and not reference.in_query:
@@ -75,18 +75,18 @@ def _alias_edits(column_references: list[Reference], sides: Sequence[Side], case
 def _qualifier_edits(
     tree: exp.Expr, text: str, column_references: list[Reference], sides: Sequence[Side], case_sensitive: bool
 ) -> Iterator[Edit]:
-    """Yield the edits that replace qualifiers by the alias of their side, and `t.*` by the side's columns.
+    """Yield the edits that replace each qualifier by the alias of its side, and `t.*` by the side's columns.
 
     `analytics.orders.id` becomes `orders.id`, because the engine joins the sides under their aliases, and Spark does not know their other
-    names. Of `t.* EXCEPT (a)`, only the qualifier is replaced: Spark expands the star. A name in a subquery can belong to a table of the
-    subquery, and is kept then.
+    names. In `t.* EXCEPT (a)`, only the qualifier is replaced, because Spark expands the star. A name in a subquery is kept if it can
+    belong to a table of the subquery.
     """
     query_tables = {table.name.lower() for table in tree.find_all(exp.Table)}
     for reference in column_references:
         side, qualifier = _qualifier(reference, sides, case_sensitive)
-        if side is None:  # the name has no qualifier, or that of a table in a subquery
+        if side is None:  # the name has no qualifier, or its qualifier is a table in a subquery
             continue
-        # Each part of the name has an end. The qualifier ends with its last part.
+        # `ends` has one offset for each part of the name. The qualifier ends where its last part ends.
         start, qualifier_end, name_end = reference.starts[0], reference.ends[len(qualifier) - 1], reference.ends[-1]
         is_star = reference.parts[-1] == "*" and not reference.in_query
         is_alias = is_same_name(qualifier, (side.alias,), case_sensitive)
@@ -97,15 +97,15 @@ def _qualifier_edits(
 
 
 def _may_be_of_query(reference: Reference, qualifier: tuple[str, ...], query_tables: set[str]) -> bool:
-    """Return whether a qualifier in a subquery can mean a table of the subquery, rather than a side of the statement.
+    """Return whether a qualifier in a subquery can refer to a table of the subquery rather than to a side of the statement.
 
-    `t.id` can mean an alias `t` of the subquery, and `db.t.id` a table `t` that the subquery reads.
+    `t.id` can refer to an alias `t` in the subquery, and `db.t.id` to a table `t` that the subquery reads.
     """
     return reference.in_query and (len(qualifier) == 1 or qualifier[-1].lower() in query_tables)
 
 
 def _qualifier(reference: Reference, sides: Sequence[Side], case_sensitive: bool) -> tuple[Side | None, tuple[str, ...]]:
-    """Return the side that the qualifier of a reference names, and the qualifier. Without such a side, return None and no parts."""
+    """Return the side that the qualifier of a reference names, and the qualifier. If it names no side, return None and an empty tuple."""
     if reference.parts[-1] != "*":
         resolved = resolve(reference.parts, sides, case_sensitive=case_sensitive)
         if resolved is None or not resolved.qualifier_size:
@@ -117,16 +117,16 @@ def _qualifier(reference: Reference, sides: Sequence[Side], case_sensitive: bool
 
 
 def _column_list(sides: Sequence[Side]) -> str:
-    """Return all columns of the sides, with the alias of the side before each, as a SQL list."""
+    """Return all columns of the sides as a SQL list in which each column is qualified by the alias of its side."""
     return ", ".join(f"{backquote(side.alias)}.{backquote(name)}" for side in sides for name in side.columns)
 
 
 def _star_edits(tree: exp.Expr, text: str, sides: Sequence[Side]) -> Iterator[Edit]:
-    """Yield an edit for each `*` without a qualifier that means all columns: `struct(*)` becomes `struct(t.a, t.b)`.
+    """Yield an edit for each unqualified `*` that stands for all columns: `struct(*)` becomes `struct(t.a, t.b)`.
 
-    `* EXCEPT (a)` becomes `t.* EXCEPT (a)` if there is one side. An expression with a count or a subquery gets no edits: `count(*)` counts
-    rows, and a star in a subquery means the subquery's columns. `tree` and `text` are the same expression. sqlglot's tree shows whether it
-    has such stars, and the tokens of the text have their positions.
+    If there is only one side, `* EXCEPT (a)` becomes `t.* EXCEPT (a)`. An expression with a count or a subquery gets no edits: `count(*)`
+    counts rows, and a star in a subquery stands for the subquery's columns. `tree` is the syntax tree of `text`. The tree shows whether the
+    expression has such stars, and the tokens of the text provide their positions.
     """
     # The star of `t.*` is a child of a column, and `_qualifier_edits` replaces it.
     has_star = any(not isinstance(star.parent, exp.Column) for star in tree.find_all(exp.Star))
@@ -140,17 +140,17 @@ def _star_edits(tree: exp.Expr, text: str, sides: Sequence[Side]) -> Iterator[Ed
 
 
 def _star_arguments(tokens: list[Token]) -> Iterator[tuple[Token, Token]]:
-    """Yield each `*` that begins an argument, and the token after it. After an operand, a `*` is a multiplication."""
+    """Yield each `*` that begins an argument, and the token after that star. A `*` after an operand is a multiplication."""
     for previous, token, following in zip(tokens, tokens[1:], tokens[2:], strict=False):
         if token.token_type is TokenType.STAR and previous.token_type in (TokenType.L_PAREN, TokenType.COMMA):
             yield token, following
 
 
 def side_of(parts: tuple[str, ...], alias: str | None, columns: tuple[str, ...]) -> Side:
-    """Return the side for a table: the table as target or source of a statement, with the names that can qualify its columns.
+    """Return the side for a table that is the target or the source of a statement, with the names that can qualify its columns.
 
-    As in Spark, only the alias qualifies columns if there is one. Otherwise the table's name, or its last parts, qualify them: columns of
-    `a.b.c` can be `c.id`, `b.c.id` and `a.b.c.id`.
+    As in Spark, an alias is the only qualifier if the table has one. Otherwise, the table's full name and its last parts qualify columns: a
+    column of `a.b.c` can be written as `c.id`, `b.c.id` or `a.b.c.id`.
 
     Args:
         parts: The parts of the table's name.
@@ -160,18 +160,18 @@ def side_of(parts: tuple[str, ...], alias: str | None, columns: tuple[str, ...])
     if alias is not None:
         return Side(alias, names=(), columns=columns)
     qualified_names = [parts[start:] for start in range(len(parts) - 1)]  # of `a.b.c`: `a.b.c` and `b.c`; the alias is `c`
-    if len(parts) == 2:  # a name with a schema and no catalog means a table of the engine's catalog
+    if len(parts) == 2:  # a name with a schema but without a catalog refers to a table in the engine's catalog
         qualified_names += [(catalog, *parts) for catalog in CATALOGS]
     return Side(parts[-1], tuple(qualified_names), columns)
 
 
 def apart_from(side: Side, other: Side, role: str) -> Side:
-    """Return a side under an alias that differs from the alias of the other side, for two tables of one name in different schemas.
+    """Return a side with an alias that differs from the other side's alias, for two tables with the same name in different schemas.
 
     Args:
-        side: The side that gets a new alias if its alias is that of `other`. Its old alias becomes one of its names.
+        side: The side to rename if both sides have the same alias. Its old alias becomes one of its names.
         other: The other side of the statement.
-        role: The word in the new alias, `target` or `source`.
+        role: The word to use in the new alias: `target` or `source`.
     """
     if side.alias.lower() != other.alias.lower():
         return side
@@ -179,30 +179,30 @@ def apart_from(side: Side, other: Side, role: str) -> Side:
 
 
 def check_aliases_differ(target: Side, source: Side) -> None:
-    """Raise an error if target and source of a MERGE have the same alias, because a column's qualifier would then be ambiguous.
+    """Raise an error if the target and the source of a MERGE have the same alias, because qualified columns would then be ambiguous.
 
     Args:
         target: The side of the changed table.
         source: The side of the source.
 
     Raises:
-        PlanError: Both sides have one alias, or the same table without an alias is target and source.
+        PlanError: Both sides have the same alias, or the same table is target and source and has no alias.
     """
     if target.alias.lower() == source.alias.lower():
         raise PlanError(f"Target and source of the MERGE are both called `{target.alias}`. Give one of them another alias.")
 
 
 def without_qualifier(path: tuple[str, ...], target: Side, schema: Struct) -> tuple[str, ...]:
-    """Return the path of an assigned column without a qualifier of the target before it.
+    """Return the path of an assigned column without the target's qualifier.
 
-    The alias of the target and its other names are qualifiers, but only if one of the table's columns follows.
+    The alias and the other names of the target count as a qualifier only if one of the table's columns follows.
 
     Args:
-        path: The parts of the name as the statement has it, such as `("t", "s", "a")` for the field `a` of the column `s`.
+        path: The parts of the name as written in the statement, such as `("t", "s", "a")` for the field `a` of the column `s`.
         target: The side of the changed table.
         schema: The table's columns.
     """
-    for name in sorted({(target.alias,), *target.names}, key=len, reverse=True):  # as in Spark, the longest qualifier wins
+    for name in sorted({(target.alias,), *target.names}, key=len, reverse=True):  # as in Spark, the longest qualifier takes precedence
         qualifier, column_path = path[: len(name)], path[len(name) :]
         is_qualified = is_same_name(qualifier, name, case_sensitive=False)
         if is_qualified and column_path and schema.find(column_path[0]) is not None:

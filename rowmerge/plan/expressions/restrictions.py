@@ -1,4 +1,4 @@
-"""Restrictions on the conditions and values of row-level statements: no aggregates, window functions, generators or random functions."""
+"""Checks that the conditions and values of row-level statements contain no aggregate, window, generator or random functions."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ _RETURNS_MANY_ROWS = "{0} makes several rows of one, which {1} cannot take. Use 
 
 
 def check_merge(merge: Merge) -> None:
-    """Raise UnsupportedStatement for an expression that a MERGE cannot have in ON, in a WHEN condition or in a value.
+    """Raise UnsupportedStatement for an expression that is not allowed in the ON condition, a WHEN condition or a value of a MERGE.
 
-    A condition is restricted as in `check_condition`. A value can be nondeterministic, but has no aggregate, window or generator function.
+    Conditions must satisfy `check_condition`. A value can be nondeterministic, but cannot contain an aggregate, window or generator
+    function.
     """
     check_condition(merge.on, "the ON condition")
     for when in merge.clauses:
@@ -30,7 +31,7 @@ def check_merge(merge: Merge) -> None:
 
 
 def check_update(update: Update) -> None:
-    """Raise UnsupportedStatement for an expression that an UPDATE cannot have in WHERE or in a value, as `check_merge` does."""
+    """Raise UnsupportedStatement for an expression that is not allowed in WHERE or in a value of an UPDATE. See `check_merge`."""
     for assignment in update.assignments:
         _refuse_functions_of_several_rows(assignment.value, f"the value of `{'.'.join(assignment.column)}`")
     if update.condition is not None:
@@ -38,16 +39,16 @@ def check_update(update: Update) -> None:
 
 
 def check_condition(text: SqlText, description: str) -> None:
-    """Raise an error for a condition that is not a function of one row.
+    """Raise an error for a condition whose result is not determined by a single row.
 
-    The engine evaluates a condition several times and in any order, so that the result for a row must always be the same.
+    The engine evaluates a condition several times and in any order. The result for a row must therefore always be the same.
 
     Args:
         text: The SQL text of the condition.
         description: The noun for the condition in the error message, such as `the ON condition`.
 
     Raises:
-        UnsupportedStatement: The condition has a nondeterministic function, an aggregate, a window function or a generator function.
+        UnsupportedStatement: The condition contains a nondeterministic, aggregate, window or generator function.
     """
     if function := nondeterministic_function(text.text):
         problem = f"{function}() gives another value each time it is asked, so {description} would have no one meaning"
@@ -59,21 +60,21 @@ def _refuse_functions_of_several_rows(text: SqlText, description: str) -> None:
     """Raise UnsupportedStatement for an aggregate, window or generator function outside of subqueries.
 
     Aggregate and window functions (`sum`, `lag`) read several rows, and generator functions (`explode`) return several rows. The engine
-    evaluates a condition or a value for each row alone. `description`: the noun for the expression in the error message.
+    evaluates a condition or a value for each row separately. `description`: the noun for the expression in the error message.
     """
     tree = parse(text.text)
     if tree is None:  # Spark reports the error
         return
     for node in tree.find_all(exp.Window, exp.AggFunc, exp.UDTF):
         if isinstance(node, exp.Query | exp.Lateral) or node.find_ancestor(exp.Query) is not None:
-            continue  # a subquery has rows of its own
+            continue  # a subquery has its own rows
         function = node.this if isinstance(node, exp.Window) else node
         reason = _RETURNS_MANY_ROWS if isinstance(node, exp.UDTF) else _READS_MANY_ROWS
         raise UnsupportedStatement(reason.format(f"{_function_name(function, text.text)}()", description), text=text.text)
 
 
 def _function_name(function: exp.Expr, text: str) -> str:
-    """Return a function's name as the text has it, in lower case."""
+    """Return a function's name as written in the text, in lower case."""
     for token in tokens_of(text) or ():
         if FUNCTION_BY_NAME.get(token.text.upper()) is type(function):
             return token.text.lower()
