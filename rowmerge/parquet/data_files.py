@@ -75,10 +75,10 @@ class FilesLineage:
         return row_ids, row_versions
 
     def fill_row_lineage(self, rows: pa.Table, path: str, start: int) -> pa.Table:
-        """Return consecutive rows of one file, with their ids and versions filled in in the hidden columns.
+        """Return consecutive rows of one file, with the ids and versions in the hidden columns filled in.
 
         Args:
-            rows: The rows, with the values that the file stores in the hidden columns.
+            rows: The rows as read from the file. A hidden column is NULL where the file does not store a value.
             path: The path of the file.
             start: The position of the first row in the file.
         """
@@ -94,7 +94,7 @@ class WriteSpec:
 
     Attributes:
         root: The folder of the table's data files.
-        names: The names of the table's columns, in order.
+        names: The names of the table's columns, in the order of the schema.
         schema: The columns of a data file, under the names that they have in the table.
         file_schema: The same columns, with the names, field ids and types that they have in the file.
         by_field_id: Whether readers identify columns by field id instead of name.
@@ -113,7 +113,7 @@ class WriteSpec:
         lineage: The row lineage of the files from which rows come, None for a table without row lineage. If it is set, `schema` and
             `file_schema` end with the hidden columns.
         initial_values: By name in the table, the values of columns for files that lack them, as arrays of one value.
-        filesystem_options: Arguments of Arrow's file systems, credentials included.
+        filesystem_options: The arguments of Arrow's file systems, including credentials.
     """
 
     root: str
@@ -219,6 +219,10 @@ class SpecialFloats:
     Spark passes conditions to Parquet filters, which skip row groups by their statistics and dictionaries. Statistics ignore NaN, which
     Spark sorts above all numbers. A dictionary has different entries for -0.0 and 0.0, which are equal in Spark. So columns with NaN are
     written without statistics, and columns with -0.0 without dictionaries.
+
+    Attributes:
+        nan_columns: The names of the columns with NaN.
+        negative_zero_columns: The names of the columns with -0.0.
     """
 
     nan_columns: frozenset[str] = frozenset()
@@ -362,7 +366,7 @@ def delete_written(paths: list[str], filesystem_options: Options) -> None:
 
     Args:
         paths: The absolute paths of the files.
-        filesystem_options: Arguments of Arrow's file systems, credentials included.
+        filesystem_options: The arguments of Arrow's file systems, including credentials.
     """
     for path in paths:
         filesystem, inner_path = filesystem_of(path, filesystem_options)

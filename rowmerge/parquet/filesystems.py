@@ -25,7 +25,7 @@ def filesystem_of(path: str, options: Options) -> tuple[pyarrow.fs.FileSystem, s
 
     Args:
         path: The path with its scheme, such as `s3://bucket/key`.
-        options: Arguments of Arrow's file systems, credentials included.
+        options: The arguments of Arrow's file systems, including credentials.
     """
     scheme, _, inner_path = path.partition("://")
     authority, _, key = inner_path.partition("/")
@@ -51,7 +51,7 @@ def without_secrets(text: str, options: Options) -> str:
 
     Args:
         text: A string that may contain secrets, such as an error message of Arrow.
-        options: Arguments of Arrow's file systems, credentials included.
+        options: The arguments of Arrow's file systems, including credentials.
     """
     for secret in (arguments[name] for arguments in options.values() for name in _SECRETS if name in arguments):
         text = text.replace(secret, "********")
@@ -77,7 +77,7 @@ def open_data_file(path: str, filesystem_options: Options, *, by_field_id: bool)
 
     Args:
         path: The absolute path.
-        filesystem_options: Arguments of Arrow's file systems, credentials included.
+        filesystem_options: The arguments of Arrow's file systems, including credentials.
         by_field_id: Whether columns are identified by field id. If true, the file must have field ids.
 
     Raises:

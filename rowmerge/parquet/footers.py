@@ -96,7 +96,7 @@ def column_statistics(footer: pq.FileMetaData, leaves: Sequence[Leaf], columns: 
     lower, upper, nulls, sizes = Statistics(), Statistics(), Statistics(), Statistics()
     for index, leaf in enumerate(leaves):
         _set_at(sizes, leaf.path, sum(group.column(index).total_compressed_size for group in groups))
-        # A leaf without bounds gets no null count either. Inside a list or map, for example, it would count elements instead of rows.
+        # A leaf without bounds does not get a null count either. Inside a list or map, the count would refer to elements instead of rows.
         if not leaf.has_bounds or leaf.path[0] not in columns:
             continue
         statistics = [group.column(index).statistics for group in groups]

@@ -46,7 +46,7 @@ class LookedUpFile:
         stored_columns: The columns that the lookup reads, as the file stores them.
         deleted: The positions of deleted rows in the file.
         partition: By column name, the partition values of columns that the file lacks.
-        filesystem_options: Arguments of Arrow's file systems, credentials included.
+        filesystem_options: The arguments of Arrow's file systems, including credentials.
     """
 
     path: str

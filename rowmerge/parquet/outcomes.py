@@ -48,7 +48,7 @@ class TaskMessage:
 
     Attributes:
         files: The written data files.
-        change_rows: The written files of change rows.
+        change_rows: The written change files.
         positions: By path of a data file, the positions of the target rows that are updated or deleted.
         read_positions: By path of a data file, the positions of the matched target rows that stay unchanged.
         repeated_count: The number of updates and deletes of a target row that the task had already updated or deleted.

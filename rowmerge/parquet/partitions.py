@@ -22,12 +22,12 @@ HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 
 @dataclass(frozen=True)
 class PartitionKey:
-    """A partition field, with what the writer needs to compute its values.
+    """A partition field, and the information that the writer needs to compute its values.
 
     Attributes:
         name: The name of the field in the table's metadata.
-        folder: The name of the field in the names of folders.
-        source: The names that lead to the source column. Empty if the column was dropped: all values are then NULL.
+        folder: The name of the field in folder names.
+        source: The names that lead to the source column. The path is empty if the column was dropped: all values are then NULL.
         type: The type to which the source column is cast before the transform is applied.
         transform: The transform as a string of the Iceberg specification, such as `bucket[16]`.
     """

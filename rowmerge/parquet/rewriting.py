@@ -1,4 +1,4 @@
-"""Write the live rows of data files, which are those that are not deleted, into new files."""
+"""Rewrite data files without their deleted rows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def write_live_rows(
     """Rewrite files of one partition without their deleted rows, and return a message for each new file.
 
     Args:
-        spec: How data files are written.
+        spec: The settings with which data files are written.
         deleted_positions: By path of each file to rewrite, the positions of its deleted rows, which may be empty.
         partition: The partition values of the files by name of the field.
         delete_files: The function that deletes the new files after an error. It takes paths and the arguments of Arrow's file systems.
@@ -59,7 +59,7 @@ def _live_rows(spec: WriteSpec, path: str, deleted: BitMap64, partition: dict[st
 
 
 def _without_deleted(rows: pa.Table, start: int, deleted_positions: np.ndarray[Any, Any]) -> pa.Table:
-    """Return the live rows of a batch. `start`: The position of its first row. `deleted_positions`: Those of the whole file, sorted."""
+    """Return the live rows of a batch. `start`: The position of the first row. `deleted_positions`: All those of the file, sorted."""
     first, end = np.searchsorted(deleted_positions, [start, start + rows.num_rows])
     if first == end:
         return rows

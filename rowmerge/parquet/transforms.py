@@ -183,7 +183,7 @@ def _hash_decimals(unscaled: NumpyArray) -> NumpyArray:
     """Return the MurmurHash3 hashes of unscaled values, each as the shortest big-endian two's complement that represents the value."""
     big_endian = unscaled[:, ::-1]
     sign_byte = np.where(big_endian[:, :1] >= 0x80, 0xFF, 0).astype(np.uint8)
-    # A leading byte is redundant if it repeats the sign and the next byte begins with the sign, too.
+    # A leading byte is redundant if it only repeats the sign and the next byte also begins with the sign.
     is_redundant = (big_endian[:, :-1] == sign_byte) & ((big_endian[:, 1:] >= 0x80) == (sign_byte == 0xFF))
     redundant_count = np.cumprod(is_redundant, axis=1).sum(axis=1).astype(np.int64)
     starts = np.arange(len(big_endian), dtype=np.int64) * 16 + redundant_count
@@ -204,7 +204,7 @@ def _hash_slices(bytes_: NumpyArray, starts: NumpyArray, lengths: NumpyArray) ->
     # The longest slices come first, so the slices that have a block are always at the front.
     order = np.argsort(-lengths, kind="stable")
     starts, lengths = starts[order].astype(np.int64), lengths[order].astype(np.int64)
-    bytes_ = np.concatenate([bytes_, np.zeros(4, np.uint8)])  # a tail is read as a whole block, also at the end of the last slice
+    bytes_ = np.concatenate([bytes_, np.zeros(4, np.uint8)])  # a tail is read as a whole block, even at the end of the last slice
     block_counts = lengths // 4
     # By block index, how many slices have the block. The negated counts ascend, as searchsorted requires.
     slice_counts = np.searchsorted(-block_counts, -np.arange(int(block_counts.max(initial=0))), side="left")

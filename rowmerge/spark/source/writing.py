@@ -63,7 +63,7 @@ def insert_every_source_row(source_rows: SourceRowsOnce, plan: RowPlan, table: T
     source_fields, key_fields = fields[: -len(pairs)], fields[-len(pairs) :]  # `with_keys` appends the key columns
     if not _can_look_up_keys(pairs, Struct(key_fields), table.schema):
         return None
-    # The job returns the row count and the keys, which are unknown here.
+    # The job returns the row count and the keys, which are still unknown here.
     source = Source(source_rows.frame, Struct(source_fields), row_count=0, keys=())
     outcomes = new_rows(rows_with_keys.alias(plan.source.alias), plan, plan.of(Match.NOT_MATCHED), key_names(pairs))
     return _write_and_collect_keys(outcomes, table, source, pairs, key_fields)
@@ -163,7 +163,7 @@ def reads_few_bytes(source_rows: DataFrame) -> bool:
     for path in source_rows.inputFiles():
         file = local_path(unquote(path))
         if file is None:
-            return False  # a request to a store would take longer than it saves
+            return False  # a request to a store would take more time than it could save
         with suppress(OSError):
             total_size += file.stat().st_size
         if total_size > FEW_BYTES:

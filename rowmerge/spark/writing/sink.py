@@ -51,9 +51,9 @@ def outcome_sink(spec: WriteSpec, columns: OutcomeColumns, change_spec: WriteSpe
     Outcome rows are target rows and source rows, each with the action of the statement (see `OutcomeColumns`).
 
     Args:
-        spec: How data files are written.
+        spec: The settings with which data files are written.
         columns: The columns of the outcome rows.
-        change_spec: How files of change rows are written, None for a table without a change data feed.
+        change_spec: The settings with which change files are written, None for a table without a change data feed.
     """
 
     def write_outcomes(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -75,7 +75,7 @@ def source_row_sink(spec: WriteSpec, columns: OutcomeColumns, key_names: tuple[s
     the rows to the driver, which writes the rows of several tasks into one file. A task with too many keys deletes its files.
 
     Args:
-        spec: How data files are written.
+        spec: The settings with which data files are written.
         columns: The columns of the outcome rows.
         key_names: The names of the columns of the outcome rows that contain the keys of the source rows.
         max_keys: The approximate number of keys that the driver accepts. Tasks cannot count each other's rows, so the n-th task returns up
@@ -89,7 +89,7 @@ def source_row_sink(spec: WriteSpec, columns: OutcomeColumns, key_names: tuple[s
         file_writer = OutcomeTask(columns, spec, None)
         key_collector = _SourceTask(file_writer, key_names, max_task_keys, may_buffer=task_index < _BUFFERING_TASKS)
         with _delete_on_error(file_writer, spec):
-            for batch in batches:  # also if there are too many keys: Spark fails a task that leaves input unread
+            for batch in batches:  # even if there are too many keys, because Spark fails a task that leaves input unread
                 key_collector.add(pa.Table.from_batches([batch]))
             if key_collector.has_too_many_keys:
                 delete_written(file_writer.abort(), spec.filesystem_options)
@@ -121,12 +121,12 @@ class _SourceTask:
         """
         self._row_count += rows.num_rows
         if self.has_too_many_keys or not rows.num_rows:
-            return  # with too many keys, the task deletes its files and returns no keys
+            return  # if there are too many keys, the task deletes its files and returns no keys
         self._keys.append(rows.select(self._key_names))
         self._buffer.append(rows.drop_columns(self._key_names))
         if self._may_buffer and sum(table.nbytes for table in self._buffer) <= _MAX_BUFFERED_BYTES:
             return
-        # From the first full buffer on, the task has files of its own. It then writes each batch at once.
+        # Once the buffer is full, the task writes its own files. From then on, it writes each batch immediately.
         self._may_buffer = False
         for table in self._buffer:
             self._file_writer.write(table)

@@ -93,7 +93,7 @@ def _partition_key(table: TableShape, field: PartitionField) -> PartitionKey:
     The folders of an Iceberg table are named after the field. The folders of a Delta table are named after the physical name of the column
     (column mapping).
     """
-    if field.transform.name == VOID:  # all values are NULL, also if the source column was dropped
+    if field.transform.name == VOID:  # all values are NULL, even if the source column was dropped
         return PartitionKey(field.name, folder=field.name, source=(), type=pa.null(), transform=str(field.transform))
     source = table.schema.at(field.column, case_sensitive=True)
     file_source = stored_types(table.schema).at(field.column, case_sensitive=True)
@@ -115,7 +115,7 @@ def change_rows_spec(spec: WriteSpec, location: str) -> WriteSpec:
     """Return how change rows are written: like data rows, with the change type as the last column (PROTOCOL.md, Change Data Files).
 
     Args:
-        spec: How data files of the table are written.
+        spec: The settings with which data files of the table are written.
         location: The folder of change files.
     """
     change_type = pa.field(CHANGE_TYPE, pa.string())
@@ -125,7 +125,7 @@ def change_rows_spec(spec: WriteSpec, location: str) -> WriteSpec:
 
 
 def _with_lineage(spec: WriteSpec, lineage: Lineage, origins: Mapping[str, RowOrigin]) -> WriteSpec:
-    """Return the specification with the hidden columns of row lineage added.
+    """Return the settings with the hidden columns of row lineage added to the schemas.
 
     `origins`: The row lineage of the files from which the rows come, by the path that the tasks get.
     """
@@ -159,9 +159,9 @@ def write_on_driver(outcomes: pa.Table, spec: WriteSpec, columns: OutcomeColumns
 
     Args:
         outcomes: The outcome rows: target rows and source rows, each with the action of the statement (see `OutcomeColumns`).
-        spec: How data files are written.
+        spec: The settings with which data files are written.
         columns: The columns of the outcome rows.
-        change_spec: How files of change rows are written, None for a table without a change data feed.
+        change_spec: The settings with which change files are written, None for a table without a change data feed.
 
     Raises:
         StorageError: A file cannot be written. All written files are then deleted.
@@ -319,7 +319,7 @@ def rewrite_bins(spark: SparkSession, table: str, spec: WriteSpec, bins: Sequenc
     Args:
         spark: The session that runs the job.
         table: The name of the table in error messages.
-        spec: How data files are written.
+        spec: The settings with which data files are written.
         bins: The files to rewrite, in groups.
         deleted: By path, the positions of all deleted rows.
     """

@@ -30,7 +30,7 @@ class WriteOutput:
 
     Attributes:
         files: The written data files.
-        change_rows: The written files of change rows.
+        change_rows: The written change files.
         positions: By path of a data file, the positions of the target rows that are updated or deleted.
         read_positions: By path of a data file, the positions of the matched target rows that stay unchanged.
         source_ordinals: The ordinals of the source rows that matched a target row.
@@ -95,7 +95,7 @@ def discard_on_error(output: WriteOutput, filesystem_options: Options, error_typ
 
     Args:
         output: The written files, including those that the body adds.
-        filesystem_options: Arguments of Arrow's file systems.
+        filesystem_options: The arguments of Arrow's file systems, including credentials.
         error_type: The class of the errors after which the files are deleted.
     """
     try:
@@ -112,7 +112,7 @@ def discard_if_rejected(files: Iterable[AddedFile], filesystem_options: Options)
 
     Args:
         files: The files to delete.
-        filesystem_options: Arguments of Arrow's file systems, credentials included.
+        filesystem_options: The arguments of Arrow's file systems, including credentials.
     """
     return discard_on_error(WriteOutput(list(files)), filesystem_options, RowmergeError)
 
@@ -149,7 +149,7 @@ def discard(files: Iterable[AddedFile], filesystem_options: Options) -> None:
 
     Args:
         files: The written files.
-        filesystem_options: Arguments of Arrow's file systems, credentials included.
+        filesystem_options: The arguments of Arrow's file systems, including credentials.
     """
     discard_paths([file.path for file in files], filesystem_options)
 
@@ -159,7 +159,7 @@ def discard_paths(paths: Sequence[str], filesystem_options: Options) -> None:
 
     Args:
         paths: The absolute paths of the files.
-        filesystem_options: Arguments of Arrow's file systems, credentials included.
+        filesystem_options: The arguments of Arrow's file systems, including credentials.
     """
     paths_by_store: dict[tuple[str, ...], list[str]] = {}
     for path in paths:
