@@ -267,7 +267,7 @@ class SourceRowsOnce:
         Args:
             pairs: The keys of the ON condition.
             max_keys: The maximum number of rows whose keys the driver collects, if it is greater than MAX_COLLECTED_KEYS.
-            prepare: See the function `materialize`. Only the result of the first call has prepared rows.
+            prepare: A function that converts source rows to table rows, None to keep source rows. Only the first result has prepared rows.
         """
         if self._kept_source is None:
             source = materialize(self.frame, self.alias, pairs, max_keys=max_keys, prepare=prepare)
@@ -349,9 +349,9 @@ def with_keys(frame: DataFrame, alias: str, pairs: Sequence[KeyPair]) -> DataFra
 
 
 def _key_ranges(rows: DataFrame, pairs: Sequence[KeyPair], fields: Sequence[Field], row_count: int) -> tuple[SourceKey, ...]:
-    """Return the keys with their minimum and maximum, and with whether a NULL occurs. One job aggregates the rows.
+    """Return the keys with their minimum, their maximum, and whether a NULL occurs. One job aggregates the rows.
 
-    A key with a collation has no minimum and maximum, because a collation orders strings differently from the bounds in files.
+    A key with a collation has no minimum or maximum, because a collation does not order strings by bytes, as bounds in files do.
 
     `fields`: The name (see `key_names`) and type of the column of each key.
     """

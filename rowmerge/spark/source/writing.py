@@ -37,7 +37,7 @@ from rowmerge.table.metadata.shape import TableShape
 from rowmerge.table.snapshots.files import AddedFile
 
 FEW_BYTES = 4 * 1024 * 1024
-"""The maximum total size in bytes of the input files of a source that usually has few rows, so that the driver writes them fastest."""
+"""A source whose input files have at most this total size in bytes usually has few rows. The driver then writes them itself."""
 
 
 def insert_every_source_row(source_rows: SourceRowsOnce, plan: RowPlan, table: TableShape) -> tuple[Source, WriteOutput] | None:
