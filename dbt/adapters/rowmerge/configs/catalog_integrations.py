@@ -1,4 +1,4 @@
-"""Catalog integrations: the settings in `catalogs.yml`, which apply to the tables of models that name a catalog."""
+"""Catalog integrations: the settings in `catalogs.yml`, which apply to the models that name a catalog."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PROPERTIES = ("location_root",)
 
 @dataclass(frozen=True)
 class CatalogTable:
-    """Hold the settings of a catalog for the table of a model. For a setting without a value, the profile's value applies."""
+    """The settings of a catalog for the table of a model. If a setting has no value, the profile's value applies."""
 
     catalog_name: Optional[str]
     table_format: Optional[str]
@@ -26,13 +26,13 @@ class CatalogTable:
 
 
 class WarehouseCatalog(CatalogIntegration):
-    """Configure the format and the folder of the tables of a catalog. `external_volume` and `location_root` both name the folder."""
+    """A catalog integration that sets the format and the folder of tables. `external_volume` and `location_root` both name the folder."""
 
     catalog_type = "warehouse"
     allows_writes = True
 
     def __init__(self, config: Any) -> None:
-        """Read the settings. Raises InvalidCatalogIntegrationConfigError that lists all errors in them."""
+        """Read the settings of the catalog. Raises InvalidCatalogIntegrationConfigError with all errors in these settings."""
         super().__init__(config)
         self.table_format = _configured_format(self.table_format)
         properties = dict(getattr(config, "adapter_properties", None) or {})
@@ -41,7 +41,7 @@ class WarehouseCatalog(CatalogIntegration):
         self.external_volume = self.external_volume or properties.get("location_root")
 
     def _config_problems(self, properties: Mapping[str, Any], catalog_database: Optional[str]) -> List[str]:
-        """Return a sentence for each setting that is not valid. `properties` are the `adapter_properties`."""
+        """Return an error message for each invalid setting. `properties`: the `adapter_properties` of the catalog."""
         unknown_names = [name for name in properties if name not in _PROPERTIES]
         problems = [f"There is no property {name}. Remove it, or set location_root." for name in unknown_names]
         if self.table_format not in (None, *TABLE_FORMATS):
@@ -60,6 +60,6 @@ class WarehouseCatalog(CatalogIntegration):
 
 
 def _configured_format(table_format: Optional[str]) -> Optional[str]:
-    """Return the table format in lower case, or None for `default`, which means the format of the profile."""
+    """Return the table format in lower case, or None if it is not set or `default`. Then the format of the profile applies."""
     name = str(table_format or "default").lower()
     return None if name == "default" else name

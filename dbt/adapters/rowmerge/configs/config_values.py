@@ -10,17 +10,17 @@ from dbt_common.exceptions import CompilationError
 
 
 def value_of(config: Any, names: Iterable[str]) -> Any:
-    """Return the value of the first of several config names that has a value, else None.
+    """Return the value of the first config in `names` that has a value, or None if none of them has a value.
 
     Args:
         config: The configs of a model, or another object with the method `get` of a dictionary.
-        names: The names of one config, in the order of their precedence.
+        names: The synonyms for one config, in order of precedence.
     """
     return next((config.get(name) for name in names if has_value(config, name)), None)
 
 
 def has_value(config: Any, name: str) -> bool:
-    """Return whether a config has a value. An empty text, list or mapping is no value. `false` is a value.
+    """Return whether a config has a value. An empty string, list or mapping does not count as a value, but `false` does.
 
     Args:
         config: The configs of a model, or another object with the method `get` of a dictionary.
@@ -31,7 +31,7 @@ def has_value(config: Any, name: str) -> bool:
 
 
 def is_true(config: Any, name: str) -> bool:
-    """Return whether a config is true. In YAML and Jinja, the value may be the text `true`.
+    """Return whether a config is true. In YAML and Jinja, the value may also be the string `true`.
 
     Args:
         config: The configs of a model, or another object with the method `get` of a dictionary.
@@ -41,23 +41,23 @@ def is_true(config: Any, name: str) -> bool:
 
 
 def as_list(value: Any) -> list[str]:
-    """Return the value of a config as a list of texts. The value may be one text or a list."""
+    """Return the value of a config as a list of strings. The value may be a single string or a list."""
     return [value] if isinstance(value, str) and value else [str(item) for item in value or ()]
 
 
 def text_mapping(value: Any) -> dict[str, str]:
-    """Return the value of a config as a mapping of texts; an empty one for a value that is no mapping."""
+    """Return the value of a config as a mapping of strings, or an empty mapping if the value is not a mapping."""
     return {str(name): str(text) for name, text in value.items()} if isinstance(value, Mapping) else {}
 
 
 def synonym_problems(config: Any, *groups: Iterable[str]) -> list[str]:
-    """Return a sentence for each group of names of one config in which several names have a value."""
+    """Return an error message for each group of synonyms in which more than one name has a value."""
     names_in_use = [[name for name in group if has_value(config, name)] for group in groups]
     return [f"{' and '.join(names)} say the same thing. Keep one of them." for names in names_in_use if len(names) > 1]
 
 
 def suggest_names(name: str, choices: Iterable[str]) -> str:
-    """Return the advice for an unknown name: the choices that resemble it, or all choices.
+    """Return advice for an unknown name, which lists similar choices, or all choices if none is similar.
 
     Args:
         name: The unknown name.
@@ -69,10 +69,10 @@ def suggest_names(name: str, choices: Iterable[str]) -> str:
 
 
 def raise_problems(problems: Iterable[str], headline: str = "The model cannot be built:") -> None:
-    """Raise an error that lists problems below a headline. Do nothing without problems.
+    """Raise an error that lists problems below a headline. Do nothing if there are no problems.
 
     Args:
-        problems: A sentence for each error in the configs.
+        problems: A message for each error in the configs.
         headline: The first line of the message.
 
     Raises:

@@ -1,4 +1,4 @@
-"""The columns and constraints of a model's contract, as SQL of a CREATE TABLE."""
+"""The columns and constraints of a model's contract, as SQL for CREATE TABLE."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _KEY_CLAUSES = {ConstraintType.primary_key: "primary key", ConstraintType.unique
 
 @dataclass
 class TableContract:
-    """Hold the clauses that a contract adds to a CREATE TABLE.
+    """The clauses that a contract adds to CREATE TABLE.
 
-    `columns` and `checks` are elements of the column list. `properties` are table properties for keys, which the table does not enforce.
+    `columns` and `checks` are elements of the column list. `properties` are table properties that record keys, which are not enforced.
     """
 
     columns: list[str] = field(default_factory=list)
@@ -34,13 +34,13 @@ class TableContract:
     properties: dict[str, str] = field(default_factory=dict)
 
     def add_column(self, name: str, sql_type: str, constraints: Sequence[ColumnLevelConstraint], *, is_not_null: bool) -> None:
-        """Add a column with its constraints.
+        """Add a column and its constraints to the contract.
 
         Args:
             name: The name of the column.
             sql_type: The type of the column in SQL.
             constraints: The constraints of the column.
-            is_not_null: Whether a constraint of the table makes the column NOT NULL.
+            is_not_null: Whether a table-level constraint makes the column NOT NULL.
 
         Raises:
             CompilationError: A constraint is incomplete.
@@ -104,7 +104,7 @@ def _not_null_columns(constraints: Iterable[ModelLevelConstraint]) -> set[str]:
 
 
 def _key_definition(constraint: Constraint, columns: Sequence[str]) -> str:
-    """Return the SQL of a key. Raises CompilationError for a key without columns, and for a foreign key without a reference."""
+    """Return the SQL of a key constraint. Raises CompilationError for a key without columns or a foreign key without a reference."""
     clause = _KEY_CLAUSES[constraint.type]
     if not columns:
         raise CompilationError(f"A {clause} constraint of the contract names no columns. Add `columns` to it.")
@@ -113,7 +113,7 @@ def _key_definition(constraint: Constraint, columns: Sequence[str]) -> str:
 
 
 def _reference(constraint: Constraint) -> str:
-    """Return the SQL of the table and columns that a foreign key references. Raises CompilationError for a key without them."""
+    """Return the SQL of the table and columns that a foreign key references. Raises CompilationError if they are not set."""
     if constraint.to and constraint.to_columns:
         return f"{constraint.to} ({', '.join(map(quote, constraint.to_columns))})"
     return _expression(constraint)

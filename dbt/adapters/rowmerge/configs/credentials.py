@@ -1,4 +1,4 @@
-"""The profile of type `rowmerge`, and the errors in it."""
+"""The profile of type `rowmerge`, and the validation of its keys."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ CONNECT_PORT = 15002
 _ADDRESS_KEYS = ("host", "port", "token", "remote")
 _MAPPINGS = ("spark_config", "storage_options", "catalog")
 _HIDDEN_IF_EMPTY = ("database", "host", "port", "remote", "spark_config", "catalog")
-"""Keys that `dbt debug` does not print if they have no value."""
+"""The keys that `dbt debug` does not print if they have no value."""
 _SECRET_KEY = re.compile(r"secret|password|passwd|token|credential|access\.?key|account\.?key|sas", re.IGNORECASE)
 
 
 # dbt evaluates these annotations at run time, so they use the names of the module typing, as in dbt.
 @dataclass
 class RowmergeCredentials(Credentials):
-    """Hold a profile. `schema` is required, and `warehouse` (a folder or an object-store URL) or a `catalog` of Iceberg tables.
+    """A profile of type `rowmerge`. It requires `schema`, and either `warehouse` (a folder or an object-store URL) or `catalog`.
 
     Attributes:
-        database: The name of the catalog: that of `catalog`, or `rowmerge`.
-        method: `session` starts Spark inside this process, `connect` uses a Spark Connect server, and `existing` uses the session that the
-            process has already.
-        host: The host of a Spark Connect server, with a `port` and a `token`.
-        remote: The whole address of a Spark Connect server (`sc://…`), in place of `host`.
+        database: The name of the catalog: the name in `catalog`, or `rowmerge`.
+        method: How to connect to Spark. `session` starts Spark inside this process, `connect` uses a Spark Connect server, and `existing`
+            uses the Spark session that already exists in the process.
+        host: The host of a Spark Connect server, to use with `port` and `token`.
+        remote: The complete address of a Spark Connect server (`sc://…`), instead of `host`.
         catalog: The properties of a catalog of Iceberg tables, as in pyiceberg.
-        file_format: The default format of models: `delta`, or `iceberg` with a catalog.
-        spark_config: The settings of Spark, which are passed on unchanged.
+        file_format: The default table format of models: `delta`, or `iceberg` with a catalog.
+        spark_config: The Spark settings, which are passed to Spark unchanged.
         storage_options: The engine's options for object stores. `dbt debug` never shows them.
-        durability: The failure that a commit on a local disk survives: `full` for a power cut, `process` for the end of the process.
+        durability: The failure that a commit on a local disk survives: `full` for a power failure, `process` for a crash of the process.
     """
 
     database: Optional[str] = None
@@ -63,7 +63,7 @@ class RowmergeCredentials(Credentials):
     endpoint: ClassVar[Optional[str]] = None
 
     def __post_init__(self) -> None:
-        # dbt packages render the database before the schema, so it needs a value.
+        # dbt packages render the database before the schema, so the database needs a value.
         self.database = self.database or self.catalog.get("name") or CATALOGS[0]
         self.method = self.method.lower()
         self.durability = (self.durability or DURABILITIES[0]).lower()
@@ -76,7 +76,7 @@ class RowmergeCredentials(Credentials):
 
     @classmethod
     def validate(cls, data: Any) -> None:
-        """Raise DbtRuntimeError for an unknown key, a missing key, and an invalid value."""
+        """Raise DbtRuntimeError if a profile has an unknown key, a missing key or an invalid value."""
         _check_keys(data, [key.name for key in fields(cls)])
         _check_database(data)
         _check_file_format(data)
@@ -95,7 +95,7 @@ class RowmergeCredentials(Credentials):
 
     @property
     def address(self) -> Optional[str]:
-        """The URL of the Spark Connect server, which may contain a token; None without a server."""
+        """The URL of the Spark Connect server, which may contain a token; None if the profile does not use a server."""
         if self.method != "connect":
             return None
         if self.remote:
@@ -108,7 +108,10 @@ class RowmergeCredentials(Credentials):
         return tuple("database method host port remote warehouse catalog schema file_format durability spark_config".split())
 
     def connection_info(self, *, with_aliases: bool = False) -> Iterable[Tuple[str, Any]]:
-        """Yield the keys and values that `dbt debug` prints, or with aliases those of `target` in Jinja. Hide possible secrets."""
+        """Yield the keys and values that `dbt debug` prints. Hide possible secrets.
+
+        `with_aliases`: whether to yield the entries of the Jinja variable `target` instead, which include the aliases of keys.
+        """
         for key, value in super().connection_info(with_aliases=with_aliases):
             shown_value = _hide_secrets(key, value)
             if with_aliases:
@@ -133,7 +136,7 @@ def _hide_secrets(key: str, value: Any) -> Any:
 
 
 def _check_keys(profile: Any, valid_keys: list[str]) -> None:
-    """Raise DbtRuntimeError for an unknown key and for a missing required key."""
+    """Raise DbtRuntimeError if the profile has an unknown key or lacks a required key."""
     for key in profile:
         if key not in valid_keys:
             raise DbtRuntimeError(_unknown_key_message(str(key), [name for name in valid_keys if name != "database"]))
@@ -144,7 +147,7 @@ def _check_keys(profile: Any, valid_keys: list[str]) -> None:
 
 
 def _check_database(profile: Any) -> None:
-    """Raise DbtRuntimeError if the database is not the catalog's name."""
+    """Raise DbtRuntimeError if the profile has a database that is not the name of the catalog."""
     database, catalog = profile.get("database"), profile.get("catalog")
     configured_name = catalog.get("name") if isinstance(catalog, dict) else None
     valid_names = [name for name in (configured_name, *CATALOGS) if name]
@@ -156,7 +159,7 @@ def _check_database(profile: Any) -> None:
 
 
 def _check_file_format(profile: Any) -> None:
-    """Raise DbtRuntimeError for an unknown table format, and for a format other than Iceberg with a catalog."""
+    """Raise DbtRuntimeError for an unknown table format, and for a format other than Iceberg if the profile has a catalog."""
     file_format = profile.get("file_format")
     if file_format is not None and str(file_format).lower() not in TABLE_FORMATS:
         raise DbtRuntimeError(f"`file_format` in the profile is {file_format!r}. Set it to {CHOICES}.")
@@ -177,7 +180,7 @@ def _check_durability(profile: Any) -> None:
 
 
 def _check_method(profile: Any) -> None:
-    """Raise DbtRuntimeError for an unknown method, and for keys that do not belong to the method."""
+    """Raise DbtRuntimeError for an unknown method, and for keys that do not apply to the method."""
     method = str(profile.get("method") or "session").lower()
     if method not in METHODS:
         raise DbtRuntimeError(
@@ -195,7 +198,7 @@ def _check_method(profile: Any) -> None:
 
 
 def _check_address(profile: Any, address_keys: list[str]) -> None:
-    """Raise DbtRuntimeError unless the profile has one address of a Spark Connect server, either `host` or `remote`.
+    """Raise DbtRuntimeError unless the profile has exactly one address of a Spark Connect server, either `host` or `remote`.
 
     `address_keys`: the keys of `_ADDRESS_KEYS` that have a value.
     """
@@ -221,7 +224,7 @@ def _check_host(host: str) -> None:
 
 
 def _is_harmless(name: str, text: str) -> bool:
-    """Return whether a catalog's property has no secret. Only some properties are known to have none, and a URL may contain one."""
+    """Return whether a catalog property cannot be a secret. Only some names are known to be safe, and a URL may contain a password."""
     return name in ("type", "name", "uri", "warehouse") and "@" not in text and "?" not in text
 
 

@@ -1,4 +1,4 @@
-"""The configs of a model: their names, and the synonyms among these names."""
+"""The configs of a model: their names and synonyms."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class RowmergeConfig(AdapterConfig):
     cdc_order_by: Optional[Union[List[str], str]] = None
     cdc_operations: Optional[Dict[str, Any]] = None
     cdc_keep_deletes: Optional[bool] = None
-    # Merges, by the names of dbt-spark and dbt-databricks
+    # Merges, with the names from dbt-spark and dbt-databricks
     merge_update_columns: Optional[Union[List[str], str]] = None
     merge_exclude_columns: Optional[Union[List[str], str]] = None
     merge_with_schema_evolution: Optional[bool] = None
@@ -39,24 +39,24 @@ class RowmergeConfig(AdapterConfig):
     not_matched_by_source_condition: Optional[str] = None
     skip_matched_step: Optional[bool] = None
     skip_not_matched_step: Optional[bool] = None
-    # … of dbt-duckdb
+    # … from dbt-duckdb
     merge_update_condition: Optional[str] = None
     merge_insert_condition: Optional[str] = None
     merge_update_set_expressions: Optional[Dict[str, str]] = None
     merge_on_using_columns: Optional[Union[List[str], str]] = None
     merge_returning_columns: Optional[Union[List[str], str]] = None
     merge_clauses: Optional[Dict[str, Any]] = None
-    # … of dbt-athena
+    # … from dbt-athena
     update_condition: Optional[str] = None
     insert_condition: Optional[str] = None
     delete_condition: Optional[str] = None
     merge_update_columns_rules: Optional[Dict[str, str]] = None
     merge_update_columns_default_rule: Optional[str] = None
-    # … of ours
+    # … of this adapter
     merge_deduplicate_by: Optional[Union[List[str], str]] = None
 
 
-# Synonyms, each from another adapter.
+# Synonyms, each from a different adapter.
 UPDATE_CONDITION_CONFIGS = ("matched_condition", "merge_update_condition", "update_condition")
 INSERT_CONDITION_CONFIGS = ("not_matched_condition", "merge_insert_condition", "insert_condition")
 PREDICATE_CONFIGS = ("incremental_predicates", "predicates")
@@ -69,9 +69,9 @@ _PREFIXES = ("merge_", "cdc_", "matched_", "not_matched_")
 
 
 class WithArguments:
-    """Wrap the configs of a model, with the key and the predicates of a call of a strategy's macro.
+    """The configs of a model, with the key and predicates replaced by those in a call of a strategy's macro.
 
-    A macro of a project may call a strategy with another key or other predicates than those of the model.
+    A macro in a project may call a strategy with a key or predicates that differ from those of the model.
     """
 
     def __init__(self, config: Any, unique_key: Any, predicates: Any) -> None:
@@ -84,7 +84,7 @@ class WithArguments:
 
 
 def misspelling_problems(names: Iterable[str]) -> list[str]:
-    """Return a sentence for each unknown config with a name similar to that of a config of this adapter."""
+    """Return an error message for each unknown config whose name is similar to the name of a config of this adapter."""
     problems = []
     for name in names:
         has_our_prefix = name.startswith(_PREFIXES)

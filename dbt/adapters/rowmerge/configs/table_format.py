@@ -1,4 +1,4 @@
-"""The format and the location of a model's table, and the errors in configs for them."""
+"""The format and the location of a model's table, and the validation of the configs for both."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CHOICES = " or ".join(f"`{name}`" for name in TABLE_FORMATS)
 
 
 class TableFormats(metaclass=AdapterMeta):
-    """Mix table formats into the adapter, whose session, connections and catalog integrations it uses."""
+    """The methods of the adapter for table formats. This mixin uses the adapter's session, connections and catalog integrations."""
 
     config: Any
     session: Any
@@ -27,26 +27,26 @@ class TableFormats(metaclass=AdapterMeta):
 
     @available
     def table_format(self, config: Any) -> str:
-        """Return the format of a model's table. Raises CompilationError for an unknown format, and for configs of another format."""
+        """Return the format of a model's table. Raises CompilationError for an unknown format, and for configs of other formats."""
         catalog = self._catalog_of(config)
         return table_format(config, (catalog and catalog.table_format) or self.config.credentials.file_format)
 
     @available.parse_none
     def location_root(self, config: Any) -> Optional[str]:
-        """Return the folder in which a model's table has its own folder, None for a table inside the warehouse."""
+        """Return the parent folder of a model's table, or None for a table inside the warehouse."""
         catalog = self._catalog_of(config)
         return config.get("location_root") or (catalog and catalog.external_volume)
 
     def _catalog_of(self, config: Any) -> Optional[CatalogIntegration]:
-        """Return the catalog integration that a model names, None without a name. Raises DbtConfigError for an unknown name."""
+        """Return the catalog integration of a model, or None if it does not name a catalog. Raises DbtConfigError for an unknown name."""
         name = config.get(CATALOG_INTEGRATION_MODEL_CONFIG_NAME)
         return self.get_catalog_integration(name) if name else None
 
     @available.parse_none
     def format_of(self, relation: BaseRelation) -> Optional[str]:
-        """Return the format of a table, None for a view or a relation that does not exist.
+        """Return the format of a table, or None for a view or a relation that does not exist.
 
-        This asks the engine, because dbt's cache lacks the formats of tables that this run creates.
+        Ask the engine, because dbt's cache does not contain the formats of tables that this run creates.
         """
         with self.connections.exception_handler(f"look at {relation}"):
             existing = self.session.relation(relation.schema, relation.identifier)
@@ -54,20 +54,20 @@ class TableFormats(metaclass=AdapterMeta):
 
     @available.parse(lambda *a, **k: True)
     def can_clone(self, relation: Optional[BaseRelation]) -> bool:
-        """Return whether `dbt clone` can create a table that references this one's files."""
-        # A catalog of Iceberg tables assigns new ids to schemas and specs, and the manifests of the other table have the old ids.
+        """Return whether `dbt clone` can create a table that references the files of this relation."""
+        # A catalog of Iceberg tables assigns new ids to schemas and specs, but the manifests of the source contain the old ids.
         return relation is not None and not (self.config.credentials.catalog and self.format_of(relation) == "iceberg")
 
     @available.parse_none
     def check_format_change(self, relation: BaseRelation, location_root: Optional[str]) -> None:
-        """Check that a table can be replaced by a table of another format.
+        """Check that a table can be replaced by a table with another format.
 
         Args:
             relation: The existing table.
             location_root: The config `location_root` of the model; None for a table inside the warehouse.
 
         Raises:
-            CompilationError: The new table would have the same location, where the files of the old table stay.
+            CompilationError: The new table would have the same location as the old table, whose files remain there.
         """
         if not location_root:
             return
@@ -81,14 +81,14 @@ class TableFormats(metaclass=AdapterMeta):
 
 
 def table_format(config: Any, default: str) -> str:
-    """Return the format of a model's table, after a check of the configs for it.
+    """Check the configs for a model's table format, and return the format.
 
     Args:
         config: The configs of the model.
-        default: The format of a model without `file_format`.
+        default: The format of models that do not set `file_format`.
 
     Raises:
-        CompilationError: The format is unknown, or a config belongs to another format or adapter. The message lists all errors.
+        CompilationError: The format is unknown, or a config applies only to another format or adapter. The message lists all errors.
     """
     configured_format = value_of(config, ("file_format",))
     file_format = default if configured_format is None else str(configured_format).lower()
@@ -100,7 +100,7 @@ def table_format(config: Any, default: str) -> str:
 
 
 def _config_problems(config: Any, file_format: str) -> List[str]:
-    """Return a sentence for Delta properties of an Iceberg table, and for each config that only other adapters have."""
+    """Return an error message for Delta properties of an Iceberg table, and for each config that only other adapters support."""
     problems = _delta_property_problems(config.get("tblproperties") or {}) if file_format == "iceberg" else []
     if str(config.get("table_format") or "default").lower() != "default":
         problems.append("table_format is a config of other adapters. Say it with file_format.")
@@ -110,7 +110,7 @@ def _config_problems(config: Any, file_format: str) -> List[str]:
 
 
 def _delta_property_problems(properties: Iterable[Any]) -> List[str]:
-    """Return a list with a sentence about the Delta properties of an Iceberg table. Return an empty list without such properties."""
+    """Return an error message in a list if an Iceberg table has Delta properties, else an empty list."""
     names = sorted(str(name) for name in properties if str(name).startswith("delta."))
     problem = f"tblproperties: {', '.join(names)} belong to Delta tables, and this one is to be Iceberg. Leave them out."
     return [problem] if names else []

@@ -1,1 +1,1 @@
-"""Relations and their columns: names in SQL, sources with rows in files, and the catalog of `dbt docs generate`."""
+"""Relations and their columns: names in SQL, sources whose rows are in files, and the catalog of `dbt docs generate`."""

@@ -1,4 +1,4 @@
-"""The catalog of `dbt docs generate`, from the engine's descriptions of tables and views."""
+"""The catalog of `dbt docs generate`, built from the engine's descriptions of tables and views."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def catalog_rows(descriptions: Iterable[RelationDescription], database: str | No
 
     Args:
         descriptions: The engine's descriptions of the relations.
-        database: The name of the catalog in dbt.
+        database: The database name of the relations in dbt; None if they have none.
     """
     rows = chain.from_iterable(_column_rows(description, database) for description in descriptions)
     return agate.Table([[row.get(name) for name in _COLUMNS] for row in rows], list(_COLUMNS), list(_COLUMNS.values()))
@@ -53,7 +53,7 @@ def catalog_table(description: RelationDescription, database: str | None = None)
 
     Args:
         description: The engine's description of a table or a view.
-        database: The name of the catalog in dbt.
+        database: The database name of the relation in dbt; None if it has none.
     """
     relation = description.relation
     metadata = TableMetadata(type=relation.kind, database=database, schema=relation.schema, name=relation.name, comment=description.comment)
@@ -65,7 +65,7 @@ def catalog_table(description: RelationDescription, database: str | None = None)
 
 
 def _column_rows(description: RelationDescription, database: str | None) -> Iterator[dict[str, Any]]:
-    """Yield a row for each column, with the names of `_COLUMNS`. Each row repeats the statistics of the relation."""
+    """Yield a row for each column, as a dictionary with the keys in `_COLUMNS`. Each row repeats the statistics of the relation."""
     relation_values = {
         "table_database": database,
         "table_schema": description.relation.schema,
@@ -82,8 +82,8 @@ def _column_rows(description: RelationDescription, database: str | None) -> Iter
 
 
 def _statistics(description: RelationDescription) -> dict[str, StatsItem]:
-    """Return the statistics of a relation, by the keys of `_STATISTICS`. Omit statistics without a value, such as the rows of a view."""
-    is_size_known = description.files is not None or description.size > 0  # A view has no files, and the size 0.
+    """Return the statistics of a relation, by the keys in `_STATISTICS`. Omit statistics without a value, such as the size of a view."""
+    is_size_known = description.files is not None or description.size > 0  # A view has no files, and its size is 0.
     values_by_key = {
         "format": description.relation.format,
         "location": description.location,

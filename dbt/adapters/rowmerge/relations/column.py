@@ -1,4 +1,4 @@
-"""Columns of relations, with the properties of their types that dbt and its packages use."""
+"""The columns of relations, and the properties of their types that dbt and its packages use."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ _ALIASES = {
     "timestamp with time zone": "timestamp",
     "timestamp without time zone": "timestamp_ntz",
 }
-"""The Spark SQL types of type names from other warehouses, which contracts and seeds may use."""
+"""The Spark SQL types for type names of other warehouses, which contracts and seeds may use."""
 
 
 @dataclass
 class RowmergeColumn(SparkColumn):
-    """Describe a column. `dtype` is its type in Spark SQL: `decimal(10,2)`, `array<string>`."""
+    """A column of a relation. `dtype` is its type in Spark SQL, such as `decimal(10,2)` or `array<string>`."""
 
     @classmethod
     def translate_type(cls, dtype: str) -> str:
-        """Return the Spark SQL type of a type name from another warehouse. Return other names unchanged."""
+        """Return the Spark SQL type for a type name of another warehouse. Return other names unchanged."""
         return _ALIASES.get(dtype.strip().lower(), dtype)
 
     @property
@@ -58,12 +58,12 @@ class RowmergeColumn(SparkColumn):
         return self._base_type() in ("decimal", "dec", "numeric")
 
     def string_size(self) -> int:
-        """Return the length of a varchar or char, or dbt's default of 256 for a string without a length."""
+        """Return the length limit of a varchar or char in characters, or dbt's default of 256 for a string without a limit."""
         _, bracket, size = self.dtype.partition("(")
         return int(size.rstrip(")")) if bracket and self.is_string() else super().string_size()
 
     def can_expand_to(self, other_column: Column) -> bool:
-        """Return whether both columns are strings. The length of a string does not matter for schema changes."""
+        """Return whether both columns are strings, because schema changes ignore the length of strings."""
         return self.is_string() and other_column.is_string()
 
     def __repr__(self) -> str:
@@ -77,8 +77,8 @@ def columns_of(relation: BaseRelation, types: Iterable[tuple[str, str]]) -> list
     """Return the columns of a relation from their names and SQL types.
 
     Args:
-        relation: The relation that has the columns.
-        types: Pairs of the name and the SQL type of each column, in their order.
+        relation: The relation with the columns.
+        types: The name and the SQL type of each column, in the order of the relation.
     """
     table = {"table_schema": relation.schema, "table_name": relation.identifier, "table_type": relation.type}
     return [RowmergeColumn(column=name, dtype=dtype, column_index=index, **table) for index, (name, dtype) in enumerate(types)]

@@ -1,4 +1,4 @@
-"""Sources whose rows are in files, or in tables outside the warehouse. The `meta` or `config` of a source has the location."""
+"""Sources whose rows are in files, or in tables outside the warehouse. The location is in the `meta` or `config` of a source."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _KEYS = ("external_location", "location", "format", "options", "schema")
 
 
 def read_files_call(source: Any) -> Optional[str]:
-    """Return the SQL call `read_files(…)` for a source whose rows are in files, None for a table of the warehouse.
+    """Return the SQL call `read_files(…)` for a source whose rows are in files, or None for a table in the warehouse.
 
-    The `meta` and `config` of a table take precedence over those of its source.
+    The `meta` and `config` of a source table take precedence over those of the source.
 
     Raises:
-        CompilationError: A setting of the source is not valid, or its format is unknown.
+        CompilationError: A setting of the source is not valid, or the format of its files is not specified.
     """
     settings = _settings(source)
     subject = f"The source {source.source_name}.{source.name}"
@@ -39,10 +39,10 @@ def read_files_call(source: Any) -> Optional[str]:
 
 
 def _location_of_files(settings: Dict[str, Any], subject: str) -> Optional[str]:
-    """Return the location of a source's files, or None if it has no files. `subject` begins the message of an error."""
+    """Return the location of a source's files, or None if it has no files. `subject`: the subject of error messages."""
     location = settings.get("external_location", settings.get("location"))
     if isinstance(location, str):
-        # A `location` that is no path is text for the documentation.
+        # A `location` that is not a path is a description for the documentation.
         is_path = "external_location" in settings or "format" in settings or "/" in location or _ENDING.search(location)
         return location if is_path else None
     if location is not None and "format" in settings:
@@ -51,7 +51,7 @@ def _location_of_files(settings: Dict[str, Any], subject: str) -> Optional[str]:
 
 
 def _file_format(path: str, settings: Dict[str, Any], subject: str) -> str:
-    """Return the format of a source's files: the setting `format`, or the ending of the path. Raises CompilationError without either."""
+    """Return the format of a source's files: the setting `format`, or the file extension. Raises CompilationError without either."""
     ending = _ENDING.search(path)
     file_format = settings.get("format") or (ending[1] if ending else "")
     if not file_format:
@@ -73,14 +73,14 @@ def _arguments(source: Any, file_format: str, schema: Optional[str], options: Di
 
 
 def _settings(source: Any) -> Dict[str, Any]:
-    """Return the settings for a table of a source. Settings of the table take precedence over those of the source."""
+    """Return the settings for a source table. Settings of the table take precedence over those of the source."""
     # `config.get` would log a warning for each key that it finds in `meta`.
     configs = {name: value for name, value in vars(source.config).get("_extra", {}).items() if name in _KEYS}
     return {**(source.source_meta or {}), **(source.meta or {}), **(source.config.meta or {}), **configs}
 
 
 def _absolute_path(source: Any, location: str) -> str:
-    """Return the location of files with values for placeholders such as `{name}`. A path on a disk becomes absolute."""
+    """Return the location of files, with placeholders such as `{name}` replaced. A path on a local disk becomes absolute."""
     values_by_placeholder = {
         "name": source.name,
         "identifier": source.identifier,

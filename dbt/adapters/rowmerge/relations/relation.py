@@ -15,13 +15,13 @@ from dbt.adapters.rowmerge.relations.names import quote
 
 
 def location_of(path: str) -> str:
-    """Return the location of a folder as the engine returns locations: with a scheme, and without a slash at the end."""
+    """Return the location of a folder in the form that the engine uses: with a scheme, and without a trailing slash."""
     return (path if "://" in path else f"file://{os.path.abspath(os.path.expanduser(path))}").rstrip("/")
 
 
 @dataclass
 class RowmergePolicy(Policy):
-    """Quote the schema and the identifier, and include them in a rendered name. Omit the database, which names the one catalog."""
+    """The parts of a relation's name that are quoted and rendered: schema and identifier. The database names the only catalog."""
 
     database: bool = False
     schema: bool = True
@@ -31,32 +31,32 @@ class RowmergePolicy(Policy):
 # dbt evaluates these annotations at run time, so they use the names of the module typing, as in dbt.
 @dataclass(frozen=True, eq=False, repr=False)
 class RowmergeRelation(SparkRelation):
-    """Name a table, a view or a function, or hold SQL that renders in its place. Names are not case-sensitive, as in Spark.
+    """A table, a view or a function, or SQL that renders in its place. As in Spark, names are not case-sensitive.
 
-    `query` is a SELECT, which renders as a subquery. `files` is the call `read_files(…)` of a source whose rows are in files.
+    `query` is a SELECT statement, which renders as a subquery. `files` is the call `read_files(…)` for a source whose rows are in files.
     """
 
     quote_policy: Policy = field(default_factory=lambda: RowmergePolicy())
     include_policy: Policy = field(default_factory=lambda: RowmergePolicy())
     query: Optional[str] = None
     files: Optional[str] = None
-    # Spark needs no alias for a subquery, and a second alias would be an error in SQL. dbt-spark has this setting since 1.9.3.
+    # Spark does not require an alias for a subquery, and a second alias would be an error in SQL. dbt-spark has this setting since 1.9.3.
     require_alias: bool = False
 
     def __post_init__(self) -> None:
-        """Accept a database, which dbt-spark rejects here. This adapter does not render it."""
+        """Accept a database, which dbt-spark rejects in this method. The adapter does not render the database."""
 
     @classmethod
     def create_from(cls, quoting: HasQuoting, relation_config: RelationConfig, **kwargs: Any) -> RowmergeRelation:
-        """Return the relation of a node of the project. The relation of a source with a location reads its files.
+        """Return the relation of a node in the project. If a source has a location, its relation reads the files at this location.
 
         Args:
-            quoting: The configuration of the project, with its quoting.
+            quoting: The configuration of the project, which contains its quoting rules.
             relation_config: The model, seed, snapshot or source.
-            **kwargs: Further fields of the relation.
+            **kwargs: Additional fields of the relation.
 
         Raises:
-            CompilationError: A setting of a source of files is not valid.
+            CompilationError: A setting of a source with files is not valid.
         """
         if relation_config.resource_type == "source" and (files := read_files_call(relation_config)) is not None:
             kwargs = {"files": files, **kwargs}
@@ -68,14 +68,14 @@ class RowmergeRelation(SparkRelation):
 
         Args:
             relation: The engine's Relation.
-            database: The name of the catalog in dbt; None for a relation without one.
+            database: The database name of the relation in dbt; None for a relation without a database.
         """
         formats = {"is_delta": relation.format == "delta", "is_iceberg": relation.format == "iceberg"}
         return cls.create(database=database, schema=relation.schema, identifier=relation.name, type=relation.kind, **formats)
 
     @property
     def is_read_by_query(self) -> bool:
-        """Whether the relation is a query, files or a temporary view. Then a query returns its columns, and the warehouse has none."""
+        """Whether the relation is a query, files or a temporary view, whose columns only a query can return."""
         return self.query is not None or self.files is not None or not self.include_policy.schema or not self.schema
 
     def render(self) -> str:
