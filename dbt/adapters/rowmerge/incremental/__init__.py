@@ -1,1 +1,1 @@
-"""Incremental models: verification of their configs, and the plan that the macros of strategies render."""
+"""Incremental models: the verification of their configs, and the plan that the strategies' macros render."""

@@ -1,4 +1,4 @@
-"""Strategy `cdc`: the configs in which a model describes a stream of changes."""
+"""The strategy `cdc`: the configs with which a model describes a stream of changes."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ OPERATIONS: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class ChangeStream:
-    """Describe a stream of changes. Names of columns are quoted, and values of operations are in lower case.
+    """The description of a stream of changes. Column names are quoted, and operation values are in lower case.
 
     Attributes:
-        operation: The column with the operation of each change.
-        order: The columns whose values order the changes of a row in time, the most significant column first.
-        write_codes: The values of `operation` for an insert or an update of a row.
-        delete_codes: The values of `operation` for a deletion of a row.
-        ignored_codes: The values of `operation` for a change that the strategy skips.
-        keeps_deletes: Whether a deleted row stays in the table, with the operation that deleted it.
-        recency_condition: A condition that is true if the change is not older than the row of the table.
+        operation: The column that contains the operation of each change.
+        order: The columns that order the changes of a row in time, with the most significant column first.
+        write_codes: The values of `operation` that mean an insert or an update.
+        delete_codes: The values of `operation` that mean a deletion.
+        ignored_codes: The values of `operation` for changes that the strategy skips.
+        keeps_deletes: Whether a deleted row remains in the table, with the operation that deleted it.
+        recency_condition: A SQL condition that is true if a change is not older than the row in the table.
     """
 
     operation: str
@@ -45,7 +45,7 @@ class ChangeStream:
 
 
 def change_stream(config: Any, columns: Sequence[str]) -> ChangeStream:
-    """Return the stream that the configs of a model describe.
+    """Return the description of the change stream from the configs of a model.
 
     Args:
         config: The configs of the model. They must be valid: see `change_stream_problems`.
@@ -66,7 +66,7 @@ def change_stream(config: Any, columns: Sequence[str]) -> ChangeStream:
 
 
 def _recency_condition(order: Sequence[str], aliases: Aliases) -> str:
-    """Return the condition that a change is not older than the table's row. A NULL in a column of `order` is older than a value."""
+    """Return the SQL condition that a change is not older than the table's row. In the columns of `order`, NULL is older than any value."""
     condition = ""
     for column in reversed(order):
         new, old = f"{aliases.source}.{column}", f"{aliases.dest}.{column}"
@@ -76,11 +76,11 @@ def _recency_condition(order: Sequence[str], aliases: Aliases) -> str:
 
 
 def change_stream_problems(config: Any, columns: Sequence[str]) -> list[str]:
-    """Return a sentence for each error in the configs of strategy `cdc`.
+    """Return a message for each error in the configs of strategy `cdc`.
 
     Args:
         config: The configs of the model.
-        columns: The names of the table's columns. If empty, names of columns are not verified.
+        columns: The names of the table's columns. If empty, column names in configs are not verified.
     """
     problems = []
     if not has_value(config, "cdc_operation_column"):
@@ -91,7 +91,7 @@ def change_stream_problems(config: Any, columns: Sequence[str]) -> list[str]:
 
 
 def _order_problems(config: Any, columns: Sequence[str]) -> list[str]:
-    """Return a sentence for columns of the key in `cdc_order_by`, and for each unknown column."""
+    """Return an error message if `cdc_order_by` contains columns of the key, and for each unknown column."""
     order = as_list(config.get("cdc_order_by"))
     keys = {lower_name(key) for key in as_list(value_of(config, KEY_CONFIGS))}
     key_columns = [name for name in order if lower_name(name) in keys]
@@ -102,7 +102,7 @@ def _order_problems(config: Any, columns: Sequence[str]) -> list[str]:
 
 
 def _operation_problems(config: Any) -> list[str]:
-    """Return a sentence for each unknown kind of operation in `cdc_operations`, and for each value of several kinds."""
+    """Return an error message for each unknown kind of operation in `cdc_operations`, and for each value that has several kinds."""
     values_by_kind = config.get("cdc_operations") or {}
     if not isinstance(values_by_kind, Mapping):
         return [f"cdc_operations is {values_by_kind!r}. It must be a mapping of {', '.join(OPERATIONS)} to lists of values."]
@@ -113,7 +113,7 @@ def _operation_problems(config: Any) -> list[str]:
 
 
 def _kinds_by_value(config: Any) -> dict[str, list[str]]:
-    """Return the kinds of operations that each value of the operation column means."""
+    """Return the kinds of operations for each value of the operation column."""
     kinds_by_value: dict[str, list[str]] = {}
     for kind, operation_values in _operation_codes(config).items():
         for value in operation_values:
@@ -124,7 +124,7 @@ def _kinds_by_value(config: Any) -> dict[str, list[str]]:
 def _operation_codes(config: Any) -> dict[str, tuple[str, ...]]:
     """Return the values of each kind of operation, in lower case.
 
-    A kind that `cdc_operations` does not configure has the values of common tools, without those that the model uses for other kinds.
+    If `cdc_operations` does not set a kind, it gets the values of common tools, except those that the model uses for other kinds.
     """
     cdc_operations = (config.get("cdc_operations") or {}).items()
     model_values = {kind: tuple(map(str.lower, as_list(kind_values))) for kind, kind_values in cdc_operations if kind in OPERATIONS}

@@ -1,4 +1,4 @@
-"""The clauses of a MERGE, and the config `merge_clauses`, which lists them in YAML as in dbt-duckdb."""
+"""The clauses of a MERGE, and the config `merge_clauses`, which lists them in YAML with the format of dbt-duckdb."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ _KEYS = ("action", "mode", "condition", "by", "update", "insert", "set_expressio
 _NESTED_KEYS = {"update": ("include", "exclude", "set_expressions"), "insert": ("columns", "values")}
 
 Assignments = tuple[tuple[str, str], ...]
-"""Pairs of a quoted column and its value in SQL."""
+"""Pairs of a quoted column name and the SQL of its new value."""
 ALL_COLUMNS: Assignments = ()
 """The assignments of UPDATE SET * and INSERT *, which also write columns that the target lacks."""
 
 
 @dataclass(frozen=True)
 class Clause:
-    """Describe a clause of a MERGE: WHEN `kind` AND all `conditions` THEN `action`.
+    """A clause of a MERGE: WHEN `kind` AND all `conditions` THEN `action`.
 
     Attributes:
-        kind: The rows of the clause: `matched`, `not matched` or `not matched by source`.
+        kind: The kind of rows to which the clause applies: `matched`, `not matched` or `not matched by source`.
         action: `delete`, `update`, `insert`, `do_nothing`, or SQL that begins with `update set`.
-        conditions: Conditions in SQL; empty for a clause that applies to each row of its kind.
-        assignments: Pairs of a quoted column and its value. If empty, the clause renders as UPDATE SET * or INSERT *.
+        conditions: SQL conditions; empty for a clause that applies to all rows of its kind.
+        assignments: Pairs of a quoted column name and the SQL of its new value. If empty, the clause renders as UPDATE SET * or INSERT *.
     """
 
     kind: str
@@ -45,9 +45,9 @@ class Clause:
 
 @dataclass(frozen=True)
 class ColumnSelection:
-    """Select the columns that an update sets: `included_names` if not empty, else all but `excluded_names`.
+    """The columns that an update sets: `included_names` if not empty, else all columns except `excluded_names`.
 
-    `expressions` has the SQL of values by column name. Other columns get the model's value.
+    `expressions` contains the SQL of new values by column name. All other columns get the model's values.
     """
 
     included_names: Sequence[str]
@@ -57,12 +57,12 @@ class ColumnSelection:
 
 @dataclass(frozen=True)
 class Columns:
-    """Hold the columns of both sides of a MERGE. A MERGE that copies columns by name copies only columns that both sides have.
+    """The columns of both sides of a MERGE. A MERGE that copies columns by name copies only columns that both sides have.
 
     Attributes:
-        target: The names of the columns that the MERGE may set, in their order; empty if they are unknown.
-        source: The names of the model's columns, in their order.
-        alias: The alias of the model's rows.
+        target: The names of the columns that the MERGE may set, in the order of the table; empty if they are unknown.
+        source: The names of the model's columns, in the order of the model.
+        alias: The SQL alias of the model's rows.
         evolves: Whether the MERGE adds columns that the target lacks.
     """
 
@@ -77,19 +77,19 @@ class Columns:
 
     @cached_property
     def common(self) -> tuple[str, ...]:
-        """The columns of both sides, in lower case."""
+        """The names of columns that exist on both sides, in lower case."""
         source_names = {name.lower() for name in self.source}
         return tuple(name.lower() for name in self.target if name.lower() in source_names)
 
     def unknown_column_problems(self, names: Iterable[str]) -> list[str]:
-        """Return a sentence for each name that is not a column of the target."""
+        """Return an error message for each name that is not a column of the target."""
         unknown_names = [name for name in names if self.target and lower_name(name) not in self.lower_names]
         return [f"there is no column {name}. {suggest_names(lower_name(name), self.target)}" for name in unknown_names]
 
     def update_assignments(self, selection: ColumnSelection) -> Assignments:
-        """Return the assignments of an update: expressions first, then the model's values for the other columns.
+        """Return the assignments of an update: first the expressions, then the model's values for the other columns.
 
-        The update copies the included columns, or else all columns of both sides but the excluded ones. Columns with an expression are not
+        Without included columns, the update copies all common columns except the excluded columns. Columns with an expression are not
         copied.
         """
         included_names = set(map(lower_name, selection.included_names))
@@ -100,16 +100,16 @@ class Columns:
         return (*expressions.values(), *copies)
 
     def insert_assignments(self) -> Assignments:
-        """Return the assignments of an insert: the columns of both sides and the model's values."""
+        """Return the assignments of an insert, which set each common column to the model's value."""
         return tuple(map(self._copy_assignment, self.common))
 
     def positional_assignments(self) -> Assignments:
-        """Return assignments that pair the columns of both sides by their positions."""
+        """Return assignments that pair the columns of both sides by position."""
         pairs = zip(self.target, self.source, strict=False)
         return tuple((quote(target_name), f"{self.alias}.{quote(source_name)}") for target_name, source_name in pairs)
 
     def quoted(self, name: str) -> str:
-        """Return the quoted name of a column, with the upper and lower case of the target's column."""
+        """Return the quoted name of a column, spelled with the upper and lower case of the target's column."""
         return quote(next((column for column in self.target if column.lower() == lower_name(name)), name.strip("`\"'")))
 
     def _copy_assignment(self, name: str) -> tuple[str, str]:
@@ -117,12 +117,12 @@ class Columns:
 
 
 def parse_clauses(config: Any, columns: Columns, defaults: Iterable[Clause]) -> tuple[list[Clause], list[str]]:
-    """Return the clauses of the config `merge_clauses`, and a sentence for each error in it.
+    """Return the clauses of the config `merge_clauses`, and a message for each error in it.
 
     Args:
-        config: The value of the config: lists of clauses by `when_matched`, `when_not_matched` and `when_not_matched_by_source`.
+        config: The value of the config, with lists of clauses below `when_matched`, `when_not_matched` and `when_not_matched_by_source`.
         columns: The columns of both sides of the MERGE.
-        defaults: The clauses of a merge without this config. They apply for kinds without a list.
+        defaults: The clauses of a merge without this config. They apply to each kind of rows that has no list.
     """
     kind_names = ", ".join(KINDS)
     if not isinstance(config, Mapping):
@@ -141,9 +141,9 @@ def parse_clauses(config: Any, columns: Columns, defaults: Iterable[Clause]) -> 
 
 
 def remove_do_nothing(clauses: Iterable[Clause]) -> tuple[list[Clause], list[str]]:
-    """Return the clauses without the action `do_nothing`, which MERGE lacks, and an error for each clause that no row reaches."""
+    """Return the clauses with `do_nothing` replaced by conditions, because MERGE lacks this action, and errors for unreachable clauses."""
     reachable_clauses, problems = _remove_unreachable(clauses)
-    # In place of a `do_nothing` with a condition, the later clauses of its kind exclude its rows.
+    # Instead of a `do_nothing` with a condition, the later clauses of its kind exclude its rows.
     executed_clauses = []
     exclusions: dict[str, tuple[str, ...]] = {}
     for clause in reachable_clauses:
@@ -156,7 +156,7 @@ def remove_do_nothing(clauses: Iterable[Clause]) -> tuple[list[Clause], list[str
 
 
 def _remove_unreachable(clauses: Iterable[Clause]) -> tuple[list[Clause], list[str]]:
-    """Return the clauses that rows can reach, and an error for each clause after one of its kind that has no conditions."""
+    """Return the reachable clauses, and an error for each clause that follows an unconditional clause of the same kind."""
     reachable_clauses, problems = [], []
     complete_kinds = set()
     for clause in clauses:
@@ -170,15 +170,15 @@ def _remove_unreachable(clauses: Iterable[Clause]) -> tuple[list[Clause], list[s
 
 
 def _negate(conditions: Sequence[str]) -> str:
-    """Return a condition that is true unless all conditions are true. A condition that is NULL is not true."""
+    """Return a condition that is true unless all given conditions are true. A condition that is NULL counts as not true."""
     conjunction = " and ".join(f"({condition})" for condition in conditions)
     return f"{conjunction} is not true" if len(conditions) == 1 else f"({conjunction}) is not true"
 
 
 def _parse_clause_list(clause_configs: Any, kind_name: str, columns: Columns) -> tuple[list[Clause], list[str]]:
-    """Return the clauses of one kind, and a sentence for each error in them.
+    """Return the clauses of one kind, and a message for each error in them.
 
-    `clause_configs`: the list of clauses below `kind_name`, a key of `merge_clauses` such as `when_matched`.
+    `clause_configs`: the list of clauses under `kind_name`, which is a key of `merge_clauses` such as `when_matched`.
     """
     if not isinstance(clause_configs, (list, tuple)) or not clause_configs:
         return [], [f"merge_clauses.{kind_name} must be a list of at least one clause."]
@@ -193,9 +193,9 @@ def _parse_clause_list(clause_configs: Any, kind_name: str, columns: Columns) ->
 
 
 class _ClauseParser:
-    """Parse one clause of the config `merge_clauses`.
+    """A parser of one clause of the config `merge_clauses`.
 
-    The methods add a sentence to `problems` for each error, and continue, so that a model gets all its errors at once.
+    For each error, the methods add a message to `problems` and continue, so that dbt reports all errors of a model at once.
     """
 
     def __init__(self, clause_config: Any, columns: Columns) -> None:
@@ -203,7 +203,7 @@ class _ClauseParser:
         self.problems: list[str] = []
 
     def parse(self, list_kind: str) -> Clause | None:
-        """Return the clause, or None if it has no valid action. Call this method once, then read `problems`.
+        """Parse the clause, or return None if it has no valid action. Call this method once, and then read `problems`.
 
         Args:
             list_kind: The kind of the list that contains the clause, such as `not matched`. The key `by` may change the kind.
@@ -227,7 +227,7 @@ class _ClauseParser:
         """Return the kind of the clause: the kind of its list, unless the key `by` of dbt-duckdb changes it.
 
         `by` names the side of the MERGE that lacks the row. A clause of `when_not_matched` with `by: source` is WHEN NOT MATCHED BY SOURCE,
-        and `by: target` is the default. A clause of `when_matched` has no such side, so it may not have the key.
+        and `by: target` is the default. A clause of `when_matched` must not have this key, because both sides have the row.
         """
         by_value = self._clause_config.get("by")
         missing_side = str(by_value or "").lower()
@@ -245,7 +245,7 @@ class _ClauseParser:
         return Clause(kind, action, conditions, ((first_column, f"raise_error({literal(message)})"),))
 
     def _parse_assignments(self, kind: str, action: str) -> Assignments:
-        """Return the assignments of an update or an insert; none for other actions."""
+        """Return the assignments of an update or an insert, or an empty tuple for other actions."""
         if action == "insert":
             return self._parse_insert()
         if action != "update":
@@ -255,7 +255,7 @@ class _ClauseParser:
     def _parse_update(self) -> Assignments:
         """Return the assignments of an update of matched rows.
 
-        Without a selection of columns, a table whose columns evolve gets UPDATE SET *, because only this also writes new columns.
+        With schema evolution and without a selection of columns, the update is UPDATE SET *, because only this form writes new columns.
         """
         previous_problem_count = len(self.problems)
         selection, mode = self._parse_column_selection()
@@ -265,23 +265,23 @@ class _ClauseParser:
         if mode != "explicit" and self._columns.evolves:
             return ALL_COLUMNS
         assignments = self._columns.update_assignments(selection)
-        # If the selection has an error, such as an unknown column, that error may be the reason why no column is left.
+        # If the selection has an error, such as an unknown column, this error may be the reason why no column is set.
         if self._columns.target and not assignments and is_valid_selection:
             self.problems.append("it sets no column. Exclude less, or make its action do_nothing.")
         return assignments
 
     def _parse_update_by_source(self) -> Assignments:
-        """Return the assignments of an update of target rows that lack a source row. They are expressions only: no row can be copied."""
+        """Return the assignments of an update of target rows without a source row. Only expressions are possible in this update."""
         selection, _ = self._parse_column_selection()
         if not selection.expressions or selection.included_names or selection.excluded_names:
             self.problems.append("an update by source has no source row to copy from. Say what it sets in set_expressions, and only there.")
-        # Without included names, and with all columns excluded, the assignments are exactly the expressions.
+        # Without included names, and with all columns excluded, the assignments consist only of the expressions.
         return self._columns.update_assignments(replace(selection, included_names=(), excluded_names=self._columns.target))
 
     def _parse_column_selection(self) -> tuple[ColumnSelection, str]:
         """Return the columns that an update sets, and the mode of the clause, such as `by_name`.
 
-        Expressions may be below `update` or, as in dbt-duckdb, directly in the clause.
+        Expressions may be under the key `update` or, as in dbt-duckdb, directly in the clause.
         """
         update = self._nested_mapping("update")
         expressions = {**text_mapping(self._clause_config.get("set_expressions")), **text_mapping(update.get("set_expressions"))}
@@ -294,7 +294,7 @@ class _ClauseParser:
         return selection, mode
 
     def _parse_insert(self) -> Assignments:
-        """Return the assignments of an insert. In the modes `by_name` and `star`, a target that evolves gets INSERT *."""
+        """Return the assignments of an insert. With schema evolution, the modes `by_name` and `star` mean INSERT *."""
         insert = self._nested_mapping("insert")
         column_names, sql_values = as_list(insert.get("columns")), as_list(insert.get("values"))
         mode = self._parse_mode(is_explicit=bool(insert))
@@ -308,14 +308,14 @@ class _ClauseParser:
         return ALL_COLUMNS if self._columns.evolves else self._columns.insert_assignments()
 
     def _pair_columns(self, names: Sequence[str], sql_values: Sequence[str]) -> Assignments:
-        """Return the assignments of `insert.columns` and `insert.values`. Add an error if their lengths differ."""
+        """Return the assignments from `insert.columns` and `insert.values`. Add an error if the two lists have different lengths."""
         if not names or len(names) != len(sql_values):
             counts = f"insert.columns has {len(names)} names, and insert.values {len(sql_values)} values"
             self.problems.append(f"{counts}. Give each column its value.")
         return tuple((self._columns.quoted(name), value) for name, value in zip(names, sql_values, strict=False))
 
     def _nested_mapping(self, action: str) -> Mapping[str, Any]:
-        """Return the mapping below the key `update` or `insert` of the clause; an empty one, with an error, for another value."""
+        """Return the mapping under the key `update` or `insert`. For any other value, add an error and return an empty mapping."""
         mapping = self._clause_config.get(action) or {}
         keys = _NESTED_KEYS[action]
         if not isinstance(mapping, Mapping):
@@ -325,7 +325,7 @@ class _ClauseParser:
         return mapping
 
     def _parse_mode(self, is_explicit: bool) -> str:
-        """Return the mode of the clause. `is_explicit`: whether the clause names columns, so that `explicit` is the default."""
+        """Return the mode of the clause. `is_explicit`: whether the clause names columns, which makes `explicit` the default mode."""
         mode = str(self._clause_config.get("mode") or ("explicit" if is_explicit else "by_name"))
         if mode not in _MODES:
             self.problems.append(f"mode is {mode!r}. {suggest_names(mode, _MODES)}")

@@ -1,4 +1,4 @@
-"""The configs of a merge: its key, its aliases, its clauses, and the errors in them."""
+"""The configs of a merge: key, aliases and clauses, and the errors in these configs."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ _RULES = {
 
 @dataclass(frozen=True)
 class Aliases:
-    """Hold the SQL aliases of the table (`dest`) and of the model's rows (`source`) in a merge."""
+    """The SQL aliases of the table (`dest`) and of the model's rows (`source`) in a merge."""
 
     dest: str
     source: str
 
 
 def aliases_of(config: Any) -> Aliases:
-    """Return the aliases in a model's configs. The defaults are dbt's, or those of dbt-athena if a condition or predicate uses them."""
+    """Return the aliases in a model's configs. The defaults are those of dbt, or of dbt-athena if a condition or predicate uses them."""
     conditions = [str(config.get(name) or "") for name in (*_ATHENA_CONDITIONS, *PREDICATE_CONFIGS)]
     uses_athena_aliases = any(map(_ATHENA_ALIAS.search, conditions)) and not any(map(_DBT_ALIAS.search, conditions))
     dest, source = ("target", "src") if uses_athena_aliases else ("DBT_INTERNAL_DEST", "DBT_INTERNAL_SOURCE")
@@ -52,21 +52,21 @@ def aliases_of(config: Any) -> Aliases:
 
 
 def keys_of(config: Any, columns: Sequence[str] = ()) -> tuple[str, ...]:
-    """Return the columns of a model's key as SQL. Names are quoted. Other SQL, such as a field of a struct, does not change.
+    """Return the columns of a model's key as SQL. Column names are quoted. Other SQL, such as a field of a struct, is unchanged.
 
     Args:
         config: The configs of the model.
-        columns: The names of the table's columns; empty if they are unknown. Then each text that may be a name is quoted.
+        columns: The names of the table's columns; empty if they are unknown. Then every string that may be a column name is quoted.
     """
     return tuple(quote_column(key, columns) for key in as_list(value_of(config, KEY_CONFIGS)))
 
 
 def newest_first_order(config: Any, name: str, columns: Sequence[str]) -> tuple[str, ...]:
-    """Return the terms of an ORDER BY in which newer rows come first. NULL comes last.
+    """Return the terms of an ORDER BY that puts newer rows first and NULL last.
 
     Args:
         config: The configs of the model.
-        name: The name of the config that lists columns. A column with the suffix `asc` is newer if its value is lower.
+        name: The name of the config that lists the columns. For a column with the suffix `asc`, a lower value is newer.
         columns: The names of the table's columns; empty if they are unknown.
     """
     return tuple(_newest_first_term(term, columns) for term in as_list(config.get(name)))
@@ -80,28 +80,28 @@ def _newest_first_term(term: str, columns: Sequence[str]) -> str:
 
 
 def configured_clauses(config: Any, columns: Sequence[str], source_columns: Sequence[str] | None = None) -> tuple[list[Clause], list[str]]:
-    """Return the clauses of the MERGE that a model's configs describe, and a sentence for each error in the configs.
+    """Return the clauses of the MERGE that a model's configs describe, and a message for each error in the configs.
 
-    The errors are in a list, so that a model gets all its errors at once. With errors, the clauses are not valid.
+    The errors are returned in a list, so that dbt reports all errors of a model at once. If there are errors, the clauses are not valid.
 
     Args:
         config: The configs of the model.
-        columns: The names of the columns that the MERGE may set. If empty, names of columns are not verified.
-        source_columns: The names of the model's columns; None if they are equal to `columns`. The MERGE copies columns of both.
+        columns: The names of the columns that the MERGE may set. If empty, column names in configs are not verified.
+        source_columns: The names of the model's columns; None if they are equal to `columns`. The MERGE copies only common columns.
     """
     evolves = is_true(config, "merge_with_schema_evolution")
     merge_columns = Columns(tuple(columns), tuple(source_columns or columns), aliases_of(config).source, evolves)
     clauses, clause_problems = _all_clauses(config, merge_columns)
     problems = [*_general_problems(config), *key_problems(config, columns), *_column_problems(config, merge_columns), *clause_problems]
     executed_clauses, effect_problems = remove_do_nothing(clauses)
-    # With an error in a config, the lack of clauses is only its consequence, and no error of its own.
+    # If a config has an error, the lack of clauses is only a consequence, and not a separate error.
     if not executed_clauses and not problems:
         effect_problems.append("nothing is left for the merge to do. Leave out what skips its steps, or excludes every column.")
     return executed_clauses, problems + effect_problems
 
 
 def _all_clauses(config: Any, columns: Columns) -> tuple[list[Clause], list[str]]:
-    """Return the clauses of all configs, with those of the action `do_nothing`, and a sentence for each error in `merge_clauses`."""
+    """Return the clauses of all configs, including `do_nothing` clauses, and a message for each error in `merge_clauses`."""
     clauses = _clauses_of_options(config, columns)
     if not has_value(config, "merge_clauses"):
         return clauses, []
@@ -123,7 +123,7 @@ def _clauses_of_options(config: Any, columns: Columns) -> list[Clause]:
 
 
 def _matched_clauses(config: Any, columns: Columns) -> list[Clause]:
-    """Return the clauses for matched rows: a deletion with `delete_condition`, and an update unless the configs skip it."""
+    """Return the clauses for matched rows: a deletion if `delete_condition` is set, and an update unless the configs skip it."""
     clauses = []
     if has_value(config, "delete_condition"):
         clauses.append(Clause("matched", "delete", (str(config.get("delete_condition")),)))
@@ -133,7 +133,7 @@ def _matched_clauses(config: Any, columns: Columns) -> list[Clause]:
 
 
 def _update_clauses(config: Any, columns: Columns) -> list[Clause]:
-    """Return a list with the clause that updates matched rows, or an empty list if the clause would set no column."""
+    """Return a list with the clause that updates matched rows, or an empty list if the clause would not set any column."""
     selection = ColumnSelection(
         included_names=as_list(config.get("merge_update_columns")),
         excluded_names=as_list(config.get("merge_exclude_columns")),
@@ -163,7 +163,7 @@ def _update_expressions(config: Any, columns: Columns) -> dict[str, str]:
 
 
 def _update_rules(config: Any, columns: Columns) -> dict[str, str]:
-    """Return the update rule of dbt-athena for each column of the table. The rule `replace` sets a column to the model's value."""
+    """Return the update rule, as in dbt-athena, for each column of the table. The rule `replace` sets a column to the model's value."""
     rules = {lower_name(key): "replace" for key in as_list(value_of(config, KEY_CONFIGS))}
     rules |= {lower_name(name): rule for name, rule in text_mapping(config.get("merge_update_columns_rules")).items()}
     default_rule = str(config.get(_DEFAULT_RULE) or "replace")
@@ -171,12 +171,12 @@ def _update_rules(config: Any, columns: Columns) -> dict[str, str]:
 
 
 def _apply_rule(rule: str, new: str, old: str) -> str:
-    """Return the SQL of an update rule: a name in `_RULES`, or SQL with the placeholders `_new_` and `_old_`."""
+    """Return the SQL for an update rule, which is a name in `_RULES` or SQL with the placeholders `_new_` and `_old_`."""
     return _RULES[rule].format(new=new, old=old) if rule in _RULES else rule.replace("_new_", new).replace("_old_", old)
 
 
 def _general_problems(config: Any) -> list[str]:
-    """Return an error for each wrong value or combination of configs, except for names of columns."""
+    """Return an error message for each invalid value or combination of configs, without verifying column names."""
     problems = synonym_problems(config, UPDATE_CONDITION_CONFIGS, INSERT_CONDITION_CONFIGS, PREDICATE_CONFIGS)
     if has_value(config, "merge_update_columns") and has_value(config, "merge_exclude_columns"):
         problems.append("merge_update_columns and merge_exclude_columns cannot both be set. Keep one of them.")
@@ -186,7 +186,7 @@ def _general_problems(config: Any) -> list[str]:
 
 
 def _clause_config_problems(config: Any) -> list[str]:
-    """Return a sentence for configs that `merge_clauses` replaces, and for each config that must be a mapping and is none."""
+    """Return an error message for configs that `merge_clauses` replaces, and for each config that must be a mapping but is not."""
     problems = []
     clause_configs = [name for name in _CLAUSE_CONFIGS if has_value(config, name) and config.get(name) is not False]
     if has_value(config, "merge_clauses") and clause_configs:
@@ -199,7 +199,7 @@ def _clause_config_problems(config: Any) -> list[str]:
 
 
 def _skipped_step_problems(config: Any) -> list[str]:
-    """Return an error for each skipped step that has configs, and one if no step is left."""
+    """Return an error message for each skipped step that has configs, and another one if all steps are skipped."""
     problems = []
     for skip, step_configs in _CONFIGS_BY_SKIP.items():
         unused_configs = [name for name in step_configs if has_value(config, name)]
@@ -212,7 +212,7 @@ def _skipped_step_problems(config: Any) -> list[str]:
 
 
 def _by_source_problems(config: Any) -> list[str]:
-    """Return the errors in the configs of the clause `when not matched by source`."""
+    """Return an error message for each error in the configs of the clause `when not matched by source`."""
     action = config.get("not_matched_by_source_action")
     if action and not re.fullmatch(r"delete|update\s+set\s.*", str(action).strip(), re.IGNORECASE | re.DOTALL):
         return [f"not_matched_by_source_action is {action!r}. It must be `delete` or begin with `update set`."]
@@ -222,11 +222,11 @@ def _by_source_problems(config: Any) -> list[str]:
 
 
 def key_problems(config: Any, columns: Sequence[str]) -> list[str]:
-    """Return a sentence for each error in a model's key.
+    """Return a message for each error in a model's key.
 
     Args:
         config: The configs of the model.
-        columns: The names of the table's columns. If empty, names of columns are not verified.
+        columns: The names of the table's columns. If empty, column names in the key are not verified.
     """
     key, using_columns = as_list(config.get("unique_key")), as_list(config.get("merge_on_using_columns"))
     problems = []
@@ -242,7 +242,7 @@ def key_problems(config: Any, columns: Sequence[str]) -> list[str]:
 
 
 def _key_column_problems(key_column: str, columns: Columns, config_name: str) -> list[str]:
-    """Return an error for an unknown column, and for a text that seems to list several columns. An expression has no error."""
+    """Return an error message if a key column is unknown, or seems to list several columns. Expressions are not verified."""
     name = lower_name(key_column)
     if "," in key_column and "(" not in key_column and name not in columns.lower_names:
         names = [name_in_list.strip() for name_in_list in key_column.split(",")]
@@ -253,9 +253,9 @@ def _key_column_problems(key_column: str, columns: Columns, config_name: str) ->
 
 
 def _column_problems(config: Any, columns: Columns) -> list[str]:
-    """Return an error for each unknown column in the configs that name columns."""
+    """Return an error message for each unknown column in configs that name columns."""
     problems = []
     for name in _COLUMN_CONFIGS:
-        names = as_list(config.get(name))  # The keys of a mapping are names of columns.
+        names = as_list(config.get(name))  # The keys of a mapping are column names.
         problems += [f"{name}: {problem}" for problem in columns.unknown_column_problems(names)]
     return problems

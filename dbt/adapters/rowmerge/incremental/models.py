@@ -1,4 +1,4 @@
-"""The methods of the adapter that plan incremental models. They read configs and tables, and macros render the plans."""
+"""The methods of the adapter that plan incremental models. They read configs and tables, and the macros render the plans."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from dbt.adapters.rowmerge.relations.names import quote
 
 
 class IncrementalModels(metaclass=AdapterMeta):
-    """Mix incremental models into the adapter, whose session, connections and relations it uses."""
+    """The methods of the adapter for incremental models. This mixin uses the adapter's session, connections and relations."""
 
     session: Any
     connections: Any
@@ -35,22 +35,22 @@ class IncrementalModels(metaclass=AdapterMeta):
     ) -> IncrementalPlan:
         """Check all configs of an incremental model, and return the plan of a run.
 
-        The materialization calls this method without `source` before hooks and `sql_header` run, so that errors stop the model first.
-        It calls the method again with `source` as soon as the model's rows exist, and renders this second plan.
+        The materialization first calls this method without `source`, so that errors stop the model before hooks and `sql_header` run. As
+        soon as the model's rows exist, it calls the method again with `source`, and renders this second plan.
 
         Args:
             context: The Jinja context of the model.
             target: The table of the model.
-            existing: The same table if the run changes its rows; None if the run builds it.
-            source: A relation of the model's rows; None while there are none.
+            existing: The same table if the run changes its rows; None if the run creates or rebuilds it.
+            source: A relation with the model's rows; None before they exist.
 
         Raises:
-            CompilationError: Configs have errors, or the columns or partitions of the table do not fit them.
+            CompilationError: Configs have errors, or do not fit the columns or partitions of the table.
         """
         config = context["config"]
         config_names = list(context["model"]["config"])
         columns, schema_changes = self._columns_to_write(config, existing, source)
-        # Configs may name columns that the run adds, so only the columns of an unchanged table verify them.
+        # Configs may name columns that the run adds, so verify column names only if the run cannot add columns.
         valid_columns = [] if may_add_columns(config) else [column.name for column in columns]
         raise_problems(config_problems(config, config_names, context, valid_columns))
         arguments = StrategyArguments.of_model(config, target, source, columns)
@@ -60,13 +60,13 @@ class IncrementalModels(metaclass=AdapterMeta):
     def strategy_plan(self, config: Any, strategy: str, arg_dict: Mapping[str, Any]) -> IncrementalPlan:
         """Return the plan that a strategy's macro renders: the plan in `arg_dict`, or a new one.
 
-        A macro of a project may call a strategy's macro without a plan, or with another key, other columns or other predicates.
-        Then the plan in `arg_dict` does not apply, and the new plan has these values.
+        A macro in a project may call a strategy's macro without a plan, or with a different key, columns or predicates. Then the plan in
+        `arg_dict` does not apply, and the new plan uses the values of the call.
 
         Args:
             config: The configs of the model.
             strategy: The strategy of the macro.
-            arg_dict: The argument of the macro: dbt's five keys, and `plan` if this adapter makes the call.
+            arg_dict: The argument of the macro: dbt's five keys, and `plan` if this adapter calls the macro.
 
         Raises:
             CompilationError: The configs of a merge have errors.
@@ -79,16 +79,16 @@ class IncrementalModels(metaclass=AdapterMeta):
 
     @available.parse_none
     def schema_changes(self, config: Any, on_schema_change: str, source: BaseRelation, target: BaseRelation) -> SchemaChanges:
-        """Return the changes of a table's columns that must run before the model's rows are written.
+        """Return the changes to a table's columns that must run before the model's rows are written.
 
         Args:
             config: The configs of the model.
             on_schema_change: The config `on_schema_change` of dbt.
-            source: A relation of the model's rows.
+            source: A relation with the model's rows.
             target: The table.
 
         Raises:
-            CompilationError: Columns differ, and `on_schema_change` is `fail`; or `tblproperties` disables a needed table feature.
+            CompilationError: Columns differ although `on_schema_change` is `fail`, or `tblproperties` disables a required table feature.
         """
         with self.connections.exception_handler(f"columns of {source}"):
             differences = compare_columns(self._schema_of_query(source), self._schema_of_query(target))
@@ -107,7 +107,7 @@ class IncrementalModels(metaclass=AdapterMeta):
     def column_changes(
         self, relation: BaseRelation, added: Iterable[Any] = (), retyped: Iterable[Any] = (), dropped: Iterable[str] = ()
     ) -> SchemaChanges:
-        """Return changes of a table's columns, with the table properties that they need.
+        """Return changes to a table's columns, with the table properties that these changes require.
 
         Args:
             relation: The table.
@@ -128,16 +128,17 @@ class IncrementalModels(metaclass=AdapterMeta):
     def _columns_to_write(
         self, config: Any, existing: Optional[BaseRelation], source: Optional[BaseRelation]
     ) -> Tuple[List[RowmergeColumn], SchemaChanges]:
-        """Return the columns that the statement writes, and the changes of the table's columns that precede it.
+        """Return the columns that the statement writes, and the changes to the table's columns that run before the statement.
 
-        `existing`: the table; None if the run builds it. `source`: the model's rows; None in the first plan, before they exist.
+        `existing`: the table; None if the run creates or rebuilds it. `source`: the model's rows; None in the first plan, before the rows
+        exist.
         """
         # A new table has no columns yet. If the model's rows may add columns, the columns are unknown until the rows exist.
         if existing is None or (source is None and may_add_columns(config)):
             return [], SchemaChanges()
         on_schema_change = config.get("on_schema_change") or "ignore"
-        # In these cases the statement writes the table's present columns. Rows that do not exist yet cannot add a column here, and
-        # `ignore` allows no change. The rows of strategy `delete` are keys, which the table does not store.
+        # In these cases the statement writes the table's existing columns. Rows that do not exist yet cannot add a column here, and
+        # `ignore` does not allow changes. The rows of strategy `delete` are keys, which the table does not store.
         if source is None or on_schema_change == "ignore" or strategy_of(config) == "delete":
             return self.get_columns_in_relation(existing), SchemaChanges()
         stored_rows = self._stored_rows(config, source)
@@ -146,21 +147,24 @@ class IncrementalModels(metaclass=AdapterMeta):
     def _stored_rows(self, config: Any, source: BaseRelation) -> BaseRelation:
         """Return the model's rows without columns that the table does not store.
 
-        Strategy `cdc` stores the column of the operation only if it keeps deleted rows.
+        Strategy `cdc` stores the operation column only if it keeps deleted rows.
         """
         if strategy_of(config) != "cdc" or is_true(config, "cdc_keep_deletes"):
             return source
         return self.query_relation(source, f"select * except ({quote(str(config.get('cdc_operation_column')))}) from {source}")
 
     def _check_partitioned(self, relation: BaseRelation) -> None:
-        """Raise CompilationError for a table without partitions, which `insert_overwrite` would replace as a whole."""
+        """Raise CompilationError for a table without partitions, because `insert_overwrite` would replace all of its rows."""
         with self.connections.exception_handler(f"describe {relation}"):
             partitioning = self.session.describe(relation.schema, relation.identifier).partitioning
         if not partitioning:
             raise CompilationError(f"{relation} is not partitioned, and the model says partition_by. Run it with --full-refresh.")
 
     def _add_needed_properties(self, changes: SchemaChanges, relation: BaseRelation, tblproperties: Mapping[str, Any]) -> SchemaChanges:
-        """Return the changes with the properties that a Delta table needs. Raises CompilationError if `tblproperties` disables one."""
+        """Return the changes with the properties that a Delta table requires for them.
+
+        Raises CompilationError if `tblproperties` disables such a property.
+        """
         if not (changes.dropped or changes.retyped):
             return changes
         with self.connections.exception_handler(f"describe {relation}"):

@@ -1,4 +1,4 @@
-"""The plan of an incremental model: the changes of one run to the table, decided before any statement runs."""
+"""The plan of an incremental model: the changes that a run makes to the table, decided before any statement runs."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _BATCH_BOUNDS = (("__dbt_internal_microbatch_event_time_start", ">="), ("__dbt_i
 
 @dataclass(frozen=True)
 class StrategyArguments:
-    """Hold the five keys of `arg_dict`, the argument that dbt passes to each macro `get_incremental_<strategy>_sql`.
+    """The five keys of `arg_dict`, which is the argument that dbt passes to each macro `get_incremental_<strategy>_sql`.
 
     Attributes:
         target_relation: The table that the statement changes.
-        temp_relation: The model's rows, as a subquery or a temporary view; None while no statement reads them.
-        unique_key: The key as the model writes it, which is a text or a list; None without a key.
-        dest_columns: The columns that the statement writes, in their order; empty for a new table.
-        incremental_predicates: Conditions as the model writes them.
+        temp_relation: The model's rows, as a subquery or a temporary view; None before the rows exist.
+        unique_key: The key as configured in the model, which is a string or a list; None if the model has no key.
+        dest_columns: The columns that the statement writes, in this order; empty for a new table.
+        incremental_predicates: The conditions as configured in the model.
     """
 
     target_relation: Any
@@ -38,7 +38,7 @@ class StrategyArguments:
 
     @classmethod
     def from_dict(cls, arg_dict: Mapping[str, Any]) -> StrategyArguments:
-        """Return the five keys of `arg_dict`. A missing key is None or empty. A single predicate may be a text."""
+        """Return the five keys of `arg_dict`. A missing key becomes None or empty. A single predicate may be a string."""
         return cls(
             target_relation=arg_dict.get("target_relation"),
             temp_relation=arg_dict.get("temp_relation"),
@@ -54,32 +54,32 @@ class StrategyArguments:
         Args:
             config: The configs of the model.
             target: The table that the statement changes.
-            source: The model's rows, as a relation; None while no statement reads them.
-            columns: The columns that the statement writes, in their order.
+            source: A relation with the model's rows; None before the rows exist.
+            columns: The columns that the statement writes, in this order.
         """
         return cls(target, source, value_of(config, KEY_CONFIGS), tuple(columns), tuple(as_list(value_of(config, PREDICATE_CONFIGS))))
 
 
 @dataclass(frozen=True)
 class IncrementalPlan(StrategyArguments):
-    """Describe what one run of an incremental model does to its table. Macros render a plan and compute nothing.
+    """The changes that one run of an incremental model makes to its table. Macros only render a plan, without computing anything.
 
-    Names of columns are quoted, and conditions are SQL. Fields that the strategy does not use are empty.
+    Column names are quoted, and conditions are SQL. Fields that the strategy does not use are empty.
 
     Attributes:
-        incremental_strategy: The strategy by dbt's name, which names the macro; `default` if the model has none.
-        strategy: The strategy that `default` stands for, `merge` with a key and `append` without; else `incremental_strategy`.
-        keys: The columns of the key, or expressions on them. They are valid for rows of both sides.
-        source_alias: The name that conditions give to the model's rows.
-        target_alias: The name that conditions give to the table's rows.
+        incremental_strategy: The strategy as named in dbt, which selects the macro; `default` if the model does not set a strategy.
+        strategy: The strategy to apply: `incremental_strategy`, but `merge` or `append` instead of `default`, with or without a key.
+        keys: The columns of the key, or expressions that are valid for the model's rows and the table's rows.
+        source_alias: The SQL alias of the model's rows in conditions.
+        target_alias: The SQL alias of the table's rows in conditions.
         with_schema_evolution: Whether the statement may add columns and fields to the table.
-        schema_changes: The changes of the table's columns that run before the statement.
-        newest_first: The terms of the ORDER BY by which the first row of each key is the one to keep; empty to keep all rows.
-        clauses: The WHEN clauses of a merge, in their order.
-        partitions: The partition columns. `insert_overwrite` replaces the partitions with the values that the model's rows have.
+        schema_changes: The changes to the table's columns that run before the statement.
+        newest_first: The terms of an ORDER BY. Only the first row of each key in this order is kept; empty to keep all rows.
+        clauses: The WHEN clauses of a merge, in order.
+        partitions: The partition columns. `insert_overwrite` replaces the partitions whose values appear in the model's rows.
         overwrites_by_transform: Whether `insert_overwrite` replaces partitions of transforms, whose values the write computes.
-        replaced_rows: Conditions that are all true for the rows that `replace_where` and `microbatch` replace.
-        change_stream: How strategy `cdc` reads the model's rows; None for other strategies.
+        replaced_rows: SQL conditions. `replace_where` and `microbatch` replace the rows for which all of these conditions are true.
+        change_stream: The description of the change stream for the strategy `cdc`; None for other strategies.
     """
 
     incremental_strategy: str
@@ -98,13 +98,13 @@ class IncrementalPlan(StrategyArguments):
 
     @property
     def arg_dict(self) -> dict[str, Any]:
-        """The argument of a strategy's macro: the five keys in dbt's types, and the plan as a sixth key."""
+        """The argument of a strategy's macro: the five keys with the types that dbt uses, and the plan as a sixth key."""
         arguments = {key.name: getattr(self, key.name) for key in fields(StrategyArguments)}
         predicates = list(self.incremental_predicates) or None
         return {**arguments, "dest_columns": list(self.dest_columns), "incremental_predicates": predicates, "plan": self}
 
     def is_for(self, strategy: str, arguments: StrategyArguments) -> bool:
-        """Return whether a call of a strategy's macro renders this plan.
+        """Return whether this plan applies to a call of a strategy's macro.
 
         Args:
             strategy: The strategy of the macro.
@@ -119,24 +119,24 @@ def plan_strategy(
 ) -> IncrementalPlan:
     """Return the plan of an incremental model's statement.
 
-    Each plan has the fields that all strategies use. The strategy then sets the fields that only its own macro renders, such as the
-    clauses of a merge. Fields of other strategies stay empty.
+    Each plan contains the fields that all strategies use, and the fields that only its own strategy uses, such as the clauses of a merge.
+    Fields of other strategies remain empty.
 
     Args:
         model_config: The configs of the model.
-        strategy: The strategy by dbt's name, or `default`.
-        arguments: The arguments of the strategy's macro. Their key and predicates take precedence over those of the model.
-        source_columns: A function that returns the names of the model's columns. It runs a query, so only some merges call it.
+        strategy: The strategy as named in dbt, or `default`.
+        arguments: The arguments of the strategy's macro. The key and the predicates in them take precedence over those of the model.
+        source_columns: A function that returns the names of the model's columns. This function runs a query, so only some merges call it.
 
     Raises:
         CompilationError: The configs of a merge have errors. The message lists all of them.
     """
     columns = [column.name for column in arguments.dest_columns]
-    # A project's macro may call a strategy with another key or other predicates than those of the model. The call has precedence.
+    # A project's macro may call a strategy with a key or predicates that differ from those of the model. The call takes precedence.
     call_config = WithArguments(model_config, arguments.unique_key, arguments.incremental_predicates)
     plan = _common_plan(call_config, strategy, arguments)
     if plan.strategy == "cdc":
-        # The change stream follows from the configs without the model's rows, so even the first plan has it.
+        # The change stream depends only on the configs and not on the model's rows, so even the first plan contains it.
         stream = change_stream(call_config, columns)
         return replace(plan, change_stream=stream, newest_first=tuple(f"{column} desc nulls last" for column in stream.order))
     if arguments.temp_relation is None:
@@ -147,7 +147,7 @@ def plan_strategy(
         case "insert_overwrite":
             return _with_partitions(plan, as_list(call_config.get("partition_by")), columns)
         case "replace_where" | "microbatch":
-            # The conditions of the model's configs, such as `replace_where`, have precedence over the predicates of the call.
+            # The conditions in the model's configs, such as `replace_where`, take precedence over the predicates of the call.
             return replace(plan, replaced_rows=_replaced_rows(model_config, plan, columns))
     return plan
 
@@ -155,8 +155,8 @@ def plan_strategy(
 def _common_plan(config: Any, incremental_strategy: str, arguments: StrategyArguments) -> IncrementalPlan:
     """Return a plan with only the fields that all strategies use, such as keys and aliases.
 
-    `config`: the configs of the model, with the key and the predicates of `arguments`. `incremental_strategy`: dbt's name of the strategy.
-    dbt's name `default` stands for a merge by the key, or for an append without a key.
+    `config`: the configs of the model, with the key and the predicates of `arguments`. `incremental_strategy`: the name of the strategy in
+    dbt. The name `default` means `merge` if there is a key, and `append` otherwise.
     """
     columns = [column.name for column in arguments.dest_columns]
     aliases = aliases_of(config)
@@ -175,7 +175,7 @@ def _common_plan(config: Any, incremental_strategy: str, arguments: StrategyArgu
 
 
 def _merge_clauses(config: Any, columns: Sequence[str], source_columns: Callable[[], Sequence[str]]) -> tuple[Clause, ...]:
-    """Return the clauses of a merge. Raises CompilationError that lists all errors in its configs.
+    """Return the clauses of a merge. If the configs have errors, raises CompilationError with all of these errors.
 
     `columns`: the names of the table's columns. With schema evolution, clauses may also set columns that only the model has.
     """
@@ -190,9 +190,9 @@ def _merge_clauses(config: Any, columns: Sequence[str], source_columns: Callable
 
 
 def _needs_source_columns(config: Any) -> bool:
-    """Return whether the configs of a merge name columns, so that columns of only one side matter.
+    """Return whether the configs of a merge name columns, so that it matters which columns exist on only one side.
 
-    Then the caller runs a query for the names of the model's columns. Other merges need no query.
+    In this case, the caller runs a query to get the names of the model's columns. Other merges do not need this query.
     """
     names_columns = has_value(config, "merge_clauses") or has_value(config, "merge_update_set_expressions")
     selects_columns = has_value(config, "merge_update_columns") or has_value(config, "merge_exclude_columns")
@@ -202,8 +202,8 @@ def _needs_source_columns(config: Any) -> bool:
 def _with_partitions(plan: IncrementalPlan, partition_by: Sequence[str], columns: Sequence[str]) -> IncrementalPlan:
     """Return the plan of `insert_overwrite` with the partitions that it replaces.
 
-    The statement selects partitions by the values of their columns. No column has the value of a transform, such as `days(ts)`, so then
-    the write itself computes the partitions.
+    The statement selects partitions by the values of their columns. The value of a transform, such as `days(ts)`, is not in any column. So
+    for transforms, the write itself computes the partitions.
     """
     if has_transforms(partition_by, columns):
         return replace(plan, overwrites_by_transform=True)
@@ -214,16 +214,16 @@ def has_transforms(partition_by: Iterable[str], columns: Iterable[str]) -> bool:
     """Return whether `partition_by` contains a transform of a column, such as `bucket(16, id)`.
 
     Args:
-        partition_by: The entries of the config `partition_by`: names of columns, and transforms.
-        columns: The names of the table's columns. An entry with the name of a column is no transform.
+        partition_by: The entries of the config `partition_by`: column names and transforms.
+        columns: The names of the table's columns. An entry with the name of a column is not a transform.
     """
     lower_names = {name.lower() for name in columns}
-    # A parenthesis inside backquotes is a character of a column's name.
+    # A parenthesis inside backquotes is part of a column name.
     return any("(" in entry.replace("``", "").split("`")[0] and entry.lower() not in lower_names for entry in partition_by)
 
 
 def _replaced_rows(config: Any, plan: IncrementalPlan, columns: Sequence[str]) -> tuple[str, ...]:
-    """Return the conditions on the rows to replace: those of the model, and for `microbatch` also dbt's bounds of the batch."""
+    """Return the conditions for the rows to replace: the model's conditions, and for `microbatch` also the time bounds of the batch."""
     if plan.strategy == "replace_where":
         return tuple(f"({condition})" for condition in as_list(value_of(config, REPLACED_ROWS_CONFIGS)) or plan.incremental_predicates)
     event_time = quote_column(str(config.get("event_time")), columns)

@@ -11,7 +11,7 @@ from pyspark.sql.types import ArrayType, DataType, DecimalType, MapType, StructT
 
 from dbt.adapters.rowmerge.relations.names import quote
 
-# Each type can hold all values of the types to its left. A table's column with a wider type than the model's does not change.
+# Each type can represent all values of the types to its left. A table column does not change if its type is wider than the model's type.
 _WIDENING_ORDERS = (("tinyint", "smallint", "int", "bigint"), ("float", "double"), ("date", "timestamp_ntz"))
 
 COLUMN_MAPPING = "delta.columnMapping.mode"
@@ -20,13 +20,13 @@ TYPE_WIDENING = "delta.enableTypeWidening"
 
 @dataclass(frozen=True)
 class SchemaChanges:
-    """List changes of a table's columns. Columns and nested fields have quoted paths, and types are SQL.
+    """The changes to a table's columns. Columns and nested fields are identified by quoted paths, and types are in SQL.
 
     Attributes:
-        added: New columns and fields with their types.
-        retyped: Columns and fields with their new types.
-        dropped: Columns and fields to drop.
-        properties: Table properties to set before the other changes, with their values.
+        added: Pairs of the path and the type of each new column or field.
+        retyped: Pairs of the path and the new type of each column or field whose type changes.
+        dropped: The paths of the columns and fields to drop.
+        properties: Pairs of the name and the value of each table property to set before the other changes.
     """
 
     added: tuple[tuple[str, str], ...] = ()
@@ -52,7 +52,7 @@ class SchemaChanges:
 def compare_columns(model: StructType, table: StructType) -> SchemaChanges:
     """Return the changes that give a table the columns of a model.
 
-    Differences of case or order need no change, nor does a type of the table that can hold all values of the model's type.
+    Differences in case or order do not require a change. Nor does a table type that can represent all values of the model's type.
 
     Args:
         model: The schema of the model's rows.
@@ -62,15 +62,15 @@ def compare_columns(model: StructType, table: StructType) -> SchemaChanges:
 
 
 def changes_before_write(changes: SchemaChanges, on_schema_change: str, statement_adds_columns: bool) -> SchemaChanges:
-    """Return the changes of a table's columns to make before a statement writes the model's rows.
+    """Return the changes to a table's columns that must run before a statement writes the model's rows.
 
     Args:
         changes: The differences between the columns of the model and of the table.
-        on_schema_change: The config of dbt: `fail`, `append_new_columns` or `sync_all_columns`.
+        on_schema_change: The value of dbt's config: `fail`, `append_new_columns` or `sync_all_columns`.
         statement_adds_columns: Whether the statement adds new columns itself.
     """
     new_columns = () if statement_adds_columns else changes.added
-    # For `fail`, the caller has raised an error for differences. `append_new_columns` neither drops columns nor changes their types.
+    # For `fail`, the caller has already raised an error for differences. `append_new_columns` neither drops columns nor changes types.
     if on_schema_change == "fail":
         return SchemaChanges()
     if on_schema_change == "sync_all_columns":
@@ -79,17 +79,17 @@ def changes_before_write(changes: SchemaChanges, on_schema_change: str, statemen
 
 
 def needed_properties(changes: SchemaChanges, properties: Mapping[str, str], tblproperties: Mapping[str, Any]) -> dict[str, str]:
-    """Return the table properties that a Delta table needs for changes of its columns, and does not have.
+    """Return the table properties that column changes require and that a Delta table does not have yet.
 
-    A dropped column needs column mapping, and a new type needs type widening ("Column Mapping" and "Type Widening" in the Delta protocol).
+    Dropping a column requires column mapping, and changing a type requires type widening (see these sections of the Delta protocol).
 
     Args:
-        changes: The changes of the columns.
-        properties: The present properties of the table.
+        changes: The changes to the columns.
+        properties: The existing properties of the table.
         tblproperties: The config `tblproperties` of the model.
 
     Raises:
-        CompilationError: `tblproperties` disables a needed property.
+        CompilationError: `tblproperties` disables a required property.
     """
     new_properties = {}
     if changes.dropped and properties.get(COLUMN_MAPPING, "none") == "none":
@@ -101,7 +101,7 @@ def needed_properties(changes: SchemaChanges, properties: Mapping[str, str], tbl
 
 
 def _check_not_disabled(property_names: Iterable[str], tblproperties: Mapping[str, Any], changes: SchemaChanges) -> None:
-    """Raise CompilationError if a model's `tblproperties` disable a property that the changes need."""
+    """Raise CompilationError if the config `tblproperties` disables a property that the changes require."""
     configured_values = {name: str(tblproperties[name]).lower() for name in property_names if tblproperties.get(name) is not None}
     disabled_names = [name for name, value in configured_values.items() if value in ("none", "false")]
     if disabled_names:
@@ -113,7 +113,7 @@ def _check_not_disabled(property_names: Iterable[str], tblproperties: Mapping[st
 
 
 def sql_type(type_: DataType) -> str:
-    """Return a type in SQL, with quoted names of fields."""
+    """Return the SQL of a type, with quoted field names."""
     if isinstance(type_, StructType):
         return f"struct<{', '.join(f'{quote(field.name)}: {sql_type(field.dataType)}' for field in type_.fields)}>"
     if isinstance(type_, ArrayType):
@@ -124,7 +124,7 @@ def sql_type(type_: DataType) -> str:
 
 
 def _struct_changes(model: StructType, table: StructType, path: tuple[str, ...]) -> Iterator[SchemaChanges]:
-    """Yield the changes of the fields of a struct. `path`: the quoted names from the column to the struct."""
+    """Yield the changes to the fields of a struct. `path`: the quoted names from the column to the struct."""
     table_fields = {field.name.lower(): field for field in table.fields}
     model_names = {field.name.lower() for field in model.fields}
     for model_field in model.fields:
@@ -139,7 +139,7 @@ def _struct_changes(model: StructType, table: StructType, path: tuple[str, ...])
 
 
 def _type_changes(model: DataType, table: DataType, path: tuple[str, ...]) -> Iterator[SchemaChanges]:
-    """Yield the changes of the column or nested field at a path, whatever its type is."""
+    """Yield the changes to the column or nested field at a path. It may have any type."""
     if isinstance(model, StructType) and isinstance(table, StructType):
         yield from _struct_changes(model, table, path)
     elif isinstance(model, ArrayType) and isinstance(table, ArrayType):
@@ -152,10 +152,10 @@ def _type_changes(model: DataType, table: DataType, path: tuple[str, ...]) -> It
 
 
 def _can_hold(table: DataType, model: DataType) -> bool:
-    """Return whether the table's type can hold every value of the model's type."""
+    """Return whether the table's type can represent every value of the model's type."""
     if isinstance(table, DecimalType) and isinstance(model, DecimalType):
         return table.scale >= model.scale and table.precision - table.scale >= model.precision - model.scale
-    # Spark stores varchar and char as string. Their names have a length, such as `varchar(10)`.
+    # Spark stores varchar and char as string. Their type names include a length, such as `varchar(10)`.
     table_name, model_name = table.simpleString(), model.simpleString()
     if all(name.split("(")[0] in ("string", "varchar", "char") for name in (table_name, model_name)):
         return True

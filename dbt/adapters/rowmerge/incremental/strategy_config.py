@@ -15,7 +15,7 @@ SCHEMA_CHANGES = ("ignore", "fail", "append_new_columns", "sync_all_columns")
 
 
 def strategy_of(config: Any) -> str:
-    """Return the strategy of a model by dbt's name; `default` if the model has none."""
+    """Return the strategy of a model as named in dbt, or `default` if the model does not set a strategy."""
     return str(config.get("incremental_strategy") or "default").replace("delete_insert", "delete+insert")
 
 
@@ -26,7 +26,7 @@ def allows_schema_evolution(config: Any) -> bool:
 
 
 def may_add_columns(config: Any) -> bool:
-    """Return whether configs may name columns that the table lacks. With `fail`, a comparison of columns reports them later."""
+    """Return whether configs may name columns that the table lacks. With `on_schema_change='fail'`, a later check reports such columns."""
     return config.get("on_schema_change") not in (None, "ignore") or is_true(config, "merge_with_schema_evolution")
 
 
@@ -40,19 +40,19 @@ def writes_new_columns(config: Any) -> bool:
 
 
 def config_problems(config: Any, config_names: Sequence[str], macros: Container[str], columns: Sequence[str] = ()) -> list[str]:
-    """Return a sentence for each error in the configs of an incremental model.
+    """Return a message for each error in the configs of an incremental model.
 
     Args:
         config: The configs of the model.
         config_names: The names of the configs that the model sets.
-        macros: The names of all macros of the project and its packages.
-        columns: The names of the table's columns if the run cannot add others. If empty, names of columns are not verified.
+        macros: The names of all macros in the project and its packages.
+        columns: The names of the table's columns if the run cannot add columns. If empty, column names in configs are not verified.
     """
     strategy = strategy_of(config)
     macro = f"get_incremental_{strategy.replace('+', '_')}_sql"
     if macro not in macros:
         advice = f"{suggest_names(strategy, STRATEGIES)} A strategy of your own is a macro of that name."
-        # The sentence is dbt's, which users of other adapters know.
+        # This is dbt's own message, which users of other adapters know.
         return [f'dbt could not find an incremental strategy macro with the name "{macro}". {advice}']
     problems = _on_schema_change_problems(config)
     if strategy not in (*STRATEGIES, "default"):
@@ -72,8 +72,8 @@ def _on_schema_change_problems(config: Any) -> list[str]:
 
 
 def _strategy_problems(config: Any, strategy: str, config_names: Sequence[str], columns: Sequence[str]) -> list[str]:
-    """Return the errors in the configs of a strategy other than `merge`. `columns` are the names of the table's columns."""
-    # Several names of one config come from other adapters, and a model may use only one of them.
+    """Return the errors in the configs of a strategy other than `merge`. `columns`: the names of the table's columns."""
+    # Some configs have several names, which come from other adapters, and a model may use only one of these names.
     synonyms = REPLACED_ROWS_CONFIGS if strategy == "replace_where" else PREDICATE_CONFIGS
     problems = synonym_problems(config, synonyms)
     if strategy in ("delete", "cdc"):
@@ -93,7 +93,7 @@ def _strategy_problems(config: Any, strategy: str, config_names: Sequence[str], 
 
 
 def _key_strategy_problems(config: Any, strategy: str, config_names: Sequence[str], columns: Sequence[str]) -> list[str]:
-    """Return the errors in the key of a strategy that finds rows by their key, and an error for configs that only merges use."""
+    """Return the errors in the key of a strategy that finds rows by key, and an error for configs that only merges use."""
     problems = key_problems(config, columns)
     merge_configs = [name for name in config_names if name.startswith("merge_") and name != "merge_on_using_columns"]
     unused_configs = [name for name in merge_configs if has_value(config, name)]
