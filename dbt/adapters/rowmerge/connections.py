@@ -30,13 +30,13 @@ ENGINE_ERRORS = (RowmergeError, PySparkException, Py4JJavaError)
 
 
 class _CommentBelow(MacroQueryStringSetter):
-    """Append dbt's query comment to the statement, so that line numbers in errors are those of the compiled model."""
+    """A query comment below the statement, so that line numbers in error messages match the compiled model."""
 
     DEFAULT_QUERY_COMMENT_APPEND = True
 
 
 class RowmergeConnectionManager(SQLConnectionManager):
-    """Manage the connections of all threads to one session. Each statement is a transaction, so begin and commit do nothing."""
+    """The connections of all threads to a shared session. Each statement is a transaction, so begin and commit do nothing."""
 
     TYPE = "rowmerge"
 
@@ -45,7 +45,7 @@ class RowmergeConnectionManager(SQLConnectionManager):
         """Open a connection to the session of its profile. The first call starts Spark.
 
         Raises:
-            FailedToConnectError: Spark or the engine does not start, or the profile does not fit the process.
+            FailedToConnectError: Spark or the engine fails to start, or the profile does not match the Spark session of the process.
         """
         if connection.state == ConnectionState.OPEN:
             return connection
@@ -64,10 +64,10 @@ class RowmergeConnectionManager(SQLConnectionManager):
 
     @contextmanager
     def exception_handler(self, sql: str) -> Iterator[None]:
-        """Convert the errors of the engine and of Spark in a block to dbt's error. dbt adds the model and its file to the message.
+        """Convert errors of the engine and of Spark in a `with` block to dbt's error. dbt adds the model and its file to the message.
 
         Raises:
-            DbtDatabaseError: The engine or Spark fails in the block.
+            DbtDatabaseError: The engine or Spark raises an error in the block.
         """
         try:
             yield
@@ -80,9 +80,9 @@ class RowmergeConnectionManager(SQLConnectionManager):
         """Run SQL statements, and return the adapter response and the rows of the last statement.
 
         Args:
-            sql: One or several statements.
+            sql: One or more SQL statements.
             auto_begin: Has no effect, because each statement is a transaction.
-            fetch: Whether to return rows. If not, the returned table is empty.
+            fetch: Whether to return rows. If false, the returned table is empty.
             limit: The maximum number of rows; None for all rows.
 
         Raises:
@@ -93,7 +93,7 @@ class RowmergeConnectionManager(SQLConnectionManager):
         response = self.get_response(cursor)
         if not fetch:
             return response, empty_table()
-        # Spark runs a query when its rows are fetched.
+        # Spark runs a query only when its rows are fetched.
         with self.exception_handler(sql):
             return response, self.get_result_from_cursor(cursor, limit)
 
@@ -118,6 +118,6 @@ class RowmergeConnectionManager(SQLConnectionManager):
 
 
 def _message(error: Exception) -> str:
-    """Return the message of an error without the stack trace of the JVM, and with the line of the Python model that raised it."""
+    """Return the message of an error, without the JVM stack trace and with the line of the Python model that raised the error."""
     message = str(error.java_exception.getMessage()) if isinstance(error, Py4JJavaError) else str(error)
     return message.split("\n\nJVM stacktrace:", 1)[0].split("\n\nDriver stacktrace:", 1)[0].rstrip() + line_of_model(error)

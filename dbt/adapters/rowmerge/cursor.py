@@ -1,4 +1,4 @@
-"""A database cursor, as dbt expects one, over the engine's session."""
+"""A database cursor for dbt, which runs statements in the engine's session."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CANCELLED = "The run was cancelled. The statement was stopped, and nothing of it
 
 
 class Handle:
-    """Hold the connection of a thread: the shared session, and the tag of the thread's Spark jobs, with which `cancel` stops them."""
+    """The connection of a thread: the shared session, and the tag of the thread's Spark jobs. `cancel` stops the jobs with this tag."""
 
     def __init__(self, session: Any) -> None:
         self.session = session
@@ -28,20 +28,20 @@ class Handle:
 
     @contextmanager
     def cancelable(self) -> Iterator[None]:
-        """Make the Spark jobs of a block cancelable. A call of `cancel` in any thread stops them.
+        """Make the Spark jobs of a `with` block cancelable. A call of `cancel` from any thread stops these jobs.
 
         Raises:
-            DbtRuntimeError: The connection was cancelled, before the block or in it.
+            DbtRuntimeError: The connection was cancelled, either before the block or during it.
         """
         if self._cancelled.is_set():
             raise DbtRuntimeError(CANCELLED)
-        is_inner_block = not self._idle.is_set()  # The outer block has tagged the thread's jobs already.
+        is_inner_block = not self._idle.is_set()  # The outer block has already tagged the thread's jobs.
         with nullcontext() if is_inner_block else self._tag_jobs():
             yield
 
     @contextmanager
     def _tag_jobs(self) -> Iterator[None]:
-        """Tag the Spark jobs of this thread in a block. Raises DbtRuntimeError in place of the error of a cancelled job."""
+        """Tag the Spark jobs that this thread starts in a `with` block. Raises DbtRuntimeError instead of the error of a cancelled job."""
         self._idle.clear()
         self._add_tag(self.tag)
         try:
@@ -58,34 +58,34 @@ class Handle:
         return Cursor(self)
 
     def cancel(self) -> None:
-        """Stop the Spark jobs of this connection in the background, so that its statement fails before it commits."""
+        """Stop the Spark jobs of this connection in the background, so that the running statement fails before it commits."""
         self._cancelled.set()
         threading.Thread(target=self._stop_jobs, name=f"cancel {self.tag}", daemon=True).start()
 
     def _stop_jobs(self) -> None:
-        """Cancel jobs until the statement ends. Spark cancels only running jobs, and a statement starts several jobs in sequence."""
+        """Cancel jobs repeatedly until the statement ends, because a statement runs several jobs in sequence."""
         while not self._idle.is_set():
             self._cancel_jobs(self.tag)
             self._idle.wait(0.2)
 
     def rollback(self) -> None:
-        """Change nothing, because every statement is a separate transaction."""
+        """Skip the rollback, because every statement is a separate transaction."""
 
     def close(self) -> None:
         """Keep the session open, because all connections of the process share it."""
 
 
 def _job_tag_methods(spark: Any) -> tuple[Callable[[str], Any], Callable[[str], Any], Callable[[str], Any]]:
-    """Return the methods of Spark that add a tag to the jobs of this thread, remove the tag, and cancel the jobs with a tag."""
+    """Return three methods of Spark: add a tag to the jobs of this thread, remove the tag, and cancel all jobs with a tag."""
     if type(spark).__module__.startswith("pyspark.sql.connect"):
         return spark.addTag, spark.removeTag, spark.interruptTag
-    # Classic Spark ignores the tags of a session, and uses those of the context.
+    # Classic Spark ignores the tags of a session and uses the tags of the Spark context.
     context = spark.sparkContext
     return context.addJobTag, context.removeJobTag, context.cancelJobsWithTag
 
 
 class Cursor:
-    """Run SQL statements, and return the rows of the last one. The first fetch collects all rows."""
+    """A cursor that runs SQL statements and returns the rows of the last one. The first fetch collects all rows."""
 
     def __init__(self, handle: Handle) -> None:
         self._handle = handle
@@ -94,14 +94,14 @@ class Cursor:
         self.result: Any = None
 
     def execute(self, sql: str, bindings: Sequence[Any] | None = None) -> None:
-        """Run the SQL statements of a text in order, until one fails.
+        """Run one or more SQL statements in order. Stop at the first statement that fails.
 
         Args:
-            sql: One or several statements, separated by semicolons.
-            bindings: Must be empty or None, because the engine has no parameters.
+            sql: SQL statements, separated by semicolons.
+            bindings: Must be empty or None, because the engine does not support parameters.
 
         Raises:
-            DbtRuntimeError: `bindings` has values, or the connection was cancelled.
+            DbtRuntimeError: `bindings` is not empty, or the connection was cancelled.
             RowmergeError: A statement fails.
         """
         if bindings:
@@ -113,7 +113,10 @@ class Cursor:
 
     @property
     def description(self) -> list[tuple[str, str, None, None, None, None, bool]] | None:
-        """The name, Spark type and nullability of each column of the last statement. This reads no rows."""
+        """The name, Spark type and nullability of each column in the result of the last statement; None before the first statement.
+
+        Access to this property does not read rows.
+        """
         if self.result is None:
             return None
         fields = self.result.frame.schema.fields
@@ -124,7 +127,7 @@ class Cursor:
 
     def fetchmany(self, size: int) -> list[tuple[Any, ...]]:
         if self._rows is None and self.result is not None:
-            # dbt calls this method once, with the limit of `dbt show`, so Spark need not compute the rows beyond it.
+            # dbt calls this method once, with the limit of `dbt show`, so Spark need not compute more rows.
             return self._collect(self.result.frame.limit(size))
         return self._next_rows(size)
 
@@ -135,7 +138,7 @@ class Cursor:
         self.result, self._rows, self._position = None, None, 0
 
     def _next_rows(self, limit: int | None) -> list[tuple[Any, ...]]:
-        """Return at most `limit` of the rows that were not fetched yet, or all of them for None."""
+        """Return at most `limit` of the rows that have not been fetched yet; all of these rows if `limit` is None."""
         if self._rows is None:
             self._rows = [] if self.result is None else self._collect(self.result.frame)
         rows = self._rows[self._position : None if limit is None else self._position + limit]
@@ -146,13 +149,13 @@ class Cursor:
         """Return the rows of a DataFrame as tuples of Python values."""
         with self._handle.cancelable():
             rows = frame.collect()
-        # PySpark returns a `timestamp` as local time without a time zone. A `timestamp_ntz` has no time zone.
+        # PySpark returns a `timestamp` as local time without a time zone. A `timestamp_ntz` never has a time zone.
         have_zone = [field.dataType.typeName() == "timestamp" for field in frame.schema.fields]
         return [tuple(map(_python_value, row, have_zone)) for row in rows]
 
 
 def _python_value(value: Any, has_zone: bool) -> Any:
-    """Return a value for agate and JSON: rows become dictionaries, bytes become hexadecimal text, and timestamps get a time zone."""
+    """Return a value for agate and JSON: rows become dictionaries, bytes become hexadecimal strings, and timestamps get a time zone."""
     if isinstance(value, datetime):
         return value.astimezone() if has_zone else value
     if hasattr(value, "asDict"):

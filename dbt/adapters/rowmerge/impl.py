@@ -1,4 +1,4 @@
-"""The adapter: dbt's interface to a warehouse, implemented by the engine's catalog and snapshots."""
+"""The adapter: dbt's interface to a warehouse, implemented with the engine's catalog and snapshots."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _CAPABILITIES = (
 
 
 class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter):
-    """Implement dbt's interface to a warehouse. Only methods that need no warehouse are inherited from dbt-spark."""
+    """The rowmerge adapter of dbt. It inherits from dbt-spark only methods that do not access the warehouse."""
 
     Relation = RowmergeRelation
     Column = RowmergeColumn
@@ -81,7 +81,7 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
 
     @property
     def session(self) -> Any:
-        """The engine's session. The first use in a thread opens the thread's connection."""
+        """The engine's session. The first access in a thread opens the connection of the thread."""
         return self._handle.session
 
     @property
@@ -100,7 +100,7 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
 
     @classmethod
     def _get_adapter_specific_run_info(cls, config: RelationConfig) -> Dict[str, Any]:
-        """Return the entries of a model in dbt's usage statistics. The format is None if the model takes it from the profile."""
+        """Return the entries for a model in dbt's usage statistics. The format is None if the model does not set `file_format`."""
         extra = getattr(config, "_extra", None) or {}
         return {"adapter_type": cls.type(), "table_format": extra.get("file_format")}
 
@@ -113,10 +113,10 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
         return schema.lower() in (name.lower() for name in self.list_schemas(database))
 
     def list_relations(self, database: Optional[str], schema: str) -> List[BaseRelation]:
-        """Return the relations of a schema, from dbt's cache if it has the schema.
+        """Return the relations of a schema, from dbt's cache if it contains the schema.
 
         Args:
-            database: The name of the catalog; None for that of the profile.
+            database: The name of the catalog; None for the catalog of the profile.
             schema: The name of the schema.
         """
         return SQLAdapter.list_relations(self, database or self.config.credentials.database, schema)
@@ -126,9 +126,9 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
         """Return a table, a view or a function, or None if it does not exist.
 
         Args:
-            database: The name of the catalog; None for that of the profile.
+            database: The name of the catalog; None for the catalog of the profile.
             schema: The name of the schema.
-            identifier: The name of the relation in the schema.
+            identifier: The name of the relation within the schema.
         """
         return SQLAdapter.get_relation(self, database or self.config.credentials.database, schema, identifier)
 
@@ -148,7 +148,7 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
 
     @available.parse_list
     def get_columns_in_relation(self, relation: BaseRelation) -> List[RowmergeColumn]:
-        """Return the columns of a table, a view, a query or a source of files; an empty list if the relation does not exist."""
+        """Return the columns of a table, view, query or source of files, or an empty list if the relation does not exist."""
         with self.connections.exception_handler(f"columns of {relation}"):
             if relation.is_read_by_query:
                 return self._columns_of_query(relation)
@@ -164,7 +164,7 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
         return columns_of(relation, [(field.name, field.dataType.simpleString()) for field in fields])
 
     def _source_of_files(self, relation: BaseRelation) -> Optional[RowmergeRelation]:
-        """Return the source of the project with this name if its rows are in files. dbt's unit tests ask for sources by their names."""
+        """Return the source with this relation's name if its rows are in files. dbt's unit tests pass sources by name only."""
         for source in getattr(self.get_macro_resolver(), "sources", {}).values():
             if (source.schema.lower(), source.identifier.lower()) == (str(relation.schema).lower(), str(relation.identifier).lower()):
                 candidate = self.Relation.create_from(self.config, source)
@@ -172,30 +172,30 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
         return None
 
     def expand_column_types(self, goal: BaseRelation, current: BaseRelation) -> None:
-        """Keep all columns: strings have no length, and other types do not change in place."""
+        """Keep the columns unchanged, because strings have no length limit, and other types are not expanded in place."""
 
     @available
     def query_relation(self, like: BaseRelation, sql: str) -> RowmergeRelation:
-        """Return a relation that renders as a subquery. Create nothing in the warehouse.
+        """Return a relation that renders as a subquery. Nothing is created in the warehouse.
 
         Args:
-            like: The relation with the schema and the identifier of the result.
-            sql: A SELECT. A semicolon at its end is omitted.
+            like: A relation with the schema and the identifier of the result.
+            sql: A SELECT statement. A trailing semicolon is removed.
         """
         return self.Relation.create(schema=like.schema, identifier=like.identifier, query=sql.strip().rstrip(";"))
 
     @available
     def temporary_name(self, stem: str) -> str:
-        """Return a name for a temporary relation that no other thread, run or model uses."""
+        """Return a unique name for a temporary relation, which begins with `stem`. No other thread, run or model uses this name."""
         return f"{stem}__dbt_tmp_{uuid.uuid4().hex}"
 
     @available.parse_none
     def check_packages(self, packages: Any, requirer: str) -> None:
-        """Check that pip packages are installed where dbt runs.
+        """Check that pip packages are installed in dbt's environment.
 
         Args:
-            packages: One pip requirement, or a list of them.
-            requirer: The subject of the message, such as `function <name>`.
+            packages: A pip requirement, or a list of pip requirements.
+            requirer: The subject of the error message, such as `function <name>`.
 
         Raises:
             CompilationError: A package is missing or has another version, or a requirement is not valid.
@@ -204,7 +204,7 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
 
     @available.parse_none
     def descriptions_in(self, relation: BaseRelation) -> Dict[str, Any]:
-        """Return the comments of a table and of its columns: {"relation": text or None, "columns": {name: text or None}}."""
+        """Return the comments of a table and of its columns: {"relation": comment or None, "columns": {name: comment or None}}."""
         with self.connections.exception_handler(f"comments of {relation}"):
             description = self.session.describe(relation.schema, relation.identifier)
         return {"relation": description.comment, "columns": {field.name: field.comment for field in description.columns}}
@@ -218,7 +218,7 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
         Args:
             relation: The table.
             rows: The rows that dbt has read from the CSV file; none with `dbt seed --empty`.
-            column_types: The config `column_types`: SQL types by column name.
+            column_types: The config `column_types`, with SQL types by column name.
             delimiter: The delimiter of the CSV file.
             **definition: The result of the macro `rowmerge_table_definition`: the keyword arguments of `_write_table`.
 
@@ -248,7 +248,7 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
 
         Raises:
             CompilationError: A package is not installed, or a config belongs to another adapter.
-            DbtRuntimeError: The model raises an error or returns no frame, or the run was cancelled.
+            DbtRuntimeError: The model raises an error or does not return a DataFrame, or the run was cancelled.
             DbtDatabaseError: Spark or the engine fails.
         """
         check_python_config(config)
@@ -258,16 +258,16 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
 
     @available.parse(lambda relation, *a, **k: relation)
     def python_model_view(self, relation: BaseRelation, compiled_code: str, config: Any) -> RowmergeRelation:
-        """Run a Python model, and return a temporary view of its rows with a unique name. The caller drops the view.
+        """Run a Python model, and return a temporary view of its rows. The view has a unique name, and the caller must drop it.
 
         Args:
-            relation: The table of the model, after which the view is named.
+            relation: The table of the model. The name of the view begins with its name.
             compiled_code: The Python code of the model, as dbt compiles it.
             config: The configs of the model.
 
         Raises:
             CompilationError: A package is not installed, or a config belongs to another adapter.
-            DbtRuntimeError: The model raises an error or returns no frame, or the run was cancelled.
+            DbtRuntimeError: The model raises an error or does not return a DataFrame, or the run was cancelled.
             DbtDatabaseError: Spark or the engine fails.
         """
         check_python_config(config)
@@ -288,9 +288,9 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
         comment: Optional[str] = None,
         column_comments: Optional[Dict[str, str]] = None,
     ) -> AdapterResponse:
-        """Create or replace a table in one commit. `rows` is an Arrow table or a Spark DataFrame with the columns `column_names`.
+        """Create or replace a table in one commit. `rows`: an Arrow table or a Spark DataFrame with the columns `column_names`.
 
-        The keyword arguments are the result of the macro `rowmerge_table_definition`: format, partitions, properties and comments.
+        The keyword arguments come from the macro `rowmerge_table_definition`: format, partitioning, properties and comments.
         """
         comments = {name.lower(): text for name, text in (column_comments or {}).items()}
         result = self.session.write(
@@ -310,12 +310,12 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
         """Return the clauses of CREATE TABLE for a model's contract. Warn, as dbt does, about constraints that the table does not enforce.
 
         Args:
-            columns: The columns of the model's YAML, by name, with their `data_type` and `constraints`.
-            constraints: The constraints of the model's YAML.
+            columns: The columns in the model's YAML, by name, with their `data_type` and `constraints`.
+            constraints: The model-level constraints in the model's YAML.
             file_format: The table format: `delta` or `iceberg`.
 
         Returns:
-            A dictionary: `elements` has the SQL of columns and CHECK constraints, and `properties` has table properties for keys.
+            A dictionary: `elements` contains the SQL of columns and CHECK constraints, and `properties` contains table properties for keys.
 
         Raises:
             CompilationError: A constraint is incomplete.
@@ -330,7 +330,7 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
         return column["name"], self.Column.translate_type(column["data_type"]), constraints
 
     def _supports(self, constraint: Constraint, file_format: str) -> bool:
-        """Return whether a table of this format can have a constraint. Warn about a constraint that is unsupported or not enforced."""
+        """Return whether a table of this format can have a constraint. Warn if the constraint is not supported or not enforced."""
         if constraint.type == ConstraintType.check and file_format == "iceberg":
             if constraint.warn_unsupported:
                 warn_or_error(ConstraintNotSupported(constraint="check", adapter="Iceberg tables"))
@@ -339,7 +339,7 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
 
     @available.parse(lambda *a, **k: False)
     def is_first_time(self, topic: str) -> bool:
-        """Return whether this is the first call with a topic in this run, so that not every batch of a model repeats a warning."""
+        """Return whether this is the first call with a topic in this run. Callers use it to issue a warning only once."""
         marker = object()  # `setdefault` is atomic: in all threads, one marker is stored for each topic.
         return self._announcements.setdefault(topic, marker) is marker
 
@@ -369,7 +369,7 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
     def calculate_freshness_from_metadata_batch(
         self, sources: List[BaseRelation], macro_resolver: Optional[MacroResolverProtocol] = None
     ) -> Tuple[List[Optional[AdapterResponse]], Dict[BaseRelation, FreshnessResponse]]:
-        """Return the age of each source's newest commit. Raises DbtRuntimeError for a source that is not a table."""
+        """Return the age of the newest commit to each source table. Raises DbtRuntimeError for a source that is not a table."""
         now = datetime.now(timezone.utc)
         freshness = {source: self._create_freshness_response(self._last_modified(source), now) for source in sources}
         return [RowmergeResponse(_message="OK", code="METADATA")], freshness
@@ -382,7 +382,7 @@ class RowmergeAdapter(IncrementalModels, Operations, TableFormats, SparkAdapter)
         raise DbtRuntimeError(f"The source {source} is no table with a history. Give it a `loaded_at_field`, or check its name.")
 
     def _describe_existing(self, relations: Iterable[BaseRelation]) -> List[Any]:
-        """Return the engine's descriptions of relations. Omit relations that do not exist. For a source of files, this reads the files."""
+        """Return the engine's descriptions of relations. Omit relations that do not exist. For a source of files, read the files."""
         descriptions = []
         for relation in relations:
             not_found = suppress(TableNotFound, SchemaNotFound, FilesNotFound)

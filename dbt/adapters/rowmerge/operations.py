@@ -1,4 +1,4 @@
-"""`dbt run-operation optimize|vacuum|history|restore`: the statement of each operation, and a report of its result."""
+"""`dbt run-operation optimize|vacuum|history|restore`: the SQL statement of each operation, and a report of its result."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NODES = ("model", "seed", "snapshot")
 
 
 class Operations(metaclass=AdapterMeta):
-    """Mix `dbt run-operation` into the adapter, whose session, connections and relations it uses."""
+    """The methods of the adapter for `dbt run-operation`. This mixin uses the adapter's session, connections and relations."""
 
     Relation: Any
     config: Any
@@ -32,8 +32,8 @@ class Operations(metaclass=AdapterMeta):
         Args:
             name: The name of the operation.
             arguments: All arguments of the operation by name; None for an argument without a value.
-            unknown_arguments: The names of arguments that the operation lacks.
-            graph: dbt's graph of the project, to find the table of a model, a seed or a snapshot.
+            unknown_arguments: The names of arguments that the operation does not have.
+            graph: dbt's graph of the project, in which to look up a model, a seed or a snapshot.
 
         Raises:
             CompilationError: An argument is missing, unknown, or not valid.
@@ -51,7 +51,7 @@ class Operations(metaclass=AdapterMeta):
         return format_report(name, table, arguments, rows, cursor.result)
 
     def _relation_of(self, target: Any, graph: Mapping[str, Any]) -> BaseRelation:
-        """Return the relation of a table: `target` is a relation, a name `schema.table`, or the name of a model, a seed or a snapshot."""
+        """Return the relation of a table. `target`: a relation, a name `schema.table`, or the name of a model, a seed or a snapshot."""
         if isinstance(target, BaseRelation):
             return target
         schema, dot, identifier = (name.strip("`") for name in str(target).rpartition("."))
@@ -62,14 +62,14 @@ class Operations(metaclass=AdapterMeta):
 
 
 def target_argument(operation: str, arguments: Mapping[str, Any]) -> Any:
-    """Return the argument that names the table, which is `relation` or `table`.
+    """Return the value of the argument that names the table, which is `relation` or `table`.
 
     Args:
         operation: The name of the operation in messages.
         arguments: The arguments of the operation by name; None for an argument without a value.
 
     Raises:
-        CompilationError: Both arguments have a value, or neither of them.
+        CompilationError: Both arguments have a value, or neither has one.
     """
     targets = [arguments[name] for name in _TARGETS if arguments.get(name)]
     if not targets:
@@ -80,16 +80,16 @@ def target_argument(operation: str, arguments: Mapping[str, Any]) -> Any:
 
 
 def schema_and_alias(name: str, nodes: Iterable[Mapping[str, Any]]) -> tuple[str, str] | None:
-    """Return the schema and the alias of a model, a seed or a snapshot; None for an unknown name.
+    """Return the schema and the alias of a model, a seed or a snapshot, or None for an unknown name.
 
-    A name of a model with several versions stands for the latest version, as in dbt's `ref`.
+    If a model has several versions, its name refers to the latest version, as in dbt's `ref`.
 
     Args:
         name: The name of the node.
         nodes: The nodes of dbt's graph of the project.
 
     Raises:
-        CompilationError: Several packages have a node of this name, or the node is an ephemeral model.
+        CompilationError: Several packages have a node with this name, or the node is an ephemeral model.
     """
     candidates = _latest_nodes([node for node in nodes if node["resource_type"] in _NODES and node["name"] == name])
     if not candidates:
@@ -104,7 +104,7 @@ def schema_and_alias(name: str, nodes: Iterable[Mapping[str, Any]]) -> tuple[str
 
 
 def _latest_nodes(nodes: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return the nodes without older versions of models, or all nodes if none is a latest version."""
+    """Return the nodes without older versions of models, or all nodes if none of them is a latest version."""
     return [node for node in nodes if not node.get("version") or node["version"] == node.get("latest_version")] or nodes
 
 
@@ -113,11 +113,11 @@ def operation_sql(operation: str, table: str, arguments: Mapping[str, Any]) -> s
 
     Args:
         operation: The name of the operation: `optimize`, `vacuum`, `history` or `restore`.
-        table: The table as SQL.
+        table: The name of the table in SQL.
         arguments: The arguments of the operation by name; None for an argument without a value.
 
     Raises:
-        CompilationError: An argument is missing, superfluous, or of a wrong type.
+        CompilationError: An argument is missing, not allowed, or of the wrong type.
     """
     values = {name: value for name, value in arguments.items() if value is not None and name not in _TARGETS}
     match operation:
@@ -174,14 +174,14 @@ def _is_dry_run(arguments: Mapping[str, Any]) -> bool:
 
 
 def format_report(operation: str, table: str, arguments: Mapping[str, Any], rows: Sequence[Mapping[str, Any]], result: Any) -> str:
-    """Return the report of an operation, in one or several lines.
+    """Return a report of an operation's result, in one or more lines.
 
     Args:
         operation: The name of the operation: `optimize`, `vacuum`, `history` or `restore`.
-        table: The table as SQL.
+        table: The name of the table in SQL.
         arguments: The arguments of the operation by name.
-        rows: The rows that the statement returned, by column name.
-        result: The engine's StatementResult.
+        rows: The rows that the statement returned, as mappings by column name.
+        result: The engine's StatementResult of the statement.
     """
     match operation:
         case "optimize":
@@ -199,7 +199,7 @@ def format_report(operation: str, table: str, arguments: Mapping[str, Any], rows
 
 
 def _optimize_summary(metrics: Mapping[str, Any]) -> str:
-    """Return the counts and sizes of rewritten files, from the metrics of OPTIMIZE in Delta's format."""
+    """Return a summary of the numbers and sizes of rewritten files, from metrics of OPTIMIZE in Delta's format."""
     if not metrics["numFilesRemoved"]:
         return f"nothing to do in {count(metrics['totalConsideredFiles'], 'file')}"
     old_files, new_files = metrics["filesRemoved"], metrics["filesAdded"]
@@ -219,7 +219,7 @@ def _restore_summary(counts: Mapping[str, int]) -> str:
 
 
 def _history_entry(row: Mapping[str, Any]) -> dict[str, str]:
-    """Return the columns of a row of DESCRIBE HISTORY as texts, without metrics that are zero or durations."""
+    """Return the columns of a row of DESCRIBE HISTORY as strings, without metrics that are zero or durations."""
     metrics = {name: value for name, value in (row["operationMetrics"] or {}).items() if value != "0" and not name.endswith("TimeMs")}
     return {
         "version": str(row["version"]),
@@ -230,7 +230,7 @@ def _history_entry(row: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _align_columns(rows: Sequence[Mapping[str, str]]) -> list[str]:
-    """Return the lines of a text table with a header. Each column is as wide as its longest value."""
+    """Return the lines of a plain-text table with a header. Each column is as wide as its longest value."""
     if not rows:
         return []
     lines = [list(rows[0]), *(list(row.values()) for row in rows)]

@@ -13,10 +13,10 @@ from rowmerge import RowCounts, StatementResult
 # dbt evaluates these annotations at run time, so they use the names of the module typing, as in dbt.
 @dataclass
 class RowmergeResponse(AdapterResponse):
-    """Hold the counts of rows and files of a statement. Fields that do not apply are None.
+    """The adapter response of a statement, with the numbers of changed rows and files. Fields that do not apply are None.
 
-    `version` is the table's version after the statement, and `seconds` the duration of each stage. `retries` is the number of times that
-    the statement ran again because a concurrent commit changed the table first.
+    `version` is the table's version after the statement, and `seconds` contains the duration of each stage. `retries` is the number of
+    times that the statement was retried because a concurrent commit changed the table first.
     """
 
     rows_inserted: Optional[int] = None
@@ -55,7 +55,7 @@ def response_from(result: StatementResult) -> RowmergeResponse:
 
 
 def _console_line(operation: str, changes: RowCounts, version: int | None, retries: int) -> str:
-    """Return the line on the console, such as `OK merge: 1,204 inserted, 310 updated, 3 files (1.2 MB), 2 marked, version 7`."""
+    """Return the line to print, such as `OK merge: 1,204 inserted, 310 updated, 3 files (1.2 MB), 2 marked, version 7`."""
     verb = operation.split(" ", 1)[0].lower()
     phrases = [*_row_phrases(verb, changes), *_file_phrases(changes)] or ["nothing to do"]
     if version is not None:
@@ -66,7 +66,7 @@ def _console_line(operation: str, changes: RowCounts, version: int | None, retri
 
 
 def _row_phrases(verb: str, changes: RowCounts) -> list[str]:
-    """Return phrases for the changed rows: `1,204 rows` for a new table, else such as `310 updated`."""
+    """Return phrases for the changed rows, such as `1,204 rows` for a new table, or `310 updated` for other statements."""
     if verb in ("create", "replace"):
         return [count(changes.inserted, "row")]
     counts = {"inserted": changes.inserted, "updated": changes.updated, "deleted": changes.deleted}
@@ -74,13 +74,13 @@ def _row_phrases(verb: str, changes: RowCounts) -> list[str]:
 
 
 def _file_phrases(counts: RowCounts) -> list[str]:
-    """Return phrases for the changed files, such as `3 files (1.2 MB)` for new files. `counts` has numbers of files and bytes, too.
+    """Return phrases for the changed files, such as `3 files (1.2 MB)` for new files. `counts`: the counts of rows, files and bytes.
 
-    Removed files appear only if no other count describes the statement: it adds no files, and its number of affected rows is zero.
+    Removed files appear only if the statement does not add files or affect rows.
     """
     phrases = []
     if counts.files_added:
-        # A shallow clone adds the files of another table and writes no bytes.
+        # A shallow clone adds the files of another table and does not write any bytes.
         total_size = f" ({size(counts.bytes_added)})" if counts.bytes_added else ""
         phrases.append(f"{count(counts.files_added, 'file')}{total_size}")
     elif counts.files_removed and not counts.affected:
@@ -94,14 +94,14 @@ def count(number: int, noun: str) -> str:
     """Return a number with its noun: `1 file`, `1,204 files`.
 
     Args:
-        number: The number of things.
-        noun: The noun in singular, whose plural ends with `s`.
+        number: The number of items.
+        noun: The noun in the singular. Its plural must end with `s`.
     """
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def size(number: int) -> str:
-    """Return a number of bytes in powers of ten: `812 bytes`, `1.2 MB`."""
+    """Return a number of bytes with a decimal unit, such as `812 bytes` or `1.2 MB`."""
     value = float(number)
     for unit in ("bytes", "kB", "MB", "GB"):
         if value < 999.95:

@@ -23,7 +23,7 @@ _sessions: dict[tuple[Any, ...], Any] = {}
 def session_for(credentials: RowmergeCredentials) -> Any:
     """Return the session of a profile. The first call starts Spark, which takes several seconds.
 
-    Raises DbtRuntimeError if the warehouse is a file, and rowmerge.errors.RowmergeError if the engine does not start.
+    Raises DbtRuntimeError if the warehouse is a file, and rowmerge.errors.RowmergeError if the engine fails to start.
     """
     spark = _active_spark() if credentials.method == "existing" else None
     key = _session_key(credentials, spark)
@@ -34,15 +34,15 @@ def session_for(credentials: RowmergeCredentials) -> Any:
 
 
 def _session_key(credentials: RowmergeCredentials, spark: Any) -> tuple[Any, ...]:
-    """Return the settings of a profile. Connections with equal settings share a session."""
+    """Return the key of a profile's session, which consists of settings. Connections with equal keys share a session."""
     app_id = None if spark is None else spark.conf.get("spark.app.id")
-    # A relative warehouse is another folder when a program calls dbt from another working directory.
+    # A relative warehouse is a different folder if a program calls dbt from another working directory.
     folder = os.path.abspath(credentials.warehouse) if credentials.warehouse and "://" not in credentials.warehouse else None
     return app_id, folder, json.dumps([getattr(credentials, name) for name in _SESSION_SETTINGS], sort_keys=True, default=str)
 
 
 def _connect(credentials: RowmergeCredentials, spark: Any) -> Any:
-    """Create the engine's session of a profile. `spark`: a Spark session; None to start one. Raises as `session_for`."""
+    """Create the engine's session for a profile. `spark`: a Spark session; None to start one. Raises the errors of `session_for`."""
     warehouse = credentials.warehouse
     if warehouse is not None and os.path.isfile(warehouse):
         raise DbtRuntimeError(f"The warehouse {warehouse} is a file. Set `warehouse` to a folder; it need not exist yet.")

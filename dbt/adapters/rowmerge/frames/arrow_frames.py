@@ -1,4 +1,4 @@
-"""Convert the frames of other libraries to Spark DataFrames by way of Arrow."""
+"""Convert DataFrames of other libraries to Spark DataFrames through Arrow."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import pyarrow as pa
 
 
 def spark_frame(value: Any, spark: Any) -> Any:
-    """Return the result of a Python model as a Spark DataFrame, None if the result is no frame.
+    """Return the result of a Python model as a Spark DataFrame, or None if its type is not supported.
 
     Args:
-        value: The result of the model. Frames are DataFrames of Spark (classic and Connect), pandas and pandas-on-Spark, and Polars
-            DataFrames and LazyFrames. Arrow tables, batches and readers are frames, too, and so are objects with an Arrow stream, such
-            as relations of DuckDB.
+        value: The result of the model. Supported types are DataFrames of Spark (classic and Connect), pandas and pandas-on-Spark, and
+            Polars DataFrames and LazyFrames. Arrow tables, batches and readers are also supported, and so are objects that export an
+            Arrow stream, such as DuckDB relations.
         spark: The Spark session that creates the DataFrame.
     """
     if hasattr(value, "createOrReplaceTempView") and hasattr(value, "schema"):
@@ -32,7 +32,7 @@ def spark_frame(value: Any, spark: Any) -> Any:
 
 
 def _arrow_table(value: Any) -> pa.Table | None:
-    """Return an Arrow table, batch or reader, or an object with an Arrow stream, as an Arrow table; None for another object."""
+    """Return an Arrow table, batch, reader or object with an Arrow stream as an Arrow table, or None for any other object."""
     if isinstance(value, pa.Table):
         return value
     if isinstance(value, pa.RecordBatch):
@@ -47,7 +47,7 @@ def _spark_field(field: pa.Field) -> pa.Field:
 
 
 def _spark_type(type_: pa.DataType) -> pa.DataType:
-    """Return the Arrow type that Spark supports and that holds all values of a type. Return supported types unchanged."""
+    """Return an Arrow type that Spark supports and that can represent all values of a type. Return supported types unchanged."""
     if pa.types.is_dictionary(type_):
         return _spark_type(type_.value_type)
     if pa.types.is_struct(type_):

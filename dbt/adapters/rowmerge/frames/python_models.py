@@ -1,4 +1,4 @@
-"""Run Python models in dbt's process, on the Spark session of SQL models."""
+"""Run Python models in dbt's process, with the same Spark session as SQL models."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dbt.adapters.rowmerge.frames.arrow_frames import spark_frame
 
 
 def check_python_config(config: Any) -> None:
-    """Raise CompilationError for packages that are not installed where dbt runs, and for the config `submission_method`."""
+    """Raise CompilationError for packages that are not installed in dbt's environment, and for the config `submission_method`."""
     problems = package_problems(config.get("packages"))
     if (method := config.get("submission_method")) is not None:
         problems.append(f"submission_method is {method!r}, but Python models run in dbt's own process. Remove it.")
@@ -24,7 +24,7 @@ def check_python_config(config: Any) -> None:
 
 
 def run_python_model(compiled_code: str, name: str, session: Any) -> Any:
-    """Run a Python model, and return its rows as a Spark DataFrame.
+    """Run a Python model, and return its result as a Spark DataFrame.
 
     Args:
         compiled_code: The Python code of the model, as dbt compiles it.
@@ -32,10 +32,10 @@ def run_python_model(compiled_code: str, name: str, session: Any) -> Any:
         session: The engine's session, whose tables and Spark session the model uses.
 
     Raises:
-        DbtRuntimeError: The model raises an error, or returns no frame. The message has the line of the model.
+        DbtRuntimeError: The model raises an error, or does not return a DataFrame. The message contains the line of the model.
     """
     module = ModuleType(name)
-    # Notebooks of Databricks have this variable, and models may rely on it.
+    # Databricks notebooks have this variable, and models may rely on it.
     module.__dict__["spark"] = session.spark
     try:
         exec(compile(compiled_code, _file_name(name), "exec"), module.__dict__)
@@ -50,7 +50,7 @@ def run_python_model(compiled_code: str, name: str, session: Any) -> Any:
 
 
 def line_of_model(error: BaseException) -> str:
-    """Return a text with the line of a Python model in which a function run by Spark raised an error; empty for other errors."""
+    """Return a description of the model's line in which a function run by Spark raised an error, or an empty string for other errors."""
     cause: BaseException | None = error
     while cause is not None:
         if frames := re.findall(r'File "<python model (.+)>", line (\d+)', str(cause)):
@@ -61,7 +61,7 @@ def line_of_model(error: BaseException) -> str:
 
 
 def _model_error(error: Exception, name: str, compiled_code: str) -> DbtRuntimeError:
-    """Return dbt's error for an error in a model, with the number and the text of the line that raised the error."""
+    """Return dbt's error for an error in a model. The message contains the number and the code of the line that raised the error."""
     lines = compiled_code.splitlines()
     stack = traceback.extract_tb(error.__traceback__)
     numbers = [frame.lineno for frame in stack if frame.filename == _file_name(name) and frame.lineno is not None]
@@ -75,13 +75,13 @@ def _file_name(name: str) -> str:
 
 
 def package_problems(packages: Any) -> list[str]:
-    """Return a sentence for each pip requirement that is not valid, or that no package installed in dbt's process satisfies."""
+    """Return an error message for each pip requirement that is not valid, or that is not satisfied in dbt's environment."""
     problems = map(_package_problem, as_list(packages))
     return [problem for problem in problems if problem is not None]
 
 
 def _package_problem(package: str) -> str | None:
-    """Return a sentence for a pip requirement that is not valid or not satisfied, None for a satisfied one."""
+    """Return an error message for a pip requirement that is not valid or not satisfied, or None if it is satisfied."""
     try:
         requirement = Requirement(package)
     except InvalidRequirement:

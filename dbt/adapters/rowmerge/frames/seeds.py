@@ -1,4 +1,4 @@
-"""Convert a seed's rows, as dbt reads them from the CSV file, to an Arrow table."""
+"""Convert the rows of a seed, which dbt reads from a CSV file, to an Arrow table."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _ARROW_TYPES = {
 
 
 def rows_of_file(rows: agate.Table, text_columns: Iterable[str], delimiter: str) -> agate.Table:
-    """Return the rows from which dbt infers the column types of a seed: its rows, or those of its file after `dbt seed --empty`.
+    """Return the rows from which dbt infers the column types of a seed. For `dbt seed --empty`, read them from the file.
 
     Args:
-        rows: The rows of the seed.
-        text_columns: The names of columns that stay text.
+        rows: The rows of the seed; none with `dbt seed --empty`.
+        text_columns: The names of columns whose values remain text.
         delimiter: The delimiter of the CSV file.
     """
     path = getattr(rows, "original_abspath", None)
@@ -43,7 +43,7 @@ def arrow_table(rows: agate.Table, types: Iterable[str], zone: tzinfo) -> pa.Tab
     Args:
         rows: The rows of the seed.
         types: The SQL type of each column, as dbt infers it.
-        zone: The time zone of timestamps without one.
+        zone: The time zone of timestamps that do not specify one.
 
     Raises:
         DbtRuntimeError: A column has a value that does not fit its type.
@@ -53,11 +53,11 @@ def arrow_table(rows: agate.Table, types: Iterable[str], zone: tzinfo) -> pa.Tab
 
 
 def cast_columns(table: pa.Table, types: Mapping[str, str], spark: Any) -> Any:
-    """Return a seed as a Spark DataFrame with some columns cast, or the Arrow table itself if there is nothing to cast.
+    """Return a seed as a Spark DataFrame with the columns in `types` cast, or the Arrow table itself if there is nothing to cast.
 
     Args:
         table: The rows of the seed.
-        types: SQL types by lower-case column name. Other columns keep their type.
+        types: The new SQL types by lower-case column name. Other columns keep their types.
         spark: The Spark session.
     """
     columns = [(quote(name), types.get(name.lower())) for name in table.column_names]
@@ -79,5 +79,5 @@ def _arrow_column(column: agate.Column, sql_type: str, zone: tzinfo) -> pa.Array
 
 
 def _in_utc(value: datetime, zone: tzinfo) -> datetime:
-    """Return a timestamp in UTC. A timestamp without a time zone is in `zone`."""
+    """Return a timestamp in UTC. A timestamp without a time zone is interpreted in `zone`."""
     return (value if value.tzinfo else value.replace(tzinfo=zone)).astimezone(timezone.utc)
